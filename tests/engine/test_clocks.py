@@ -73,11 +73,11 @@ def test_calls_that_waited_for_one_rate_do_not_exceed_another() -> None:
 
     async def moments() -> list[int]:
         limits, begun = CallScheduler(plan, clock=world.clock.time, stop=asyncio.Event()), []
-        gate = limits.gate("a", "candidate")
-        gate.lane.tokens.charge(0.0, 1000)
+        queue = limits.new_queue("a", "candidate")
+        queue.limiter.tokens.charge(0.0, 1000)
 
         async def call() -> None:
-            await limits.acquire(gate)
+            await limits.acquire(queue)
             begun.append(round(world.clock.now))
 
         await asyncio.gather(*(call() for _ in range(5)))

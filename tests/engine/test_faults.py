@@ -124,13 +124,13 @@ def test_a_run_without_retries_never_enters_retrying(tmp_path: Path) -> None:
 
 
 def test_a_crew_is_not_retrying_while_another_record_has_its_first_round() -> None:
-    crew = InFlightRecords(4)
-    crew.add_shard([10, 10])
-    crew.complete()
-    crew.begin_retries()
-    assert not crew.only_retries.is_set()
-    crew.end_rounds(is_retrying=False)
-    assert crew.only_retries.is_set()
+    in_flight = InFlightRecords(4)
+    in_flight.add_shard([10, 10])
+    in_flight.complete()
+    in_flight.begin_retries()
+    assert not in_flight.only_retries.is_set()
+    in_flight.end_rounds(is_retrying=False)
+    assert in_flight.only_retries.is_set()
 
 
 # Breakers and budget

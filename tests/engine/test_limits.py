@@ -29,7 +29,7 @@ async def ended_by(event: Callable[[CallScheduler, asyncio.Event], None], *, sec
     """Whether something ends the wait of a record for provider `a` within so many seconds."""
     stop = asyncio.Event()
     limits = limits_of(stop)
-    waiting = asyncio.create_task(limits.pause(LONG, [limits.gate("a", "candidate")]))
+    waiting = asyncio.create_task(limits.pause(LONG, [limits.new_queue("a", "candidate")]))
     await asyncio.sleep(0)
     event(limits, stop)
     done, _ = await asyncio.wait([waiting], timeout=seconds)
@@ -38,11 +38,11 @@ async def ended_by(event: Callable[[CallScheduler, asyncio.Event], None], *, sec
 
 
 def test_a_record_between_two_rounds_hears_when_its_provider_takes_no_more_calls() -> None:
-    assert asyncio.run(ended_by(lambda limits, _: limits.gate("a", "judge").lane.give_up(QUOTA)))
+    assert asyncio.run(ended_by(lambda limits, _: limits.new_queue("a", "judge").limiter.give_up(QUOTA)))
 
 
 def test_a_record_between_two_rounds_does_not_care_for_another_provider() -> None:
-    assert not asyncio.run(ended_by(lambda limits, _: limits.gate("b", "judge").lane.give_up(QUOTA), seconds=0.1))
+    assert not asyncio.run(ended_by(lambda limits, _: limits.new_queue("b", "judge").limiter.give_up(QUOTA), seconds=0.1))
 
 
 def test_a_stop_ends_the_wait_between_two_rounds() -> None:
@@ -52,7 +52,7 @@ def test_a_stop_ends_the_wait_between_two_rounds() -> None:
 def test_a_wait_that_is_over_ends_by_itself() -> None:
     async def is_over() -> bool:
         limits = limits_of(asyncio.Event())
-        pause = asyncio.ensure_future(limits.pause(-1.0, [limits.gate("a", "candidate")]))
+        pause = asyncio.ensure_future(limits.pause(-1.0, [limits.new_queue("a", "candidate")]))
         done, _ = await asyncio.wait([pause], timeout=60)
         return pause in done and pause.exception() is None
 
@@ -62,14 +62,14 @@ def test_a_wait_that_is_over_ends_by_itself() -> None:
 def test_a_record_with_its_answer_is_judged_before_another_is_begun() -> None:
     async def order() -> list[str]:
         limits, begun = limits_of(asyncio.Event(), concurrency=1), []
-        candidate, judge = limits.gate("a", "candidate"), limits.gate("b", "judge")
+        candidate, judge = limits.new_queue("a", "candidate"), limits.new_queue("b", "judge")
 
         async def evaluate(name: str) -> None:
-            for gate in (candidate, judge):
-                await limits.acquire(gate)
-                begun.append(f"{name} {gate.lane.provider.name}")
+            for queue in (candidate, judge):
+                await limits.acquire(queue)
+                begun.append(f"{name} {queue.limiter.provider.name}")
                 await asyncio.sleep(0)
-                limits.release(gate)
+                limits.release(queue)
 
         await asyncio.gather(evaluate("first"), evaluate("second"))
         return begun
@@ -80,12 +80,12 @@ def test_a_record_with_its_answer_is_judged_before_another_is_begun() -> None:
 async def entered(refuse: Callable[[CallScheduler, CallQueue], None], *, seconds: float = 60) -> int:
     """How many of four calls that wait for a gate, which lets one through in ten minutes, do so when something refuses them."""
     limits = limits_of(asyncio.Event(), rate=0.1)
-    gate = limits.gate("a", "candidate")
+    queue = limits.new_queue("a", "candidate")
     # Uses up the rate for an hour.
-    gate.lane.requests.charge(time.time(), 6.0)
-    calls = [asyncio.create_task(limits.acquire(gate)) for _ in range(4)]
+    queue.limiter.requests.charge(time.time(), 6.0)
+    calls = [asyncio.create_task(limits.acquire(queue)) for _ in range(4)]
     await asyncio.sleep(0.05)
-    refuse(limits, gate)
+    refuse(limits, queue)
     done, waiting = await asyncio.wait(calls, timeout=seconds)
     for call in waiting:
         call.cancel()
@@ -94,16 +94,16 @@ async def entered(refuse: Callable[[CallScheduler, CallQueue], None], *, seconds
 
 def test_calls_wait_for_no_rate_when_the_budget_is_spent() -> None:
     spent = RunCounters(4, {}, started=0.0, cost=10.0)
-    assert asyncio.run(entered(lambda limits, _: limits.share_cost(spent, 10.0))) == 4
+    assert asyncio.run(entered(lambda limits, _: limits.limit_cost(spent, 10.0))) == 4
 
 
 def test_calls_wait_for_no_rate_of_a_provider_that_takes_no_more() -> None:
-    assert asyncio.run(entered(lambda _, gate: gate.lane.give_up(QUOTA))) == 4
+    assert asyncio.run(entered(lambda _, queue: queue.limiter.give_up(QUOTA))) == 4
 
 
 def test_calls_within_the_budget_wait_for_their_rate() -> None:
     begun = RunCounters(4, {}, started=0.0, cost=9.0)
-    assert asyncio.run(entered(lambda limits, _: limits.share_cost(begun, 10.0), seconds=0.1)) == 0
+    assert asyncio.run(entered(lambda limits, _: limits.limit_cost(begun, 10.0), seconds=0.1)) == 0
 
 
 async def has_its_slots(limits: CallScheduler, cancelled: "asyncio.Task[None]") -> bool:
@@ -111,7 +111,7 @@ async def has_its_slots(limits: CallScheduler, cancelled: "asyncio.Task[None]") 
     await asyncio.sleep(0)
     cancelled.cancel()
     await asyncio.gather(cancelled, return_exceptions=True)
-    other = limits.gate("b", "candidate")
+    other = limits.new_queue("b", "candidate")
     calls = [asyncio.create_task(limits.acquire(other)) for _ in range(2)]
     done, waiting = await asyncio.wait(calls, timeout=0.5)
     for call in waiting:
@@ -122,9 +122,9 @@ async def has_its_slots(limits: CallScheduler, cancelled: "asyncio.Task[None]") 
 def test_a_call_that_is_cancelled_while_it_waits_for_a_rate_gives_its_slot_back() -> None:
     async def is_given_back() -> bool:
         limits = limits_of(asyncio.Event(), concurrency=2, rate=0.1)
-        gate = limits.gate("a", "candidate")
-        gate.lane.requests.charge(time.time(), 6.0)
-        return await has_its_slots(limits, asyncio.create_task(limits.acquire(gate)))
+        queue = limits.new_queue("a", "candidate")
+        queue.limiter.requests.charge(time.time(), 6.0)
+        return await has_its_slots(limits, asyncio.create_task(limits.acquire(queue)))
 
     assert asyncio.run(is_given_back())
 
@@ -132,12 +132,12 @@ def test_a_call_that_is_cancelled_while_it_waits_for_a_rate_gives_its_slot_back(
 def test_a_call_that_is_cancelled_behind_another_one_gives_its_slot_back() -> None:
     async def is_given_back() -> bool:
         limits = limits_of(asyncio.Event(), concurrency=3, rate=0.1)
-        gate = limits.gate("a", "candidate")
-        gate.lane.requests.charge(time.time(), 6.0)
-        first = asyncio.create_task(limits.acquire(gate))
+        queue = limits.new_queue("a", "candidate")
+        queue.limiter.requests.charge(time.time(), 6.0)
+        first = asyncio.create_task(limits.acquire(queue))
         await asyncio.sleep(0)
         try:
-            return await has_its_slots(limits, asyncio.create_task(limits.acquire(gate)))
+            return await has_its_slots(limits, asyncio.create_task(limits.acquire(queue)))
         finally:
             first.cancel()
 
@@ -147,13 +147,13 @@ def test_a_call_that_is_cancelled_behind_another_one_gives_its_slot_back() -> No
 def test_a_call_that_is_cancelled_in_the_moment_in_which_it_gets_its_slot_gives_it_back() -> None:
     async def is_given_back() -> bool:
         limits = limits_of(asyncio.Event(), concurrency=2)
-        gate = limits.gate("a", "candidate")
+        queue = limits.new_queue("a", "candidate")
         for _ in range(2):
-            await limits.acquire(gate)
-        waiting = asyncio.create_task(limits.acquire(gate))
+            await limits.acquire(queue)
+        waiting = asyncio.create_task(limits.acquire(queue))
         await asyncio.sleep(0)
-        limits.release(gate)
-        limits.release(gate)
+        limits.release(queue)
+        limits.release(queue)
         # The slot is handed out in the next round of the loop, before the call goes on.
         return await has_its_slots(limits, waiting)
 

@@ -10,7 +10,7 @@ import pytest
 from assay.core.errors import StoreUnavailable
 from assay.core.model_call import Reply
 from assay.core.outcome import Attempt
-from assay.engine.execution.case import RunStopped, gathered
+from assay.engine.execution.case import RunStopped, gather_attempts
 from assay.engine.execution.run import open_or_create, prepare, run_to_completion
 from assay.engine.execution.run_environment import RunEnvironment
 from assay.engine.planning.request import RunRequest
@@ -66,7 +66,7 @@ def test_what_could_not_be_written_is_told_before_a_stop() -> None:
         raise problem
 
     async def side_by_side() -> None:
-        await gathered([failing(RunStopped()), failing(StoreUnavailable("the disk is full", hint="free some"))])
+        await gather_attempts([failing(RunStopped()), failing(StoreUnavailable("the disk is full", hint="free some"))])
 
     with pytest.raises(StoreUnavailable):
         asyncio.run(side_by_side())

@@ -14,7 +14,7 @@ from assay.core.outcome import Attempt
 from assay.core.plan import DatasetPlan, ModelPlan, Plan, ProviderPlan, StageLimits
 from assay.engine.execution.limits import CallQueue, CallScheduler
 from assay.engine.execution.rate_reservations import RateReservations
-from assay.engine.execution.shared_scheduler import SharedCallScheduler, open_limits, terms_of
+from assay.engine.execution.shared_scheduler import SharedCallScheduler, open_scheduler, shared_limits
 from assay.engine.run_counters import RunCounters
 from assay.store.leases import ALL, LeaseRequest
 from assay.store.postgres import PostgresLedger
@@ -64,11 +64,11 @@ async def workers(
         yield limits
 
 
-async def call(limits: CallScheduler, gate: CallQueue, *, times: int, act: Callable[[], Awaitable[None]]) -> None:
+async def call(limits: CallScheduler, queue: CallQueue, *, times: int, act: Callable[[], Awaitable[None]]) -> None:
     for _ in range(times):
-        await limits.acquire(gate)
+        await limits.acquire(queue)
         await act()
-        limits.release(gate)
+        limits.release(queue)
 
 
 async def until(is_so: Callable[[], bool]) -> None:
@@ -93,7 +93,7 @@ def clock_of(database: Database) -> float:
 def test_a_ledger_in_a_file_has_limits_for_itself(tmp_path: Path) -> None:
     async def kind() -> type[CallScheduler]:
         with closing(new_ledger(tmp_path)) as ledger:
-            async with open_limits(ledger, plan_of(), clock=time.time, stop=asyncio.Event()) as limits:
+            async with open_scheduler(ledger, plan_of(), clock=time.time, stop=asyncio.Event()) as limits:
                 return type(limits)
 
     assert asyncio.run(kind()) is CallScheduler
@@ -102,8 +102,8 @@ def test_a_ledger_in_a_file_has_limits_for_itself(tmp_path: Path) -> None:
 def test_four_workers_keep_one_rate(database: Database, run: PostgresLedger) -> None:
     async def calls() -> None:
         async with workers(run, plan_of(concurrency=16, requests_per_minute=2_400), count=4) as limits:
-            gates = [(each, each.gate("a", "candidate")) for each in limits]
-            await asyncio.gather(*(call(each, gate, times=5, act=lambda: asyncio.sleep(0)) for each, gate in gates * 4))
+            queues = [(each, each.queue("a", "candidate")) for each in limits]
+            await asyncio.gather(*(call(each, queue, times=5, act=lambda: asyncio.sleep(0)) for each, queue in queues * 4))
 
     begun = clock_of(database)
     asyncio.run(calls())
@@ -126,8 +126,8 @@ def test_calls_in_flight_over_all_workers_are_never_more_than_the_cap(run: Postg
 
     async def calls() -> None:
         async with workers(run, plan_of(concurrency=4, judges=2), count=4) as limits:
-            gates = [(each, each.gate("a", stage)) for each in limits]
-            await asyncio.gather(*(call(each, gate, times=5, act=fly) for each, gate in gates * 3))
+            queues = [(each, each.queue("a", stage)) for each in limits]
+            await asyncio.gather(*(call(each, queue, times=5, act=fly) for each, queue in queues * 3))
 
     asyncio.run(calls())
     assert (len(seen), max(seen)) == (60, cap)
@@ -136,10 +136,10 @@ def test_calls_in_flight_over_all_workers_are_never_more_than_the_cap(run: Postg
 def test_slots_in_use_are_handed_over_when_their_calls_are_over(run: PostgresLedger) -> None:
     async def was_waiting() -> bool:
         async with workers(run, plan_of(), count=2) as (one, other):
-            ours = one.gate("a", "candidate")
+            ours = one.new_queue("a", "candidate")
             for _ in range(4):
                 await one.acquire(ours)
-            waiting = asyncio.create_task(other.acquire(other.gate("a", "candidate")))
+            waiting = asyncio.create_task(other.acquire(other.new_queue("a", "candidate")))
             was_waiting = await is_waiting(waiting, seconds=1.5)  # one has asked since, and was given a smaller part
             one.release(ours)
             await asyncio.wait_for(waiting, PATIENCE)
@@ -151,12 +151,12 @@ def test_slots_in_use_are_handed_over_when_their_calls_are_over(run: PostgresLed
 def test_a_worker_that_was_frozen_does_not_use_what_others_have_by_now(run: PostgresLedger) -> None:
     async def was_waiting() -> bool:
         async with workers(run, plan_of(), count=1, life=SHORT) as (frozen,):
-            gate, others = frozen.gate("a", "candidate"), run.leases()
-            await frozen.acquire(gate)
-            frozen.release(gate)
+            queue, others = frozen.queue("a", "candidate"), run.leases()
+            await frozen.acquire(queue)
+            frozen.release(queue)
             time.sleep(SHORT + 0.5)  # noqa: ASYNC251  # the whole process stands still, and a question that was under way grew old
-            others.ask(LeaseRequest(worker="b", number=1, wanted={ALL: 4}), terms_of(plan_of()))
-            thawed = asyncio.create_task(frozen.acquire(gate))
+            others.ask(LeaseRequest(worker="b", number=1, wanted={ALL: 4}), shared_limits(plan_of()))
+            thawed = asyncio.create_task(frozen.acquire(queue))
             was_waiting = await is_waiting(thawed)
             others.leave("b")
             others.close()
@@ -171,11 +171,11 @@ def test_while_the_database_is_away_no_call_is_made_beyond_the_lease_and_then_th
 ) -> None:
     async def was_waiting() -> bool:
         async with workers(run, plan_of(), count=1, life=SHORT) as (limits,):
-            gate = limits.gate("a", "candidate")
-            await limits.acquire(gate)
+            queue = limits.new_queue("a", "candidate")
+            await limits.acquire(queue)
             database.stop()
             await asyncio.sleep(SHORT)
-            late = asyncio.create_task(limits.acquire(gate))
+            late = asyncio.create_task(limits.acquire(queue))
             was_waiting = await is_waiting(late)
             await asyncio.to_thread(database.start)
             await asyncio.wait_for(late, PATIENCE)
@@ -187,9 +187,9 @@ def test_while_the_database_is_away_no_call_is_made_beyond_the_lease_and_then_th
 def test_a_stop_ends_the_wait_for_slots_that_others_have(run: PostgresLedger) -> None:
     async def ended() -> None:
         others, stop = run.leases(), asyncio.Event()
-        others.ask(LeaseRequest(worker="b", number=1, wanted={ALL: 4}), terms_of(plan_of()))
+        others.ask(LeaseRequest(worker="b", number=1, wanted={ALL: 4}), shared_limits(plan_of()))
         limits = SharedCallScheduler(plan_of(), run.leases(), clock=time.time, stop=stop)
-        waiting = asyncio.create_task(limits.acquire(limits.gate("a", "candidate")))
+        waiting = asyncio.create_task(limits.acquire(limits.new_queue("a", "candidate")))
         assert await is_waiting(waiting)
         stop.set()
         await asyncio.wait_for(waiting, PATIENCE)
@@ -202,16 +202,16 @@ def test_a_stop_ends_the_wait_for_slots_that_others_have(run: PostgresLedger) ->
 def test_a_stop_of_some_ends_their_waits_and_nobody_elses(run: PostgresLedger) -> None:
     async def others_were_waiting() -> bool:
         async with workers(run, plan_of(concurrency=1), count=1) as (limits,):
-            gate, stop = limits.gate("a", "candidate"), asyncio.Event()
-            await limits.acquire(gate)
-            stopped, other = asyncio.create_task(limits.acquire(gate, stop)), asyncio.create_task(limits.acquire(gate))
+            queue, stop = limits.new_queue("a", "candidate"), asyncio.Event()
+            await limits.acquire(queue)
+            stopped, other = asyncio.create_task(limits.acquire(queue, stop)), asyncio.create_task(limits.acquire(queue))
             await asyncio.sleep(0)
             stop.set()
-            limits.look_again()
+            limits.wake_stopped()
             await asyncio.wait_for(stopped, PATIENCE)
-            limits.release(gate)
+            limits.release(queue)
             were_waiting = await is_waiting(other)
-            limits.release(gate)
+            limits.release(queue)
             await asyncio.wait_for(other, PATIENCE)
             return were_waiting
 
@@ -221,13 +221,13 @@ def test_a_stop_of_some_ends_their_waits_and_nobody_elses(run: PostgresLedger) -
 def test_a_provider_that_takes_no_more_calls_stops_all_workers(run: PostgresLedger) -> None:
     async def why() -> str | None:
         async with workers(run, plan_of(requests_per_minute=0.001), count=2) as (one, other):
-            ours, theirs = one.gate("a", "candidate"), other.gate("a", "judge")
+            ours, theirs = one.new_queue("a", "candidate"), other.new_queue("a", "judge")
             await one.acquire(ours)
             waiting = asyncio.create_task(other.acquire(theirs))
-            ours.lane.give_up(QUOTA)
+            ours.limiter.give_up(QUOTA)
             one.release(ours)
             await asyncio.wait_for(waiting, PATIENCE)
-            return theirs.lane.broken and theirs.lane.broken.message
+            return theirs.limiter.broken and theirs.limiter.broken.message
 
     assert asyncio.run(why()) == "no more"
 
@@ -235,12 +235,12 @@ def test_a_provider_that_takes_no_more_calls_stops_all_workers(run: PostgresLedg
 def test_a_worker_with_a_wrong_key_does_not_stop_those_whose_calls_succeed(run: PostgresLedger) -> None:
     async def broken() -> tuple[bool, bool, bool]:
         async with workers(run, plan_of(), count=3) as limits:
-            wrong, right, new = (each.gate("a", "candidate") for each in limits)
-            right.lane.succeeded(Usage(), 0.0)
-            wrong.lane.give_up(NO_KEY)
-            await until(lambda: new.lane.broken is not None)
+            wrong, right, new = (each.queue("a", "candidate") for each in limits)
+            right.limiter.succeeded(Usage(), 0.0)
+            wrong.limiter.give_up(NO_KEY)
+            await until(lambda: new.limiter.broken is not None)
             await asyncio.sleep(1.5)  # the others have asked since
-            return wrong.lane.broken is not None, right.lane.broken is not None, new.lane.broken is not None
+            return wrong.limiter.broken is not None, right.limiter.broken is not None, new.limiter.broken is not None
 
     assert asyncio.run(broken()) == (True, False, True)
 
@@ -250,11 +250,11 @@ def test_tokens_that_one_worker_has_used_hold_up_the_others(database: Database, 
 
     async def calls() -> None:
         async with workers(run, plan, count=1) as (one,):
-            gate = one.gate("a", "candidate")
-            await call(one, gate, times=1, act=lambda: asyncio.sleep(0))
-            gate.lane.succeeded(Usage(input_tokens=2_000, output_tokens=1_000, total_tokens=3_000), 0.0)
+            queue = one.new_queue("a", "candidate")
+            await call(one, queue, times=1, act=lambda: asyncio.sleep(0))
+            queue.limiter.succeeded(Usage(input_tokens=2_000, output_tokens=1_000, total_tokens=3_000), 0.0)
         async with workers(run, plan, count=1) as (other,):
-            await other.acquire(other.gate("a", "judge"))
+            await other.acquire(other.new_queue("a", "judge"))
 
     begun = clock_of(database)
     asyncio.run(calls())
@@ -270,12 +270,12 @@ def test_money_that_one_worker_spends_is_gone_for_the_others(run: PostgresLedger
     async def known_costs() -> list[float]:
         tallies = [RunCounters(9, {}, started=0.0) for _ in range(3)]
         async with workers(run, plan_of(), count=3) as limits:
-            for each, tally in zip(limits, tallies, strict=True):
-                each.share_cost(tally, 10.0)
-            for tally, cost in zip(tallies, (1.0, 2.0, 4.0), strict=True):
-                tally.add_attempt(paid(cost))
-            await until(lambda: all(tally.cost >= 7.0 for tally in tallies))
-        return [tally.cost for tally in tallies]
+            for each, counters in zip(limits, tallies, strict=True):
+                each.limit_cost(counters, 10.0)
+            for counters, cost in zip(tallies, (1.0, 2.0, 4.0), strict=True):
+                counters.add_attempt(paid(cost))
+            await until(lambda: all(counters.cost >= 7.0 for counters in tallies))
+        return [counters.cost for counters in tallies]
 
     assert asyncio.run(known_costs()) == [7.0, 7.0, 7.0]
 
@@ -284,9 +284,9 @@ def test_money_that_a_worker_knows_of_from_the_ledger_is_not_counted_twice(run: 
     async def known_costs() -> list[float]:
         spender, reader = RunCounters(9, {}, started=0.0), RunCounters(9, {}, started=0.0, cost=1.0)
         async with workers(run, plan_of(), count=2) as limits:
-            limits[1].share_cost(reader, 10.0)
+            limits[1].limit_cost(reader, 10.0)
             reader.add_attempt(paid(2.0))
-            limits[0].share_cost(spender, 10.0)
+            limits[0].limit_cost(spender, 10.0)
             await until(lambda: spender.cost >= 2.0)
             spender.add_attempt(paid(1.0))
             await until(lambda: reader.cost >= 3.0 and spender.cost >= 3.0)
@@ -297,13 +297,13 @@ def test_money_that_a_worker_knows_of_from_the_ledger_is_not_counted_twice(run: 
 
 def test_calls_wait_for_no_rate_when_the_budget_is_spent(run: PostgresLedger) -> None:
     async def entered() -> int:
-        tally = RunCounters(9, {}, started=0.0)
+        counters = RunCounters(9, {}, started=0.0)
         async with workers(run, plan_of(requests_per_minute=1), count=1) as (limits,):
-            limits.share_cost(tally, 10.0)
-            gate = limits.gate("a", "candidate")
-            calls = [asyncio.create_task(limits.acquire(gate)) for _ in range(4)]
+            limits.limit_cost(counters, 10.0)
+            queue = limits.new_queue("a", "candidate")
+            calls = [asyncio.create_task(limits.acquire(queue)) for _ in range(4)]
             await until(lambda: any(call.done() for call in calls))
-            tally.add_attempt(paid(10.0))
+            counters.add_attempt(paid(10.0))
             done, _ = await asyncio.wait(calls, timeout=PATIENCE / 2)
         return len(done)
 

@@ -137,7 +137,7 @@ class _Stage:
         watch = FileWatch(world, self.folders.runs_dir, failing=life.file_fault)
         try:
             with watched(watch):
-                self._go_on(self._surroundings(life))
+                self._go_on(self._environment(life))
         except Killed:
             self._disk.restore()
             return "killed"
@@ -166,14 +166,14 @@ class _Stage:
         # The first signal lets calls come to their end, the second does not.
         return "cut off" if life.signals else "nobody stopped the run, and yet it was interrupted"
 
-    def _go_on(self, surroundings: RunEnvironment) -> None:
+    def _go_on(self, environment: RunEnvironment) -> None:
         """Start the run or go on with it, as whoever repeats the same command does."""
         if not self.folders.is_sealed:
-            open_or_create(self._plan, self.folders, at=surroundings.clock())
+            open_or_create(self._plan, self.folders, at=environment.clock())
         if self.folders.active.is_dir():
-            run_to_completion(self.folders, surroundings, plan=self._plan)
+            run_to_completion(self.folders, environment, plan=self._plan)
 
-    def _surroundings(self, life: Life) -> RunEnvironment:
+    def _environment(self, life: Life) -> RunEnvironment:
         world = self._world
         end = None if life.drained_after is None else world.clock.now + life.drained_after
         return RunEnvironment(

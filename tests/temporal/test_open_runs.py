@@ -48,11 +48,11 @@ def prepared(tmp_path: Path, database: Database) -> RunPaths:
     (plan,) = api.plan_runs(RunRequest(**files, judges=("scripted/judge-5",), run_id=f"open-{uuid4().hex}")).plans
     folders = RunPaths(tmp_path / "runs", plan.run_id)
     open_or_create(plan, folders, at=1.0, ledger=database.address)
-    prepare(folders, surroundings(database))
+    prepare(folders, environment(database))
     return folders
 
 
-def surroundings(database: Database) -> RunEnvironment:
+def environment(database: Database) -> RunEnvironment:
     return RunEnvironment(environ={}, placement=RunBackend(ledger=database.address))
 
 
@@ -73,7 +73,7 @@ async def answers_open_while_evaluated(runs: OpenRuns, run_id: str) -> int:
 
 def test_a_worker_lets_go_of_a_run_that_it_has_no_shards_of(prepared: RunPaths, database: Database) -> None:
     async def seen() -> int:
-        runs = OpenRuns(database.address, surroundings(database), owner="test")
+        runs = OpenRuns(database.address, environment(database), owner="test")
         before = await answers_open_while_evaluated(runs, prepared.run_id)
         async with asyncio.timeout(PATIENCE):
             while open_answers():  # noqa: ASYNC110  # what is waited for has no event
@@ -86,7 +86,7 @@ def test_a_worker_lets_go_of_a_run_that_it_has_no_shards_of(prepared: RunPaths, 
 
 def test_a_trouble_that_has_passed_is_told_no_more(prepared: RunPaths, database: Database) -> None:
     async def evaluated() -> None:
-        runs = OpenRuns(database.address, surroundings(database), owner="test")
+        runs = OpenRuns(database.address, environment(database), owner="test")
         await answers_open_while_evaluated(runs, prepared.run_id)
         await runs.close()
 
@@ -104,7 +104,7 @@ def failed(run: RunPaths, database: Database, problem: AssayError) -> Applicatio
         raise problem
 
     async def sealed() -> None:
-        activities = Activities(OpenRuns(database.address, surroundings(database), owner="me"), broken)
+        activities = Activities(OpenRuns(database.address, environment(database), owner="me"), broken)
         await ActivityEnvironment().run(activities.seal, run.run_id)
 
     with pytest.raises(ApplicationError) as raised:
@@ -124,7 +124,7 @@ def test_what_is_damaged_is_not_tried_again(prepared: RunPaths, database: Databa
 
 def test_a_run_that_somebody_keeps_to_himself_is_not_waited_for_without_end(prepared: RunPaths, database: Database) -> None:
     with RunLock(prepared.active), pytest.raises(StoreUnavailable, match=rf"another worker has run .* \(process {os.getpid()}\)"):
-        seal(prepared, surroundings(database), patience=0.2)
+        seal(prepared, environment(database), patience=0.2)
 
 
 def test_to_cancel_a_run_that_somebody_prepares_takes_no_time(prepared: RunPaths) -> None:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from assay.api.runs import OnBusy, RunHooks, Watch, surroundings
+from assay.api.runs import OnBusy, RunHooks, Watch, run_environment
 from assay.core.run_backend import LOCAL_BACKEND, RunBackend
 from assay.core.run_result import RunResult
 from assay.engine.planning.pairs import PlannedComparison, RankRequest, plan_comparison
@@ -32,4 +32,4 @@ def rank(
     """
     planned = source if isinstance(source, PlannedComparison) else plan_rank(source)
     hooks = RunHooks(watch=watch, on_busy=on_busy, takes_signals=takes_signals, placement=placement)
-    return start(planned.plan, Path(planned.runs_dir), surroundings(**hooks))
+    return start(planned.plan, Path(planned.runs_dir), run_environment(**hooks))

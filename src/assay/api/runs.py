@@ -106,7 +106,7 @@ def run(
     hooks["on_busy"] = options.pop("on_busy", None)
     hooks["placement"] = _placement(options)
     planned = source if isinstance(source, PlannedRuns) else plan_runs(_request(source, options))
-    around = surroundings(planned.inputs, planned.plugins, **hooks)
+    around = run_environment(planned.inputs, planned.plugins, **hooks)
     results: list[RunResult] = []
     for plan in planned.plans:
         results.append(start_run(plan, Path(planned.runs_dir), around))
@@ -149,19 +149,19 @@ async def run_async(source: RunRequest | str | Path, **options: Any) -> tuple[Ru
 
 def resume(run_name: str, *, runs_dir: str | Path = RUNS_DIR, **hooks: Unpack[RunHooks]) -> RunResult:
     """Go on with an unfinished run under the settings that it was started with."""
-    return resume_run(find_run(Path(runs_dir), run_name), surroundings(**hooks))
+    return resume_run(find_run(Path(runs_dir), run_name), run_environment(**hooks))
 
 
 def cancel(run_name: str, *, runs_dir: str | Path = RUNS_DIR, placement: RunBackend = LOCAL_BACKEND) -> RunResult:
     """Stop a run that may be under way elsewhere; what is finished stays, and everything is sealed. Raises RunSealed."""
-    return cancel_run(find_run(Path(runs_dir), run_name), surroundings(placement=placement))
+    return cancel_run(find_run(Path(runs_dir), run_name), run_environment(placement=placement))
 
 
 def retry(run_name: str, *, runs_dir: str | Path = RUNS_DIR, run_id: str | None = None, **hooks: Unpack[RunHooks]) -> RunResult:
     """A new run, linked to the old one, over the records that the old one could not evaluate."""
     parent = find_run(Path(runs_dir), run_name)
     plan = retry_plan(parent, new_run_id() if run_id is None else run_id)
-    return start_run(plan, parent.runs_dir, surroundings(**hooks))
+    return start_run(plan, parent.runs_dir, run_environment(**hooks))
 
 
 def check(run_file: str | Path, *, environ: Mapping[str, str] | None = None) -> list[str]:
@@ -184,7 +184,7 @@ def _contract_of(path: str | Path) -> str:
     return "" if is_run_file(path) else guess_contract(open_source(path)).contract or ""
 
 
-def surroundings(
+def run_environment(
     inputs: Sequence[DatasetInput] | None = None, plugins: Sequence[Plugin] = (), **hooks: Unpack[RunHooks]
 ) -> RunEnvironment:
     """What a run takes from outside, for the callers of this process."""

@@ -61,24 +61,24 @@ from assay.store.published_run import PublishedRun, open_run_folder
 T = TypeVar("T")
 
 
-def start(plan: Plan, runs_dir: Path, surroundings: RunEnvironment) -> RunResult:
+def start(plan: Plan, runs_dir: Path, environment: RunEnvironment) -> RunResult:
     """Run a plan to its end, or go on with the unfinished run of that id; a finished one with the same settings stays as it is."""
     folders = folders_of(runs_dir, plan.run_id)
-    store = surroundings.placement.store
+    store = environment.placement.store
     if not folders.exists:
-        check_placement(plan, surroundings.placement)
+        check_placement(plan, environment.placement)
     if store and not folders.exists:
         # Better now than when everything is paid for.
         check_target_free(folders)
         home = store_url(store, plan.run_id)
         fetch_same(home, plan_sha256=plan_sha256(plan), active=folders.active, sealed=folders.sealed)
     if folders.is_sealed:
-        _check_same_as_sealed(folders, plan, environ=surroundings.environ)
+        _check_same_as_sealed(folders, plan, environ=environment.environ)
     else:
         if not folders.has_ledger:
-            check_reachable(plan.run_id, surroundings)
-        open_or_create(plan, folders, at=surroundings.clock(), ledger=surroundings.placement.ledger)
-    return _driven(folders, surroundings, plan)
+            check_reachable(plan.run_id, environment)
+        open_or_create(plan, folders, at=environment.clock(), ledger=environment.placement.ledger)
+    return _driven(folders, environment, plan)
 
 
 def _check_same_as_sealed(folders: RunPaths, plan: Plan, *, environ: Mapping[str, str]) -> None:
@@ -101,25 +101,25 @@ def _sealed_plan(run: PublishedRun) -> Plan:
     return read_plan(msgspec.json.encode(run.manifest.get("plan")))
 
 
-def resume(folders: RunPaths, surroundings: RunEnvironment) -> RunResult:
+def resume(folders: RunPaths, environment: RunEnvironment) -> RunResult:
     """Go on with an unfinished run under the settings that it was started with."""
-    return _driven(folders, surroundings)
+    return _driven(folders, environment)
 
 
-def _driven(folders: RunPaths, surroundings: RunEnvironment, plan: Plan | None = None) -> RunResult:
+def _driven(folders: RunPaths, environment: RunEnvironment, plan: Plan | None = None) -> RunResult:
     # A crash between the last two steps leaves the working state of a run that has ended; it holds originals, so it is cleared.
-    home, store = "", surroundings.placement.store
+    home, store = "", environment.placement.store
     if folders.active.is_dir() or not folders.is_sealed:
         # A rejected key is told by the result, as every end of a run is: other candidates have their turn all the same.
         with suppress(RunInterrupted, ProviderRejected), ignore_if_sealed(folders):
             home = _noted_home(folders, store)
-            execute_run(folders, surroundings, plan)
+            execute_run(folders, environment, plan)
         home = download_if_remote(folders.active, folders.sealed) or home
     elif store:
         # It may have ended before anybody thought of a store.
         home = publish_sealed(folders.sealed, store)
     result = result_of(folders)
-    if result.is_away and not surroundings.is_detached:
+    if result.is_away and not environment.is_detached:
         # Whether its gates were reached is known there alone.
         raise not_here_error(folders.run_id, {SEALED_IN: result.run_dir})
     return msgspec.structs.replace(result, store=home)
@@ -136,7 +136,7 @@ def _noted_home(folders: RunPaths, store: str) -> str:
         ledger.close()
 
 
-def cancel(folders: RunPaths, surroundings: RunEnvironment) -> RunResult:
+def cancel(folders: RunPaths, environment: RunEnvironment) -> RunResult:
     """Ask the process that works on the run to stop; without one, seal what there is. Raises RunSealed for a run that has ended."""
     result = result_of(folders)
     if result.is_finished:
@@ -145,7 +145,7 @@ def cancel(folders: RunPaths, surroundings: RunEnvironment) -> RunResult:
         raise RunSealed(f"run '{folders.run_id}' has ended: {result.state}", hint="there is nothing left to cancel")
     with ignore_if_sealed(folders):
         _request_cancel(folders)
-        finish_cancelled_run(folders, surroundings)
+        finish_cancelled_run(folders, environment)
     return result_of(folders)
 
 

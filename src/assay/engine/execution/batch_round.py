@@ -15,7 +15,7 @@ from assay.store.ledger import Ledger
 from assay.store.sqlite import SqliteLedger
 
 
-def collect_batches(ledger: Ledger, plan: Plan, *, folder: Path, around: RunEnvironment, has_work: bool) -> bool:
+def collect_batches(ledger: Ledger, plan: Plan, *, folder: Path, environment: RunEnvironment, has_work: bool) -> bool:
     """Bring answers from batches into the ledger; those of a cancelled run too, as far as they are paid for.
 
     False when it was left before that was done. `folder` has the run's working state.
@@ -26,31 +26,31 @@ def collect_batches(ledger: Ledger, plan: Plan, *, folder: Path, around: RunEnvi
     collecting = CollectorConfig(
         ledger=ledger,
         plan=plan,
-        settings=grading_settings(plan, OpenPlugins(plan, around.plugins)),
+        settings=grading_settings(plan, OpenPlugins(plan, environment.plugins)),
         folder=folder,
-        environ=around.environ,
-        clock=around.clock,
-        attachments=around.inputs[0].attachments if around.inputs else None,
+        environ=environment.environ,
+        clock=environment.clock,
+        attachments=environment.inputs[0].attachments if environment.inputs else None,
         spent=lambda: ledger.spent() if plan.max_cost is not None else 0.0,
-        show=_display(ledger, around),
-        is_stopping=around.is_stopping,
-        takes_signals=around.takes_signals,
-        is_detached=around.is_detached,
+        show=_display(ledger, environment),
+        is_stopping=environment.is_stopping,
+        takes_signals=environment.takes_signals,
+        is_detached=environment.is_detached,
     )
     return collect(collecting)
 
 
-def _display(ledger: Ledger, around: RunEnvironment) -> Callable[[BatchProgress], None] | None:
+def _display(ledger: Ledger, environment: RunEnvironment) -> Callable[[BatchProgress], None] | None:
     """What shows the run while it waits for its batches; None where nobody looks."""
-    watch, started = around.watch, around.clock()
+    watch, started = environment.watch, environment.clock()
     if watch is None:
         return None
     counts = ledger.counts()
     opened = counts.pop("open", 0)
-    tally = RunCounters(sum(counts.values()) + opened, counts, started=started)
+    counters = RunCounters(sum(counts.values()) + opened, counts, started=started)
 
     def show(progress: BatchProgress) -> None:
-        snapshot = tally.snapshot("running", around.clock(), is_stopping=progress.is_stopping)
+        snapshot = counters.snapshot("running", environment.clock(), is_stopping=progress.is_stopping)
         watch(msgspec.structs.replace(snapshot, batch=progress))
 
     return show

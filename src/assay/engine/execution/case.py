@@ -1,4 +1,4 @@
-"""One case: drives its grader from ask to ask, round after round, to exactly one outcome."""
+"""Evaluation of one case: its grader's requests, round after round, until the case has exactly one outcome."""
 
 import asyncio
 import errno
@@ -27,20 +27,20 @@ from assay.store.cache import NOT_CACHED, ReplyCache
 from assay.store.ledger import Claim, ClaimLost, CommitEntry, OpenRecord
 
 PROVIDER_REFUSED = "provider_refused"
-"""Code that earlier versions gave to records that were not evaluated because a provider took no more calls."""
+"""Code that earlier versions gave to records that were not evaluated because a provider rejected all calls."""
 CHECK = "check"
-"""Call id of a request that is sent again to see whether a provider still takes calls."""
+"""Call id of a request that is repeated to find out whether a provider still accepts calls."""
 
 read_case = msgspec.json.Decoder(Case).decode
-"""A case of the ledger."""
+"""Decode a case from the ledger."""
 
 
 class RunStopped(Exception):
-    """The run takes no new calls; the record stays open for another day."""
+    """The run makes no new calls; the record stays open until the run is resumed."""
 
 
 class CallFailed(Exception):
-    """A call failed for good."""
+    """A call that failed permanently: its attempts are used up, or a retry would fail the same way."""
 
     def __init__(self, attempt: Attempt) -> None:
         super().__init__(attempt.error_message)
@@ -48,7 +48,7 @@ class CallFailed(Exception):
 
 
 class BudgetExceeded(Exception):
-    """The run has cost what it may cost."""
+    """The run has reached its maximum cost."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -57,142 +57,143 @@ class BudgetExceeded(Exception):
 
 
 class Route(msgspec.Struct, frozen=True):
-    """How one model of the plan is reached."""
+    """One model of the plan: its client, its queue for calls, and how its replies are addressed and priced."""
 
     name: str
     """The model's name in the plan."""
     model: Model
-    gate: CallQueue
+    queue: CallQueue
     address: Callable[[ModelRequest], str]
-    """The content address of an ask to this model."""
+    """Returns the content address of a request to this model, which is its key in the cache."""
     cost: Callable[[Reply], float | None]
-    is_kept: bool = True
-    """Its replies may go into the cache and come from it."""
+    is_cacheable: bool = True
+    """True when replies may be read from and written to the cache."""
     is_repeatable: bool = False
-    """Its replies are had again for nothing, and wait for the outcome on their way to the disk."""
+    """True when a repeated call costs nothing, so that its reply is written together with the outcome."""
 
 
 class RunContext(msgspec.Struct, kw_only=True):
-    """What all cases of a run share."""
+    """State and functions that all cases of a run share."""
 
     plan: Plan
     settings: GradingSettings
     routes: Mapping[str, Route]
-    journal: LedgerWriter
-    limits: CallScheduler
-    tally: RunCounters
-    crew: InFlightRecords
+    ledger_writer: LedgerWriter
+    scheduler: CallScheduler
+    counters: RunCounters
+    in_flight: InFlightRecords
     stop: asyncio.Event
-    """Set when no new call is to be made."""
+    """Set when no new call may be made."""
     attachments: Callable[[Case], Awaitable[Mapping[str, str]]]
-    """The text of a case's attachments by path; raises GradingFailure where one is not what it was."""
+    """Returns the text of a case's attachments by path; raises GradingFailure when one has changed since the run was planned."""
     responses: Callable[[str, int], Reply] | None = None
-    """Given answers by case id and sample, instead of the candidate's."""
-    judged: Callable[[str, str], Reply | None] | None = None
-    """What a judge said in the run that this one repeats, by the record's hash and the call; None where it is to be asked."""
+    """Returns a supplied answer by case id and sample; replaces calls to the candidate."""
+    earlier_judge_reply: Callable[[str, str], Reply | None] | None = None
+    """Returns a judge's reply from the run that this one repeats, by record hash and call id; None when there is none."""
     rejection: Rejection = msgspec.field(default_factory=Rejection)
-    """Set when a provider takes no more calls."""
+    """Filled when a provider rejects all further calls."""
     cache: ReplyCache | None = None
-    watcher: RecordEventEmitter | None = None
-    """Who is told of each record when its outcome is on the disk."""
+    event_emitter: RecordEventEmitter | None = None
+    """Reports each record to the run's observer once its outcome is on disk."""
     chance: Callable[[], float]
     clock: Callable[[], float]
     stopwatch: Callable[[], float]
 
 
-def grade_without_calls(opened: OpenRecord, claim: Claim, room: RunContext) -> CommitEntry | None:
-    """What is to be appended for a record with a given answer that no judge has to grade; None where it takes the usual way.
+def grade_without_calls(opened: OpenRecord, claim: Claim, context: RunContext) -> CommitEntry | None:
+    """Grade a record whose answer is supplied and needs no judge; return its ledger entry, or None when `run_case` must do it.
 
-    Nothing is waited for, so that a record needs no task, and many are appended together.
+    Nothing is awaited, so that such records need no task each and are appended together.
     """
-    if room.responses is None or opened.attempts:
+    if context.responses is None or opened.attempts:
         return None
     try:
-        drive = _CaseRunner(opened, claim, room)
-        if drive.needs_nobody:
-            _outcome(drive).send(None)
+        runner = _CaseRunner(opened, claim, context)
+        if runner.needs_no_calls:
+            # Without calls the coroutine never suspends: one step runs it to its end, and StopIteration carries the outcome.
+            _outcome(runner).send(None)
     except StopIteration as end:
-        return drive.entry(end.value)
+        return runner.entry(end.value)
     except (AssayError, msgspec.DecodeError):
-        # The usual way says so to the run.
+        # `run_case` meets the same problem and reports it to the run.
         return None
     return None
 
 
-async def run_case(opened: OpenRecord, claim: Claim, room: RunContext) -> None:
-    """Bring one record to its outcome and append it; raises only when the ledger cannot be written."""
-    drive = _CaseRunner(opened, claim, room)
+async def run_case(opened: OpenRecord, claim: Claim, context: RunContext) -> None:
+    """Evaluate one record and append its outcome; raises only when the ledger cannot be written."""
+    runner = _CaseRunner(opened, claim, context)
     try:
-        outcome = await _outcome(drive)
-        await drive.save(outcome)
+        outcome = await _outcome(runner)
+        await runner.save(outcome)
     except RunStopped:
-        await drive.save()
+        await runner.save()
     else:
-        room.tally.add_outcome(outcome)
-        if room.watcher is not None:
-            room.watcher.tell(drive.ended(outcome))
+        context.counters.add_outcome(outcome)
+        if context.event_emitter is not None:
+            context.event_emitter.emit(runner.finished_case(outcome))
     finally:
-        drive.leave()
+        runner.release_resources()
 
 
-async def _outcome(drive: "_CaseRunner") -> Outcome:
+async def _outcome(runner: "_CaseRunner") -> Outcome:
     try:
-        return await drive.outcome()
+        return await runner.outcome()
     except (AssayError, ClaimLost, RunStopped):
         raise
-    except Exception as problem:  # noqa: BLE001  # record isolation: one record's surprise is not the run's end
+    except Exception as problem:  # noqa: BLE001  # record isolation: a defect met by one record must not end the run
         _check_machine(problem)
         return FailedOutcome(code="internal_error", message=f"{type(problem).__name__}: {problem}", stack=traceback.format_exc())
 
 
 class _CaseRunner:
-    """One record on its way: its replies so far, its round, and what is not yet in the ledger."""
+    """One record under evaluation: its replies, its round, and the attempts that are not yet in the ledger."""
 
-    def __init__(self, opened: OpenRecord, claim: Claim, room: RunContext) -> None:
+    def __init__(self, opened: OpenRecord, claim: Claim, context: RunContext) -> None:
         self._opened = opened
         self._claim = claim
-        self._room = room
+        self._context = context
         self._case = read_case(opened.case)
         self._replies: dict[str, Reply] = {}
         self._latencies: dict[str, float] = {}
         self._failures: list[Attempt] = []
-        self._tries: Counter[str] = Counter()
-        """Attempts by call."""
+        self._attempt_counts: Counter[str] = Counter()
+        """Attempts by call id."""
         self._round = 1
         for attempt in opened.attempts:
-            self._remember(attempt)
+            self._restore_attempt(attempt)
         self._is_retrying = False
-        self._noted: list[Attempt] = []
-        self._asks: dict[str, ModelRequest] = {}
+        self._new_attempts: list[Attempt] = []
+        self._requests: dict[str, ModelRequest] = {}
         self._unsaved: list[Attempt] = []
-        self._held: list[CallQueue] = []
-        """Slots of calls whose results are not yet on the disk: so a crash costs no more calls than there are slots.
+        self._held_slots: list[CallQueue] = []
+        """Slots of calls whose results are not yet on disk, so that a crash loses no more paid calls than there are slots.
 
-        A call that is made again for nothing gives its slot back at once.
+        A call that can be repeated for free releases its slot at once.
         """
 
-    def _remember(self, attempt: Attempt) -> None:
-        """An attempt of the time before the run was interrupted."""
+    def _restore_attempt(self, attempt: Attempt) -> None:
+        """Take over an attempt that was made before the run was interrupted."""
         if attempt.is_rejection:
             return
-        self._tries[attempt.call_id] += 1
+        self._attempt_counts[attempt.call_id] += 1
         if attempt.reply is not None:
             self._replies[attempt.call_id], self._latencies[attempt.call_id] = attempt.reply, attempt.latency_ms
-        # A call that was lost for good begins no round: others of the record may have theirs still before them.
+        # A permanent failure starts no round: other calls of the record may still have attempts left in this one.
         self._round = max(self._round, attempt.round + (attempt.wait_s is not None))
         if attempt.error_code:
             self._failures.append(attempt)
 
     async def outcome(self) -> Outcome:
-        """Grade the case, whatever that takes."""
+        """Run the case's grader, making the calls that it requests, and return the outcome."""
         try:
-            await self._wait_out()
-            flow = start(self._case, self._room.settings, attachments=await self._attachments())
-            asks = next(flow)
+            await self._finish_interrupted_wait()
+            flow = start(self._case, self._context.settings, attachments=await self._attachments())
+            requests = next(flow)
             while True:
-                asks = flow.send(await self._answers(asks))
+                requests = flow.send(await self._replies_to(requests))
         except StopIteration as end:
-            return GradedOutcome(grade=self._within_latency(end.value))
+            return GradedOutcome(grade=self._apply_latency_limit(end.value))
         except GradingFailure as failure:
             stage: Stage = "candidate" if self._answer() is None else "judge"
             return FailedOutcome(
@@ -204,30 +205,30 @@ class _CaseRunner:
                 scores=failure.scores,
             )
         except CallFailed as problem:
-            return self._failed(problem)
+            return self._failed_outcome(problem)
         except BudgetExceeded as problem:
             return CancelledOutcome(code=problem.code, message=problem.message)
 
     @property
-    def needs_nobody(self) -> bool:
-        """True when no judge is asked and nothing but the case is read, so that a given answer is all that it takes."""
-        case, settings = self._case, self._room.settings
+    def needs_no_calls(self) -> bool:
+        """True when a supplied answer suffices: no judge, no grader and no attachment is involved."""
+        case, settings = self._case, self._context.settings
         return not case.attachments and not needs_judge(case, settings) and settings.grader is None
 
     async def _attachments(self) -> Mapping[str, str]:
         if not self._case.attachments:
             return {}
-        texts = await self._room.attachments(self._case)
-        if self._room.stop.is_set():
+        texts = await self._context.attachments(self._case)
+        if self._context.stop.is_set():
             raise RunStopped
         return texts
 
-    def _failed(self, problem: CallFailed) -> FailedOutcome:
+    def _failed_outcome(self, problem: CallFailed) -> FailedOutcome:
         attempt = problem.attempt
         label: FailureLabel = "timeout_or_latency_exceeded" if attempt.error_code == "timeout" else "other"
         message = attempt.error_message
         if attempt.stage == "judge" and attempt.call_id != GRADER_CALL_ID:
-            words = failure_words(attempt.error_code, message, attempts=self._tries[attempt.call_id])
+            words = failure_words(attempt.error_code, message, attempts=self._attempt_counts[attempt.call_id])
             message = f"judge {attempt.model}: {words}"
         return FailedOutcome(code=attempt.error_code, message=message, stage=attempt.stage, label=label, answer=self._answer())
 
@@ -235,8 +236,8 @@ class _CaseRunner:
         reply = self._replies.get("candidate")
         return None if reply is None else reply.text
 
-    def _within_latency(self, grade: Grade) -> Grade:
-        """batch_v1: an answer that took longer than expected does not pass; one that nobody was asked for took no known time."""
+    def _apply_latency_limit(self, grade: Grade) -> Grade:
+        """Apply batch_v1's latency limit: a late answer does not pass; a cached or supplied one has no known latency."""
         allowed, reply = self._case.max_latency_ms, self._replies.get("candidate")
         if allowed is None or reply is None:
             return grade
@@ -244,262 +245,276 @@ class _CaseRunner:
             return msgspec.structs.replace(grade, flags=(*grade.flags, "latency_unknown"))
         if self._latencies["candidate"] <= allowed:
             return grade
-        # A judge may propose a label, but what a clock says sets it.
+        # The measured time takes precedence over a label that a judge proposes.
         label: FailureLabel = "timeout_or_latency_exceeded"
         return msgspec.structs.replace(grade, passed=False, label=label, flags=(*grade.flags, "latency_exceeded"))
 
-    async def _answers(self, asks: Sequence[ModelRequest]) -> tuple[Reply, ...]:
-        """Replies to all asks; those that failed transiently are asked again, in at most three rounds."""
-        missing = [ask for ask in asks if ask.call_id not in self._replies and not self._recalls(ask)]
+    async def _replies_to(self, requests: Sequence[ModelRequest]) -> tuple[Reply, ...]:
+        """Return the replies to all requests, repeating transient failures in further rounds (batch_v1: three in total)."""
+        missing = [request for request in requests if request.call_id not in self._replies and not self._use_earlier_reply(request)]
         if missing:
-            await self._save_paid()
-            missing = self._without_lost(missing)
+            # A crash during the next call must not lose the answer that was paid for before it.
+            await self._save_paid_calls()
+            missing = self._skip_permanent_failures(missing)
         while missing:
-            missing = await self._ask_all(missing)
-        return tuple([self._replies[ask.call_id] for ask in asks])
+            missing = await self._send_round(missing)
+        return tuple([self._replies[request.call_id] for request in requests])
 
-    def _recalls(self, ask: ModelRequest) -> bool:
-        """True when the run that this one repeats has what is asked for; a vote that was lost there stays lost."""
-        judged = self._room.judged
-        said = None if judged is None or ask.stage != "judge" else judged(self._case.record_sha256, ask.call_id)
-        if isinstance(said, FailedReply):
-            self._replies[ask.call_id] = said
-        elif said is not None:
-            self._note(_Call(ask, "", self._room.clock()), said, cost=None)
-        return said is not None
+    def _use_earlier_reply(self, request: ModelRequest) -> bool:
+        """Take a judge's reply from the run that this one repeats; return False when there is none. A failed vote stays failed."""
+        find_reply = self._context.earlier_judge_reply
+        reply = None if find_reply is None or request.stage != "judge" else find_reply(self._case.record_sha256, request.call_id)
+        if isinstance(reply, FailedReply):
+            self._replies[request.call_id] = reply
+        elif reply is not None:
+            self._record_call(_Call(request, "", self._context.clock()), reply, cost=None)
+        return reply is not None
 
-    def _without_lost(self, asks: list[ModelRequest]) -> list[ModelRequest]:
-        """A call that had failed for good when the run was interrupted is not made once more."""
+    def _skip_permanent_failures(self, requests: list[ModelRequest]) -> list[ModelRequest]:
+        """Leave out calls that failed permanently before the run was interrupted."""
         if not self._failures:
-            return asks
+            return requests
         lost = {attempt.call_id: attempt for attempt in self._failures if attempt.wait_s is None}
-        for ask in asks:
-            if ask.call_id in lost:
-                self._lose(ask, lost[ask.call_id])
-        return [ask for ask in asks if ask.call_id not in lost]
+        for request in requests:
+            if request.call_id in lost:
+                self._record_permanent_failure(request, lost[request.call_id])
+        return [request for request in requests if request.call_id not in lost]
 
-    def _lose(self, ask: ModelRequest, attempt: Attempt) -> None:
-        """A call has failed for good: the grader is told where it can do without, and else the case fails."""
-        if not ask.may_fail:
+    def _record_permanent_failure(self, request: ModelRequest, attempt: Attempt) -> None:
+        """Give the grader a FailedReply where it can do without the call; otherwise raise CallFailed, which fails the case."""
+        if not request.may_fail:
             raise CallFailed(attempt)
-        tries = self._tries[ask.call_id]
-        self._replies[ask.call_id] = FailedReply(text="", code=attempt.error_code, message=attempt.error_message, attempts=tries)
+        tries = self._attempt_counts[request.call_id]
+        self._replies[request.call_id] = FailedReply(
+            text="", code=attempt.error_code, message=attempt.error_message, attempts=tries
+        )
 
-    async def _ask_all(self, asks: Sequence[ModelRequest]) -> list[ModelRequest]:
-        """One round of calls; returns what is left for the next, after the wait that must come before it."""
-        tried = [await self._try(asks[0])] if len(asks) == 1 else await gathered(map(self._try_and_save, asks))
-        if len(tried) == 1 and not tried[0].error_code:
+    async def _send_round(self, requests: Sequence[ModelRequest]) -> list[ModelRequest]:
+        """Make one round of calls, wait as the failed ones require, and return the requests for the next round."""
+        attempts = (
+            [await self._attempt(requests[0])]
+            if len(requests) == 1
+            else await gather_attempts(map(self._attempt_and_save, requests))
+        )
+        if len(attempts) == 1 and not attempts[0].error_code:
             return []
-        failed = [(ask, attempt) for ask, attempt in zip(asks, tried, strict=True) if attempt.error_code]
-        failed = [(ask, attempt) for ask, attempt in failed if self._has_another_round(ask, attempt)]
+        failed = [(request, attempt) for request, attempt in zip(requests, attempts, strict=True) if attempt.error_code]
+        failed = [(request, attempt) for request, attempt in failed if self._may_retry(request, attempt)]
         if failed:
             await self.save()
             self._round += 1
-            await self._pause(max(attempt.wait_s or 0.0 for _, attempt in failed), [ask.model for ask, _ in failed])
-        return [ask for ask, _ in failed]
+            await self._pause(max(attempt.wait_s or 0.0 for _, attempt in failed), [request.model for request, _ in failed])
+        return [request for request, _ in failed]
 
-    def _has_another_round(self, ask: ModelRequest, attempt: Attempt) -> bool:
-        """False when a call that failed is lost for good; raises where the case cannot do without it."""
+    def _may_retry(self, request: ModelRequest, attempt: Attempt) -> bool:
+        """Return False when a failed call gets no further round; raise CallFailed when the case needs its reply."""
         if attempt.wait_s is None:
-            self._lose(ask, attempt)
+            self._record_permanent_failure(request, attempt)
             return False
         return True
 
-    async def _try_and_save(self, ask: ModelRequest) -> Attempt:
-        """One of several asks side by side: it does not keep its slot until the slowest is back."""
+    async def _attempt_and_save(self, request: ModelRequest) -> Attempt:
+        """Make one of several concurrent calls, and save it at once: otherwise it would hold its slot until the slowest returns."""
         try:
-            attempt = await self._try(ask)
-            await self._save_paid()
+            attempt = await self._attempt(request)
+            await self._save_paid_calls()
         except AssayError:
-            # The others are still under way, and each further call would be paid for in vain.
-            self._room.stop.set()
+            # The concurrent calls continue; without this stop they would start further calls whose results cannot be saved.
+            self._context.stop.set()
             raise
         return attempt
 
     def _wait_before_next(self, failure: ModelFailure) -> float | None:
-        """Seconds between this round and the next; None when there is none for this failure."""
-        room, policy = self._room, self._room.plan.retry
+        """Return the seconds until the next round, or None when this failure gets no further round."""
+        context, policy = self._context, self._context.plan.retry
         if not failure.is_transient or self._round >= policy.max_attempts:
             return None
-        return round(retry_delay(policy, self._round, chance=room.chance(), retry_after=failure.retry_after), 3)
+        return round(retry_delay(policy, self._round, chance=context.chance(), retry_after=failure.retry_after), 3)
 
-    async def _wait_out(self) -> None:
-        """A record that was between two rounds when its run was interrupted waits for the rest of the time."""
+    async def _finish_interrupted_wait(self) -> None:
+        """Wait out the rest of a delay between two rounds that an interruption of the run cut short."""
         if self._failures:
-            now = self._room.clock()
-            await self._pause(max(_rest(failed, now) for failed in self._failures), [failed.model for failed in self._failures])
+            now = self._context.clock()
+            await self._pause(
+                max(_remaining_wait(failed, now) for failed in self._failures), [failed.model for failed in self._failures]
+            )
 
     async def _pause(self, seconds: float, models: Iterable[str]) -> None:
-        """Between two rounds the record holds no slot; a stop ends the wait, and so does a provider that takes no more calls."""
-        room, crew = self._room, self._room.crew
-        crew.pause()
+        """Wait between two rounds without a slot; a stop, or a provider that rejects all calls, ends the wait."""
+        context, in_flight = self._context, self._context.in_flight
+        in_flight.pause()
         if not self._is_retrying:
             self._is_retrying = True
-            crew.begin_retries()
+            in_flight.begin_retries()
         try:
-            gates = [room.routes[model].gate for model in set(models) if model in room.routes]
-            await room.limits.pause(seconds, gates, stop=room.stop)
+            queues = [context.routes[model].queue for model in set(models) if model in context.routes]
+            await context.scheduler.pause(seconds, queues, stop=context.stop)
         finally:
-            crew.resume()
-        if room.stop.is_set():
+            in_flight.resume()
+        if context.stop.is_set():
             raise RunStopped
 
-    def leave(self) -> None:
-        """The record is out of hand; what it held goes to others."""
-        self._release(self._held)
-        self._room.crew.end_rounds(is_retrying=self._is_retrying)
+    def release_resources(self) -> None:
+        """Release the record's slots and end its rounds."""
+        self._release(self._held_slots)
+        self._context.in_flight.end_rounds(is_retrying=self._is_retrying)
 
-    def ended(self, outcome: Outcome) -> FinishedCase:
-        """The record for whoever observes the run, with the attempts of an earlier process."""
-        return FinishedCase(self._case, (*self._opened.attempts, *self._noted), outcome, self._asks)
+    def finished_case(self, outcome: Outcome) -> FinishedCase:
+        """Return the record for the run's observer, including attempts made by an earlier process."""
+        return FinishedCase(self._case, (*self._opened.attempts, *self._new_attempts), outcome, self._requests)
 
     def entry(self, outcome: Outcome | None) -> CommitEntry:
-        """What is not yet in the ledger."""
+        """Return the ledger entry with the attempts that are not yet saved."""
         return CommitEntry(self._opened.position, tuple(self._unsaved), outcome)
 
     async def save(self, outcome: Outcome | None = None) -> None:
-        """Append what is not yet in the ledger, and the outcome when there is one."""
+        """Append the unsaved attempts to the ledger, and the outcome if there is one."""
         if not self._unsaved and outcome is None:
             return
         entry = self.entry(outcome)
-        held, self._held, self._unsaved = self._held, [], []
+        slots, self._held_slots, self._unsaved = self._held_slots, [], []
         try:
-            # With no call in flight nothing else would come into the group.
-            await self._room.journal.append(self._claim, (entry,), is_urgent=not self._room.tally.in_flight)
+            # With no call in flight no other entry would join the group, so that waiting for one only adds latency.
+            await self._context.ledger_writer.append(self._claim, (entry,), is_urgent=not self._context.counters.in_flight)
         finally:
-            self._release(held)
+            self._release(slots)
 
-    async def _save_paid(self) -> None:
-        """What was paid for is on disk before more is spent; what nobody was paid for can wait for the outcome."""
-        if self._held:
+    async def _save_paid_calls(self) -> None:
+        """Save paid calls before more money is spent; free replies are saved with the outcome."""
+        if self._held_slots:
             await self.save()
 
-    def _release(self, held: Sequence[CallQueue]) -> None:
-        for gate in held:
-            self._room.limits.release(gate)
+    def _release(self, slots: Sequence[CallQueue]) -> None:
+        for queue in slots:
+            self._context.scheduler.release(queue)
 
-    async def _try(self, ask: ModelRequest) -> Attempt:
-        """One attempt at one ask; its reply or its failure is noted."""
-        room = self._room
-        if ask.stage == "candidate" and room.responses is not None:
-            given = room.responses(self._case.id, self._case.sample or 0)
-            return self._note(_Call(ask, "", room.clock()), given, cost=None)
-        route = room.routes[ask.model]
+    async def _attempt(self, request: ModelRequest) -> Attempt:
+        """Make one attempt at a request, from the cache or by a call, and record its reply or failure."""
+        context = self._context
+        if request.stage == "candidate" and context.responses is not None:
+            given = context.responses(self._case.id, self._case.sample or 0)
+            return self._record_call(_Call(request, "", context.clock()), given, cost=None)
+        route = context.routes[request.model]
         if self._case.sample:
-            ask = msgspec.structs.replace(ask, sample=self._case.sample)
-        call = _Call(ask, route.address(ask), room.clock())
-        cache = room.cache if route.is_kept else None
-        cached = cache.get(call.address) if cache is not None and not ask.is_fresh else None
+            request = msgspec.structs.replace(request, sample=self._case.sample)
+        call = _Call(request, route.address(request), context.clock())
+        cache = context.cache if route.is_cacheable else None
+        cached = cache.get(call.address) if cache is not None and not request.is_fresh else None
         if cached is not None:
-            return self._note(call, msgspec.structs.replace(cached, flags=(*cached.flags, "cached")), cost=None)
-        await room.limits.acquire(route.gate, room.stop)
+            return self._record_call(call, msgspec.structs.replace(cached, flags=(*cached.flags, "cached")), cost=None)
+        await context.scheduler.acquire(route.queue, context.stop)
         result: Reply | ModelFailure | None = None
         try:
-            result = await self._made(call, route)
+            result = await self._call_model(call, route)
         finally:
             if result is None or route.is_repeatable or _is_rejection(result):
-                room.limits.release(route.gate)
+                context.scheduler.release(route.queue)
             else:
-                self._held.append(route.gate)
+                self._held_slots.append(route.queue)
         if isinstance(result, ModelFailure):
-            route.gate.lane.failed(result, call.started)
+            route.queue.limiter.failed(result, call.started)
             if _is_rejection(result):
-                return await self._rejected(call, result, route)
-            return self._note(call, result, cost=None)
-        route.gate.lane.succeeded(result.usage, call.started)
-        route.gate.admission.succeeded(ask, call.started)
+                return await self._handle_rejection(call, result, route)
+            return self._record_call(call, result, cost=None)
+        route.queue.limiter.succeeded(result.usage, call.started)
+        route.queue.admission.succeeded(request, call.started)
         if cache is not None and result.text:
-            is_kept = cache.put(call.address, result)
-            result = result if is_kept else msgspec.structs.replace(result, flags=(*result.flags, NOT_CACHED))
-        return self._note(call, result, cost=route.cost(result))
+            is_stored = cache.put(call.address, result)
+            result = result if is_stored else msgspec.structs.replace(result, flags=(*result.flags, NOT_CACHED))
+        return self._record_call(call, result, cost=route.cost(result))
 
-    async def _made(self, call: "_Call", route: Route) -> Reply | ModelFailure:
-        """The call itself, timed; raises when it is not to be made, or cannot be made from here."""
-        room = self._room
-        self._check_open(route)
-        room.tally.in_flight += 1
-        route.gate.admission.in_flight += 1
-        call.at, call.started = room.clock(), room.stopwatch()
+    async def _call_model(self, call: "_Call", route: Route) -> Reply | ModelFailure:
+        """Call the model and measure the time; raises when no call may be made, or when this machine cannot make one."""
+        context = self._context
+        self._check_may_call(route)
+        context.counters.in_flight += 1
+        route.queue.admission.in_flight += 1
+        call.started_at, call.started = context.clock(), context.stopwatch()
         try:
-            return await route.model.reply(call.ask)
+            return await route.model.reply(call.request)
         except ModelFailure as failure:
             _check_machine(failure)
             return failure
         finally:
-            call.seconds = room.stopwatch() - call.started
-            room.tally.in_flight -= 1
-            route.gate.admission.in_flight -= 1
+            call.seconds = context.stopwatch() - call.started
+            context.counters.in_flight -= 1
+            route.queue.admission.in_flight -= 1
 
-    async def _rejected(self, call: "_Call", failure: ModelFailure, route: Route) -> Attempt:
-        """Fail the record where the provider means it alone; otherwise the run stops, and the record stays open."""
-        room, admission = self._room, route.gate.admission
+    async def _handle_rejection(self, call: "_Call", failure: ModelFailure, route: Route) -> Attempt:
+        """Fail the record when the rejection concerns it alone; otherwise stop the run and leave the record open."""
+        context, admission = self._context, route.queue.admission
         is_own: bool | None = False
         if not failure.is_exhausted:
-            room.crew.pause()
+            context.in_flight.pause()
             try:
                 is_own = await admission.is_records_own(
-                    room.stopwatch(), check=lambda known: self._is_answered(known, route), now=room.stopwatch, stop=room.stop
+                    context.stopwatch(),
+                    check=lambda known: self._still_answers(known, route),
+                    now=context.stopwatch,
+                    stop=context.stop,
                 )
             finally:
-                room.crew.resume()
+                context.in_flight.resume()
         if is_own:
-            return self._note(call, failure, cost=None)
-        self._note(call, failure, cost=None, is_rejection=True)
+            return self._record_call(call, failure, cost=None)
+        self._record_call(call, failure, cost=None, is_rejection=True)
         if is_own is False:
-            route.gate.lane.give_up(failure)
-            self._stop_rejected(route, call.ask.model, failure)
+            route.queue.limiter.give_up(failure)
+            self._stop_rejected(route, call.request.model, failure)
         raise RunStopped
 
     def _stop_rejected(self, route: Route, model: str, failure: ModelFailure) -> None:
-        self._room.rejection.note(route.gate.lane.provider.name, model, failure)
-        self._room.stop.set()
+        self._context.rejection.note(route.queue.limiter.provider.name, model, failure)
+        self._context.stop.set()
 
-    async def _is_answered(self, ask: ModelRequest, route: Route) -> bool:
-        """Send a request again that was answered before: only so is it known whether the provider still takes calls."""
-        room, policy = self._room, self._room.plan.retry
+    async def _still_answers(self, request: ModelRequest, route: Route) -> bool:
+        """Repeat a request that was answered before: its reply proves that the provider still accepts calls."""
+        context, policy = self._context, self._context.plan.retry
         for round_number in range(1, policy.max_attempts + 1):
-            call = _Call(msgspec.structs.replace(ask, call_id=CHECK), route.address(ask), room.clock())
-            await room.limits.acquire(route.gate, room.stop)
+            call = _Call(msgspec.structs.replace(request, call_id=CHECK), route.address(request), context.clock())
+            await context.scheduler.acquire(route.queue, context.stop)
             try:
-                result = await self._made(call, route)
+                result = await self._call_model(call, route)
             finally:
-                room.limits.release(route.gate)
+                context.scheduler.release(route.queue)
             if isinstance(result, Reply):
-                route.gate.lane.succeeded(result.usage, call.started)
-                self._note(call, result, cost=route.cost(result))
+                route.queue.limiter.succeeded(result.usage, call.started)
+                self._record_call(call, result, cost=route.cost(result))
                 return True
-            self._note(call, result, cost=None, is_rejection=True)
+            self._record_call(call, result, cost=None, is_rejection=True)
             if not result.is_transient or result.is_exhausted:
                 return False
-            delay = retry_delay(policy, round_number, chance=room.chance(), retry_after=result.retry_after)
-            await room.limits.pause(delay, [route.gate], stop=room.stop)
+            delay = retry_delay(policy, round_number, chance=context.chance(), retry_after=result.retry_after)
+            await context.scheduler.pause(delay, [route.queue], stop=context.stop)
         return False
 
-    def _check_open(self, route: Route) -> None:
-        """Raises when no further call is to be made."""
-        room = self._room
-        if room.stop.is_set():
+    def _check_may_call(self, route: Route) -> None:
+        """Raise when no further call may be made: stop, lost claim, rejected provider, or spent budget."""
+        context = self._context
+        if context.stop.is_set():
             raise RunStopped
-        if self._claim in room.journal.fenced:
+        if self._claim in context.ledger_writer.fenced:
             raise ClaimLost
-        lane = route.gate.lane
-        if lane.broken is not None:
-            # Another worker of the run was rejected.
-            self._stop_rejected(route, route.name, lane.broken)
+        limiter = route.queue.limiter
+        if limiter.broken is not None:
+            # The rejection was reported by another record or another worker of the run.
+            self._stop_rejected(route, route.name, limiter.broken)
             raise RunStopped
-        if room.plan.max_cost is not None and room.tally.cost >= room.plan.max_cost:
+        if context.plan.max_cost is not None and context.counters.cost >= context.plan.max_cost:
             raise BudgetExceeded(
-                "budget_exhausted", f"the run has cost {room.tally.cost:.4f} of {room.plan.max_cost:.4f} US dollars"
+                "budget_exhausted", f"the run has cost {context.counters.cost:.4f} of {context.plan.max_cost:.4f} US dollars"
             )
 
-    def _note(self, call: "_Call", result: Reply | ModelFailure, *, cost: float | None, is_rejection: bool = False) -> Attempt:
+    def _record_call(
+        self, call: "_Call", result: Reply | ModelFailure, *, cost: float | None, is_rejection: bool = False
+    ) -> Attempt:
         attempt = Attempt(
-            stage=call.ask.stage,
-            call_id=call.ask.call_id,
+            stage=call.request.stage,
+            call_id=call.request.call_id,
             round=self._round,
-            started_at=call.at,
+            started_at=call.started_at,
             latency_ms=round(call.seconds * 1000, 3),
-            model=call.ask.model,
+            model=call.request.model,
             request_sha256=call.address,
             reply=result if isinstance(result, Reply) else None,
             request_id=result.request_id,
@@ -512,12 +527,12 @@ class _CaseRunner:
         else:
             attempt = self._with_failure(attempt, result)
         self._unsaved.append(attempt)
-        self._tries[attempt.call_id] += not is_rejection
-        if self._room.watcher is not None:
-            self._noted.append(attempt)
-            if self._room.watcher.wants_texts:
-                self._asks[attempt.call_id] = call.ask
-        self._room.tally.add_attempt(attempt)
+        self._attempt_counts[attempt.call_id] += not is_rejection
+        if self._context.event_emitter is not None:
+            self._new_attempts.append(attempt)
+            if self._context.event_emitter.wants_texts:
+                self._requests[attempt.call_id] = call.request
+        self._context.counters.add_attempt(attempt)
         return attempt
 
     def _with_failure(self, attempt: Attempt, failure: ModelFailure) -> Attempt:
@@ -535,14 +550,15 @@ def _is_rejection(result: Reply | ModelFailure) -> bool:
     return isinstance(result, ModelFailure) and (result.is_exhausted or result.code in REJECTED)
 
 
-def _rest(failed: Attempt, now: float) -> float:
-    """What is left of the wait after a failed attempt; a clock that was set back since then makes it no longer than it was."""
+def _remaining_wait(failed: Attempt, now: float) -> float:
+    """Return the rest of the wait after a failed attempt."""
     wait = failed.wait_s or 0.0
+    # The wall clock may have been set back since the attempt; the full wait is the upper bound.
     return min(wait, failed.started_at + failed.latency_ms / 1000 + wait - now)
 
 
 def _check_machine(problem: Exception) -> None:
-    """Raises where this machine is at its limit: that says nothing of the provider, and the record is not to blame."""
+    """Raise when this machine is out of file handles: neither the provider nor the record is the cause."""
     cause = problem.__context__ if isinstance(problem, ModelFailure) else problem
     if isinstance(cause, OSError) and cause.errno in (errno.EMFILE, errno.ENFILE):
         raise StoreUnavailable(
@@ -551,25 +567,23 @@ def _check_machine(problem: Exception) -> None:
         ) from problem
 
 
-async def gathered(calls: Iterable[Coroutine[Any, Any, Attempt]]) -> list[Attempt]:
-    """All calls come to their end before a surprise among them is raised: what was paid for is noted.
-
-    What could not be noted is told before anything else: a record that was merely stopped would hide it.
-    """
+async def gather_attempts(calls: Iterable[Coroutine[Any, Any, Attempt]]) -> list[Attempt]:
+    """Run all calls to their end, so that each paid one is recorded, and only then raise the first exception."""
     results = await asyncio.gather(*calls, return_exceptions=True)
-    surprises = [result for result in results if isinstance(result, BaseException)]
-    for surprise in sorted(surprises, key=lambda surprise: not isinstance(surprise, AssayError)):
-        raise surprise
+    errors = [result for result in results if isinstance(result, BaseException)]
+    # An error of the ledger comes first: RunStopped, which is usually its consequence, would hide it.
+    for error in sorted(errors, key=lambda error: not isinstance(error, AssayError)):
+        raise error
     return cast("list[Attempt]", results)
 
 
 class _Call(msgspec.Struct):
-    """One attempt while it lasts."""
+    """One call in progress."""
 
-    ask: ModelRequest
+    request: ModelRequest
     address: str
-    at: float
-    """By the clock on the wall."""
+    started_at: float
+    """Wall-clock time, for the record of the attempt."""
     started: float = 0.0
-    """By the stopwatch."""
+    """Time of the monotonic stopwatch, for durations."""
     seconds: float = 0.0

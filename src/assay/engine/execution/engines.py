@@ -32,36 +32,36 @@ def check_placement(plan: Plan, placement: RunBackend) -> None:
         temporal_engine("workflow_client").check_placeable(plan)
 
 
-def check_reachable(run_id: str, surroundings: RunEnvironment) -> None:
+def check_reachable(run_id: str, environment: RunEnvironment) -> None:
     """Raises what keeps the Temporal server of a new run from being asked: better now than when its records are written."""
-    server = surroundings.placement.temporal
+    server = environment.placement.temporal
     if server is not None:
-        temporal_engine("preflight").check_server(run_id, server, environ=surroundings.environ)
+        temporal_engine("preflight").check_server(run_id, server, environ=environment.environ)
 
 
-def execute_run(folders: RunPaths, surroundings: RunEnvironment, plan: Plan | None = None) -> None:
+def execute_run(folders: RunPaths, environment: RunEnvironment, plan: Plan | None = None) -> None:
     """Bring a run to its sealed end, here or through workers; raises RunInterrupted when somebody stops it, or stops watching."""
-    with raised_as_interrupt() if surroundings.takes_signals else nullcontext():
-        server = _server_of(folders, surroundings)
+    with raised_as_interrupt() if environment.takes_signals else nullcontext():
+        server = _server_of(folders, environment)
         if server is None:
-            run_to_completion(folders, surroundings, plan=plan, is_patient=surroundings.is_patient)
+            run_to_completion(folders, environment, plan=plan, is_patient=environment.is_patient)
             return
-        prepare(folders, surroundings)
+        prepare(folders, environment)
         engine = temporal_engine("workflow_client")
-        if surroundings.is_detached:
-            engine.start(folders, server, surroundings)
+        if environment.is_detached:
+            engine.start(folders, server, environment)
         else:
-            engine.follow(folders, server, surroundings)
+            engine.follow(folders, server, environment)
 
 
-def finish_cancelled_run(folders: RunPaths, surroundings: RunEnvironment) -> None:
+def finish_cancelled_run(folders: RunPaths, environment: RunEnvironment) -> None:
     """See to it that a run that is cancelled is sealed: by whoever works on it or hands it to workers, and else here or by one."""
-    server = _server_of(folders, surroundings)
+    server = _server_of(folders, environment)
     if server is None:
-        run_to_completion(folders, surroundings, is_patient=False)
+        run_to_completion(folders, environment, is_patient=False)
         return
-    if prepare(folders, surroundings, is_patient=False):
-        temporal_engine("workflow_client").start(folders, server, surroundings)
+    if prepare(folders, environment, is_patient=False):
+        temporal_engine("workflow_client").start(folders, server, environment)
 
 
 @contextmanager
@@ -83,11 +83,11 @@ def temporal_engine(part: str) -> ModuleType:
         raise MissingExtra(f"the engine needs {package}", hint="pip install 'assay[temporal,postgres]'") from problem
 
 
-def _server_of(folders: RunPaths, surroundings: RunEnvironment) -> TemporalServer | None:
+def _server_of(folders: RunPaths, environment: RunEnvironment) -> TemporalServer | None:
     """The server whose workers work on the run, which is told to the ledger where it is new; raises UsageProblem."""
     if not folders.has_ledger:
         return None
-    wanted = surroundings.placement.temporal
+    wanted = environment.placement.temporal
     if wanted is not None and not pointed_to(folders.active):
         raise UsageProblem(
             f"run '{folders.run_id}' has a ledger of its own, which workers elsewhere cannot reach",
@@ -95,7 +95,7 @@ def _server_of(folders: RunPaths, surroundings: RunEnvironment) -> TemporalServe
         )
     ledger = folders.open_ledger()
     try:
-        return _noted(ledger, wanted, run_id=folders.run_id, environ=surroundings.environ)
+        return _noted(ledger, wanted, run_id=folders.run_id, environ=environment.environ)
     finally:
         ledger.close()
 

@@ -1,4 +1,4 @@
-"""Limits on calls: slots in flight, rates per provider, a breaker, and what the run may cost."""
+"""Limits on calls: concurrency, rates per provider, a circuit breaker per provider, and the run's maximum cost."""
 
 import asyncio
 from collections import deque
@@ -10,7 +10,7 @@ from assay.engine.execution.rejections import ModelAdmission
 from assay.engine.run_counters import RunCounters
 
 _CUT_PAUSE = 1.0
-"""Seconds after a cut in which further 429s belong to the same overload."""
+"""Seconds after a reduction in which further 429s are attributed to the same overload."""
 
 
 class RateLimiter:
@@ -23,39 +23,39 @@ class RateLimiter:
 
     @property
     def is_limited(self) -> bool:
-        """True when there is a rate at all."""
+        """True when a rate is set."""
         return bool(self._interval)
 
     def wait(self, now: float) -> float:
-        """Seconds until the next unit may be used."""
+        """Return the seconds until the next unit may be used."""
         return max(0.0, self._due - self._burst - now) if self._interval else 0.0
 
     def charge(self, now: float, units: float = 1.0) -> None:
-        """Use so many units."""
+        """Count units as used."""
         if self._interval:
             self._due = max(self._due, now) + units * self._interval
 
 
 class ProviderLimiter:
-    """The way to one provider: how many calls are in flight, how many may be, and whether there is any point."""
+    """Limits on the calls to one provider: concurrency that adapts to 429s, rates, and a breaker for permanent rejections."""
 
     def __init__(self, provider: ProviderPlan, cap: int) -> None:
         self.provider = provider
         self.cap = cap
         self.limit = float(cap)
-        """Calls that may be in flight now: one more for every full round of successes, half after a 429."""
+        """Maximum calls in flight at present: grows by one per full round of successes, halves after a 429."""
         self.in_flight = 0
         self.requests = RateLimiter(provider.requests_per_minute)
         self.tokens = RateLimiter(provider.tokens_per_minute)
         self.broken: ModelFailure | None = None
-        """Why no further call is made."""
+        """The permanent rejection after which no further call is made."""
         self.refused = asyncio.Event()
-        """Set when no further call is made."""
+        """Set together with `broken`, to end waits."""
         self._successes = 0
         self._cut_at = float("-inf")
 
     def succeeded(self, usage: Usage, now: float) -> None:
-        """A call brought a reply."""
+        """Record a call that returned a reply."""
         self._successes += 1
         if self.limit < self.cap:
             self.limit = min(float(self.cap), self.limit + 1.0 / self.limit)
@@ -63,34 +63,35 @@ class ProviderLimiter:
             self.tokens.charge(now, usage.total_tokens)
 
     def failed(self, failure: ModelFailure, now: float) -> None:
-        """A call brought no reply: slow down where there were too many."""
+        """Record a failed call; halve the concurrency after a 429."""
+        # Calls that were in flight together are all rejected by one overload: only the first of them reduces the limit.
         if failure.code == "rate_limited" and not failure.is_exhausted and now - self._cut_at > _CUT_PAUSE:
             self._cut_at = now
             self.limit = max(1.0, self.limit / 2)
 
     @property
     def is_cut(self) -> bool:
-        """True while fewer calls are in flight than there is room for, because of 429s."""
+        """True while 429s keep the concurrency below its cap."""
         return self.limit < self.cap
 
     def share(self, cap: int) -> None:
-        """Have another part of what the workers of a run share."""
+        """Set the cap to this worker's changed part of the shared concurrency."""
         self.limit = min(self.limit, cap) if self.is_cut else float(cap)
         self.cap = cap
 
     def refuse(self, failure: ModelFailure) -> None:
-        """Another worker was refused for good: so is this one, unless its own calls show that only the other is to blame."""
+        """Apply another worker's permanent rejection, unless a success here shows that it concerns only that worker."""
         if self.broken is None and (failure.is_exhausted or not self._successes):
             self.give_up(failure)
 
     def give_up(self, failure: ModelFailure) -> None:
-        """Make no further call."""
+        """Stop calling this provider because of a permanent failure."""
         self.broken = failure
         self.refused.set()
 
 
 class StageLimiter:
-    """All calls of one stage, whichever provider they go to."""
+    """Limits on all calls of one stage, across providers."""
 
     def __init__(self, limits: StageLimits, cap: int) -> None:
         self.cap = min(cap, limits.concurrency or cap)
@@ -99,154 +100,156 @@ class StageLimiter:
 
 
 class CallQueue:
-    """Where the calls of one stage to one provider wait for their turn."""
+    """Queue for the calls to one model: they wait for slots of its provider and stage, then for their rates."""
 
-    def __init__(self, lane: ProviderLimiter, stage: StageLimiter) -> None:
-        self.lane = lane
+    def __init__(self, limiter: ProviderLimiter, stage: StageLimiter) -> None:
+        self.limiter = limiter
         self.stage = stage
         self.admission = ModelAdmission()
         self.waiting: deque[asyncio.Future[None]] = deque()
         self.turn = asyncio.Lock()
-        """Held by the one call that waits for the rates; the others wait behind it."""
-        self.is_paced = lane.requests.is_limited or lane.tokens.is_limited or stage.requests.is_limited
-        """True when a call may have to wait for a rate."""
+        """Held by the one call that waits for the rates, so that calls pass in the order of their arrival."""
+        self.is_paced = limiter.requests.is_limited or limiter.tokens.is_limited or stage.requests.is_limited
+        """True when a rate limits these calls."""
 
     @property
     def has_room(self) -> bool:
-        """True when neither the provider nor the stage has all the calls it may have."""
-        return self.lane.in_flight < int(self.lane.limit) and self.stage.in_flight < self.stage.cap
+        """True when both provider and stage have a free slot."""
+        return self.limiter.in_flight < int(self.limiter.limit) and self.stage.in_flight < self.stage.cap
 
     def wait(self, now: float) -> float:
-        """Seconds until the rates allow one more call."""
-        return max(self.lane.requests.wait(now), self.lane.tokens.wait(now), self.stage.requests.wait(now))
+        """Return the seconds until all rates allow one more call."""
+        return max(self.limiter.requests.wait(now), self.limiter.tokens.wait(now), self.stage.requests.wait(now))
 
     def charge(self, now: float) -> None:
-        """One call is made."""
-        self.lane.requests.charge(now)
+        """Count one call against the rates."""
+        self.limiter.requests.charge(now)
         self.stage.requests.charge(now)
 
 
 class CallScheduler:
-    """Who may call now: a hard cap over everything, and a gate for each stage and provider."""
+    """Scheduler of a run's calls: one cap on concurrency, and a queue per model that waits for its provider and stage."""
 
     def __init__(self, plan: Plan, *, clock: Callable[[], float], stop: asyncio.Event) -> None:
         self._free = plan.concurrency
         self.stop = stop
-        """Set when no new call is to be made."""
+        """Set when no new call may be made."""
         self._clock = clock
-        self._lanes = {provider.name: ProviderLimiter(provider, plan.concurrency) for provider in plan.providers}
-        self._stages: dict[Stage, StageLimiter] = {
+        self._provider_limiters = {provider.name: ProviderLimiter(provider, plan.concurrency) for provider in plan.providers}
+        self._stage_limiters: dict[Stage, StageLimiter] = {
             "candidate": StageLimiter(plan.generation, plan.concurrency),
             "judge": StageLimiter(plan.judging, plan.concurrency),
         }
-        self._gates: list[CallQueue] = []
+        self._queues: list[CallQueue] = []
         self._is_spent: Callable[[], bool] = lambda: False
         self._spent = asyncio.Event()
-        """Set when the run has cost what it may cost: there is nothing to wait for any more."""
-        self._is_due = False
-        """Free slots are handed out as soon as everybody who is at work has gone on."""
+        """Set when the run has reached its maximum cost, to end waits for calls that would be refused."""
+        self._is_assignment_scheduled = False
+        """True while `_assign_slots` is scheduled on the event loop."""
 
-    def gate(self, provider: str, stage: Stage) -> CallQueue:
-        """A new gate for the calls of a model."""
-        gate = CallQueue(self._lanes[provider], self._stages[stage])
-        self._gates.append(gate)
-        return gate
+    def new_queue(self, provider: str, stage: Stage) -> CallQueue:
+        """Return a new queue for the calls to one model."""
+        queue = CallQueue(self._provider_limiters[provider], self._stage_limiters[stage])
+        self._queues.append(queue)
+        return queue
 
-    async def acquire(self, gate: CallQueue, stop: asyncio.Event | None = None) -> None:
-        """Take a slot, waiting for one and for the rates; a stop, of all or of those who enter, ends the wait for the rates."""
-        if gate.waiting or not self._free or not gate.has_room:
-            await self._queue(gate)
+    async def acquire(self, queue: CallQueue, stop: asyncio.Event | None = None) -> None:
+        """Wait for a slot and for the rates; `stop`, by default the run's, ends the wait for the rates."""
+        if queue.waiting or not self._free or not queue.has_room:
+            await self._wait_for_slot(queue)
         else:
-            self._take(gate)
-        if gate.is_paced:
-            await self._wait_for_rates(gate, stop or self.stop)
+            self._take(queue)
+        if queue.is_paced:
+            await self._wait_for_rates(queue, stop or self.stop)
 
-    def share_cost(self, tally: RunCounters, budget: float) -> None:
-        """Wait for no rate any more when the budget is spent; what other workers spend of it counts, but here there are none."""
-        self._is_spent = lambda: tally.cost >= budget
-        tally.on_paid = self._look_at_cost
-        self._look_at_cost()
+    def limit_cost(self, counters: RunCounters, budget: float) -> None:
+        """End waits for rates once the run's cost reaches the budget."""
+        self._is_spent = lambda: counters.cost >= budget
+        counters.on_paid = self._check_budget
+        self._check_budget()
 
-    def _look_at_cost(self) -> None:
+    def _check_budget(self) -> None:
         if self._is_spent():
             self._spent.set()
 
-    def look_again(self) -> None:
-        """Those who wait for a slot have been stopped: here they get one soon, and then see it."""
+    def wake_stopped(self) -> None:
+        """Wake callers of `acquire` whose stop is set; a no-op here, since a local slot becomes free soon and they check then."""
 
-    async def pause(self, seconds: float, gates: Iterable[CallQueue], *, stop: asyncio.Event | None = None) -> None:
-        """Wait without a slot; a stop ends the wait, and so does the end of the money or of all calls to a provider."""
-        await _wait(seconds, [stop or self.stop, self._spent, *(gate.lane.refused for gate in gates)])
+    async def pause(self, seconds: float, queues: Iterable[CallQueue], *, stop: asyncio.Event | None = None) -> None:
+        """Wait without a slot; a stop, a spent budget or a rejected provider ends the wait."""
+        await _wait(seconds, [stop or self.stop, self._spent, *(queue.limiter.refused for queue in queues)])
 
-    async def _queue(self, gate: CallQueue) -> None:
+    async def _wait_for_slot(self, queue: CallQueue) -> None:
         slot: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        gate.waiting.append(slot)
+        queue.waiting.append(slot)
         try:
             await slot
         except asyncio.CancelledError:
+            # The slot may have been assigned at the same moment as the cancel; without the release it would leak.
             if slot.done() and not slot.cancelled() and slot.exception() is None:
-                self.release(gate)
+                self.release(queue)
             raise
 
-    async def _wait_for_rates(self, gate: CallQueue, stop: asyncio.Event) -> None:
-        """One call of a gate after the other waits until all rates allow it at the same moment, and only then uses them."""
+    async def _wait_for_rates(self, queue: CallQueue, stop: asyncio.Event) -> None:
+        """Wait, one call of a queue at a time, until all rates allow it, and only then charge them."""
         try:
-            await gate.turn.acquire()
+            await queue.turn.acquire()
         except asyncio.CancelledError:
-            self.release(gate)
+            self.release(queue)
             raise
         try:
-            while not stop.is_set() and not self._will_be_refused(gate):
-                wait = gate.wait(self._clock())
+            while not stop.is_set() and not self._will_be_refused(queue):
+                wait = queue.wait(self._clock())
                 if wait <= 0:
-                    gate.charge(self._clock())
+                    queue.charge(self._clock())
                     return
-                await self._pace(gate, wait, stop=stop)
+                await self._wait_holding_slot(queue, wait, stop=stop)
         finally:
-            gate.turn.release()
+            queue.turn.release()
 
-    def _will_be_refused(self, gate: CallQueue) -> bool:
-        """True when the caller will be refused, so that there is nothing to wait for."""
-        return gate.lane.broken is not None or self._is_spent()
+    def _will_be_refused(self, queue: CallQueue) -> bool:
+        """True when the call would be refused after the wait, so that waiting is pointless."""
+        return queue.limiter.broken is not None or self._is_spent()
 
-    async def _pace(self, gate: CallQueue, seconds: float, *, stop: asyncio.Event) -> None:
-        """Wait with a slot, unless there is nothing to wait for any more."""
+    async def _wait_holding_slot(self, queue: CallQueue, seconds: float, *, stop: asyncio.Event) -> None:
+        """Wait while holding a slot; the wait ends early when the call would be refused."""
         try:
-            await _wait(seconds, [stop, self._spent, gate.lane.refused])
+            await _wait(seconds, [stop, self._spent, queue.limiter.refused])
         except asyncio.CancelledError:
-            self.release(gate)
+            self.release(queue)
             raise
 
-    def release(self, gate: CallQueue) -> None:
-        """Give the slot back: to the judge of the same record if it is asked next, else to whoever waits.
+    def release(self, queue: CallQueue) -> None:
+        """Release the slot, and assign free slots on the next pass of the event loop.
 
-        A record that has its answer would otherwise wait behind those that are not begun, and a run end with few calls in flight.
+        The delay lets the record that releases a slot request its judge call first. It would otherwise wait behind records that
+        have not begun, and the run would end with few calls in flight.
         """
         self._free += 1
-        gate.lane.in_flight -= 1
-        gate.stage.in_flight -= 1
-        if not self._is_due:
-            self._is_due = True
-            asyncio.get_running_loop().call_soon(self._hand_out)
+        queue.limiter.in_flight -= 1
+        queue.stage.in_flight -= 1
+        if not self._is_assignment_scheduled:
+            self._is_assignment_scheduled = True
+            asyncio.get_running_loop().call_soon(self._assign_slots)
 
-    def _hand_out(self) -> None:
-        self._is_due = False
-        # Judges first: a record that is nearly done is worth more than one that is not begun.
-        for waiting in reversed(self._gates):
-            while self._free > 0 and waiting.waiting and waiting.has_room:
-                slot = waiting.waiting.popleft()
+    def _assign_slots(self) -> None:
+        self._is_assignment_scheduled = False
+        # Judges first (their queues were opened last): finishing a record frees memory, and its result survives a crash.
+        for queue in reversed(self._queues):
+            while self._free > 0 and queue.waiting and queue.has_room:
+                slot = queue.waiting.popleft()
                 if not slot.done():
-                    self._take(waiting)
+                    self._take(queue)
                     slot.set_result(None)
 
-    def _take(self, gate: CallQueue) -> None:
+    def _take(self, queue: CallQueue) -> None:
         self._free -= 1
-        gate.lane.in_flight += 1
-        gate.stage.in_flight += 1
+        queue.limiter.in_flight += 1
+        queue.stage.in_flight += 1
 
 
 async def _wait(seconds: float, ends: Iterable[asyncio.Event]) -> None:
-    """Wait so long, or until one of these is set."""
+    """Wait until the time has passed or one of the events is set."""
     waits = [asyncio.ensure_future(end.wait()) for end in dict.fromkeys(ends)]
     try:
         await asyncio.wait(waits, timeout=max(seconds, 0.0), return_when=asyncio.FIRST_COMPLETED)

@@ -113,7 +113,7 @@ class FinishedCase(msgspec.Struct, frozen=True):
     case: Case
     attempts: Sequence[Attempt]
     outcome: Outcome
-    asks: Mapping[str, ModelRequest] = {}
+    requests: Mapping[str, ModelRequest] = {}
     """By call, where texts are wanted."""
 
 
@@ -132,10 +132,10 @@ class RecordEventEmitter:
         nowhere = ModelPlan(name="", provider="", model="")
         self._unknown = (nowhere, ProviderPlan(name="", kind="scripted"))
 
-    def tell(self, ended: FinishedCase) -> None:
+    def emit(self, finished: FinishedCase) -> None:
         """What the observer may know of a record."""
-        case, now = ended.case, self._clock()
-        calls = tuple(self._call(attempt, ended.asks) for attempt in ended.attempts if _is_call(attempt))
+        case, now = finished.case, self._clock()
+        calls = tuple(self._call(attempt, finished.requests) for attempt in finished.attempts if _is_call(attempt))
         self._observer(
             RecordEvent(
                 run_id=self._plan.run_id,
@@ -143,11 +143,11 @@ class RecordEventEmitter:
                 sample=case.sample or 0,
                 dataset=self._redactor.text(case.dataset),
                 contract=case.contract,
-                status=record_status(ended.outcome),
+                status=record_status(finished.outcome),
                 started_at=min((call.started_at for call in calls), default=now),
                 ended_at=now,
                 calls=calls,
-                **self._outcome(ended.outcome),
+                **self._outcome(finished.outcome),
             )
         )
 
@@ -181,10 +181,10 @@ class RecordEventEmitter:
             explanation=self._text(score.justification),
         )
 
-    def _call(self, attempt: Attempt, asks: Mapping[str, ModelRequest]) -> CallEvent:
+    def _call(self, attempt: Attempt, requests: Mapping[str, ModelRequest]) -> CallEvent:
         model = self._models.get(attempt.model, self._unknown[0])
         provider = self._providers.get(model.provider, self._unknown[1])
-        reply, ask = attempt.reply, asks.get(attempt.call_id)
+        reply, request = attempt.reply, requests.get(attempt.call_id)
         return CallEvent(
             stage=attempt.stage,
             call_id=attempt.call_id,
@@ -207,7 +207,7 @@ class RecordEventEmitter:
             error_message=self._redactor.text(attempt.error_message),
             http_status=attempt.http_status,
             wait_s=attempt.wait_s,
-            asked=tuple(map(self._message, ask.messages)) if ask is not None else (),
+            asked=tuple(map(self._message, request.messages)) if request is not None else (),
             said="" if reply is None else self._text(reply.text),
         )
 

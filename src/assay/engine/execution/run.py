@@ -120,50 +120,48 @@ def _check_same(ledger: Ledger, plan: Plan) -> None:
         )
 
 
-def run_to_completion(
-    folders: RunPaths, surroundings: RunEnvironment, *, plan: Plan | None = None, is_patient: bool = True
-) -> None:
+def run_to_completion(folders: RunPaths, environment: RunEnvironment, *, plan: Plan | None = None, is_patient: bool = True) -> None:
     """Bring the run to its sealed end; raises RunInterrupted or StoreUnavailable, and then it can be resumed.
 
     `plan` may differ from the run's own in what changes no result, such as the concurrency. While another process works on the
     run this one waits, or returns at once when it is not patient.
     """
-    with _resumable(), exclusive_run(folders, surroundings, patience=inf if is_patient else 0.0) as around:
-        if around is not None and not folders.is_sealed:
-            with _failing(folders, around):
-                _drive_locked(folders, around, plan)
-        if around is not None:
-            _clear(folders, around)
+    with _resumable(), exclusive_run(folders, environment, patience=inf if is_patient else 0.0) as owned:
+        if owned is not None and not folders.is_sealed:
+            with _failing(folders, owned):
+                _drive_locked(folders, owned, plan)
+        if owned is not None:
+            _clear(folders, owned)
 
 
-def prepare(folders: RunPaths, surroundings: RunEnvironment, *, is_patient: bool = True) -> bool:
+def prepare(folders: RunPaths, environment: RunEnvironment, *, is_patient: bool = True) -> bool:
     """Write the records of a run into its ledger, so that workers elsewhere can evaluate them; False where another process does."""
-    with _resumable(), exclusive_run(folders, surroundings, patience=inf if is_patient else 0.0) as around:
-        if around is not None and not folders.is_sealed:
-            with _failing(folders, around), _opened(folders, around) as ledger:
-                RunStates(ledger, folders, around).prepare()
-        return around is not None
+    with _resumable(), exclusive_run(folders, environment, patience=inf if is_patient else 0.0) as owned:
+        if owned is not None and not folders.is_sealed:
+            with _failing(folders, owned), _opened(folders, owned) as ledger:
+                RunStates(ledger, folders, owned).prepare()
+        return owned is not None
 
 
-def seal(folders: RunPaths, surroundings: RunEnvironment, *, patience: float = SEAL_PATIENCE) -> None:
+def seal(folders: RunPaths, environment: RunEnvironment, *, patience: float = SEAL_PATIENCE) -> None:
     """Publish the artifacts of a run that workers have evaluated, and end it; a run that has ended stays as it is.
 
     Raises StoreUnavailable when another process has the run and does not end it.
     """
     if not folders.exists:
-        _adopt(folders, surroundings.placement)
-    with _resumable(), exclusive_run(folders, surroundings, patience=patience) as around:
-        if around is None and not folders.is_sealed:
+        _adopt(folders, environment.placement)
+    with _resumable(), exclusive_run(folders, environment, patience=patience) as owned:
+        if owned is None and not folders.is_sealed:
             raise _occupied(folders)
-        if around is not None and not folders.is_sealed:
-            with _opened(folders, around) as ledger:
-                RunStates(ledger, folders, around).seal()
-        if around is not None:
-            _clear(folders, around)
+        if owned is not None and not folders.is_sealed:
+            with _opened(folders, owned) as ledger:
+                RunStates(ledger, folders, owned).seal()
+        if owned is not None:
+            _clear(folders, owned)
 
 
 @contextmanager
-def _failing(folders: RunPaths, surroundings: RunEnvironment) -> Iterator[None]:
+def _failing(folders: RunPaths, environment: RunEnvironment) -> Iterator[None]:
     """Inside, an error that ends the work makes the run `failed`, unless the run belongs to another process by now."""
     known = known_row(folders)
     reserve(folders.active)
@@ -175,8 +173,8 @@ def _failing(folders: RunPaths, surroundings: RunEnvironment) -> Iterator[None]:
         if WATCH_RAISED in getattr(problem, "__notes__", ()):
             return
         is_outage = isinstance(problem, StoreUnavailable) and not isinstance(problem, StoreRefused | RunDamaged | LedgerLost)
-        if not (is_outage and surroundings.is_retried):
-            record_failure(folders, failure_from(problem, at=surroundings.clock()), known=known)
+        if not (is_outage and environment.is_retried):
+            record_failure(folders, failure_from(problem, at=environment.clock()), known=known)
 
     with ExitStack() as stack:
         stack.push(record)
@@ -217,23 +215,23 @@ def _adopt(folders: RunPaths, placement: RunBackend) -> None:
     point_to(folders.active, placement.ledger)
 
 
-def _drive_locked(folders: RunPaths, surroundings: RunEnvironment, plan: Plan | None) -> None:
-    with _opened(folders, surroundings) as ledger:
+def _drive_locked(folders: RunPaths, environment: RunEnvironment, plan: Plan | None) -> None:
+    with _opened(folders, environment) as ledger:
         try:
-            _RunDriver(ledger, folders, surroundings).to_the_end(plan)
+            _RunDriver(ledger, folders, environment).to_the_end(plan)
         except KeyboardInterrupt as end:
             # Before and after the calls a signal is not drained, but the run is interrupted all the same, and can go on.
-            if not surroundings.takes_signals:
+            if not environment.takes_signals:
                 raise
             raise RunInterrupted from end
 
 
 @contextmanager
-def _opened(folders: RunPaths, surroundings: RunEnvironment) -> Iterator[Ledger]:
+def _opened(folders: RunPaths, environment: RunEnvironment) -> Iterator[Ledger]:
     """The ledger of a run that this process has the lock of."""
     check_target_free(folders)
     remove_stale_staging(folders.active)
-    ledger = folders.open_ledger(driver=surroundings.driver)
+    ledger = folders.open_ledger(driver=environment.driver)
 
     def rescue(_: object, problem: BaseException | None, __: object) -> None:
         if isinstance(problem, Exception) and _is_put_back(ledger):
@@ -251,14 +249,14 @@ def _is_put_back(ledger: Ledger) -> bool:
     return False
 
 
-def _clear(folders: RunPaths, surroundings: RunEnvironment) -> None:
+def _clear(folders: RunPaths, environment: RunEnvironment) -> None:
     """A sealed run needs its working state no more; the originals in it are gone with it.
 
     The folder above stays even when it is empty: another run may be about to begin in it.
     """
     if pointed_to(folders.active):
-        with _opened(folders, surroundings) as ledger:
-            RunStates(ledger, folders, surroundings).end()
+        with _opened(folders, environment) as ledger:
+            RunStates(ledger, folders, environment).end()
     empty_ledger(folders.active, folders.sealed)
     shutil.rmtree(folders.active, ignore_errors=True)
 
@@ -266,11 +264,11 @@ def _clear(folders: RunPaths, surroundings: RunEnvironment) -> None:
 class _RunDriver:
     """One run on this machine, from whichever state it is in."""
 
-    def __init__(self, ledger: Ledger, folders: RunPaths, surroundings: RunEnvironment) -> None:
+    def __init__(self, ledger: Ledger, folders: RunPaths, environment: RunEnvironment) -> None:
         self._ledger = ledger
         self._folders = folders
-        self._surroundings = surroundings
-        self._states = RunStates(ledger, folders, surroundings)
+        self._environment = environment
+        self._states = RunStates(ledger, folders, environment)
 
     def to_the_end(self, plan: Plan | None) -> None:
         """Through all states that are left; evaluates under `plan` where it is given."""
@@ -290,28 +288,28 @@ class _RunDriver:
         batches = import_module("assay.engine.execution.batch_round")
         with disk_errors(self._folders.active), _as_interrupted():
             is_complete = batches.collect_batches(
-                self._ledger, plan, folder=self._folders.active, around=self._surroundings, has_work=self._states.has_work
+                self._ledger, plan, folder=self._folders.active, environment=self._environment, has_work=self._states.has_work
             )
         if not is_complete:
             raise RunInterrupted
 
     def _evaluate(self, plan: Plan) -> None:
         """Evaluate what is open; raises RunInterrupted when it was stopped with something left."""
-        surroundings = self._surroundings
+        environment = self._environment
         if plan.comparison is not None and plan.parent_run_id:
-            surroundings = msgspec.structs.replace(surroundings, judged=earlier_verdicts(self._states.parent()))
+            environment = msgspec.structs.replace(environment, earlier_judge_reply=earlier_verdicts(self._states.parent()))
         with disk_errors(self._folders.active):
-            is_complete = evaluate(self._ledger, plan, surroundings)
+            is_complete = evaluate(self._ledger, plan, environment)
         if not is_complete and not self._ledger.run().is_cancel_requested:
             raise RunInterrupted
 
 
-def evaluate(ledger: Ledger, plan: Plan, surroundings: RunEnvironment) -> bool:
+def evaluate(ledger: Ledger, plan: Plan, environment: RunEnvironment) -> bool:
     """Bring the open records of a ledger to their outcomes; False when somebody stopped it. Raises RunInterrupted at a second
     stop."""
-    evaluation = RunEvaluation(ledger, plan, surroundings)
+    evaluation = RunEvaluation(ledger, plan, environment)
     with _as_interrupted():
-        run_loop(evaluation.run(), surroundings.loop)
+        run_loop(evaluation.run(), environment.loop)
     return not evaluation.is_interrupted
 
 
@@ -326,55 +324,55 @@ def _as_interrupted() -> Iterator[None]:
 class RunEvaluation:
     """The asynchronous part of a run: every open record of the ledger to its outcome."""
 
-    def __init__(self, ledger: Ledger, plan: Plan, surroundings: RunEnvironment) -> None:
+    def __init__(self, ledger: Ledger, plan: Plan, environment: RunEnvironment) -> None:
         self._ledger = ledger
         self._plan = plan
-        self._surroundings = surroundings
+        self._environment = environment
         self._state: State = ledger.run().state
         self.is_interrupted = False
 
     async def run(self) -> None:
         """Returns when no record is open or the run is to stop."""
-        async with open_run_context(self._ledger, self._plan, self._surroundings, stop=asyncio.Event()) as room:
-            with GracefulShutdown(self, room.stop) if self._surroundings.takes_signals else nullcontext():
-                await self._work(room)
-            if room.rejection.problem is not None:
-                raise room.rejection.problem
+        async with open_run_context(self._ledger, self._plan, self._environment, stop=asyncio.Event()) as context:
+            with GracefulShutdown(self, context.stop) if self._environment.takes_signals else nullcontext():
+                await self._work(context)
+            if context.rejection.problem is not None:
+                raise context.rejection.problem
 
-    async def _work(self, room: RunContext) -> None:
-        watcher = asyncio.create_task(self._report(room))
+    async def _work(self, context: RunContext) -> None:
+        event_emitter = asyncio.create_task(self._report(context))
         # A watch that raises ends the run, which can go on: it would ask and pay with nobody looking.
-        watcher.add_done_callback(lambda ended: None if ended.cancelled() else room.stop.set())
+        event_emitter.add_done_callback(lambda finished: None if finished.cancelled() else context.stop.set())
         try:
-            await run_local(room, on_retrying=partial(self._enter_retrying, room.journal))
+            await run_local(context, on_retrying=partial(self._enter_retrying, context.ledger_writer))
         finally:
-            if watcher.done():
-                watcher.result()
-            watcher.cancel()
-            self._show(room)
+            if event_emitter.done():
+                event_emitter.result()
+            event_emitter.cancel()
+            self._show(context)
 
-    async def _enter_retrying(self, journal: LedgerWriter) -> None:
-        if await journal.call(self._is_retrying):
+    async def _enter_retrying(self, ledger_writer: LedgerWriter) -> None:
+        if await ledger_writer.call(self._is_retrying):
             self._state = "retrying"
 
     def _is_retrying(self) -> bool:
-        return self._ledger.set_state("running", "retrying", at=time_of_next(self._ledger, self._surroundings.clock()))
+        return self._ledger.set_state("running", "retrying", at=time_of_next(self._ledger, self._environment.clock()))
 
-    async def _report(self, room: RunContext) -> None:
+    async def _report(self, context: RunContext) -> None:
         while True:
-            self._show(room)
-            if self._surroundings.is_stopping is not None and self._surroundings.is_stopping():
+            self._show(context)
+            if self._environment.is_stopping is not None and self._environment.is_stopping():
                 self.is_interrupted = True
-                room.stop.set()
+                context.stop.set()
             await asyncio.sleep(REFRESH)
 
-    def _show(self, room: RunContext) -> None:
-        if self._surroundings.watch is not None:
-            now, is_stopping = self._surroundings.clock(), room.stop.is_set()
-            snapshot = room.tally.snapshot(self._state, now, waiting=room.crew.waiting, is_stopping=is_stopping)
+    def _show(self, context: RunContext) -> None:
+        if self._environment.watch is not None:
+            now, is_stopping = self._environment.clock(), context.stop.is_set()
+            snapshot = context.counters.snapshot(self._state, now, waiting=context.in_flight.waiting, is_stopping=is_stopping)
             with ExitStack() as stack:
                 stack.push(_note_watch)
-                self._surroundings.watch(snapshot)
+                self._environment.watch(snapshot)
 
 
 def _note_watch(_: object, problem: BaseException | None, __: object) -> None:

@@ -35,7 +35,7 @@ class RunEnvironment(msgspec.Struct, kw_only=True):
     """Ctrl-C, SIGTERM and SIGHUP drain the run; a second one stops it at once."""
     answers: Callable[[str, int], Reply] | None = None
     """Given answers by case id and sample, where they are in no file."""
-    judged: Callable[[str, str], Reply | None] | None = None
+    earlier_judge_reply: Callable[[str, str], Reply | None] | None = None
     """What judges said in an earlier run, by a record's hash and a call; None where they are to be asked."""
     observe: Observer | None = None
     """Told of each record that comes to its end."""

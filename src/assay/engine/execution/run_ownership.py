@@ -30,12 +30,12 @@ _POLL = 0.5
 
 
 @contextmanager
-def exclusive_run(folders: RunPaths, surroundings: RunEnvironment, *, patience: float = inf) -> Iterator[RunEnvironment | None]:
+def exclusive_run(folders: RunPaths, environment: RunEnvironment, *, patience: float = inf) -> Iterator[RunEnvironment | None]:
     """Inside, this process has the run for itself, and stops when it loses it; None where another one has it for so long."""
     end = time.monotonic() + patience
     lock = RunLock(folders.active)
     try:
-        is_ours = _take(lock, surroundings, end=end)
+        is_ours = _take(lock, environment, end=end)
     except StoreUnavailable:
         # Whoever had the lock may have brought the run to its end and cleared the folder away.
         if not folders.is_sealed:
@@ -43,7 +43,7 @@ def exclusive_run(folders: RunPaths, surroundings: RunEnvironment, *, patience: 
         is_ours = False
     try:
         if is_ours:
-            with _leased(folders, surroundings, end=end) as around:
+            with _leased(folders, environment, end=end) as around:
                 yield around
         else:
             yield None
@@ -51,13 +51,13 @@ def exclusive_run(folders: RunPaths, surroundings: RunEnvironment, *, patience: 
         lock.release()
 
 
-def _take(lock: RunLock, surroundings: RunEnvironment, *, end: float) -> bool:
+def _take(lock: RunLock, environment: RunEnvironment, *, end: float) -> bool:
     if lock.try_acquire():
         return True
     if time.monotonic() >= end:
         return False
-    if surroundings.on_busy is not None:
-        surroundings.on_busy(lock.holder())
+    if environment.on_busy is not None:
+        environment.on_busy(lock.holder())
     while not lock.wait(min(LOCK_PATIENCE, end - time.monotonic())):
         if time.monotonic() >= end:
             return False
@@ -65,28 +65,28 @@ def _take(lock: RunLock, surroundings: RunEnvironment, *, end: float) -> bool:
 
 
 @contextmanager
-def _leased(folders: RunPaths, surroundings: RunEnvironment, *, end: float) -> Iterator[RunEnvironment | None]:
+def _leased(folders: RunPaths, environment: RunEnvironment, *, end: float) -> Iterator[RunEnvironment | None]:
     lease = lease_of(folders.active, owner=f"{worker_name()} {uuid4().hex}")
     if lease is None:
-        yield surroundings
+        yield environment
         return
     try:
-        keeper = _taken(lease, folders, surroundings, end=end)
+        keeper = _taken(lease, folders, environment, end=end)
         if keeper is None:
             # Of a run that has ended elsewhere only the artifacts are to be fetched.
-            yield surroundings if _has_ended_elsewhere(folders) else None
+            yield environment if _has_ended_elsewhere(folders) else None
             return
         try:
-            yield keeper.around(surroundings)
+            yield keeper.around(environment)
         finally:
             keeper.end()
     finally:
         lease.close()
 
 
-def _taken(lease: "PostgresLease", folders: RunPaths, surroundings: RunEnvironment, *, end: float) -> "_LeaseRenewer | None":
+def _taken(lease: "PostgresLease", folders: RunPaths, environment: RunEnvironment, *, end: float) -> "_LeaseRenewer | None":
     """The lease while it is kept alive; None when somebody else has it, or has brought the run to its end elsewhere."""
-    is_told = surroundings.on_busy is None
+    is_told = environment.on_busy is None
     while not _has_ended_elsewhere(folders):
         asked = time.monotonic()
         if lease.take():
@@ -97,8 +97,8 @@ def _taken(lease: "PostgresLease", folders: RunPaths, surroundings: RunEnvironme
             keeper.end()
         elif time.monotonic() >= end:
             return None
-        elif not is_told and surroundings.on_busy is not None:
-            surroundings.on_busy(None)
+        elif not is_told and environment.on_busy is not None:
+            environment.on_busy(None)
             is_told = True
         time.sleep(_POLL)
     return None
@@ -124,11 +124,11 @@ class _LeaseRenewer:
         self._thread = threading.Thread(target=self._renew, name="lease", daemon=True)
         self._thread.start()
 
-    def around(self, surroundings: RunEnvironment) -> RunEnvironment:
+    def around(self, environment: RunEnvironment) -> RunEnvironment:
         """The same surroundings, in which the run stops when the lease is lost."""
-        is_stopping = surroundings.is_stopping
+        is_stopping = environment.is_stopping
         return msgspec.structs.replace(
-            surroundings,
+            environment,
             driver=self._lease.owner,
             is_stopping=lambda: self.is_lost or (is_stopping is not None and is_stopping()),
         )

@@ -1,29 +1,30 @@
-"""A budget that workers share, on the side of one worker: what it has spent and has to tell, and what it hears of the others."""
+"""A maximum cost that workers share, as one of them counts it: its own cost, and the reported total of all."""
 
 from assay.engine.run_counters import RunCounters
 
-_NEARLY = 0.9
-"""Of a budget, from which on everybody tells at once what was spent."""
+_NEARLY_SPENT = 0.9
+"""Fraction of the budget from which on workers report each cost at once."""
 
 
 class SharedBudget:
-    """What a run may cost, and what this worker has paid of it."""
+    """Maximum cost of a run, and the part of this worker's cost that the other workers do not know yet."""
 
-    def __init__(self, tally: RunCounters, budget: float) -> None:
-        self._tally = tally
+    def __init__(self, counters: RunCounters, budget: float) -> None:
+        self._counters = counters
         self._budget = budget
-        self._told = 0.0
+        self._reported = 0.0
 
     @property
     def is_nearly_empty(self) -> bool:
-        """True when every call counts."""
-        return self._tally.cost >= _NEARLY * self._budget
+        """True when so little is left that a delayed report could let the workers exceed the budget."""
+        return self._counters.cost >= _NEARLY_SPENT * self._budget
 
     def take(self) -> float:
-        """What was spent here since the last time."""
-        spent, self._told = self._tally.paid - self._told, self._tally.paid
+        """Return the cost since the last call, and count it as reported."""
+        spent, self._reported = self._counters.paid - self._reported, self._counters.paid
         return spent
 
     def update_total(self, spent: float) -> None:
-        """All have spent so much, with what was last told here; what was spent here since then comes on top."""
-        self._tally.cost = max(self._tally.cost, spent + self._tally.paid - self._told)
+        """Set the total cost: the reported total of all workers plus our unreported cost."""
+        # Never lower: answers of the database may arrive out of date.
+        self._counters.cost = max(self._counters.cost, spent + self._counters.paid - self._reported)

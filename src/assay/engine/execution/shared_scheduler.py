@@ -1,4 +1,4 @@
-"""Limits that the workers of a run share: leased from its ledger in one question for many calls, and then used without asking."""
+"""Call limits shared by a run's workers: each leases a part from the run's database and uses it without further round trips."""
 
 import asyncio
 import time
@@ -23,31 +23,31 @@ from assay.engine.run_counters import RunCounters
 from assay.store.leases import ALL, LATE, LIFE, LeaseGrant, LeaseRequest, LeaseStore, RunLimits
 from assay.store.ledger import Ledger
 
-RENEWAL = 1.0
-"""Seconds between two questions when nothing else is to be asked."""
-_SHORTAGE = 0.2
-"""Seconds between two questions of a worker that others keep from its share of the seats."""
-_METERING = 0.25
-"""Seconds after which the others hear of tokens that were used, and of money that was spent."""
-_GAP = 0.05
-"""Seconds between two questions at least, so that one serves many calls."""
-PATIENCE = 60.0
-"""Seconds without an answer after which the calls that wait give up; no call is made long before."""
+RENEWAL_INTERVAL = 1.0
+"""Seconds between two lease requests when nothing calls for one sooner."""
+_SHORTAGE_INTERVAL = 0.2
+"""Seconds between two lease requests while other workers still use slots of this worker's share."""
+_REPORT_DELAY = 0.25
+"""Seconds after which used tokens and cost are reported to the other workers."""
+_MIN_INTERVAL = 0.05
+"""Minimum seconds between two lease requests, so that one serves many calls."""
+ANSWER_TIMEOUT = 60.0
+"""Seconds without an answer from the database after which waiting calls fail; leases expire, and calls end, long before."""
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 T = TypeVar("T")
 
 
 def _now() -> float:
-    """A clock that nobody sets and that goes on while the machine sleeps: a lease is over when its time is."""
+    """Return the time of a monotonic clock that includes suspend: a lease also expires while the machine sleeps."""
     return time.clock_gettime(_CLOCK)
 
 
 @asynccontextmanager
-async def open_limits(
+async def open_scheduler(
     ledger: Ledger, plan: Plan, *, clock: Callable[[], float], stop: asyncio.Event
 ) -> AsyncIterator[CallScheduler]:
-    """The limits of a run: shared by all who work on it where its ledger is."""
+    """Open the scheduler of a run's calls, shared with its other workers when the ledger has leases."""
     leases = ledger.leases()
     if leases is None:
         yield CallScheduler(plan, clock=clock, stop=stop)
@@ -59,9 +59,9 @@ async def open_limits(
         await shared.close()
 
 
-def terms_of(plan: Plan) -> RunLimits:
-    """The limits of a plan as its workers share them."""
-    # Judges first: a record that is nearly done is worth more than one that is not begun.
+def shared_limits(plan: Plan) -> RunLimits:
+    """Return the limits of a plan that its workers share."""
+    # Judges first: the order decides who gets scarce slots, and a judge call finishes a record that is already paid for.
     stages = {"judge": plan.judging, "candidate": plan.generation}
     per_minute = {
         **{f"requests/{provider.name}": provider.requests_per_minute for provider in plan.providers},
@@ -69,18 +69,18 @@ def terms_of(plan: Plan) -> RunLimits:
         **{f"stage/{stage}": limits.requests_per_minute for stage, limits in stages.items()},
     }
     rates = {name: rate for name, rate in per_minute.items() if rate}
-    gates = [(f"{provider.name}/{stage}", provider.name, stage) for provider in plan.providers for stage in stages]
+    queues = [(f"{provider.name}/{stage}", provider.name, stage) for provider in plan.providers for stage in stages]
     capped = {stage: min(plan.concurrency, limits.concurrency) for stage, limits in stages.items() if limits.concurrency}
     return RunLimits(
         seats={ALL: plan.concurrency, **capped},
         rates=rates,
-        gates={gate: tuple(rates.keys() & {f"requests/{provider}", f"stage/{stage}"}) for gate, provider, stage in gates},
-        metered={gate: tuple(rates.keys() & {f"tokens/{provider}"}) for gate, provider, _ in gates},
+        gates={name: tuple(rates.keys() & {f"requests/{provider}", f"stage/{stage}"}) for name, provider, stage in queues},
+        metered={name: tuple(rates.keys() & {f"tokens/{provider}"}) for name, provider, _ in queues},
     )
 
 
 class _ProviderRefusal(msgspec.Struct, frozen=True):
-    """Why a worker makes no further call to a provider, for the others."""
+    """A provider's permanent rejection, as one worker reports it to the others."""
 
     code: str
     message: str
@@ -88,305 +88,321 @@ class _ProviderRefusal(msgspec.Struct, frozen=True):
 
 
 class _WaitInterrupted(Exception):
-    """Whoever waits is to look again whether there is anything to wait for."""
+    """Raised in a waiting call so that it checks again whether it may still be made."""
 
 
 class LeaseClient:
-    """Asks the ledger in a thread of its own: as soon as somebody is in need, and at least every second."""
+    """Client that renews this worker's lease in its own thread: on demand, and at least once per RENEWAL_INTERVAL."""
 
     def __init__(
         self,
         leases: LeaseStore,
-        terms: RunLimits,
+        limits: RunLimits,
         *,
-        need: Callable[[float], LeaseRequest],
-        heed: Callable[[LeaseGrant, float], None],
+        request: Callable[[float], LeaseRequest],
+        on_grant: Callable[[LeaseGrant, float], None],
     ) -> None:
-        self._leases, self._terms = leases, terms
-        self._need, self._heed = need, heed
+        self._leases, self._limits = leases, limits
+        self._make_request, self._on_grant = request, on_grant
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="assay-leases")
-        self._asked = _now() - RENEWAL
-        self._due = inf
-        self._sooner = asyncio.Event()
+        self._requested_at = _now() - RENEWAL_INTERVAL
+        self._next_request_at = inf
+        self._wake_up = asyncio.Event()
 
-    def by(self, at: float) -> None:
-        """Ask at this time at the latest, but not without a gap after the last question."""
-        due = max(at, self._asked + _GAP)
-        if due < self._due:
-            self._due = due
-            self._sooner.set()
+    def request_by(self, at: float) -> None:
+        """Send the next request by this time, but no sooner than _MIN_INTERVAL after the last one."""
+        due = max(at, self._requested_at + _MIN_INTERVAL)
+        if due < self._next_request_at:
+            self._next_request_at = due
+            self._wake_up.set()
 
-    async def go_on(self) -> None:
-        """Ask and ask again; raises StoreUnavailable when there was no answer for too long."""
+    async def run(self) -> None:
+        """Send requests until cancelled; raises StoreUnavailable when the database does not answer for ANSWER_TIMEOUT."""
         while True:
             now = _now()
-            need = self._need(now - self._asked)
-            self._asked, self._due = now, now + RENEWAL
-            grant, asked = await self._answer(need)
-            self._heed(grant, asked)
-            while (wait := self._due - _now()) > 0:
-                self._sooner.clear()
+            request = self._make_request(now - self._requested_at)
+            self._requested_at, self._next_request_at = now, now + RENEWAL_INTERVAL
+            grant, asked = await self._send(request)
+            self._on_grant(grant, asked)
+            while (wait := self._next_request_at - _now()) > 0:
+                self._wake_up.clear()
                 # Not wait_for: in Python 3.11 it forgets a cancel that comes together with the event.
                 with suppress(TimeoutError):
                     async with asyncio.timeout(wait):
-                        await self._sooner.wait()
+                        await self._wake_up.wait()
 
-    async def _answer(self, need: LeaseRequest) -> tuple[LeaseGrant, float]:
-        """The answer and when it was asked for; the very same question is asked again, so that nothing is charged twice."""
-        loop, end = asyncio.get_running_loop(), _now() + PATIENCE
+    async def _send(self, request: LeaseRequest) -> tuple[LeaseGrant, float]:
+        """Send a request until it is answered; return the grant and the time of the successful attempt.
+
+        A retry sends the same request with the same number, so that the database charges its use only once.
+        """
+        loop, end = asyncio.get_running_loop(), _now() + ANSWER_TIMEOUT
         while True:
             asked = _now()
             try:
-                return await loop.run_in_executor(self._thread, self._leases.ask, need, self._terms), asked
+                return await loop.run_in_executor(self._thread, self._leases.ask, request, self._limits), asked
             except StoreUnavailable:
                 if asked > end:
                     raise
-            await asyncio.sleep(_SHORTAGE)
+            await asyncio.sleep(_SHORTAGE_INTERVAL)
 
     async def close(self, last: LeaseRequest) -> None:
-        """Tell what was used, and give back everything that the worker has."""
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._leave, last)
+        """Report the last use and return the lease."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._release_lease, last)
         self._thread.shutdown()
 
-    def _leave(self, last: LeaseRequest) -> None:
+    def _release_lease(self, last: LeaseRequest) -> None:
+        # Without the database the lease is not returned, but expires.
         with suppress(StoreUnavailable):
-            self._leases.ask(last, self._terms)
+            self._leases.ask(last, self._limits)
             self._leases.leave(last.worker)
         self._leases.close()
 
 
 class SharedCallScheduler(CallScheduler):
-    """Limits of which this worker has a part that changes; when that is over and nobody answers, it makes no calls."""
+    """Scheduler with leased limits: this worker's share changes with demand, and without a valid lease it makes no calls."""
 
     def __init__(
         self, plan: Plan, leases: LeaseStore, *, clock: Callable[[], float], stop: asyncio.Event, life: float = LIFE
     ) -> None:
         super().__init__(plan, clock=clock, stop=stop)
         self._worker, self._number = f"{worker_name()}:{uuid4().hex[:8]}", 0
-        self._terms = msgspec.structs.replace(terms_of(plan), life=life)
-        self._seats = self._free = 0
-        self._capped = {name: lane for name, lane in self._stages.items() if name in self._terms.seats}
+        self._limits = msgspec.structs.replace(shared_limits(plan), life=life)
+        self._slots = self._free = 0
+        self._capped = {name: limiter for name, limiter in self._stage_limiters.items() if name in self._limits.seats}
         for capped in self._capped.values():
             capped.cap = 0
-        self._peaks = dict.fromkeys(self._terms.seats, 0)
-        self._told = dict(self._peaks)
+        self._peaks = dict.fromkeys(self._limits.seats, 0)
+        self._reported = dict(self._peaks)
         self._refusals: dict[str, bytes] = {}
-        self._turnstiles = {
-            gate: RateReservations() for gate, rates in self._terms.gates.items() if rates or self._terms.metered[gate]
+        self._reservations = {
+            name: RateReservations() for name, rates in self._limits.gates.items() if rates or self._limits.metered[name]
         }
-        self._turnstile_of: dict[CallQueue, RateReservations] = {}
-        self._asked_calls: dict[str, int] = {}
+        self._reservations_of: dict[CallQueue, RateReservations] = {}
+        self._requested_calls: dict[str, int] = {}
         self._meters: dict[str, UsageMeter] = {}
-        self._purse = SharedBudget(RunCounters(0, {}, started=0.0), inf)
-        """Of a run without a budget nobody looks into it."""
-        self._until = 0.0
-        """What was leased may be used before this time."""
-        self._problem: BaseException | None = None
-        self._asking = LeaseClient(leases, self._terms, need=self._need, heed=self._heed)
-        for lane in self._lanes.values():
-            if f"tokens/{lane.provider.name}" in self._terms.rates:
-                lane.tokens = self._meters[f"tokens/{lane.provider.name}"] = UsageMeter(lambda: self._asking.by(_now() + _METERING))
-        self._tasks = [asyncio.create_task(self._asking.go_on()), asyncio.create_task(self._look_at_stop())]
-        self._tasks[0].add_done_callback(self._give_up)
+        self._budget = SharedBudget(RunCounters(0, {}, started=0.0), inf)
+        """Unused placeholder in a run without a maximum cost."""
+        self._lease_ends_at = 0.0
+        """The lease may be used before this time."""
+        self._error: BaseException | None = None
+        self._lease_client = LeaseClient(leases, self._limits, request=self._lease_request, on_grant=self._apply)
+        for limiter in self._provider_limiters.values():
+            if f"tokens/{limiter.provider.name}" in self._limits.rates:
+                meter = UsageMeter(lambda: self._lease_client.request_by(_now() + _REPORT_DELAY))
+                limiter.tokens = self._meters[f"tokens/{limiter.provider.name}"] = meter
+        self._tasks = [asyncio.create_task(self._lease_client.run()), asyncio.create_task(self._wake_on_stop())]
+        self._tasks[0].add_done_callback(self._on_client_end)
 
-    def gate(self, provider: str, stage: Stage) -> CallQueue:
-        """A new gate for the calls of a model."""
-        gate = super().gate(provider, stage)
-        turnstile = self._turnstiles.get(f"{provider}/{stage}")
-        if turnstile is not None:
-            self._turnstile_of[gate] = turnstile
-        return gate
+    def new_queue(self, provider: str, stage: Stage) -> CallQueue:
+        """Return a new queue for the calls to one model."""
+        queue = super().new_queue(provider, stage)
+        reservations = self._reservations.get(f"{provider}/{stage}")
+        if reservations is not None:
+            self._reservations_of[queue] = reservations
+        return queue
 
-    async def acquire(self, gate: CallQueue, stop: asyncio.Event | None = None) -> None:
-        """Take a slot, waiting for one and for the rates; a stop ends both waits. Raises StoreUnavailable when nobody can say."""
+    async def acquire(self, queue: CallQueue, stop: asyncio.Event | None = None) -> None:
+        """Wait for a slot and for the rates; a stop ends both waits. Raises StoreUnavailable when no lease can be obtained."""
         stop = stop or self.stop
         while not stop.is_set():
-            if self._problem is not None:
-                raise self._problem
+            if self._error is not None:
+                raise self._error
             with suppress(_WaitInterrupted):
-                await self._seat(gate)
-                await self._pass(gate, stop)
-                if self._may_call(gate):
+                await self._acquire_slot(queue)
+                await self._wait_for_reservation(queue, stop)
+                if self._has_valid_lease(queue):
                     return
-                self.release(gate)
-        # The caller will see the stop, and give the slot back.
-        self._take(gate)
+                self.release(queue)
+        # The caller checks for the stop next and releases the slot; taking it keeps both calls balanced.
+        self._take(queue)
 
-    def share_cost(self, tally: RunCounters, budget: float) -> None:
-        """Count what other workers spend of a budget, too, and tell them what is spent here."""
-        super().share_cost(tally, budget)
-        self._purse = SharedBudget(tally, budget)
-        tally.on_paid = self._tell_cost
+    def limit_cost(self, counters: RunCounters, budget: float) -> None:
+        """Enforce a maximum cost over all workers: report this worker's cost, and count theirs."""
+        super().limit_cost(counters, budget)
+        self._budget = SharedBudget(counters, budget)
+        counters.on_paid = self._report_cost
 
-    def _tell_cost(self) -> None:
-        self._look_at_cost()
-        self._asking.by(_now() + (0.0 if self._purse.is_nearly_empty else _METERING))
+    def _report_cost(self) -> None:
+        self._check_budget()
+        self._lease_client.request_by(_now() + (0.0 if self._budget.is_nearly_empty else _REPORT_DELAY))
 
-    def look_again(self) -> None:
-        """Let all who wait see whether they have been stopped, or the provider takes no more calls."""
-        for gate in self._gates:
-            _wake(gate.waiting)
-        for turnstile in self._turnstiles.values():
-            _wake(turnstile.waiting)
+    def wake_stopped(self) -> None:
+        """Interrupt all waiting calls, so that they check for a stop and for rejected providers."""
+        for queue in self._queues:
+            _interrupt(queue.waiting)
+        for reservations in self._reservations.values():
+            _interrupt(reservations.waiting)
 
-    def release(self, gate: CallQueue) -> None:
-        """Give the slot back: to other workers if they are to have it, else to whoever waits here."""
-        super().release(gate)
-        is_theirs = self._free < 1 or gate.stage.in_flight >= gate.stage.cap
-        is_news = gate.lane.broken is not None and gate.lane.provider.name not in self._refusals
-        if is_theirs or is_news:
-            self._asking.by(_now())
+    def release(self, queue: CallQueue) -> None:
+        """Release the slot; when this worker's share has shrunk, return it to the other workers soon."""
+        super().release(queue)
+        is_over_share = self._free < 1 or queue.stage.in_flight >= queue.stage.cap
+        is_new_refusal = queue.limiter.broken is not None and queue.limiter.provider.name not in self._refusals
+        if is_over_share or is_new_refusal:
+            self._lease_client.request_by(_now())
 
     async def close(self) -> None:
-        """Give everything back."""
+        """Stop renewing and return the lease."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._asking.close(self._need(RENEWAL))
+        await self._lease_client.close(self._lease_request(RENEWAL_INTERVAL))
 
-    async def _seat(self, gate: CallQueue) -> None:
-        if gate.waiting or self._free < 1 or not gate.has_room:
-            self._note_demand(gate)
-            await self._queue(gate)
+    async def _acquire_slot(self, queue: CallQueue) -> None:
+        if queue.waiting or self._free < 1 or not queue.has_room:
+            self._note_demand(queue)
+            await self._wait_for_slot(queue)
         else:
-            self._take(gate)
+            self._take(queue)
 
-    async def _pass(self, gate: CallQueue, stop: asyncio.Event) -> None:
-        """Wait until the rates allow a call, or none will be made."""
-        turnstile = self._turnstile_of.get(gate)
-        while turnstile is not None and not self._will_be_refused(gate) and not stop.is_set():
-            moment = turnstile.take(_now())
-            if moment is None:
-                moment = await self._moment(gate, turnstile)
-            elif turnstile.is_low:
-                self._asking.by(_now())
-            wait = moment - _now()
+    async def _wait_for_reservation(self, queue: CallQueue, stop: asyncio.Event) -> None:
+        """Wait, holding a slot, for the time that the rates assign to the call; return early when the call would be refused."""
+        reservations = self._reservations_of.get(queue)
+        while reservations is not None and not self._will_be_refused(queue) and not stop.is_set():
+            reserved_at = reservations.take(_now())
+            if reserved_at is None:
+                reserved_at = await self._next_reservation(queue, reservations)
+            elif reservations.is_low:
+                self._lease_client.request_by(_now())
+            wait = reserved_at - _now()
             if wait > 0:
-                await self._pace(gate, wait, stop=stop)
-            if _now() <= moment + LATE:
+                await self._wait_holding_slot(queue, wait, stop=stop)
+            # A call made later would add to those of the next interval and exceed the rate (see LATE): reserve again.
+            if _now() <= reserved_at + LATE:
                 return
 
-    async def _moment(self, gate: CallQueue, turnstile: RateReservations) -> float:
+    async def _next_reservation(self, queue: CallQueue, reservations: RateReservations) -> float:
         waiting: asyncio.Future[float] = asyncio.get_running_loop().create_future()
-        turnstile.waiting.append(waiting)
-        self._asking.by(max(_now(), turnstile.again))
-        moment: float | None = None
+        reservations.waiting.append(waiting)
+        self._lease_client.request_by(max(_now(), reservations.again))
+        reserved_at: float | None = None
         try:
-            moment = await waiting
-            return moment
+            reserved_at = await waiting
+            return reserved_at
         finally:
-            if moment is None:
-                self.release(gate)
+            # On cancel and on _WaitInterrupted the caller starts over without a slot.
+            if reserved_at is None:
+                self.release(queue)
 
-    def _may_call(self, gate: CallQueue) -> bool:
-        """False when the lease is over, as after a freeze: the slot is somebody else's."""
-        if _now() < self._until or gate.lane.broken is not None:
+    def _has_valid_lease(self, queue: CallQueue) -> bool:
+        """Return False when the lease has expired, as after a frozen process: the slot now belongs to another worker."""
+        if _now() < self._lease_ends_at or queue.limiter.broken is not None:
             return True
-        self._allow(0)
-        self._asking.by(_now())
+        self._set_slots(0)
+        self._lease_client.request_by(_now())
         return False
 
     def _note_demand(self, newcomer: CallQueue) -> None:
-        """Somebody has to wait for a slot: the others must know that more are wanted than they were told."""
-        for name, wanted in self._wanted(newcomer).items():
+        """Request a new lease when a waiting call raises the demand above what was last reported."""
+        for name, wanted in self._wanted_slots(newcomer).items():
             self._peaks[name] = max(self._peaks[name], wanted)
-            if self._peaks[name] > self._told[name]:
-                self._asking.by(_now())
+            if self._peaks[name] > self._reported[name]:
+                self._lease_client.request_by(_now())
 
-    def _wanted(self, newcomer: CallQueue | None = None) -> dict[str, int]:
-        """Slots that there is work for, those in use included."""
-        caps = self._terms.seats
+    def _wanted_slots(self, newcomer: CallQueue | None = None) -> dict[str, int]:
+        """Return the number of slots that there is work for, including those in use, by limit."""
+        caps = self._limits.seats
         wanted: dict[str, int] = {}
-        for name, stage in self._stages.items():
-            waiting = sum(_in_need(gate) + (gate is newcomer) for gate in self._gates if gate.stage is stage)
+        for name, stage in self._stage_limiters.items():
+            waiting = sum(_waiting_calls(queue) + (queue is newcomer) for queue in self._queues if queue.stage is stage)
             wanted[name] = min(stage.in_flight + waiting, caps.get(name, caps[ALL]))
         wanted[ALL] = min(sum(wanted.values()), caps[ALL])
         return {name: wanted[name] for name in caps}
 
-    def _need(self, seconds: float) -> LeaseRequest:
-        """What this worker has and wants; before it asks, it lets go of the slots that it has no work for."""
-        for name, wanted in self._wanted().items():
-            self._told[name], self._peaks[name] = max(wanted, self._peaks[name]), 0
-        in_flight = self._seats - self._free
-        self._allow(min(self._seats, max(in_flight, self._told[ALL])))
-        for name, stage in self._capped.items():
-            stage.cap = min(stage.cap, max(stage.in_flight, self._told[name]))
-        self._refusals = {name: _refusal(lane.broken) for name, lane in self._lanes.items() if lane.broken is not None}
-        self._asked_calls = {gate: calls for gate, turnstile in self._turnstiles.items() if (calls := turnstile.calls(seconds))}
+    def _lease_request(self, seconds: float) -> LeaseRequest:
+        """Give up slots without work, and return a request with this worker's slots, demand and use in the last `seconds`."""
+        for name, wanted in self._wanted_slots().items():
+            self._reported[name], self._peaks[name] = max(wanted, self._peaks[name]), 0
+        in_flight = self._slots - self._free
+        self._set_slots(min(self._slots, max(in_flight, self._reported[ALL])))
+        for name, capped in self._capped.items():
+            capped.cap = min(capped.cap, max(capped.in_flight, self._reported[name]))
+        self._refusals = {
+            name: _encode_refusal(limiter.broken) for name, limiter in self._provider_limiters.items() if limiter.broken is not None
+        }
+        self._requested_calls = {
+            name: calls for name, reservations in self._reservations.items() if (calls := reservations.calls(seconds))
+        }
         self._number += 1
         return LeaseRequest(
             worker=self._worker,
             number=self._number,
-            held={ALL: max(self._seats, in_flight), **{name: max(lane.cap, lane.in_flight) for name, lane in self._capped.items()}},
-            wanted=dict(self._told),
-            calls=self._asked_calls,
+            held={
+                ALL: max(self._slots, in_flight),
+                **{name: max(limiter.cap, limiter.in_flight) for name, limiter in self._capped.items()},
+            },
+            wanted=dict(self._reported),
+            calls=self._requested_calls,
             used={rate: used for rate, meter in self._meters.items() if (used := meter.take())[1]},
-            pending=self._pending(),
+            pending=self._pending_calls(),
             refused=self._refusals,
-            spent=self._purse.take(),
+            spent=self._budget.take(),
         )
 
-    def _pending(self) -> dict[str, int]:
-        """Calls under way of which nobody knows yet what they use; those that wait for a moment are not under way."""
-        pending = {f"tokens/{lane.provider.name}": lane.in_flight for lane in self._lanes.values()}
-        for gate, rates in self._terms.metered.items():
+    def _pending_calls(self) -> dict[str, int]:
+        """Return, by rate, the calls whose token use is not yet known; calls that wait for a reservation are excluded."""
+        pending = {f"tokens/{limiter.provider.name}": limiter.in_flight for limiter in self._provider_limiters.values()}
+        for name, rates in self._limits.metered.items():
             for rate in rates:
-                pending[rate] += self._turnstiles[gate].stock - len(self._turnstiles[gate].waiting)
+                pending[rate] += self._reservations[name].stock - len(self._reservations[name].waiting)
         return {rate: max(0, pending[rate]) for rate in self._meters}
 
-    def _heed(self, grant: LeaseGrant, asked: float) -> None:
-        """Live by the answer to a question of this time."""
+    def _apply(self, grant: LeaseGrant, asked: float) -> None:
+        """Apply the grant for a request sent at time `asked`."""
         now = _now()
-        self._until = asked + self._terms.life
-        self._allow(grant.seats[ALL])
-        for name, stage in self._capped.items():
-            stage.cap = grant.seats[name]
-        for lane in self._lanes.values():
-            lane.share(max(1, self._seats))
+        # Counted from the request: the database started the lease no earlier than that.
+        self._lease_ends_at = asked + self._limits.life
+        self._set_slots(grant.seats[ALL])
+        for name, capped in self._capped.items():
+            capped.cap = grant.seats[name]
+        for limiter in self._provider_limiters.values():
+            limiter.share(max(1, self._slots))
         for provider, refusal in grant.refused.items():
             why = msgspec.json.decode(refusal, type=_ProviderRefusal)
-            if provider in self._lanes:
-                self._lanes[provider].refuse(ModelFailure(why.code, why.message, is_exhausted=why.is_exhausted))
-        for place, calls in self._asked_calls.items():
-            self._turnstiles[place].give(grant.moments[place], asked=calls, now=now, wait=grant.waits[place])
-        self._purse.update_total(grant.spent)
-        self._look_at_cost()
-        self._hand_out()
-        for gate, turnstile in self._turnstile_of.items():
-            if self._will_be_refused(gate):
-                _wake(turnstile.waiting)
-            elif turnstile.waiting:
-                self._asking.by(turnstile.again)
+            if provider in self._provider_limiters:
+                self._provider_limiters[provider].refuse(ModelFailure(why.code, why.message, is_exhausted=why.is_exhausted))
+        for gate, calls in self._requested_calls.items():
+            self._reservations[gate].give(grant.moments[gate], asked=calls, now=now, wait=grant.waits[gate])
+        self._budget.update_total(grant.spent)
+        self._check_budget()
+        self._assign_slots()
+        for queue, reservations in self._reservations_of.items():
+            if self._will_be_refused(queue):
+                _interrupt(reservations.waiting)
+            elif reservations.waiting:
+                self._lease_client.request_by(reservations.again)
         if grant.is_short:
-            self._asking.by(now + _SHORTAGE)
+            self._lease_client.request_by(now + _SHORTAGE_INTERVAL)
 
-    def _allow(self, seats: int) -> None:
-        self._free += seats - self._seats
-        self._seats = seats
+    def _set_slots(self, slots: int) -> None:
+        # May leave `_free` negative while calls above the new share are still in flight.
+        self._free += slots - self._slots
+        self._slots = slots
 
-    async def _look_at_stop(self) -> None:
+    async def _wake_on_stop(self) -> None:
         await self.stop.wait()
-        self.look_again()
+        self.wake_stopped()
 
-    def _give_up(self, asking: asyncio.Task[None]) -> None:
-        """Nobody answers any more: whoever waits hears why."""
-        if not asking.cancelled() and asking.exception() is not None:
-            self._problem = asking.exception()
-            self.look_again()
+    def _on_client_end(self, client: asyncio.Task[None]) -> None:
+        """Pass the client's error to all waiting calls."""
+        if not client.cancelled() and client.exception() is not None:
+            self._error = client.exception()
+            self.wake_stopped()
 
 
-def _wake(waiting: deque[asyncio.Future[T]]) -> None:
+def _interrupt(waiting: deque[asyncio.Future[T]]) -> None:
     for wait in waiting:
         if not wait.done():
             wait.set_exception(_WaitInterrupted())
     waiting.clear()
 
 
-def _in_need(gate: CallQueue) -> int:
-    """Calls that would be made with more slots: not those that a provider has slowed down."""
-    lane, waiting = gate.lane, len(gate.waiting)
-    return min(waiting, max(0, int(lane.limit) - lane.in_flight)) if lane.is_cut else waiting
+def _waiting_calls(queue: CallQueue) -> int:
+    """Return the number of waiting calls that more slots would help; 429s cap those of their provider."""
+    limiter, waiting = queue.limiter, len(queue.waiting)
+    return min(waiting, max(0, int(limiter.limit) - limiter.in_flight)) if limiter.is_cut else waiting
 
 
-def _refusal(failure: ModelFailure) -> bytes:
+def _encode_refusal(failure: ModelFailure) -> bytes:
     return msgspec.json.encode(_ProviderRefusal(failure.code, failure.message, failure.is_exhausted))

@@ -42,15 +42,15 @@ def standing(ledger: Ledger) -> tuple[RunRow, dict[str, int]]:
 class RunStates:
     """The way of one run through its states, from whichever it is in; what is done already is not done again."""
 
-    def __init__(self, ledger: Ledger, folders: RunPaths, surroundings: RunEnvironment) -> None:
+    def __init__(self, ledger: Ledger, folders: RunPaths, environment: RunEnvironment) -> None:
         self._ledger = ledger
         self._folders = folders
-        self._surroundings = surroundings
+        self._environment = environment
         self.plan = read_plan(ledger.run().plan)
 
     def prepare(self) -> None:
         """Write the records of a run that is new, so that it can be worked on."""
-        leave_failure(self._ledger, self._folders.active, clock=self._surroundings.clock)
+        leave_failure(self._ledger, self._folders.active, clock=self._environment.clock)
         # Somebody on another machine may do the same at the same moment: whoever is second finds it done.
         self._ledger.set_state("queued", "validating", at=self._now())
         if self.state != "validating":
@@ -76,7 +76,7 @@ class RunStates:
 
     def _publish(self, home: str) -> None:
         try:
-            secrets = own_secrets(self.plan, self._surroundings.environ)
+            secrets = own_secrets(self.plan, self._environment.environ)
             finalize(self._ledger, self._folders, secrets=secrets, home=home, check=self._check_ours)
         except RunSealed:
             # Another machine that took this one for dead may have sealed the run meanwhile, and emptied its ledger.
@@ -94,7 +94,7 @@ class RunStates:
 
     def _store(self) -> str:
         """Where the run was told that it has its home, or else where whoever seals it keeps all runs."""
-        return self._ledger.run().notes.get(STORE, "") or self._surroundings.placement.store
+        return self._ledger.run().notes.get(STORE, "") or self._environment.placement.store
 
     def end(self) -> None:
         """Enter the final state of a run whose artifacts are published; a crash may have come in between."""
@@ -126,11 +126,11 @@ class RunStates:
             # Loaded here: most runs compare nothing.
             compared: Iterator[RecordRow] = import_module("assay.engine.planning.pairs").compared_records(self.plan)
             return compared
-        records = prepared_records(self.plan, self._surroundings.inputs)
+        records = prepared_records(self.plan, self._environment.inputs)
         return _among(records, failed_evaluations(self.parent())) if self.plan.parent_run_id else records
 
     def _now(self) -> float:
-        return time_of_next(self._ledger, self._surroundings.clock())
+        return time_of_next(self._ledger, self._environment.clock())
 
     def _decide(self) -> None:
         """Fix the final state and its time before anything is published, so that a repetition publishes the same."""
@@ -153,7 +153,7 @@ class RunStates:
         at = self._now()
         self._ledger.set_note("completed_at", repr(at))
         if blocked:
-            redactor = redactor_of(self.plan, self._surroundings.environ)
+            redactor = redactor_of(self.plan, self._environment.environ)
             self._ledger.set_note("blocked", redactor.text(blocked))
         if not self._ledger.set_state(row.state, "finalizing", at=at):
             raise self._taken_over()

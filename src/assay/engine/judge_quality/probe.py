@@ -62,10 +62,10 @@ def probe_judge(
     asked = tuple(trials(items.items, repeats=request.repeats))
 
     answers = {(trial.case.id, trial.sample): Reply(text=trial.answer, flags=("prefilled",)) for trial in asked}
-    surroundings = RunEnvironment(
+    environment = RunEnvironment(
         environ=environ, clock=clock, watch=watch, answers=lambda case_id, sample: answers[case_id, sample]
     )
-    finished = _evaluated(plan, asked, surroundings)
+    finished = _evaluated(plan, asked, environment)
     judged = _judgments(items, asked, finished, repeats=request.repeats)
     return _card(request, plan, items=items, judged=judged, finished=finished, at=clock())
 
@@ -100,7 +100,7 @@ def _plan(request: ProbeRequest, environ: Mapping[str, str], *, like: Plan | Non
     return plan
 
 
-def _evaluated(plan: Plan, asked: tuple[Trial, ...], surroundings: RunEnvironment) -> list[FinishedRecord]:
+def _evaluated(plan: Plan, asked: tuple[Trial, ...], environment: RunEnvironment) -> list[FinishedRecord]:
     """Every trial with its outcome, in order; the ledger is gone when this returns."""
     rows = (
         RecordRow(position, trial.case.id, trial.case.record_sha256, msgspec.json.encode(trial.case))
@@ -108,13 +108,13 @@ def _evaluated(plan: Plan, asked: tuple[Trial, ...], surroundings: RunEnvironmen
     )
     with tempfile.TemporaryDirectory(prefix="assay-probe-") as folder:
         ledger = create_ledger(
-            Path(folder) / "ledger.sqlite", plan=msgspec.json.encode(plan), plan_sha256=plan_sha256(plan), at=surroundings.clock()
+            Path(folder) / "ledger.sqlite", plan=msgspec.json.encode(plan), plan_sha256=plan_sha256(plan), at=environment.clock()
         )
         try:
-            ledger.set_state("queued", "validating", at=surroundings.clock())
+            ledger.set_state("queued", "validating", at=environment.clock())
             ledger.replace_records(rows)
-            ledger.set_state("validating", "running", at=surroundings.clock())
-            evaluate(ledger, plan, surroundings)
+            ledger.set_state("validating", "running", at=environment.clock())
+            evaluate(ledger, plan, environment)
             return list(ledger.finished())
         finally:
             ledger.close()

@@ -13,7 +13,7 @@ from assay.core.outcome import GradingFailure
 from assay.core.plan import Plan, read_plan
 from assay.engine.execution.case import RunContext
 from assay.engine.execution.engines import PROBLEM
-from assay.engine.execution.local import watched
+from assay.engine.execution.local import stop_on_error
 from assay.engine.execution.run_context import open_run_context
 from assay.engine.execution.run_environment import RunEnvironment
 from assay.engine.execution.shard import run_shard
@@ -25,7 +25,7 @@ from assay.store.ledgers import open_shared
 
 LINGER = 2.0
 """Seconds that an empty room stays open for the next shard of its run."""
-LOOK = 1.0
+POLL_INTERVAL = 1.0
 """Seconds between two looks at what the other workers have done to the run: a cancel, money spent, shards finished."""
 
 
@@ -36,10 +36,10 @@ class ShardReleased(Exception):
 class OpenRuns:
     """The open rooms of one worker by run."""
 
-    def __init__(self, ledger: str, surroundings: RunEnvironment, *, owner: str) -> None:
+    def __init__(self, ledger: str, environment: RunEnvironment, *, owner: str) -> None:
         self.ledger = ledger
         self.owner = owner
-        self._surroundings = surroundings
+        self._environment = environment
         self._runs: dict[str, OpenRun] = {}
         self._kept: set[OpenRun] = set()
         """Those that are not closed; of a run that is entered while its room is being closed, there are two."""
@@ -50,7 +50,7 @@ class OpenRuns:
         """The open run, which stays so inside; raises what keeps it from being opened."""
         run = self._runs.get(run_id)
         if run is None or run.is_over:
-            run = self._runs[run_id] = OpenRun(run_id, self.ledger, self._surroundings, owner=self.owner)
+            run = self._runs[run_id] = OpenRun(run_id, self.ledger, self._environment, owner=self.owner)
             self._kept.add(run)
             run.on_closed(self._forget)
         run.guests += 1
@@ -87,16 +87,16 @@ class OpenRuns:
 class OpenRun:
     """One run while this worker has shards of it."""
 
-    def __init__(self, run_id: str, ledger: str, surroundings: RunEnvironment, *, owner: str) -> None:
+    def __init__(self, run_id: str, ledger: str, environment: RunEnvironment, *, owner: str) -> None:
         self.run_id = run_id
         self.guests = 0
         self.stop = StopEvent()
         """Set when no shard of the run is to make another call here."""
         self._address = ledger
-        self._surroundings = surroundings
+        self._environment = environment
         self._owner = owner
         self._shards: set[int] = set()
-        self._room: asyncio.Future[RunContext] = asyncio.get_running_loop().create_future()
+        self._context: asyncio.Future[RunContext] = asyncio.get_running_loop().create_future()
         self._is_empty = asyncio.Event()
         # The task that opens the room closes it too, whichever shard came first and last.
         self._keeper = asyncio.create_task(self._keep())
@@ -124,16 +124,16 @@ class OpenRun:
         """Bring the open records of a shard to their outcomes; True when the run was cancelled. Raises ShardReleased when
         stopped."""
         self.stop.add(stop)
-        room = msgspec.structs.replace(await asyncio.shield(self._room), stop=stop)
-        stopping = asyncio.create_task(_told_at_stop(room))
+        context = msgspec.structs.replace(await asyncio.shield(self._context), stop=stop)
+        stopping = asyncio.create_task(_told_at_stop(context))
         try:
-            await self._reserve(room)
+            await self._reserve(context)
             self._shards.add(shard)
-            if await run_shard(shard, room, owner=self._owner):
-                await room.journal.call(clear_problem, room.journal.ledger)
+            if await run_shard(shard, context, owner=self._owner):
+                await context.ledger_writer.call(clear_problem, context.ledger_writer.ledger)
                 return False
-            if room.rejection.problem is not None:
-                raise room.rejection.problem
+            if context.rejection.problem is not None:
+                raise context.rejection.problem
         except AssayError:
             # Whatever it was, it is no matter of this shard alone.
             self.stop.set()
@@ -142,13 +142,13 @@ class OpenRun:
             stopping.cancel()
             self._shards.discard(shard)
             self.stop.remove(stop)
-        if await room.journal.call(_is_cancelled, room.journal.ledger):
+        if await context.ledger_writer.call(_is_cancelled, context.ledger_writer.ledger):
             return True
         raise ShardReleased
 
-    async def _reserve(self, room: RunContext) -> None:
+    async def _reserve(self, context: RunContext) -> None:
         """Wait until this worker has room for the records of one more shard."""
-        reserved, stopped = asyncio.ensure_future(room.crew.reserve()), asyncio.ensure_future(room.stop.wait())
+        reserved, stopped = asyncio.ensure_future(context.in_flight.reserve()), asyncio.ensure_future(context.stop.wait())
         try:
             await asyncio.wait([reserved, stopped], return_when=asyncio.FIRST_COMPLETED)
             if not reserved.done():
@@ -162,14 +162,14 @@ class OpenRun:
         ledger = await asyncio.to_thread(open_shared, self._address, self.run_id)
         try:
             plan = read_plan((await asyncio.to_thread(ledger.run)).plan)
-            _check(plan, self._surroundings)
-            async with open_run_context(ledger, plan, self._surroundings, stop=self.stop) as room:
-                room.attachments = _seen_here(room.attachments)
-                self._room.set_result(room)
-                looking = asyncio.create_task(watched(self._look, room))
+            _check(plan, self._environment)
+            async with open_run_context(ledger, plan, self._environment, stop=self.stop) as context:
+                context.attachments = _seen_here(context.attachments)
+                self._context.set_result(context)
+                polling = asyncio.create_task(stop_on_error(self._poll, context))
                 await self._is_empty.wait()
-                looking.cancel()
-                await asyncio.wait([looking])
+                polling.cancel()
+                await asyncio.wait([polling])
         finally:
             await asyncio.to_thread(ledger.close)
 
@@ -177,32 +177,32 @@ class OpenRun:
         """Nobody waits for a room that will not be opened; a surprise is told even when nobody waits."""
         self.stop.set()
         problem = keeper.exception()
-        if not self._room.done():
-            self._room.set_exception(problem or ShardReleased())
+        if not self._context.done():
+            self._context.set_exception(problem or ShardReleased())
             # A shard that waited may have left.
-            self._room.exception()
+            self._context.exception()
         elif problem is not None and not isinstance(problem, AssayError):
             asyncio.get_running_loop().call_exception_handler({"message": "a run cannot be kept open", "exception": problem})
 
-    async def _look(self, room: RunContext) -> None:
+    async def _poll(self, context: RunContext) -> None:
         """What others have done to the run since the last look."""
-        journal, tally = room.journal, room.tally
+        ledger_writer, counters = context.ledger_writer, context.counters
         while True:
-            await asyncio.sleep(LOOK)
-            if await journal.call(_is_cancelled, journal.ledger):
-                room.stop.set()
-            if room.plan.max_cost is not None:
+            await asyncio.sleep(POLL_INTERVAL)
+            if await ledger_writer.call(_is_cancelled, ledger_writer.ledger):
+                context.stop.set()
+            if context.plan.max_cost is not None:
                 # Workers tell each other what they spend; the ledger knows, too, what those have spent who died before they told.
-                spent = await journal.call(journal.ledger.spent)
-                tally.cost = max(tally.cost, spent)
-            if room.crew.is_retrying_all:
-                await journal.call(partial(_mark_retrying, journal.ledger, frozenset(self._shards), at=room.clock()))
+                spent = await ledger_writer.call(ledger_writer.ledger.spent)
+                counters.cost = max(counters.cost, spent)
+            if context.in_flight.is_retrying_all:
+                await ledger_writer.call(partial(_mark_retrying, ledger_writer.ledger, frozenset(self._shards), at=context.clock()))
 
 
-async def _told_at_stop(room: RunContext) -> None:
+async def _told_at_stop(context: RunContext) -> None:
     """Records that wait for slots which others have, end with their shard."""
-    await room.stop.wait()
-    room.limits.look_again()
+    await context.stop.wait()
+    context.scheduler.wake_stopped()
 
 
 def clear_problem(ledger: Ledger) -> None:
@@ -221,9 +221,9 @@ def _mark_retrying(ledger: Ledger, shards: frozenset[int], *, at: float) -> None
         ledger.set_state("running", "retrying", at=time_of_next(ledger, at))
 
 
-def _check(plan: Plan, surroundings: RunEnvironment) -> None:
+def _check(plan: Plan, environment: RunEnvironment) -> None:
     """Raises UsageProblem for what this worker lacks: a record that fails for it would be blamed on a model."""
-    problems = check_models(plan, environ=surroundings.environ)
+    problems = check_models(plan, environ=environment.environ)
     if problems:
         raise UsageProblem("; ".join(problems), hint="mend it on that worker")
 

@@ -58,22 +58,22 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Runs stay with workers of the version that they began with, under Temporal's worker versioning."""
 
 
-def work(settings: WorkerSettings, surroundings: RunEnvironment, *, say: Callable[[str], None]) -> None:
+def work(settings: WorkerSettings, environment: RunEnvironment, *, say: Callable[[str], None]) -> None:
     """Work until SIGTERM, SIGHUP or Ctrl-C; then the calls in flight come to their end, and a second signal ends at once."""
     # The tables are brought up to date, and an address that cannot be used is refused, before anything is promised.
-    shared_ledgers(surroundings.placement.ledger).close()
+    shared_ledgers(environment.placement.ledger).close()
     with rare_collection():
-        run_loop(_work(settings, surroundings, say))
+        run_loop(_work(settings, environment, say))
 
 
-async def _work(settings: WorkerSettings, surroundings: RunEnvironment, say: Callable[[str], None]) -> None:
-    server, ledger, owner = surroundings.placement.temporal, surroundings.placement.ledger, worker_name()
+async def _work(settings: WorkerSettings, environment: RunEnvironment, say: Callable[[str], None]) -> None:
+    server, ledger, owner = environment.placement.temporal, environment.placement.ledger, worker_name()
     assert server is not None, "a worker works for a server"
-    client = await connect(server, environ=surroundings.environ, identity=owner)
+    client = await connect(server, environ=environment.environ, identity=owner)
     await check_namespace(client, server)
     logging.getLogger("temporalio.activity").addFilter(_in_one_line)
-    runs = OpenRuns(ledger, surroundings, owner=owner)
-    activities = Activities(runs, lambda run_id: _sealed(run_id, settings, surroundings))
+    runs = OpenRuns(ledger, environment, owner=owner)
+    activities = Activities(runs, lambda run_id: _sealed(run_id, settings, environment))
     stop = asyncio.Event()
     _take_signals(stop, say)
     async with AsyncExitStack() as stack:
@@ -172,9 +172,9 @@ def _take_signals(stop: asyncio.Event, say: Callable[[str], None]) -> None:
         loop.add_signal_handler(number, on_signal)
 
 
-def _sealed(run_id: str, settings: WorkerSettings, surroundings: RunEnvironment) -> str:
-    seal(folders_of(settings.runs_dir, run_id), surroundings)
-    ledger = open_shared(surroundings.placement.ledger, run_id)
+def _sealed(run_id: str, settings: WorkerSettings, environment: RunEnvironment) -> str:
+    seal(folders_of(settings.runs_dir, run_id), environment)
+    ledger = open_shared(environment.placement.ledger, run_id)
     try:
         clear_problem(ledger)
         return ledger.run().state

@@ -56,13 +56,13 @@ def check_placeable(plan: Plan) -> None:
         )
 
 
-def start(folders: RunPaths, server: TemporalServer, surroundings: RunEnvironment) -> None:
+def start(folders: RunPaths, server: TemporalServer, environment: RunEnvironment) -> None:
     """Let workers go on with a run whose records are in the ledger; nothing happens when they do already."""
-    run_loop(_started(folders.run_id, server, surroundings))
+    run_loop(_started(folders.run_id, server, environment))
 
 
-async def _started(run_id: str, server: TemporalServer, surroundings: RunEnvironment) -> "_WorkflowHandle":
-    client = await connect(server, environ=surroundings.environ, identity=worker_name())
+async def _started(run_id: str, server: TemporalServer, environment: RunEnvironment) -> "_WorkflowHandle":
+    client = await connect(server, environ=environment.environ, identity=worker_name())
     try:
         handle: _Handle = await client.start_workflow(
             RUN_WORKFLOW,
@@ -78,14 +78,14 @@ async def _started(run_id: str, server: TemporalServer, surroundings: RunEnviron
     return _WorkflowHandle(client, handle)
 
 
-def follow(folders: RunPaths, server: TemporalServer, surroundings: RunEnvironment) -> None:
+def follow(folders: RunPaths, server: TemporalServer, environment: RunEnvironment) -> None:
     """Let workers go on with a run and watch until it is sealed; raises RunInterrupted when somebody stops watching.
 
     What ends the workflow without an end of the run is raised as it was on the worker.
     """
     ledger = folders.open_ledger()
     try:
-        run_loop(WorkflowFollower(folders.run_id, ledger, surroundings).to_the_end(server))
+        run_loop(WorkflowFollower(folders.run_id, ledger, environment).to_the_end(server))
     except (KeyboardInterrupt, asyncio.CancelledError) as end:
         raise RunInterrupted from end
     finally:
@@ -95,33 +95,33 @@ def follow(folders: RunPaths, server: TemporalServer, surroundings: RunEnvironme
 class WorkflowFollower:
     """One run that is under way elsewhere."""
 
-    def __init__(self, run_id: str, ledger: Ledger, surroundings: RunEnvironment) -> None:
+    def __init__(self, run_id: str, ledger: Ledger, environment: RunEnvironment) -> None:
         self._run_id = run_id
         self._ledger = ledger
-        self._surroundings = surroundings
-        self._started = surroundings.clock()
+        self._environment = environment
+        self._started = environment.clock()
         self._done_before = _done(standing(ledger)[1])
         self._done = -1
 
     async def to_the_end(self, server: TemporalServer) -> None:
         """Returns when the workflow has ended well."""
-        started = await _started(self._run_id, server, self._surroundings)
+        started = await _started(self._run_id, server, self._environment)
         ended = asyncio.create_task(_ended(started.handle))
         try:
             while not ended.done():
                 pause = await self._show(started.client, server)
                 await asyncio.wait([ended], timeout=pause)
-                if self._surroundings.is_stopping is not None and self._surroundings.is_stopping():
+                if self._environment.is_stopping is not None and self._environment.is_stopping():
                     raise RunInterrupted
         finally:
             ended.cancel()
         ended.result()
-        if self._surroundings.watch is not None:
-            self._surroundings.watch(await asyncio.to_thread(self.snapshot))
+        if self._environment.watch is not None:
+            self._environment.watch(await asyncio.to_thread(self.snapshot))
 
     async def _show(self, client: Client, server: TemporalServer) -> float:
         """Show how the run stands; returns when to look again."""
-        watch = self._surroundings.watch
+        watch = self._environment.watch
         if watch is None:
             return REFRESH
         before = time.perf_counter()
@@ -137,8 +137,8 @@ class WorkflowFollower:
         """How the run stands; only the workers know of their calls."""
         row, counts = standing(self._ledger)
         opened = counts.pop("open", 0)
-        tally = RunCounters(sum(counts.values()) + opened, counts, started=self._started, done_before=self._done_before)
-        snapshot = tally.snapshot(row.state, self._surroundings.clock(), knows_calls=False)
+        counters = RunCounters(sum(counts.values()) + opened, counts, started=self._started, done_before=self._done_before)
+        snapshot = counters.snapshot(row.state, self._environment.clock(), knows_calls=False)
         problem = row.notes.get(PROBLEM, "")
         return msgspec.structs.replace(snapshot, problem=f"a worker cannot go on: {problem}" if problem else "")
 
