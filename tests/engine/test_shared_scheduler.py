@@ -102,7 +102,7 @@ def test_a_ledger_in_a_file_has_limits_for_itself(tmp_path: Path) -> None:
 def test_four_workers_keep_one_rate(database: Database, run: PostgresLedger) -> None:
     async def calls() -> None:
         async with workers(run, plan_of(concurrency=16, requests_per_minute=2_400), count=4) as limits:
-            queues = [(each, each.queue("a", "candidate")) for each in limits]
+            queues = [(each, each.new_queue("a", "candidate")) for each in limits]
             await asyncio.gather(*(call(each, queue, times=5, act=lambda: asyncio.sleep(0)) for each, queue in queues * 4))
 
     begun = clock_of(database)
@@ -126,7 +126,7 @@ def test_calls_in_flight_over_all_workers_are_never_more_than_the_cap(run: Postg
 
     async def calls() -> None:
         async with workers(run, plan_of(concurrency=4, judges=2), count=4) as limits:
-            queues = [(each, each.queue("a", stage)) for each in limits]
+            queues = [(each, each.new_queue("a", stage)) for each in limits]
             await asyncio.gather(*(call(each, queue, times=5, act=fly) for each, queue in queues * 3))
 
     asyncio.run(calls())
@@ -151,7 +151,7 @@ def test_slots_in_use_are_handed_over_when_their_calls_are_over(run: PostgresLed
 def test_a_worker_that_was_frozen_does_not_use_what_others_have_by_now(run: PostgresLedger) -> None:
     async def was_waiting() -> bool:
         async with workers(run, plan_of(), count=1, life=SHORT) as (frozen,):
-            queue, others = frozen.queue("a", "candidate"), run.leases()
+            queue, others = frozen.new_queue("a", "candidate"), run.leases()
             await frozen.acquire(queue)
             frozen.release(queue)
             time.sleep(SHORT + 0.5)  # noqa: ASYNC251  # the whole process stands still, and a question that was under way grew old
@@ -235,7 +235,7 @@ def test_a_provider_that_takes_no_more_calls_stops_all_workers(run: PostgresLedg
 def test_a_worker_with_a_wrong_key_does_not_stop_those_whose_calls_succeed(run: PostgresLedger) -> None:
     async def broken() -> tuple[bool, bool, bool]:
         async with workers(run, plan_of(), count=3) as limits:
-            wrong, right, new = (each.queue("a", "candidate") for each in limits)
+            wrong, right, new = (each.new_queue("a", "candidate") for each in limits)
             right.limiter.succeeded(Usage(), 0.0)
             wrong.limiter.give_up(NO_KEY)
             await until(lambda: new.limiter.broken is not None)

@@ -1,4 +1,4 @@
-"""The tally of a run under way: what a progress display shows."""
+"""Counters of a run in progress, and snapshots of them for a progress display."""
 
 from array import array
 from collections import Counter
@@ -10,31 +10,31 @@ from assay.core.outcome import Attempt, Outcome, record_status
 from assay.core.summary import percentile
 
 FREE = frozenset({"cached", "prefilled"})
-"""Flags of replies that nobody was asked for."""
+"""Flags of replies that needed no call to a model."""
 _LATENCIES = 4096
-"""Enough for a p95 that does not jump; the newest replace the oldest."""
+"""Latencies that are stored, enough for a stable p95; the newest replace the oldest."""
 
 
 UNTIMED = FREE | {"batched"}
-"""Flags of replies of which nobody knows how long they took."""
+"""Flags of replies whose latency is unknown."""
 
 
 class BatchProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """How the batches of a run stand."""
+    """Progress of a run's provider batches."""
 
     batches: int
     merged: int
-    """Batches whose results are here."""
+    """Batches whose results have been collected."""
     requests: int
     done: int
-    """Requests that have an answer or an error, as the provider says."""
+    """Requests that have an answer or an error, as the provider reports."""
     problem: str = ""
-    """Why the last look at them brought nothing."""
+    """Why the last poll failed."""
     is_stopping: bool = False
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """The tally at one moment."""
+    """A run's counters at one moment."""
 
     state: str
     total: int
@@ -48,30 +48,30 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Records between two rounds."""
     cost: float
     unknown_costs: int
-    """Calls whose price is not known."""
+    """Calls whose price is unknown."""
     p50_ms: float | None
     p95_ms: float | None
     elapsed_s: float
     done_before: int = 0
-    """Of those done, the ones that were when the time began to count: of a run that goes on, all that was done earlier."""
+    """Records that were done when `elapsed_s` began to count: for a resumed run, all that earlier processes finished."""
     is_stopping: bool = False
-    """No new record is begun; calls in flight are waited for."""
+    """True while the run drains: it starts no record and waits for the calls in flight."""
     batch: BatchProgress | None = None
-    """While the run waits for its batches, how they stand."""
+    """Progress of the batches while the run waits for them."""
     knows_calls: bool = True
-    """False of a run elsewhere, of which only the records are told."""
+    """False for a run on other machines, which report only their records."""
     problem: str = ""
-    """What keeps workers elsewhere from going on, in a sentence."""
+    """The problem that keeps workers on other machines from continuing, as a sentence."""
 
     @property
     def rate(self) -> float | None:
-        """Records a second since the time began to count; None until one is done."""
+        """Records per second during `elapsed_s`; None until one is done."""
         done = self.done - self.done_before
         return done / self.elapsed_s if done > 0 and self.elapsed_s > 0 else None
 
 
 class RunCounters:
-    """Counts as they change; cheap to update, read a few times a second."""
+    """Live counters of a run; cheap to update, read a few times a second."""
 
     def __init__(self, total: int, by_status: dict[str, int], *, started: float, cost: float = 0.0, done_before: int = 0) -> None:
         self.total = total
@@ -80,11 +80,11 @@ class RunCounters:
         self.errors: Counter[str] = Counter()
         self.calls = self.in_flight = self.unknown_costs = 0
         self.cost = cost
-        """US dollars that the run has cost, as far as it is known here."""
+        """US dollars that the run has cost, as far as this process knows."""
         self.paid = 0.0
-        """US dollars of the calls of this process."""
+        """US dollars paid for calls of this process."""
         self.on_paid: Callable[[], None] | None = None
-        """Told of each call that has cost something."""
+        """Called after each call that has a cost."""
         self._started = started
         self._latencies = array("d")
 
@@ -94,7 +94,7 @@ class RunCounters:
         return self.by_status.total()
 
     def add_attempt(self, attempt: Attempt) -> None:
-        """One call has come back; a reply that nobody was asked for is no call."""
+        """Count a finished call; a cached or supplied reply is not a call."""
         if attempt.reply is not None and not FREE.isdisjoint(attempt.reply.flags):
             return
         self.calls += 1
@@ -117,13 +117,13 @@ class RunCounters:
             self.on_paid()
 
     def add_outcome(self, outcome: Outcome) -> None:
-        """One record has come to its end."""
+        """Count a finished record."""
         self.by_status[record_status(outcome)] += 1
 
     def snapshot(
         self, state: str, now: float, *, waiting: int = 0, is_stopping: bool = False, knows_calls: bool = True
     ) -> Snapshot:
-        """The tally at this moment."""
+        """Return the counters at this moment."""
         latencies = sorted(self._latencies)
         return Snapshot(
             state=state,

@@ -37,7 +37,7 @@ from assay.engine.execution.engines import (
 from assay.engine.execution.retry_selection import has_failed_evaluations
 from assay.engine.execution.run import open_or_create
 from assay.engine.execution.run_environment import RunEnvironment, RunInterrupted
-from assay.engine.execution.states import COUNTS, standing
+from assay.engine.execution.states import COUNTS, run_status
 from assay.engine.finalization.redacted_plan import RedactedPlan, is_uploaded, redactor_of
 from assay.engine.storage.remote_store import (
     SEALED_IN,
@@ -271,7 +271,7 @@ def _sealed_result(folders: RunPaths) -> RunResult:
 def _looked_at(ledger: Ledger) -> tuple[RunRow, dict[str, int]]:
     """A run that is not sealed here and its records by status, at this moment."""
     try:
-        return standing(ledger)
+        return run_status(ledger)
     finally:
         ledger.close()
 

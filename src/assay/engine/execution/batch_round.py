@@ -1,4 +1,4 @@
-"""The batches of one run on this machine: what they take from its surroundings, and how they are shown."""
+"""The batches of one run on this machine: what they take from its environment, and how their progress is reported."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Which engine works on a run: this process, or the workers of a Temporal server. The ledger remembers it."""
+"""Choice of the engine that evaluates a run: this process, or the workers of a Temporal server as noted in the ledger."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -19,13 +19,13 @@ from assay.store.ledger import Ledger
 from assay.store.ledgers import pointed_to
 
 TEMPORAL = "temporal"
-"""Under this name the ledger says which Temporal server's workers work on the run."""
+"""Note in the ledger with the Temporal server whose workers evaluate the run."""
 PROBLEM = "problem"
-"""Under this name the ledger says what kept a worker from going on with it."""
+"""Note in the ledger with the problem that keeps workers from continuing the run."""
 
 
 def check_placement(plan: Plan, placement: RunBackend) -> None:
-    """Raises UsageProblem for a new run that cannot be kept or worked on there, and MissingExtra."""
+    """Raise UsageProblem or MissingExtra when a new run cannot be stored or evaluated on this backend."""
     if placement.ledger:
         check_shareable(plan)
     if placement.temporal is not None:
@@ -33,16 +33,16 @@ def check_placement(plan: Plan, placement: RunBackend) -> None:
 
 
 def check_reachable(run_id: str, environment: RunEnvironment) -> None:
-    """Raises what keeps the Temporal server of a new run from being asked: better now than when its records are written."""
+    """Raise when the Temporal server of a new run cannot be reached, before the run's records are written."""
     server = environment.placement.temporal
     if server is not None:
         temporal_engine("preflight").check_server(run_id, server, environ=environment.environ)
 
 
 def execute_run(folders: RunPaths, environment: RunEnvironment, plan: Plan | None = None) -> None:
-    """Bring a run to its sealed end, here or through workers; raises RunInterrupted when somebody stops it, or stops watching."""
+    """Run to the sealed end, here or through workers; raises RunInterrupted when the caller stops the run or stops following it."""
     with raised_as_interrupt() if environment.takes_signals else nullcontext():
-        server = _server_of(folders, environment)
+        server = _assigned_server(folders, environment)
         if server is None:
             run_to_completion(folders, environment, plan=plan, is_patient=environment.is_patient)
             return
@@ -55,8 +55,8 @@ def execute_run(folders: RunPaths, environment: RunEnvironment, plan: Plan | Non
 
 
 def finish_cancelled_run(folders: RunPaths, environment: RunEnvironment) -> None:
-    """See to it that a run that is cancelled is sealed: by whoever works on it or hands it to workers, and else here or by one."""
-    server = _server_of(folders, environment)
+    """Seal a cancelled run, here or through a worker, unless another process already works on it and will seal it."""
+    server = _assigned_server(folders, environment)
     if server is None:
         run_to_completion(folders, environment, is_patient=False)
         return
@@ -66,7 +66,7 @@ def finish_cancelled_run(folders: RunPaths, environment: RunEnvironment) -> None
 
 @contextmanager
 def ignore_if_sealed(folders: RunPaths) -> Iterator[None]:
-    """Whoever works on the run may seal it at this very moment, and clear away what leads to its ledger: then nothing is left."""
+    """Ignore a missing run inside the block when another process has sealed it and removed its ledger meanwhile."""
     try:
         yield
     except (RunNotFound, StoreUnavailable):
@@ -75,7 +75,7 @@ def ignore_if_sealed(folders: RunPaths) -> Iterator[None]:
 
 
 def temporal_engine(part: str) -> ModuleType:
-    """A module of the distributed engine; raises MissingExtra."""
+    """Import a module of the Temporal engine; raises MissingExtra."""
     try:
         return import_module(f"assay.engine.temporal.{part}")
     except ModuleNotFoundError as problem:
@@ -83,31 +83,33 @@ def temporal_engine(part: str) -> ModuleType:
         raise MissingExtra(f"the engine needs {package}", hint="pip install 'assay[temporal,postgres]'") from problem
 
 
-def _server_of(folders: RunPaths, environment: RunEnvironment) -> TemporalServer | None:
-    """The server whose workers work on the run, which is told to the ledger where it is new; raises UsageProblem."""
+def _assigned_server(folders: RunPaths, environment: RunEnvironment) -> TemporalServer | None:
+    """Return the server whose workers evaluate the run, noting a new one in the ledger; raises UsageProblem."""
     if not folders.has_ledger:
         return None
     wanted = environment.placement.temporal
     if wanted is not None and not pointed_to(folders.active):
         raise UsageProblem(
-            f"run '{folders.run_id}' has a ledger of its own, which workers elsewhere cannot reach",
-            hint="give --ledger postgresql://user@host/database with a new run, or go on with it here",
+            f"run '{folders.run_id}' has a local ledger, which workers on other machines cannot reach",
+            hint="start a new run with --ledger postgresql://user@host/database, or resume this one without --temporal",
         )
     ledger = folders.open_ledger()
     try:
-        return _noted(ledger, wanted, run_id=folders.run_id, environ=environment.environ)
+        return _read_or_set_server(ledger, wanted, run_id=folders.run_id, environ=environment.environ)
     finally:
         ledger.close()
 
 
-def _noted(ledger: Ledger, wanted: TemporalServer | None, *, run_id: str, environ: Mapping[str, str]) -> TemporalServer | None:
+def _read_or_set_server(
+    ledger: Ledger, wanted: TemporalServer | None, *, run_id: str, environ: Mapping[str, str]
+) -> TemporalServer | None:
     row = ledger.run()
     note = row.notes.get(TEMPORAL, "")
     known = msgspec.json.decode(note, type=TemporalServer) if note else None
     if row.state in TERMINAL:
         return None
     if row.notes.get(PROBLEM):
-        # It may be mended by now; if it is not, a worker says so again.
+        # The cause may be fixed by now; if not, the next worker notes it again.
         ledger.set_note(PROBLEM, "")
     if wanted is None or wanted == known:
         return known

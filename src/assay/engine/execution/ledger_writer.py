@@ -1,4 +1,4 @@
-"""The journal: appends to the ledger in groups, so that one disk write makes many results durable."""
+"""Group commit: appends to the ledger are collected, so that one disk write makes many results durable."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -15,13 +15,13 @@ T = TypeVar("T")
 
 
 class LedgerWriter:
-    """One thread that owns the ledger; everything asynchronous goes through it."""
+    """Thread that owns the ledger; all asynchronous code accesses the ledger through it."""
 
     def __init__(self, ledger: Ledger, *, on_cancel: Callable[[], object], linger: float = LINGER) -> None:
         self.ledger = ledger
         self._on_cancel = on_cancel
         self.fenced: set[Claim] = set()
-        """Claims that were refused: their shards belong to somebody else now."""
+        """Claims that the ledger refused because another worker has claimed their shards since."""
         self._linger = linger
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="assay-ledger")
         self._pending: dict[Claim, list[CommitEntry]] = {}
@@ -29,12 +29,12 @@ class LedgerWriter:
         self._timer: asyncio.TimerHandle | None = None
         self._is_writing = False
         self._is_due = False
-        """The group is to be written as soon as the one before it is."""
+        """True when the next group must be written as soon as the current write has ended."""
 
     async def append(self, claim: Claim, entries: Sequence[CommitEntry], *, is_urgent: bool = False) -> None:
-        """Returns when the entries are on disk; raises ClaimLost when another worker has the shard, or StoreUnavailable.
+        """Append entries and return when they are on disk; raises ClaimLost when another worker has the shard, or StoreUnavailable.
 
-        Urgent ones wait for nobody but those that are appended at the same moment.
+        Urgent entries are grouped only with those that are appended in the same pass of the event loop.
         """
         loop = asyncio.get_running_loop()
         if self._group is None:
@@ -62,7 +62,7 @@ class LedgerWriter:
     def _settle(self, group: asyncio.Future[None], done: asyncio.Future[None]) -> None:
         self._is_writing = False
         if done.cancelled():
-            # The loop is being taken down: nobody waits for more than that.
+            # The event loop is closing; callers are cancelled too.
             group.cancel()
             return
         problem = done.exception()
@@ -73,6 +73,7 @@ class LedgerWriter:
         if self._is_due:
             self._flush()
 
+    # Runs in the ledger's thread. `on_cancel` must therefore be thread-safe.
     def _commit(self, groups: dict[Claim, list[CommitEntry]]) -> None:
         for claim, entries in groups.items():
             try:
@@ -82,14 +83,14 @@ class LedgerWriter:
                 self.fenced.add(claim)
 
     async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Another use of the ledger, in the ledger's own thread."""
+        """Call a function in the ledger's thread, for every access other than `append`."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: function(*args, **kwargs))
 
     async def close(self) -> None:
-        """Write what is left, even though nobody waits for it any more, and wait until it is written."""
+        """Write the pending entries, even though no caller waits for them any more, and end the thread."""
         if self._timer is not None:
             self._timer.cancel()
             written = asyncio.get_running_loop().run_in_executor(self._thread, self._commit, self._pending)
-            # What cannot be written is not in the ledger, and is asked for again by whoever goes on; nobody here is left to tell.
+            # Errors are ignored: no caller is left to receive them, and unsaved calls are repeated when the run is resumed.
             await asyncio.gather(written, return_exceptions=True)
         await asyncio.to_thread(self._thread.shutdown)

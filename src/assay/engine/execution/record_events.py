@@ -1,4 +1,4 @@
-"""What became of a record, for whoever observes a run: times, tokens, scores and codes, redacted; texts only when wanted."""
+"""Events for a run's observer: times, tokens, scores and codes of each finished record, redacted; texts only on request."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
@@ -15,46 +15,46 @@ from assay.engine.run_counters import FREE, UNTIMED
 
 
 class CallEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """One call to a model, whatever came of it; a reply from the cache or from a file is none."""
+    """One call to a model, successful or not; replies from the cache or from a file are not calls."""
 
     stage: str
     call_id: str
-    """Names the call within its record, the same in every round."""
+    """Identifies the call within its record; the same in every round."""
     round: int
     started_at: float
     """Seconds since 1970, UTC."""
     seconds: float
     is_timed: bool = True
-    """False of a reply that came with a batch: how long it took, nobody knows."""
+    """False for a reply from a provider batch, whose duration is unknown."""
     model: str
     """Name of the plan's model."""
     provider: str
-    """Its name in the run file."""
+    """The provider's name in the run file."""
     provider_kind: ProviderKind
-    """What it speaks: `openai`, `anthropic` and so on."""
+    """The provider's protocol: `openai`, `anthropic` and so on."""
     base_url: str
     request_model: str
     parameters: dict[str, Any]
-    """As they were sent, where there was an answer, and else as they were planned."""
+    """The parameters as sent if there was a reply, otherwise as planned."""
     response_model: str = ""
     response_id: str = ""
     finish_reason: str = ""
     usage: Usage = Usage()
     cost: float | None = None
-    """US dollars; None when the price is not known."""
+    """US dollars; None when the price is unknown."""
     error_code: str = ""
     error_message: str = ""
     http_status: int | None = None
     wait_s: float | None = None
-    """How long the record waited before it asked again."""
+    """Seconds that the record waited before the next round."""
     asked: tuple[Message, ...] = ()
-    """Only where texts are wanted."""
+    """The prompt; only if the observer wants texts."""
     said: str = ""
-    """Only where texts are wanted."""
+    """The reply's text; only if the observer wants texts."""
 
 
 class ScoreSeen(msgspec.Struct, frozen=True, kw_only=True):
-    """What one evaluator makes of one criterion."""
+    """One evaluator's score on one criterion."""
 
     criterion: str
     score: float
@@ -62,11 +62,11 @@ class ScoreSeen(msgspec.Struct, frozen=True, kw_only=True):
     normalized: float
     judge: str = ""
     explanation: str = ""
-    """Only where texts are wanted."""
+    """Only if the observer wants texts."""
 
 
 class RecordEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """A record that came to its end."""
+    """A finished record."""
 
     run_id: str
     record_id: str
@@ -81,9 +81,9 @@ class RecordEvent(msgspec.Struct, frozen=True, kw_only=True):
     """Why it has no score."""
     message: str = ""
     stage: str = ""
-    """Where it came to be without a score: `candidate` or `judge`."""
+    """The stage at which it failed: `candidate` or `judge`."""
     score: float | None = None
-    """0..1 over all criteria."""
+    """Score over all criteria, in 0..1."""
     raw_score: float | None = None
     scale: str = ""
     passed: bool | None = None
@@ -91,34 +91,34 @@ class RecordEvent(msgspec.Struct, frozen=True, kw_only=True):
     """Why it did not pass."""
     evaluator: str = ""
     explanation: str = ""
-    """Only where texts are wanted."""
+    """Only if the observer wants texts."""
     scores: tuple[ScoreSeen, ...] = ()
     calls: tuple[CallEvent, ...] = ()
 
 
 class Observer(Protocol):
-    """Somebody who is told of each record when its outcome is on the disk.
+    """Callback for each record once its outcome is on disk.
 
-    Called between two calls of the run, so that it must be quick; what it raises ends the run, which can be resumed. One that
-    has an attribute `wants_texts`, and it is true, is told prompts, answers and explanations too.
+    It runs on the run's event loop and must be quick; an exception from it ends the run, which can be resumed. An observer with a
+    true attribute `wants_texts` also receives prompts, answers and explanations.
     """
 
     def __call__(self, seen: RecordEvent, /) -> None:
-        """A record has come to its end."""
+        """Handle a finished record."""
 
 
 class FinishedCase(msgspec.Struct, frozen=True):
-    """A record as the engine leaves it."""
+    """A finished record with its attempts and outcome, before redaction."""
 
     case: Case
     attempts: Sequence[Attempt]
     outcome: Outcome
     requests: Mapping[str, ModelRequest] = {}
-    """By call, where texts are wanted."""
+    """Requests by call id; only if the observer wants texts."""
 
 
 class RecordEventEmitter:
-    """Tells an observer of the records of one run."""
+    """Converts the finished records of one run into redacted events for an observer."""
 
     def __init__(self, observer: Observer, plan: Plan, *, environ: Mapping[str, str], clock: Callable[[], float]) -> None:
         self.wants_texts = bool(getattr(observer, "wants_texts", False))
@@ -126,14 +126,17 @@ class RecordEventEmitter:
         self._plan = plan
         self._clock = clock
         self._redactor = redactor_of(plan, environ)
-        shown = RedactedPlan(plan, self._redactor)
-        self._models = {model.name: found for model, found in zip(plan.models(), (shown.candidate, *shown.judges), strict=True)}
+        redacted_plan = RedactedPlan(plan, self._redactor)
+        self._models = {
+            model.name: redacted_model
+            for model, redacted_model in zip(plan.models(), (redacted_plan.candidate, *redacted_plan.judges), strict=True)
+        }
         self._providers = {provider.name: provider for provider in plan.providers}
-        nowhere = ModelPlan(name="", provider="", model="")
-        self._unknown = (nowhere, ProviderPlan(name="", kind="scripted"))
+        unknown = ModelPlan(name="", provider="", model="")
+        self._unknown = (unknown, ProviderPlan(name="", kind="scripted"))
 
     def emit(self, finished: FinishedCase) -> None:
-        """What the observer may know of a record."""
+        """Send the event of a finished record to the observer."""
         case, now = finished.case, self._clock()
         calls = tuple(self._call(attempt, finished.requests) for attempt in finished.attempts if _is_call(attempt))
         self._observer(
@@ -212,8 +215,8 @@ class RecordEventEmitter:
         )
 
     def _name(self, judge: str) -> str:
-        found = self._models.get(judge)
-        return judge if found is None else found.name
+        redacted_model = self._models.get(judge)
+        return judge if redacted_model is None else redacted_model.name
 
     def _message(self, message: Message) -> Message:
         return msgspec.structs.replace(message, content=self._redactor.text(message.content))

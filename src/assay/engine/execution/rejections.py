@@ -11,39 +11,39 @@ from assay.core.model_call import ModelFailure, ModelRequest
 
 REJECTED = frozenset({"unauthorized", "payment_required", "forbidden", "not_found", "redirect_refused", "certificate_refused"})
 """Failures that every further call to the model would repeat, unless the provider means this record alone."""
-MANY = 5
-"""So many unexplained rejections are not waited for any longer."""
+MAX_UNEXPLAINED = 5
+"""Number of unexplained rejections from which on none is waited for: a provider that rejects this many has a general reason."""
 GRACE = 1.0
 """Seconds in which a later call may show that the provider still takes calls."""
 
 
 class Rejection(msgspec.Struct):
-    """Why a provider takes no more calls of a run; shared by everything that works on the run in this process."""
+    """The reason why a provider rejects all calls of a run; shared by all parts of the run in this process."""
 
     problem: ProviderRejected | None = None
 
     def note(self, provider: str, model: str, failure: ModelFailure) -> None:
-        """Keep the first reason."""
+        """Store the first rejection."""
         if self.problem is None:
             self.problem = ProviderRejected(
                 f"the provider '{provider}' rejects the calls to '{model}': {failure.message}",
-                hint="check its key, model and account, then resume the run: what is done is kept",
+                hint="check its key, model and account, then resume the run: finished records are not repeated",
             )
 
 
 class ModelAdmission:
-    """Whether a provider takes the calls to one model.
+    """Decides whether a provider's rejections of calls to one model concern single records or all calls.
 
-    A rejected call looks the same whether the account or only the record is meant. A call that is made later and succeeds tells
-    them apart, whatever the number of records and the concurrency; without one, a request that succeeded before is sent again.
+    A rejected call looks the same in both cases. A call that is made later and succeeds tells them apart, whatever the number of
+    records and the concurrency; without one, a request that succeeded before is sent again.
     """
 
     def __init__(self) -> None:
         self.in_flight = 0
-        """Calls to the model under way."""
+        """Calls to the model in flight."""
         self._known_good: ModelRequest | None = None
         self._suspects: dict[asyncio.Future[bool], float] = {}
-        """Rejected calls of which it is not known who is meant, with the time of their rejection."""
+        """Rejected calls whose reason is not yet known, with the time of their rejection."""
         self._checking = asyncio.Lock()
 
     def succeeded(self, ask: ModelRequest, started: float) -> None:
@@ -64,18 +64,18 @@ class ModelAdmission:
         self._suspects[suspect] = rejected_at
         stopped: asyncio.Future[Any] = asyncio.ensure_future(stop.wait())
         try:
-            if len(self._suspects) < MANY:
+            if len(self._suspects) < MAX_UNEXPLAINED:
                 await self._wait(suspect, stopped)
             while not suspect.done() and not stop.is_set():
-                if self._known_good is None and self.in_flight and len(self._suspects) < MANY:
-                    # A first reply may be under way.
+                if self._known_good is None and self.in_flight and len(self._suspects) < MAX_UNEXPLAINED:
+                    # A call in flight may still return the first reply.
                     await self._wait(suspect, stopped)
                     continue
                 async with self._checking:
                     if not suspect.done() and not stop.is_set():
                         before = now()
-                        is_taken = self._known_good is not None and await check(self._known_good)
-                        self._settle(is_records_own=is_taken, before=before)
+                        still_answers = self._known_good is not None and await check(self._known_good)
+                        self._settle(is_records_own=still_answers, before=before)
             return suspect.result() if suspect.done() else None
         finally:
             stopped.cancel()
@@ -85,7 +85,7 @@ class ModelAdmission:
         await asyncio.wait(ends, timeout=GRACE, return_when=asyncio.FIRST_COMPLETED)
 
     def _settle(self, *, is_records_own: bool, before: float) -> None:
-        """Decide about rejections up to this time; that the provider takes no calls holds for later ones too."""
+        """Resolve the rejections up to this time; a general rejection also resolves later ones."""
         for suspect, since in self._suspects.items():
             if not suspect.done() and (since <= before or not is_records_own):
                 suspect.set_result(is_records_own)

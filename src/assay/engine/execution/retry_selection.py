@@ -1,36 +1,36 @@
-"""What a run could not evaluate, for the run that takes it up again."""
+"""Selection of the records that a run could not evaluate, for the run that retries them."""
 
 from collections.abc import Iterator
 
 from assay.datasets.key_index import KeyIndex
 from assay.store.published_run import PublishedRun
 
-UNEVALUATED = frozenset({"timeout", "evaluation_error", "cancelled", "skipped"})
+UNEVALUATED_STATUSES = frozenset({"timeout", "evaluation_error", "cancelled", "skipped"})
 """Statuses of valid records that have no grade."""
 
 
 class EvaluationKeys:
-    """Evaluations by their record's hash and which of several answers they are of; of each some thirty bytes are kept."""
+    """Set of evaluations, keyed by record hash and sample; uses about 30 bytes each."""
 
     def __init__(self) -> None:
         self._keys = KeyIndex()
 
     def add(self, record_sha256: str, sample: int) -> None:
-        """One more, unless it is there."""
+        """Add an evaluation."""
         self._keys.add(f"{record_sha256}:{sample}")
 
     def has(self, record_sha256: str, sample: int) -> bool:
-        """True when it was added."""
+        """Return True when the evaluation is in the set."""
         return self._keys.find(f"{record_sha256}:{sample}") is not None
 
 
 def has_failed_evaluations(run: PublishedRun) -> bool:
-    """True when there is something that a retry could take up."""
+    """Return True when the run has records that a retry would evaluate."""
     return next(_failed(run), None) is not None
 
 
 def failed_evaluations(run: PublishedRun) -> EvaluationKeys:
-    """What a run could not evaluate and a retry takes up again."""
+    """Return the evaluations that a retry of the run would repeat."""
     evaluations = EvaluationKeys()
     for record_sha256, sample in _failed(run):
         evaluations.add(record_sha256, sample)
@@ -39,4 +39,4 @@ def failed_evaluations(run: PublishedRun) -> EvaluationKeys:
 
 def _failed(run: PublishedRun) -> Iterator[tuple[str, int]]:
     lines = run.lines("predictions.jsonl")
-    return ((line["record_sha256"], line.get("sample", 0)) for line in lines if line["status"] in UNEVALUATED)
+    return ((line["record_sha256"], line.get("sample", 0)) for line in lines if line["status"] in UNEVALUATED_STATUSES)

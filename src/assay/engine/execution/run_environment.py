@@ -1,4 +1,4 @@
-"""What a run takes from outside."""
+"""The environment of a run: what it takes from the process and the caller."""
 
 import asyncio
 import random
@@ -16,42 +16,43 @@ from assay.engine.run_counters import Snapshot
 
 
 class RunEnvironment(msgspec.Struct, kw_only=True):
-    """What a run takes from outside: environment, clocks, chance, an event loop, somebody who watches, signals."""
+    """Everything that a run takes from outside: environment variables, clocks, randomness, event loop, callbacks, signals."""
 
     environ: Mapping[str, str]
     clock: Callable[[], float] = time.time
     stopwatch: Callable[[], float] = time.perf_counter
-    """Seconds that nobody sets back: how long a call takes."""
+    """Monotonic seconds, for the duration of calls."""
     chance: Callable[[], float] = random.random
-    """Uniform in 0..1: how much longer or shorter a wait is than its schedule says."""
+    """Returns a uniform number in 0..1, for the jitter of waits."""
     loop: Callable[[], asyncio.AbstractEventLoop] | None = None
-    """Makes the event loop that the run works in; None is the fastest one that is installed."""
+    """Makes the run's event loop; None is the fastest one that is installed."""
     watch: Callable[[Snapshot], None] | None = None
+    """Called a few times a second with the run's counters."""
     on_busy: Callable[[int | None], None] | None = None
-    """Told once, with a process id, when another process works on the run and this one waits."""
+    """Called once, with the other's process id if known, when this process waits for another that works on the run."""
     inputs: Sequence[DatasetInput] | None = None
-    """The datasets, where somebody has just read them."""
+    """The datasets, when the caller has just read them."""
     takes_signals: bool = False
     """Ctrl-C, SIGTERM and SIGHUP drain the run; a second one stops it at once."""
     answers: Callable[[str, int], Reply] | None = None
-    """Given answers by case id and sample, where they are in no file."""
+    """Returns a supplied answer by case id and sample, for answers that are in no file."""
     earlier_judge_reply: Callable[[str, str], Reply | None] | None = None
-    """What judges said in an earlier run, by a record's hash and a call; None where they are to be asked."""
+    """Returns a judge's reply from an earlier run, by record hash and call id; None when the judge must be called."""
     observe: Observer | None = None
-    """Told of each record that comes to its end."""
+    """Called with each finished record."""
     is_stopping: Callable[[], bool] | None = None
-    """Asked a few times a second: True drains the run, for a caller that has signals of its own."""
+    """Called a few times a second; True drains the run. For callers that handle signals themselves."""
     plugins: Sequence[Plugin] = ()
-    """Code of others that somebody has just loaded or given; what else the plan names is loaded."""
+    """Plugins that the caller has loaded or supplied; the plan's others are loaded."""
     is_detached: bool = False
-    """Batches of a provider are handed in and looked at once, and not waited for."""
+    """True when a provider's batches are submitted and polled once, without waiting for them."""
     placement: RunBackend = LOCAL_BACKEND
     is_patient: bool = True
-    """While another process works on the run, this one waits for it."""
+    """True when this process waits while another works on the run."""
     is_retried: bool = False
-    """After an outage the caller, or another server, continues the run by itself, so that it has not failed."""
+    """True when the caller or another server resumes the run after an outage, so that an outage is no failure of the run."""
     driver: str = ""
-    """The name under which this process drives a run that other machines reach."""
+    """Name under which this process owns a run with a shared ledger."""
 
 
 class RunInterrupted(Exception):

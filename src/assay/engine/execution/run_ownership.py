@@ -1,4 +1,4 @@
-"""A run for one process at a time: a lock in its folder, and for a run that other machines reach a lease that is kept alive."""
+"""Ownership of a run by one process at a time: a lock in its folder and, for a shared ledger, a lease that is renewed."""
 
 import threading
 import time
@@ -23,35 +23,38 @@ if TYPE_CHECKING:
 
 LOCK_PATIENCE = 60.0
 MARGIN = 1.5
-"""Seconds before the end of a lease in which no new call is made: clocks differ, and whoever stops looks a few times a second."""
+"""Seconds before the end of a lease in which no new call is made: clocks differ, and a run polls for stops only at intervals."""
 _RENEWALS = 4
-"""In the time of one lease."""
+"""Renewals per lease time, so that a lease survives lost ones."""
 _POLL = 0.5
 
 
 @contextmanager
 def exclusive_run(folders: RunPaths, environment: RunEnvironment, *, patience: float = inf) -> Iterator[RunEnvironment | None]:
-    """Inside, this process has the run for itself, and stops when it loses it; None where another one has it for so long."""
+    """Own the run inside the block; yield an environment that stops the run when ownership is lost.
+
+    Yields None when another process keeps the run for `patience` seconds.
+    """
     end = time.monotonic() + patience
     lock = RunLock(folders.active)
     try:
-        is_ours = _take(lock, environment, end=end)
+        is_owner = _acquire_lock(lock, environment, end=end)
     except StoreUnavailable:
-        # Whoever had the lock may have brought the run to its end and cleared the folder away.
+        # The previous owner may have finished the run and removed its folder while we waited for the lock.
         if not folders.is_sealed:
             raise
-        is_ours = False
+        is_owner = False
     try:
-        if is_ours:
-            with _leased(folders, environment, end=end) as around:
-                yield around
+        if is_owner:
+            with _hold_lease(folders, environment, end=end) as owned:
+                yield owned
         else:
             yield None
     finally:
         lock.release()
 
 
-def _take(lock: RunLock, environment: RunEnvironment, *, end: float) -> bool:
+def _acquire_lock(lock: RunLock, environment: RunEnvironment, *, end: float) -> bool:
     if lock.try_acquire():
         return True
     if time.monotonic() >= end:
@@ -65,41 +68,41 @@ def _take(lock: RunLock, environment: RunEnvironment, *, end: float) -> bool:
 
 
 @contextmanager
-def _leased(folders: RunPaths, environment: RunEnvironment, *, end: float) -> Iterator[RunEnvironment | None]:
+def _hold_lease(folders: RunPaths, environment: RunEnvironment, *, end: float) -> Iterator[RunEnvironment | None]:
     lease = lease_of(folders.active, owner=f"{worker_name()} {uuid4().hex}")
     if lease is None:
         yield environment
         return
     try:
-        keeper = _taken(lease, folders, environment, end=end)
-        if keeper is None:
-            # Of a run that has ended elsewhere only the artifacts are to be fetched.
+        renewer = _acquire_lease(lease, folders, environment, end=end)
+        if renewer is None:
+            # A run that has ended on another machine needs no lease: only its artifacts are fetched.
             yield environment if _has_ended_elsewhere(folders) else None
             return
         try:
-            yield keeper.around(environment)
+            yield renewer.stop_when_lost(environment)
         finally:
-            keeper.end()
+            renewer.end()
     finally:
         lease.close()
 
 
-def _taken(lease: "PostgresLease", folders: RunPaths, environment: RunEnvironment, *, end: float) -> "_LeaseRenewer | None":
-    """The lease while it is kept alive; None when somebody else has it, or has brought the run to its end elsewhere."""
-    is_told = environment.on_busy is None
+def _acquire_lease(lease: "PostgresLease", folders: RunPaths, environment: RunEnvironment, *, end: float) -> "_LeaseRenewer | None":
+    """Acquire the lease and renew it; None when another process keeps it, or has finished the run on another machine."""
+    was_reported = environment.on_busy is None
     while not _has_ended_elsewhere(folders):
         asked = time.monotonic()
         if lease.take():
-            keeper = _LeaseRenewer(lease, asked)
-            # Whoever had it may have ended the run in the meantime.
+            renewer = _LeaseRenewer(lease, asked)
+            # The previous owner may have finished the run before its lease expired.
             if not _has_ended_elsewhere(folders):
-                return keeper
-            keeper.end()
+                return renewer
+            renewer.end()
         elif time.monotonic() >= end:
             return None
-        elif not is_told and environment.on_busy is not None:
+        elif not was_reported and environment.on_busy is not None:
             environment.on_busy(None)
-            is_told = True
+            was_reported = True
         time.sleep(_POLL)
     return None
 
@@ -115,7 +118,7 @@ def _has_ended_elsewhere(folders: RunPaths) -> bool:
 
 
 class _LeaseRenewer:
-    """A lease that was taken, renewed by a thread of its own for as long as the database says that it is ours."""
+    """Thread that renews an acquired lease while the database confirms that it is ours."""
 
     def __init__(self, lease: "PostgresLease", asked: float) -> None:
         self._lease = lease
@@ -124,8 +127,8 @@ class _LeaseRenewer:
         self._thread = threading.Thread(target=self._renew, name="lease", daemon=True)
         self._thread.start()
 
-    def around(self, environment: RunEnvironment) -> RunEnvironment:
-        """The same surroundings, in which the run stops when the lease is lost."""
+    def stop_when_lost(self, environment: RunEnvironment) -> RunEnvironment:
+        """Return the environment, extended so that the run stops when the lease is lost."""
         is_stopping = environment.is_stopping
         return msgspec.structs.replace(
             environment,
@@ -135,11 +138,11 @@ class _LeaseRenewer:
 
     @property
     def is_lost(self) -> bool:
-        """True as soon as another machine may have the run: calls from here would be paid for twice."""
+        """True when another machine may own the run: calls from here could then be paid for twice."""
         return time.monotonic() > self._until - MARGIN
 
     def end(self) -> None:
-        """Let the next one have the run; where the database is away, the lease ends by itself."""
+        """Stop renewing and release the lease; without the database it expires by itself."""
         self._is_over.set()
         self._thread.join(LEASE_SECONDS)
         if not self._thread.is_alive():
@@ -149,7 +152,7 @@ class _LeaseRenewer:
     def _renew(self) -> None:
         while not self._is_over.wait(LEASE_SECONDS / _RENEWALS):
             asked = time.monotonic()
-            # While the database is away nobody else gets the lease; but it may be away from here alone, so that the time runs.
+            # During an outage of the database no other process gets the lease; but the outage may be ours alone, so time counts.
             with suppress(StoreUnavailable):
                 if not self._lease.renew():
                     self._until = asked

@@ -1,4 +1,4 @@
-"""An event loop for one part of a run, and the signals that end it."""
+"""Graceful shutdown: the event loop of one part of a run, and the signals that end it."""
 
 import asyncio
 import signal
@@ -11,19 +11,20 @@ T = TypeVar("T")
 
 
 class InterruptiblePart(Protocol):
-    """A part of a run that can be told that somebody has stopped it."""
+    """A part of a run that a signal can interrupt."""
 
     is_interrupted: bool
+    """Set by the first signal."""
 
 
 def run_loop(main: Coroutine[Any, Any, T], loop: Callable[[], asyncio.AbstractEventLoop] | None = None) -> T:
-    """Run a coroutine to its end in a loop of its own; raises CancelledError when a second signal ended it."""
+    """Run a coroutine to its end in a new event loop; raises CancelledError when a second signal ended it."""
     with asyncio.Runner(loop_factory=loop) as runner:
         return runner.run(main)
 
 
 class GracefulShutdown:
-    """The first signal drains the run, the second ends it at once."""
+    """Signal handlers while a run works: the first signal drains the run, the second ends it at once."""
 
     def __init__(self, part: InterruptiblePart, stop: asyncio.Event) -> None:
         self._part = part
@@ -39,7 +40,7 @@ class GracefulShutdown:
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             self._loop.remove_signal_handler(number)
-            # The loop would leave the system's default, which ends the process without a word while the run is finalized.
+            # The loop would restore the system's default, which kills the process silently while the run is finalized.
             signal.signal(number, handler)
 
     def _on_signal(self) -> None:
@@ -50,24 +51,24 @@ class GracefulShutdown:
 
 
 class StopEvent(asyncio.Event):
-    """Says that no new call is to be made; when the whole is stopped, its parts are."""
+    """Event that forbids new calls; setting it sets the events of its parts, such as the shards of a run."""
 
     def __init__(self) -> None:
         super().__init__()
         self._parts: set[StopEvent] = set()
 
     def set(self) -> None:
-        """Stop this and all its parts."""
+        """Set this event and those of all parts."""
         super().set()
         for part in self._parts:
             part.set()
 
     def add(self, part: "StopEvent") -> None:
-        """Let a part stop when this does, which may be now."""
+        """Add a part; it is set at once when this event is set already."""
         self._parts.add(part)
         if self.is_set():
             part.set()
 
     def remove(self, part: "StopEvent") -> None:
-        """Let a part go its own way."""
+        """Remove a part."""
         self._parts.discard(part)

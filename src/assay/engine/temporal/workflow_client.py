@@ -21,7 +21,7 @@ from assay.engine.execution.engines import PROBLEM
 from assay.engine.execution.local import worker_name
 from assay.engine.execution.run_environment import RunEnvironment, RunInterrupted
 from assay.engine.execution.shutdown import run_loop
-from assay.engine.execution.states import standing
+from assay.engine.execution.states import run_status
 from assay.engine.run_counters import RunCounters, Snapshot
 from assay.engine.storage.run_paths import RunPaths
 from assay.engine.temporal.connection import connect, unreachable
@@ -100,7 +100,7 @@ class WorkflowFollower:
         self._ledger = ledger
         self._environment = environment
         self._started = environment.clock()
-        self._done_before = _done(standing(ledger)[1])
+        self._done_before = _done(run_status(ledger)[1])
         self._done = -1
 
     async def to_the_end(self, server: TemporalServer) -> None:
@@ -135,7 +135,7 @@ class WorkflowFollower:
 
     def snapshot(self) -> Snapshot:
         """How the run stands; only the workers know of their calls."""
-        row, counts = standing(self._ledger)
+        row, counts = run_status(self._ledger)
         opened = counts.pop("open", 0)
         counters = RunCounters(sum(counts.values()) + opened, counts, started=self._started, done_before=self._done_before)
         snapshot = counters.snapshot(row.state, self._environment.clock(), knows_calls=False)
