@@ -78,7 +78,7 @@ def test_a_record_with_its_answer_is_judged_before_another_is_begun() -> None:
 
 
 async def entered(refuse: Callable[[CallScheduler, CallQueue], None], *, seconds: float = 60) -> int:
-    """How many of four calls that wait for a gate, which lets one through in ten minutes, do so when something refuses them."""
+    """How many of four calls that wait for a queue, which lets one through in ten minutes, do so when something refuses them."""
     limits = limits_of(asyncio.Event(), rate=0.1)
     queue = limits.new_queue("a", "candidate")
     # Uses up the rate for an hour.

@@ -310,7 +310,7 @@ def exact_run(runs_dir: Path, run_id: str) -> RunPaths:
 
     One that has ended on another machine is fetched from its store.
     """
-    return known_run(runs_dir, run_id).bring_home()
+    return known_run(runs_dir, run_id).fetch_if_remote()
 
 
 def known_run(runs_dir: Path, run_id: str) -> RunPaths:

@@ -1,1 +1,1 @@
-"""Where runs live: their ids, their folders on this machine, their homes in object stores."""
+"""Storage of runs: their ids, their folders on this machine, and their copies in object stores."""

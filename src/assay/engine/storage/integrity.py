@@ -1,4 +1,4 @@
-"""Finished runs that another run or a decision rests on: they have ended, and are as they were published."""
+"""Checks that a finished run, on which another run or a decision depends, is complete and unchanged."""
 
 from assay.core.errors import UsageProblem
 from assay.engine.storage.run_paths import RunPaths
@@ -7,7 +7,10 @@ from assay.store.verify import changed_artifacts, verify_run
 
 
 def intact_run(folders: RunPaths) -> PublishedRun:
-    """The finished run; raises UsageProblem where a new run over its files would make them look as if nothing were amiss."""
+    """Return a finished run after verifying all its files; raises UsageProblem when one was changed or removed.
+
+    A new run made from changed files would have consistent hashes, and so hide the change.
+    """
     if not folders.is_sealed:
         raise UsageProblem(f"run '{folders.run_id}' has not ended", hint=f"go on with it: assay resume {folders.run_id}")
     _refuse(folders.run_id, verify_run(folders.sealed))
@@ -21,7 +24,7 @@ def intact_run(folders: RunPaths) -> PublishedRun:
 
 
 def check_unchanged(run: PublishedRun, *names: str) -> None:
-    """Raises UsageProblem where the manifest or one of these artifacts was changed: no decision may rest on it."""
+    """Raise UsageProblem when the manifest or one of these artifacts was changed, before a decision uses them."""
     _refuse(run.path.name, changed_artifacts(run.path, names))
 
 

@@ -1,4 +1,4 @@
-"""The home of a run besides this machine: a place in an object store, where its artifacts are published and fetched from again."""
+"""Runs in an object store: publishing finished runs to it, and fetching runs that ended on another machine."""
 
 import shutil
 from collections.abc import Callable, Mapping
@@ -18,27 +18,28 @@ from assay.store.objects import ObjectRunStorage, publish_objects
 from assay.store.verify import verify_run
 
 STORE = "store"
-"""Under this name the ledger says in which store the run has its home."""
+"""Note in the ledger with the store that the run is published to."""
 SEALED_IN = "sealed_in"
-"""Under this name it says on which machine, and in which folder, the artifacts are of a run that has ended."""
-_PATIENCE = 60.0
+"""Note in the ledger with the host and folder that hold the artifacts of a finished run."""
+_LOCK_TIMEOUT = 60.0
 
 
 def store_url(store: str, run_id: str) -> str:
-    """The address of a run in a store; empty without one."""
+    """Return the address of a run in a store; empty without a store."""
     return f"{store.rstrip('/')}/{run_id}" if store else ""
 
 
 def check_store(store: str) -> None:
-    """Raises UsageProblem for an address that holds a secret or means no place, before anybody keeps it.
+    """Check the address of a store before it is written anywhere.
 
-    Raises StoreRefused for a bucket that is not there or that nobody here may use, StoreUnavailable for a store that is away.
+    Raises UsageProblem for an address that is invalid or contains a secret, StoreRefused for a bucket that does not exist or denies
+    access, StoreUnavailable for a store that cannot be reached.
     """
     ObjectRunStorage(store_url(store, "RUN")).check()
 
 
 def note_store(ledger: Ledger, store: str, *, run_id: str) -> str:
-    """Tell an unfinished run in which store it has its home, unless none is given; returns where that is, empty for nowhere."""
+    """Note the store of an unfinished run, if one is given; return the run's address in its store, empty without one."""
     row = ledger.run()
     known = row.notes.get(STORE, "")
     if not store or store == known or row.state in TERMINAL:
@@ -49,22 +50,23 @@ def note_store(ledger: Ledger, store: str, *, run_id: str) -> str:
 
 
 def publish_sealed(sealed: Path, store: str) -> str:
-    """Write a finished run of this machine to a store, each file once and the manifest last; returns where it is.
+    """Publish a finished run of this machine to a store, each file once and the manifest last; return its address there.
 
-    Repeating it changes nothing. Raises UsageProblem for a run that is not as it was published, RunSealed where another one is.
+    Repeating it changes nothing. Raises UsageProblem for a run whose files were changed, RunSealed when the address holds another
+    run.
     """
     if problems := verify_run(sealed):
         raise UsageProblem(
             f"run '{sealed.name}' is not as it was published: {problems[0]}", hint=f"see: assay verify {sealed.name}"
         )
-    home = store_url(store, sealed.name)
-    publish_objects(sealed, home)
-    return home
+    address = store_url(store, sealed.name)
+    publish_objects(sealed, address)
+    return address
 
 
-def is_at(home: str, row: RunRow) -> bool:
-    """True when the artifacts of this very run are whole in its store: whoever published them may have died right after it."""
-    found = published_at(ObjectRunStorage(home))
+def is_at(address: str, row: RunRow) -> bool:
+    """Return True when the store already holds this run's complete artifacts: a publisher may have crashed right afterwards."""
+    found = published_at(ObjectRunStorage(address))
     return found is not None and _is_same(found, row)
 
 
@@ -74,22 +76,22 @@ def _is_same(found: ManifestSummary, row: RunRow) -> bool:
 
 
 def fetch_ended(row: RunRow, *, active: Path, sealed: Path) -> None:
-    """Fetch the artifacts of a run that has ended, by what the ledger says, for the holder of its lock.
+    """Fetch the artifacts of a finished run from the store noted in its ledger; the caller holds the run's lock.
 
-    Raises RunNotFound for one without a home, StoreUnavailable, and RunDamaged for one that was changed.
+    Raises RunNotFound for a run without a store, StoreUnavailable, and RunDamaged for one that was changed.
     """
-    home = store_url(row.notes.get(STORE, ""), sealed.name)
-    if not home:
+    address = store_url(row.notes.get(STORE, ""), sealed.name)
+    if not address:
         raise not_here_error(sealed.name, row.notes)
-    if not is_at(home, row):
+    if not is_at(address, row):
         raise StoreUnavailable(
-            f"run '{sealed.name}' has ended, but is not at {home}", hint="it was published there: bring it back from a copy"
+            f"run '{sealed.name}' has ended, but is not at {address}", hint="it was published there: bring it back from a copy"
         )
-    fetch_run(ObjectRunStorage(home), sealed, work=active)
+    fetch_run(ObjectRunStorage(address), sealed, work=active)
 
 
 def not_here_error(run_id: str, notes: Mapping[str, str]) -> RunNotFound:
-    """What to say where the artifacts of a run are wanted that has ended on another machine, and has no home in a store."""
+    """Return the error for a run that ended on another machine and was not published to a store."""
     where = notes.get(SEALED_IN) or "in the runs folder of the machine that has sealed it"
     return RunNotFound(
         f"run '{run_id}' has ended on another machine, and its artifacts are there: {where}",
@@ -98,22 +100,22 @@ def not_here_error(run_id: str, notes: Mapping[str, str]) -> RunNotFound:
 
 
 def download_if_remote(active: Path, sealed: Path) -> str:
-    """Fetch the artifacts of a run that has ended on another machine; nothing happens to one that is here, or has not ended.
+    """Fetch the artifacts of a run that ended on another machine; a no-op for a local or an unfinished run.
 
-    Once, however many processes ask for it at the same time. Returns where they come from; raises as `fetch_ended`.
+    Concurrent calls fetch once. Returns the run's address in its store, or nothing; raises as `fetch_ended`.
     """
     if _is_sealed(sealed) or not pointed_to(active):
         return ""
     try:
         row = _row(active)
     except RunNotFound:
-        # Another process may have sealed it, or brought it, at this very moment.
+        # Another process may have sealed or fetched it, and removed the pointer, since the check above.
         if not _is_sealed(sealed):
             raise
         return ""
     if row.state not in TERMINAL or STORE not in row.notes:
         return ""
-    _once(partial(fetch_ended, row, active=active, sealed=sealed), active=active, sealed=sealed)
+    _fetch_locked(partial(fetch_ended, row, active=active, sealed=sealed), active=active, sealed=sealed)
     return store_url(row.notes[STORE], sealed.name)
 
 
@@ -125,39 +127,39 @@ def _row(active: Path) -> RunRow:
         ledger.close()
 
 
-def fetch_same(home: str, *, plan_sha256: str, active: Path, sealed: Path) -> None:
-    """Fetch the finished run that a new one would repeat, where its home has it; raises RunSealed where it has another one."""
-    place = ObjectRunStorage(home)
-    found = published_at(place)
+def fetch_same(address: str, *, plan_sha256: str, active: Path, sealed: Path) -> None:
+    """Fetch the finished run that a new one would repeat, if it is at `address`; raises RunSealed when another run is there."""
+    storage = ObjectRunStorage(address)
+    found = published_at(storage)
     if found is None:
         return
     if found.run_id != sealed.name or found.plan_sha256 != plan_sha256:
         raise RunSealed(
-            f"{place.shown} holds a run that has ended, and was made with other settings",
+            f"{storage.shown} holds a run that has ended, and was made with other settings",
             hint="artifacts are written once: choose another --run-id, or another --store",
         )
-    fetch_new(place, active=active, sealed=sealed)
+    fetch_new(storage, active=active, sealed=sealed)
 
 
-def fetch_new(place: ObjectRunStorage, *, active: Path, sealed: Path) -> None:
-    """Fetch a run that this machine knows nothing of."""
+def fetch_new(storage: ObjectRunStorage, *, active: Path, sealed: Path) -> None:
+    """Fetch a run of which this machine has no working state."""
     with disk_errors(active):
         active.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _once(partial(fetch_run, place, sealed, work=active), active=active, sealed=sealed)
+    _fetch_locked(partial(fetch_run, storage, sealed, work=active), active=active, sealed=sealed)
 
 
-def _once(fetch: Callable[[], None], *, active: Path, sealed: Path) -> None:
-    """Fetch unless somebody else does so first; what stood for the run here goes away."""
+def _fetch_locked(fetch: Callable[[], None], *, active: Path, sealed: Path) -> None:
+    """Fetch under the run's lock unless another process has done so, then delete the run's working state here."""
     lock = RunLock(active)
     try:
-        while not lock.wait(_PATIENCE):
+        while not lock.wait(_LOCK_TIMEOUT):
             pass
         if not _is_sealed(sealed):
             fetch()
         empty_ledger(active, sealed)
         shutil.rmtree(active, ignore_errors=True)
     except StoreUnavailable:
-        # Whoever had the lock may have brought the run and cleared the folder away.
+        # The previous holder of the lock may have fetched the run and removed the folder that holds the lock.
         if not _is_sealed(sealed):
             raise
     finally:

@@ -1,7 +1,7 @@
 """Run-level failures: a full disk, a lost database or a rejected key. The run is `failed`, with its reason, until it is resumed.
 
-The ledger holds the reason. Where the ledger itself cannot be written, a file does for which space was reserved when the work
-began: overwriting it needs no space on most file systems.
+The ledger holds the reason. When the ledger cannot be written, the reason goes to a file whose space was reserved at the start:
+overwriting it needs no further space on most file systems.
 """
 
 import os
@@ -25,14 +25,14 @@ _MAX_MESSAGE = 1_000
 
 
 class RunFailure(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a run stopped before its end."""
+    """The error that stopped a run before its end."""
 
     code: str
     message: str
     at: float
     """Seconds since 1970, UTC."""
     state: State = "running"
-    """The state in which the run was."""
+    """The state that the run was in."""
     resumed_at: float | None = None
 
 
@@ -44,7 +44,7 @@ def failure_from(problem: Exception, *, at: float) -> RunFailure:
 
 
 def known_row(folders: RunPaths) -> RunRow | None:
-    """What is to be known of a run if its ledger is lost; None where it cannot be read, or is shared and cannot be lost here."""
+    """Return what is needed to replace a lost ledger; None when the ledger cannot be read, or is shared and not ours to replace."""
     with suppress(AssayError):
         if not pointed_to(folders.active):
             ledger = folders.open_ledger()
@@ -56,21 +56,21 @@ def known_row(folders: RunPaths) -> RunRow | None:
 
 
 def reserve(active: Path) -> None:
-    """Reserve the space for a reason; a run that has none fails as soon as it writes anything else."""
+    """Reserve disk space for a failure's reason; an error is ignored, since a full disk soon fails the run itself."""
     with suppress(OSError), os.fdopen(os.open(active / RESERVE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(b" " * _SIZE)
 
 
 def record_failure(folders: RunPaths, failure: RunFailure, *, known: RunRow | None = None) -> bool:
-    """Enter the failed state wherever it can be written; False where nothing can be written at this moment.
+    """Record a failure in the ledger or the reserved file; return False when neither can be written.
 
-    Where the ledger was overwritten, a new one takes its place that holds what is `known` of the run, and why it failed.
+    An overwritten ledger is replaced by a new one that holds what is `known` of the run, and the failure.
     """
-    # The reason is shown to clients and in the manifest, which say nothing of where on this machine the runs are.
+    # The reason is shown to clients and in the manifest, which must not reveal paths of this machine.
     message = failure.message.replace(f"{folders.runs_dir.absolute()}/", "").replace(f"{folders.runs_dir}/", "")
     failure = msgspec.structs.replace(failure, message=message)
     try:
-        # A shared ledger that is away is not waited for.
+        # Do not wait for an unavailable shared ledger: its outage may be the failure that is recorded here.
         ledger = open_briefly(folders.active) if pointed_to(folders.active) else folders.open_ledger()
         try:
             enter_failure(ledger, failure)
@@ -86,7 +86,7 @@ def record_failure(folders: RunPaths, failure: RunFailure, *, known: RunRow | No
 
 
 def _replace_lost(folders: RunPaths, failure: RunFailure, known: RunRow) -> bool:
-    """Put a ledger without records in the place of the lost one, so that the run can begin again."""
+    """Replace a lost ledger by one without records, so that the run can be evaluated again."""
     try:
         folders.active.mkdir(mode=0o700, parents=True, exist_ok=True)
         set_aside(folders.active / LEDGER)
@@ -104,7 +104,7 @@ def _replace_lost(folders: RunPaths, failure: RunFailure, known: RunRow) -> bool
 
 
 def enter_failure(ledger: Ledger, failure: RunFailure) -> None:
-    """Enter the failed state, unless the run has ended or has failed already."""
+    """Note a failure in the ledger, unless the run has ended or has failed already."""
     row = ledger.run()
     if row.state not in TERMINAL and not row.notes.get(FAILURE):
         note = msgspec.structs.replace(failure, state=row.state, at=max(failure.at, row.states[-1][1]))
@@ -112,51 +112,51 @@ def enter_failure(ledger: Ledger, failure: RunFailure) -> None:
 
 
 def failure_of(row: RunRow, active: Path) -> RunFailure | None:
-    """The failure in which a run stands; None for one that has ended, was resumed, or never failed."""
+    """Return the present failure of a run; None for one that has ended, was resumed, or never failed."""
     if row.state in TERMINAL:
         return None
-    failure = noted_failure(row.notes) or _decoded(_read_reserve(active))
+    failure = noted_failure(row.notes) or _decode_failure(_read_reserve(active))
     return failure and msgspec.structs.replace(failure, state=row.state, at=max(failure.at, row.states[-1][1]))
 
 
 def noted_failure(notes: Mapping[str, str]) -> RunFailure | None:
-    """The failure that a ledger's notes hold."""
-    return _decoded(notes.get(FAILURE, "").encode())
+    """Return the failure in a ledger's notes."""
+    return _decode_failure(notes.get(FAILURE, "").encode())
 
 
-def _decoded(kept: bytes) -> RunFailure | None:
+def _decode_failure(content: bytes) -> RunFailure | None:
     try:
-        return msgspec.json.decode(kept, type=RunFailure) if kept else None
+        return msgspec.json.decode(content, type=RunFailure) if content else None
     except msgspec.DecodeError:
-        # A power cut may have left half of it; the run is then shown as interrupted.
+        # A power failure may have cut it off; the run is then shown as interrupted.
         return None
 
 
 def leave_failure(ledger: Ledger, active: Path, *, clock: Callable[[], float]) -> None:
-    """Continue a run that had failed; that it had is kept for its manifest."""
+    """Clear a run's failure because it is resumed, and store the failure for its manifest."""
     row = ledger.run()
     failure = failure_of(row, active)
     if failure is None:
         return
-    left = [*past_failures(row), msgspec.structs.replace(failure, resumed_at=max(clock(), failure.at))]
-    ledger.set_note(FAILURES, msgspec.json.encode(left).decode())
+    failures = [*past_failures(row), msgspec.structs.replace(failure, resumed_at=max(clock(), failure.at))]
+    ledger.set_note(FAILURES, msgspec.json.encode(failures).decode())
     ledger.set_note(FAILURE, "")
     _write_reserve(active, b"")
 
 
 def past_failures(row: RunRow) -> list[RunFailure]:
-    """The failures after which a run was resumed."""
+    """Return the failures after which a run was resumed."""
     return msgspec.json.decode(row.notes.get(FAILURES, "[]"), type=list[RunFailure])
 
 
 def states_with_failures(row: RunRow, failure: RunFailure | None = None) -> list[tuple[State, float]]:
-    """Every state that a run has entered, with its time: those of the ledger, `failed`, and what it was resumed in."""
+    """Return every state of a run with its time: those of the ledger, each `failed`, and the states it was resumed in."""
     states = list(row.states)
     for past in past_failures(row):
         states += [("failed", past.at), *([] if past.resumed_at is None else [(past.state, past.resumed_at)])]
     if failure is not None:
         states.append(("failed", failure.at))
-    # Stable: what the ledger entered at the same moment comes first.
+    # The sort is stable: at equal times the ledger's state comes first.
     return sorted(states, key=lambda entered: entered[1])
 
 

@@ -1,4 +1,4 @@
-"""Where runs live: a private folder while they are under way, a sealed one afterwards."""
+"""Paths of runs: a private folder while they are in progress, a sealed one afterwards."""
 
 import os
 from datetime import datetime
@@ -20,11 +20,11 @@ from assay.store.published_run import read_manifest
 
 ACTIVE = ".active"
 UPLOAD = "upload"
-"""Folder of what was sent to a server, inside the run's working state; it goes with it when the run is sealed."""
+"""Folder of an upload to a server, inside the run's working state; deleted with it when the run is sealed."""
 
 
 class RunPaths(msgspec.Struct, frozen=True):
-    """The places of one run below a runs folder."""
+    """Paths of one run below a folder of runs."""
 
     runs_dir: Path
     run_id: str
@@ -41,20 +41,20 @@ class RunPaths(msgspec.Struct, frozen=True):
 
     @property
     def ledger_file(self) -> Path:
-        """The run's ledger, or what points to it."""
+        """The run's ledger, or the pointer to a shared one."""
         return ledger_file(self.active)
 
     @property
     def has_ledger(self) -> bool:
-        """True for a run that has begun and is not cleared away."""
+        """True for a run whose working state exists."""
         return has_ledger(self.active)
 
     def open_ledger(self, *, driver: str = "") -> Ledger:
-        """The run's ledger, wherever it is; raises RunNotFound when there is none. A driver's ends with its lease."""
+        """Open the run's ledger, local or shared; raises RunNotFound. With a `driver`, it fails once its lease has expired."""
         return open_ledger(self.active, driver=driver)
 
-    def bring_home(self) -> Self:
-        """The same folders, with the artifacts of a run that has ended on another machine and is to be had from its store."""
+    def fetch_if_remote(self) -> Self:
+        """Fetch the artifacts of a run that ended on another machine, if its store has them; return the same paths."""
         download_if_remote(self.active, self.sealed)
         return self
 
@@ -65,25 +65,26 @@ class RunPaths(msgspec.Struct, frozen=True):
 
     @property
     def is_obstructed(self) -> bool:
-        """True when something that is no run has the place of the artifacts, so that they could not be published."""
+        """True when the target path of the artifacts is taken by something that is not a run."""
         if self.is_sealed or not os.path.lexists(self.sealed):
             return False
         return self.sealed.is_symlink() or not self.sealed.is_dir() or any(self.sealed.iterdir())
 
     @property
     def exists(self) -> bool:
-        """True when there is such a run."""
-        # In this order, because a run that is sealed at this very moment loses the second after it has gained the first.
+        """True when the run exists, finished or not."""
+        # Working state is checked first. A run that is being sealed gains its artifacts before it loses its working state, so
+        # that one of the checks succeeds.
         return self.has_ledger or self.is_sealed
 
 
 def folders_of(runs_dir: Path, run_id: str) -> RunPaths:
-    """The folders of a run id, whether it exists or not; raises UsageProblem for an id that is none."""
+    """Return the paths of a run id, whether the run exists or not; raises UsageProblem for an invalid id."""
     return RunPaths(runs_dir, check_run_id(run_id))
 
 
 def check_target_free(folders: RunPaths) -> None:
-    """Raises UsageProblem when the artifacts could not be published in the end: better now than when everything is paid for."""
+    """Raise UsageProblem when the artifacts could not be published, before any call is paid for."""
     with disk_errors(folders.sealed):
         is_obstructed = folders.is_obstructed
     if is_obstructed:
@@ -91,14 +92,14 @@ def check_target_free(folders: RunPaths) -> None:
 
 
 def find_run(runs_dir: Path, run: str) -> RunPaths:
-    """The run with an id, a unique beginning of one, `latest`, or a path to its folder; raises RunNotFound.
+    """Find a run by its id, a unique prefix of it, `latest`, or a path to its folder; raises RunNotFound.
 
-    One that is kept in the ledger of the environment is found by its whole id, and if it has ended, fetched from its store.
+    A run in the shared ledger of the environment is found by its full id and, if it has ended, fetched from its store.
     """
-    return _named(runs_dir, run).bring_home()
+    return _find_paths(runs_dir, run).fetch_if_remote()
 
 
-def _named(runs_dir: Path, run: str) -> RunPaths:
+def _find_paths(runs_dir: Path, run: str) -> RunPaths:
     if not run:
         raise UsageProblem("the name of the run is empty", hint="list the runs with: assay runs")
     at_path = _at_path(run)
@@ -118,30 +119,31 @@ def _named(runs_dir: Path, run: str) -> RunPaths:
 
 
 def _latest(runs_dir: Path) -> RunPaths:
-    """The run that was created last; one that a shared ledger has no more is passed over, since nothing is left of it.
+    """Return the run that was created last, skipping runs that a shared ledger no longer has.
 
-    Raises what keeps the newest from being looked at: another one in its place could be cancelled, or decide about a release.
+    Raises when the newest run's ledger is unavailable: with the next one in its place, a caller would cancel, or gate a release on,
+    the wrong run.
     """
-    looks = LedgerOpener()
-    known = [RunPaths(runs_dir, run_id) for run_id in reversed(run_ids(runs_dir, looks))]
-    for at, folders in enumerate(known):
+    ledgers = LedgerOpener()
+    known = [RunPaths(runs_dir, run_id) for run_id in reversed(run_ids(runs_dir, ledgers))]
+    for index, folders in enumerate(known):
         try:
-            _look(folders, looks)
+            _check_ledger_available(folders, ledgers)
         except RunNotFound:
             continue
         except (LedgerUnavailable, MissingExtra) as problem:
-            other = next((ended.run_id for ended in known[at:] if ended.is_sealed), "")
-            named = f"; or name another run, such as {other}" if other else ""
+            other = next((ended.run_id for ended in known[index:] if ended.is_sealed), "")
+            or_name = f"; or name another run, such as {other}" if other else ""
             what = f"'{folders.run_id}' seems to be the latest run: {problem.message}"
-            raise type(problem)(what, hint=f"{problem.hint}{named}") from problem
+            raise type(problem)(what, hint=f"{problem.hint}{or_name}") from problem
         return folders
     raise _not_found(runs_dir, "latest", [])
 
 
-def _look(folders: RunPaths, looks: LedgerOpener) -> None:
-    """Raises what keeps a run in a shared ledger from being looked at."""
+def _check_ledger_available(folders: RunPaths, ledgers: LedgerOpener) -> None:
+    """Open and close an unfinished run's shared ledger, to raise what keeps it from being read."""
     if not folders.is_sealed and pointed_to(folders.active):
-        looks.open(folders.active).close()
+        ledgers.open(folders.active).close()
 
 
 def _not_found(runs_dir: Path, run: str, known: list[str]) -> RunNotFound:
@@ -152,7 +154,7 @@ def _not_found(runs_dir: Path, run: str, known: list[str]) -> RunNotFound:
 
 
 def find_named_run(runs_dir: Path, run: str) -> RunPaths:
-    """As find_run, for what cannot be undone: the whole id or a path; raises UsageProblem for `latest` or a beginning."""
+    """Find a run for an action that cannot be undone: as find_run, but raise UsageProblem for `latest` or a prefix of an id."""
     found = find_run(runs_dir, run)
     if _at_path(run) is None and found.run_id != run:
         raise UsageProblem(f"'{run}' is not the whole id of a run", hint=f"this cannot be undone; if you mean it: {found.run_id}")
@@ -163,28 +165,28 @@ def _at_path(run: str) -> RunPaths | None:
     path = Path(run)
     if not (path / MANIFEST).is_file():
         return None
-    # A path such as `.` has no name of its own.
-    place = path.resolve() if path.name in ("", "..") else path
-    return RunPaths(place.parent, place.name)
+    # A path such as `.` has no name.
+    folder = path.resolve() if path.name in ("", "..") else path
+    return RunPaths(folder.parent, folder.name)
 
 
-def run_ids(runs_dir: Path, looks: LedgerOpener | None = None) -> list[str]:
-    """The ids of all runs in the order of their creation."""
-    looks = looks or LedgerOpener()
-    created = {run_id: _created_at(RunPaths(runs_dir, run_id), looks) for run_id in run_names(runs_dir)}
+def run_ids(runs_dir: Path, ledgers: LedgerOpener | None = None) -> list[str]:
+    """Return the ids of all runs in the order of their creation."""
+    ledgers = ledgers or LedgerOpener()
+    created = {run_id: _created_at(RunPaths(runs_dir, run_id), ledgers) for run_id in run_names(runs_dir)}
     return sorted(created, key=lambda run_id: (created[run_id], run_id))
 
 
 def run_names(runs_dir: Path) -> list[str]:
-    """The ids of all runs in the order of the alphabet."""
-    # In this order: a run that is sealed at this very moment is in the first list or in the second, or in both.
+    """Return the ids of all runs in alphabetical order."""
+    # Active runs are listed first: a run that is sealed between the two listings is then in at least one of them.
     active = active_names(runs_dir)
     sealed = {path.parent.name for path in runs_dir.glob(f"*/{MANIFEST}")}
     return sorted(active | sealed)
 
 
 def active_names(runs_dir: Path) -> set[str]:
-    """The ids of the runs that have working state."""
+    """Return the ids of the runs that have working state."""
     return {path.parent.name for name in (LEDGER, POINTER) for path in runs_dir.glob(f"{ACTIVE}/*/{name}")}
 
 
@@ -195,12 +197,12 @@ class _CreationTime(msgspec.Struct):
 _decode_created = msgspec.json.Decoder(_CreationTime).decode
 
 
-def _created_at(folders: RunPaths, looks: LedgerOpener) -> float:
-    """When the run was created, in seconds; of one that cannot be read when it, or what points to it, was last written."""
+def _created_at(folders: RunPaths, ledgers: LedgerOpener) -> float:
+    """Return a run's creation time in seconds; for an unreadable run, when its ledger, pointer or manifest was last written."""
     try:
         if folders.is_sealed:
             return _decode_created(read_manifest(folders.sealed)).created_at.timestamp()
-        ledger = looks.open(folders.active)
+        ledger = ledgers.open(folders.active)
         try:
             return ledger.run().states[0][1]
         finally:
@@ -213,5 +215,5 @@ def _modified(path: Path) -> float:
     try:
         return path.stat().st_mtime
     except FileNotFoundError:
-        # The run was sealed at this very moment, which makes it the newest.
+        # The run was sealed between the two reads, which makes it the newest.
         return inf
