@@ -24,4 +24,4 @@ def work(
     """Evaluate shards of the runs of a shared ledger, until SIGTERM, SIGHUP or Ctrl-C; raises MissingExtra, UsageProblem."""
     worker = temporal_engine("worker")
     settings = worker.WorkerSettings(runs_dir=Path(runs_dir).absolute(), shards=shards, is_versioned=is_versioned)
-    worker.work(settings, RunEnvironment(environ=os.environ, observe=observe, placement=placement), say=say)
+    worker.work(settings, RunEnvironment(environ=os.environ, observe=observe, placement=placement), report=say)

@@ -1,4 +1,4 @@
-"""What a Temporal server is asked before a run is handed to it: whether it is there, and what it knows of the run."""
+"""Checks of a Temporal server before a run is handed to it: whether it answers, and whether it already has the run."""
 
 from collections.abc import Mapping
 
@@ -14,32 +14,32 @@ from assay.engine.temporal.connection import connect, unreachable
 
 
 def check_server(run_id: str, server: TemporalServer, *, environ: Mapping[str, str]) -> None:
-    """Raises UsageProblem for settings that cannot be used, StoreUnavailable for a server or a namespace that is not there."""
+    """Raise UsageProblem for unusable settings, StoreUnavailable for a server or namespace that does not exist."""
     run_loop(_status(run_id, server, environ))
 
 
 def check_left(run_id: str, known: TemporalServer, wanted: TemporalServer, *, environ: Mapping[str, str]) -> bool:
-    """True when a run has left the server that is known to have it; False when the wanted one has it, under another name.
+    """Return True when a run has left its known server, False when `wanted` is the same server under another name.
 
-    Raises UsageProblem while the workers of the known one may still work on the run: those of two would pay for everything twice.
+    Raises UsageProblem while the known server's workers may still evaluate the run: with two servers each call is paid for twice.
     """
-    there = run_loop(_status(run_id, wanted, environ))
-    if there is WorkflowExecutionStatus.RUNNING:
+    wanted_status = run_loop(_status(run_id, wanted, environ))
+    if wanted_status is WorkflowExecutionStatus.RUNNING:
         return False
-    where = f"at {known.address} (namespace '{known.namespace}')"
+    location = f"at {known.address} (namespace '{known.namespace}')"
     try:
         is_working = run_loop(_status(run_id, known, environ)) is WorkflowExecutionStatus.RUNNING
     except StoreUnavailable as problem:
-        # A server that has ended a workflow of the run is the same, or has taken the run over before.
-        if there is None:
+        # If `wanted` has an ended workflow of the run, it is the same server or has taken the run over before.
+        if wanted_status is None:
             raise UsageProblem(
-                f"run '{run_id}' may still be worked on by the workers {where}, which cannot be asked: {problem.message}",
-                hint="bring that server back, or begin anew with another --run-id",
+                f"run '{run_id}' may still be worked on by the workers {location}, which cannot be asked: {problem.message}",
+                hint="restart that server, or start again with another --run-id",
             ) from problem
         is_working = False
     if is_working:
         raise UsageProblem(
-            f"the workers {where} work on run '{run_id}'",
+            f"the workers {location} work on run '{run_id}'",
             hint=f"follow it there: --temporal {known.address} --temporal-namespace {known.namespace};"
             f" or take it from them first: temporal workflow terminate --workflow-id {run_id}",
         )
@@ -47,12 +47,12 @@ def check_left(run_id: str, known: TemporalServer, wanted: TemporalServer, *, en
 
 
 async def _status(run_id: str, server: TemporalServer, environ: Mapping[str, str]) -> WorkflowExecutionStatus | None:
-    """What became of the workflow of a run on a server; None when it has none."""
+    """Return the status of a run's workflow on a server; None when the server has none."""
     client = await connect(server, environ=environ, identity=worker_name())
     try:
         return (await client.get_workflow_handle(run_id).describe()).status
     except RPCError as problem:
-        is_elsewhere = any(detail.Is(NamespaceNotFoundFailure.DESCRIPTOR) for detail in problem.grpc_status.details)
-        if problem.status is RPCStatusCode.NOT_FOUND and not is_elsewhere:
+        is_namespace_missing = any(detail.Is(NamespaceNotFoundFailure.DESCRIPTOR) for detail in problem.grpc_status.details)
+        if problem.status is RPCStatusCode.NOT_FOUND and not is_namespace_missing:
             return None
         raise unreachable(server, problem) from problem

@@ -1,4 +1,4 @@
-"""Runs into workflows: start one, follow it through the ledger, and say why it has ended."""
+"""Workflows of runs: start one, follow it through the ledger, and report why it has ended."""
 
 import asyncio
 import time
@@ -29,39 +29,39 @@ from assay.engine.temporal.workflow import RUN_WORKFLOW, shard_queue
 from assay.store.ledger import Ledger
 
 REFRESH = 0.5
-"""Seconds between two looks at the ledger for whoever watches, at least; a look at a large run may take up a tenth of the time."""
+"""Minimum seconds between two reads of the ledger for progress; reading a large run may use a tenth of the time."""
 _LONGEST_REFRESH = 5.0
 _TASK_TIMEOUT = timedelta(seconds=5)
-"""After which a workflow that a worker has fallen silent over is given to another; what it does takes milliseconds."""
+"""Time after which a workflow task of a silent worker goes to another; the task itself takes milliseconds."""
 _Handle = WorkflowHandle[object, object]
 _ERRORS = {problem.code: problem for problem in (UsageProblem, MissingExtra, StoreUnavailable, ProviderRejected)}
 
 
 class _WorkflowHandle(NamedTuple):
-    """A workflow that is under way, and the way to its server."""
+    """A workflow in progress, with the client of its server."""
 
     client: Client
     handle: _Handle
 
 
 def check_placeable(plan: Plan) -> None:
-    """Raises UsageProblem for a run that workers elsewhere could not evaluate."""
+    """Raise UsageProblem for a run that workers on other machines could not evaluate."""
     if plan.comparison is not None:
         raise UsageProblem("a ranking is made on one machine", hint="leave out --engine temporal (or ASSAY_ENGINE)")
     given = [plugin.name for plugin in plan.plugins if not plugin.reference or plugin.token]
     if given:
         raise UsageProblem(
-            f"'{given[0]}' was given in Python, and workers elsewhere cannot load it",
-            hint="name it as module:function, and install its module where the workers are",
+            f"'{given[0]}' was given in Python, and workers on other machines cannot load it",
+            hint="name it as module:function, and install its module on the workers' machines",
         )
 
 
 def start(folders: RunPaths, server: TemporalServer, environment: RunEnvironment) -> None:
-    """Let workers go on with a run whose records are in the ledger; nothing happens when they do already."""
-    run_loop(_started(folders.run_id, server, environment))
+    """Start the workflow of a run whose records are in the ledger; a no-op when it is already in progress."""
+    run_loop(_start_workflow(folders.run_id, server, environment))
 
 
-async def _started(run_id: str, server: TemporalServer, environment: RunEnvironment) -> "_WorkflowHandle":
+async def _start_workflow(run_id: str, server: TemporalServer, environment: RunEnvironment) -> "_WorkflowHandle":
     client = await connect(server, environ=environment.environ, identity=worker_name())
     try:
         handle: _Handle = await client.start_workflow(
@@ -79,13 +79,13 @@ async def _started(run_id: str, server: TemporalServer, environment: RunEnvironm
 
 
 def follow(folders: RunPaths, server: TemporalServer, environment: RunEnvironment) -> None:
-    """Let workers go on with a run and watch until it is sealed; raises RunInterrupted when somebody stops watching.
+    """Start the workflow of a run and follow it until it is sealed; raises RunInterrupted when the caller stops following.
 
-    What ends the workflow without an end of the run is raised as it was on the worker.
+    An error that ends the workflow before the run has ended is raised as it was on the worker.
     """
     ledger = folders.open_ledger()
     try:
-        run_loop(WorkflowFollower(folders.run_id, ledger, environment).to_the_end(server))
+        run_loop(WorkflowFollower(folders.run_id, ledger, environment).follow(server))
     except (KeyboardInterrupt, asyncio.CancelledError) as end:
         raise RunInterrupted from end
     finally:
@@ -93,7 +93,7 @@ def follow(folders: RunPaths, server: TemporalServer, environment: RunEnvironmen
 
 
 class WorkflowFollower:
-    """One run that is under way elsewhere."""
+    """Follower of one run that workers evaluate."""
 
     def __init__(self, run_id: str, ledger: Ledger, environment: RunEnvironment) -> None:
         self._run_id = run_id
@@ -103,13 +103,13 @@ class WorkflowFollower:
         self._done_before = _done(run_status(ledger)[1])
         self._done = -1
 
-    async def to_the_end(self, server: TemporalServer) -> None:
-        """Returns when the workflow has ended well."""
-        started = await _started(self._run_id, server, self._environment)
-        ended = asyncio.create_task(_ended(started.handle))
+    async def follow(self, server: TemporalServer) -> None:
+        """Report progress until the workflow has ended; raises what it ended with."""
+        started = await _start_workflow(self._run_id, server, self._environment)
+        ended = asyncio.create_task(_wait_for_end(started.handle))
         try:
             while not ended.done():
-                pause = await self._show(started.client, server)
+                pause = await self._send_snapshot(started.client, server)
                 await asyncio.wait([ended], timeout=pause)
                 if self._environment.is_stopping is not None and self._environment.is_stopping():
                     raise RunInterrupted
@@ -119,8 +119,8 @@ class WorkflowFollower:
         if self._environment.watch is not None:
             self._environment.watch(await asyncio.to_thread(self.snapshot))
 
-    async def _show(self, client: Client, server: TemporalServer) -> float:
-        """Show how the run stands; returns when to look again."""
+    async def _send_snapshot(self, client: Client, server: TemporalServer) -> float:
+        """Send a snapshot to the caller's `watch`; return the seconds until the next one."""
         watch = self._environment.watch
         if watch is None:
             return REFRESH
@@ -134,13 +134,13 @@ class WorkflowFollower:
         return pause
 
     def snapshot(self) -> Snapshot:
-        """How the run stands; only the workers know of their calls."""
+        """Return the run's counters from the ledger; calls are known to the workers only."""
         row, counts = run_status(self._ledger)
         opened = counts.pop("open", 0)
         counters = RunCounters(sum(counts.values()) + opened, counts, started=self._started, done_before=self._done_before)
         snapshot = counters.snapshot(row.state, self._environment.clock(), knows_calls=False)
         problem = row.notes.get(PROBLEM, "")
-        return msgspec.structs.replace(snapshot, problem=f"a worker cannot go on: {problem}" if problem else "")
+        return msgspec.structs.replace(snapshot, problem=f"a worker cannot continue: {problem}" if problem else "")
 
 
 def _done(counts: dict[str, int]) -> int:
@@ -148,38 +148,38 @@ def _done(counts: dict[str, int]) -> int:
 
 
 async def _missing_workers(client: Client, server: TemporalServer) -> str:
-    """That nobody takes the shards, where it is so: a run without workers waits without a word."""
+    """Return a message when no worker polls the shard queue: the run would otherwise wait silently."""
     queue = TaskQueue(name=shard_queue(server.task_queue))
-    question = DescribeTaskQueueRequest(
+    request = DescribeTaskQueueRequest(
         namespace=server.namespace, task_queue=queue, task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY
     )
     try:
-        answer = await client.workflow_service.describe_task_queue(question)
+        response = await client.workflow_service.describe_task_queue(request)
     except RPCError as problem:
         return f"the Temporal server at {server.address} does not answer: {problem.message}"
-    return "" if answer.pollers else f"no worker takes work from the task queue '{server.task_queue}' at {server.address}"
+    return "" if response.pollers else f"no worker takes work from the task queue '{server.task_queue}' at {server.address}"
 
 
-async def _ended(handle: _Handle) -> None:
-    """Returns when the run is sealed, whatever becomes of the server meanwhile; raises what the workflow ended with."""
+async def _wait_for_end(handle: _Handle) -> None:
+    """Wait until the run is sealed, through outages of the server; raises what the workflow ended with."""
     while True:
         try:
             await handle.result()
         except WorkflowFailureError as problem:
-            raise _told(problem, handle.id) from None
+            raise _worker_error(problem, handle.id) from None
         except RPCError:
-            # A server that is away comes back: the run waits for it too.
+            # Keep waiting: the workflow itself survives an outage of the server.
             await asyncio.sleep(REFRESH)
         else:
             return
 
 
-def _told(problem: WorkflowFailureError, run_id: str) -> AssayError:
-    """The error of a worker, with its hint."""
+def _worker_error(problem: WorkflowFailureError, run_id: str) -> AssayError:
+    """Return a worker's error, with its hint, as an error of ours."""
     cause: BaseException = problem
     while cause.__cause__ is not None:
         cause = cause.__cause__
     if not isinstance(cause, ApplicationError):
-        return UsageProblem(f"the workflow of the run has ended: {cause}", hint=f"go on with the run: assay resume {run_id}")
+        return UsageProblem(f"the workflow of the run has ended: {cause}", hint=f"resume the run: assay resume {run_id}")
     hint = str(cause.details[0]) if cause.details else ""
     return _ERRORS.get(cause.type or "", UsageProblem)(cause.message, hint=hint)
