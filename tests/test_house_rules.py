@@ -21,7 +21,8 @@ MODULES = {path.relative_to(SOURCE).as_posix(): path.read_text(encoding="utf-8")
 
 MAX_MODULES_AT_IMPORT = 250
 MAX_DISTRIBUTIONS = 15
-BLIND_EXCEPTS_ALLOWED: dict[str, int] = {"engine/execution/case.py": 1}
+BLIND_EXCEPTS_ALLOWED: dict[str, int] = {"engine/execution/case.py": 1, "engine/execution/run.py": 3}
+"""Where one record must not end the others, and where an error of any kind is recorded on its way out."""
 DOOR = {
     *("validate", "stream", "ValidationConfig", "Case", "Issue", "AssayError", "UsageProblem", "SourceUnreadable"),
     *("run", "run_async", "open_run", "Run", "RunRequest", "RunResult", "Client", "AsyncClient", "ServerProblem"),

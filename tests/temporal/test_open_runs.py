@@ -123,7 +123,7 @@ def test_what_is_damaged_is_not_tried_again(prepared: RunPaths, database: Databa
 
 
 def test_a_run_that_somebody_keeps_to_himself_is_not_waited_for_without_end(prepared: RunPaths, database: Database) -> None:
-    with RunLock(prepared.active), pytest.raises(StoreUnavailable, match=rf"another worker owns run .* \(process {os.getpid()}\)"):
+    with RunLock(prepared.active), pytest.raises(StoreUnavailable, match=rf"another worker has run .* \(process {os.getpid()}\)"):
         seal(prepared, environment(database), patience=0.2)
 
 

@@ -35,7 +35,7 @@ from assay.store.lock import LEASE_SECONDS, RunLock
 
 SEAL_PATIENCE = 1.5 * LEASE_SECONDS
 """Seconds that a sealing process waits for another owner of the run; the lease of a dead one has expired by then."""
-LEDGER_RESTORED = "the ledger was removed or replaced while the run was in progress; it was restored with all its entries"
+LEDGER_RESTORED = "the ledger was removed or replaced while the run was in progress; it was put back with all its entries"
 WATCH_RAISED = "the watch of a run raised this, which interrupts the run; it can be resumed"
 """A note on the exception."""
 REFRESH = 0.25
@@ -194,7 +194,7 @@ def _resumable() -> Iterator[None]:
 def _occupied_error(folders: RunPaths) -> StoreUnavailable:
     process = RunLock(folders.active).holder()
     return StoreUnavailable(
-        f"another worker owns run '{folders.run_id}' and does not end it" + (f" (process {process})" if process else ""),
+        f"another worker has run '{folders.run_id}' and does not end it" + (f" (process {process})" if process else ""),
         hint="sealing is retried; if that worker hangs, stop it",
     )
 
