@@ -49,7 +49,7 @@ def test_only_what_never_leaves_this_machine_is_free() -> None:
 @each_kind
 def test_its_home_opens_it(kind: ProviderKind) -> None:
     annotations = inspect.get_annotations(load_provider(kind).open_provider)
-    assert annotations == {"opening": ProviderContext, "return": AsyncIterator[Maker]}
+    assert annotations == {"context": ProviderContext, "return": AsyncIterator[Maker]}
 
 
 @each_kind

@@ -1,4 +1,4 @@
-"""Batches of a provider: requests that are handed in together, answered within a day, and cost half."""
+"""Batches of a provider: requests that are submitted together, answered within a day, and cost half."""
 
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -22,24 +22,25 @@ if TYPE_CHECKING:
 PIECE = 256 << 10
 """Bytes of a file that are in memory at a time."""
 SKEW = 600.0
-"""Seconds by which a provider's clock may differ from ours."""
+"""Maximum difference in seconds between a provider's clock and ours."""
 PAGES = 50
-"""Pages of a provider's list of batches that are looked through for one of ours."""
+"""Maximum pages of a provider's list of batches to search for one of ours."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,199}")
 
 
 class BatchLimits(msgspec.Struct, frozen=True):
-    """What a provider takes in one batch."""
+    """Limits of one batch."""
 
     requests: int
     bytes: int
 
 
 def batch_limits(kind: ProviderKind, batch: BatchPlan) -> BatchLimits:
-    """What a plan puts into one batch at most: never more than the provider takes."""
-    most = _batches(kind)
+    """Compute the limits of one batch in a plan, which never exceed the provider's."""
+    limits = _batches(kind)
     return BatchLimits(
-        min(batch.max_requests or most.max_requests, most.max_requests), min(batch.max_bytes or most.max_bytes, most.max_bytes)
+        min(batch.max_requests or limits.max_requests, limits.max_requests),
+        min(batch.max_bytes or limits.max_bytes, limits.max_bytes),
     )
 
 
@@ -50,7 +51,7 @@ def _batches(kind: ProviderKind) -> Batches:
 
 
 class RequestFraming(msgspec.Struct, frozen=True):
-    """How requests stand in a file that is handed in."""
+    """Bytes around and between the requests in a batch file."""
 
     opening: bytes
     separator: bytes
@@ -58,35 +59,35 @@ class RequestFraming(msgspec.Struct, frozen=True):
 
 
 class BatchKey(msgspec.Struct, frozen=True, kw_only=True):
-    """What one batch is found again by, whatever became of the reply to its creation."""
+    """What identifies one of our batches at the provider, even if the reply to its creation was lost."""
 
     name: str
-    """No other batch of anybody has it."""
+    """Globally unique name of the batch."""
     run_id: str
     requests: int
     at: float
-    """Seconds since 1970 by our clock: it was created then or later."""
+    """Seconds since 1970 by our clock before which it was not created."""
     now: float
-    """Seconds since 1970 by our clock: it is looked for now."""
+    """Seconds since 1970 by our clock at the time of the search."""
 
 
 class BatchUpload(msgspec.Struct, frozen=True, kw_only=True):
-    """A file of requests on its way to the provider."""
+    """A file of requests to upload."""
 
     mark: BatchKey
     file: Path
     size: int
     """Bytes of the file."""
     upload_id: str = ""
-    """What the provider calls the file, once it has it."""
+    """The provider's id of the file, once it is uploaded."""
 
 
 class BatchMatch(msgspec.Struct, frozen=True):
-    """A batch at the provider that bears a mark."""
+    """A batch at the provider that matches a key."""
 
     id: str
     is_certain: bool = True
-    """False where only its size and time speak for it: then its results tell whose it is."""
+    """False when only size and time match: its results then show whose it is."""
 
 
 class BatchStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,142 +95,142 @@ class BatchStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     word: str
-    """In the provider's own words."""
+    """State in the provider's words."""
     is_ended: bool = False
     is_refused: bool = False
-    """It was not begun, because something is wrong with it."""
+    """The provider refused to start it because something is wrong with it."""
     is_full: bool = False
-    """It was not begun only because as many requests are waiting as the provider takes."""
+    """The provider refused to start it only because too many requests are waiting."""
     total: int = 0
     done: int = 0
-    """Requests that have an answer or an error."""
+    """Requests with an answer or an error."""
     problems: tuple[str, ...] = ()
-    """Everything that the provider says is wrong with the batch as a whole."""
+    """All problems that the provider reports for the batch as a whole."""
     files: tuple[str, ...] = ()
-    """Paths at which its results are."""
+    """Paths of its result files."""
 
 
 class BatchResult(msgspec.Struct, frozen=True):
-    """What a line of results says of one request."""
+    """The result of one request in a batch."""
 
     custom_id: str
     said: Reply | ModelFailure
 
 
 class MalformedResult(Exception):
-    """A line of results from which not even the request can be told."""
+    """A line of results that does not even identify its request."""
 
 
 class BatchableModel(Protocol):
-    """A model whose requests and answers can travel in files."""
+    """A model whose requests and answers can be stored in files."""
 
     path: str
     decoder: "msgspec.json.Decoder[Any]"
 
     def request(self, ask: ModelRequest) -> bytes:
-        """The body of the request that asks it."""
+        """Build the body of the HTTP request."""
 
-    def read(self, exchanged: "HttpResult[Any]") -> Reply:
-        """What a body says; raises ModelFailure."""
+    def read(self, result: "HttpResult[Any]") -> Reply:
+        """Parse the body of a reply; raises ModelFailure."""
 
 
 class ResultLine(Protocol):
-    """A line of results in any provider's shape."""
+    """A line of results in any provider's form."""
 
     @property
     def custom_id(self) -> str:
-        """The request that it is about."""
+        """The request that it belongs to."""
 
 
 _Line = TypeVar("_Line", bound=ResultLine)
 
 
 class BatchClient(Protocol):
-    """Where batches for one model are handed in and fetched; every method that asks the provider raises ModelFailure."""
+    """Client that submits and fetches batches for one model; every method that calls the provider raises ModelFailure."""
 
     framing: RequestFraming
 
     def line(self, custom_id: str, ask: ModelRequest) -> bytes:
-        """One request as it stands in the file."""
+        """Encode one request as an entry of the file."""
 
-    async def upload(self, handover: BatchUpload, /) -> str:
-        """Bring the file to the provider and return its id there; empty where creating the batch does that."""
+    async def upload(self, batch_file: BatchUpload, /) -> str:
+        """Upload the file and return its id; empty when creating the batch uploads it."""
 
-    async def create(self, handover: BatchUpload, /) -> str:
-        """Have the file worked on; returns the id of the batch. It costs money from here on."""
+    async def create(self, batch_file: BatchUpload, /) -> str:
+        """Create the batch and return its id. It costs money from here on."""
 
-    async def find(self, mark: BatchKey) -> list[BatchMatch]:
-        """The batches that may be the one with the mark, those that certainly are it first."""
+    async def find(self, key: BatchKey) -> list[BatchMatch]:
+        """Find batches that may match the key, certain matches first."""
 
     async def look(self, batch_id: str) -> BatchStatus:
-        """How far a batch is."""
+        """Poll a batch."""
 
     async def cancel(self, batch_id: str) -> None:
-        """Have no further request of a batch answered; those that are answered stay so."""
+        """Cancel a batch; requests that are already answered stay so."""
 
     async def fetch(self, path: str, sink: "ByteSink") -> None:
-        """Give a file of results to the sink."""
+        """Download a file of results to the sink."""
 
     def read(self, line: bytes) -> BatchResult:
-        """What a line of results says; raises MalformedResult."""
+        """Parse one line of results; raises MalformedResult."""
 
 
 class ByteSink(Protocol):
-    """Where the bytes of a file go."""
+    """Receiver of a file's bytes."""
 
     def __call__(self, piece: bytes, /) -> object:
-        """One more piece."""
+        """Receive the next piece."""
 
 
 @asynccontextmanager
 async def open_batch_client(
     provider: ProviderPlan, model: ModelPlan, *, environ: Mapping[str, str], keep_raw: bool
 ) -> AsyncIterator[BatchClient]:
-    """The desk of a provider for batches of one model; raises UsageProblem."""
-    opening = ProviderContext(provider=provider, environ=environ, keep_raw=keep_raw)
-    home = import_module(f"assay.models.{_batches(provider.kind).home}")
-    opened: AbstractAsyncContextManager[BatchClient] = home.open_batches(opening, model)
-    async with opened as desk:
-        yield desk
+    """Open a provider's batch client for one model; raises UsageProblem."""
+    context = ProviderContext(provider=provider, environ=environ, keep_raw=keep_raw)
+    module = import_module(f"assay.models.{_batches(provider.kind).home}")
+    manager: AbstractAsyncContextManager[BatchClient] = module.open_batches(context, model)
+    async with manager as client:
+        yield client
 
 
-def read_result(line: bytes, decoder: "msgspec.json.Decoder[_Line]", said: Callable[[_Line], Reply]) -> BatchResult:
-    """What a line of results says, with the provider's own way to tell a reply from a failure; raises MalformedResult."""
+def read_result(line: bytes, decoder: "msgspec.json.Decoder[_Line]", parse: Callable[[_Line], Reply]) -> BatchResult:
+    """Parse a line of results with the provider's function for replies; raises MalformedResult."""
     try:
         found = decode_body(line, decoder).value
     except UndecodableReply as problem:
         raise MalformedResult(str(problem)) from None
     try:
-        return BatchResult(found.custom_id, said(found))
+        return BatchResult(found.custom_id, parse(found))
     except ModelFailure as failure:
         return BatchResult(found.custom_id, failure)
 
 
 def checked_id(value: str, transport: "Transport") -> str:
-    """An id as it may stand in a path: what a provider calls something must not lead anywhere else. Raises ModelFailure."""
+    """Return an id that is safe in a path: a provider's id must not lead to another address. Raises ModelFailure."""
     if not _ID.fullmatch(value) or ".." in value:
         raise ModelFailure("internal_error", f"'{transport.endpoint.provider}' named something by an id that is none")
     return value
 
 
-def earliest(mark: BatchKey, date: str) -> float:
-    """Since when, by the provider's clock, a batch with the mark may exist; `date` is the header that tells that clock.
+def earliest(key: BatchKey, date: str) -> float:
+    """Compute the earliest time, by the provider's clock, at which a batch with the key may exist; `date` is its Date header.
 
-    Ours may be wrong, and a batch that is not found is paid for twice: what counts is how long ago it was, by the earlier clock.
+    A missed batch is paid for twice, and our clock may be wrong: subtract the batch's age from the earlier of both clocks.
     """
-    age = mark.now - mark.at
+    age = key.now - key.at
     if age < 0:
-        # Our clock was set back, so that nobody knows how long ago it was.
+        # Our clock was set back, so that the age is unknown.
         return 0.0
     try:
-        told = parsedate_to_datetime(date).timestamp()
+        provider_now = parsedate_to_datetime(date).timestamp()
     except (ValueError, OverflowError):
-        told = mark.now
-    return min(told, mark.now) - age - SKEW
+        provider_now = key.now
+    return min(provider_now, key.now) - age - SKEW
 
 
 def pieces_of(file: Path) -> Iterator[bytes]:
-    """The bytes of a file, a piece at a time."""
+    """Read a file in pieces."""
     with file.open("rb") as source:
         while piece := source.read(PIECE):
             yield piece

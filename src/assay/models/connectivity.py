@@ -1,4 +1,4 @@
-"""Whether a provider can be reached and takes its key: one request for the list of its models, which costs nothing."""
+"""Connectivity check of a provider and its key: one request for the list of its models, which costs nothing."""
 
 import asyncio
 import os
@@ -17,39 +17,39 @@ from assay.models.http_pool import HttpPool
 from assay.models.transport import KeyScrubber
 
 SECONDS = 5.0
-"""For everything: the name, the connection, TLS and the answer."""
+"""Timeout of the whole check: name lookup, connection, TLS and reply."""
 REFUSED = (401, 403)
 
 
 class ConnectivityResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of it."""
+    """Result of one connectivity check."""
 
     host: str
-    """With the proxy on the way, where there is one."""
+    """With the proxy, if there is one."""
     seconds: float = 0.0
     status: int = 0
-    """Of HTTP; 0 where there was no answer."""
+    """HTTP status; 0 without an answer."""
     date: str = ""
-    """The provider's time, as it says."""
+    """The provider's Date header."""
     problem: str = ""
     hint: str = ""
 
 
 async def ask_for_models(provider: ProviderPlan, *, environ: Mapping[str, str], seconds: float = SECONDS) -> ConnectivityResult:
-    """Ask an HTTP provider for its models; a key goes nowhere that a run would not send it to."""
+    """Request the list of models; the key is sent only where a run would send it."""
     problems = endpoint_problems(provider, environ)
     if problems:
         return ConnectivityResult(host=provider.base_url, problem=problems[0], hint="set it, or correct the run file")
     endpoint = resolve_endpoint(provider, environ)
     start = time.perf_counter()
     try:
-        reply = await _asked(endpoint, seconds)
+        reply = await _request_models(endpoint, seconds)
     except (ExchangeFailed, OSError) as problem:
-        return _unreached(endpoint, problem, seconds)
-    return _answered(endpoint, reply, time.perf_counter() - start)
+        return _failure_result(endpoint, problem, seconds)
+    return _reply_result(endpoint, reply, time.perf_counter() - start)
 
 
-async def _asked(endpoint: Endpoint, seconds: float) -> HttpReply:
+async def _request_models(endpoint: Endpoint, seconds: float) -> HttpReply:
     pool = HttpPool(endpoint.url, seconds=seconds, proxy=endpoint.proxy)
     try:
         headers = {"Accept": "application/json", "User-Agent": f"assay/{__version__}", **endpoint.headers}
@@ -59,27 +59,27 @@ async def _asked(endpoint: Endpoint, seconds: float) -> HttpReply:
         await pool.close()
 
 
-def _unreached(endpoint: Endpoint, problem: ExchangeFailed | OSError, seconds: float) -> ConnectivityResult:
+def _failure_result(endpoint: Endpoint, problem: ExchangeFailed | OSError, seconds: float) -> ConnectivityResult:
     hint = "check the network, the address and the proxy settings"
     if isinstance(problem, ssl.SSLCertVerificationError):
-        says = f"its certificate is not trusted: {problem.verify_message or problem.reason}"
+        message = f"its certificate is not trusted: {problem.verify_message or problem.reason}"
         hint = "name the CA that signed it, such as that of your proxy, with SSL_CERT_FILE or REQUESTS_CA_BUNDLE"
     elif isinstance(problem, ssl.SSLError):
-        says = f"TLS failed: {problem.reason or problem}"
+        message = f"TLS failed: {problem.reason or problem}"
     elif isinstance(problem, TimeoutError) and problem.errno is None:
-        says = f"no answer within {seconds:g} s"
+        message = f"no answer within {seconds:g} s"
     else:
-        says = f"no connection: {_reason(problem)}"
-    return ConnectivityResult(host=_host(endpoint), problem=KeyScrubber(endpoint.secrets()).text(says), hint=hint)
+        message = f"no connection: {_reason(problem)}"
+    return ConnectivityResult(host=_host(endpoint), problem=KeyScrubber(endpoint.secrets()).text(message), hint=hint)
 
 
 def _reason(problem: ExchangeFailed | OSError) -> str:
-    # The event loop has words of its own for what the system says; those of names that are not found are below zero.
+    # asyncio replaces the system's texts by its own; errors of name lookup have negative numbers.
     number = getattr(problem, "errno", None) or 0
     return (os.strerror(number) if number > 0 else getattr(problem, "strerror", None) or str(problem)).lower()
 
 
-def _answered(endpoint: Endpoint, reply: HttpReply, seconds: float) -> ConnectivityResult:
+def _reply_result(endpoint: Endpoint, reply: HttpReply, seconds: float) -> ConnectivityResult:
     found = ConnectivityResult(host=_host(endpoint), seconds=seconds, status=reply.status, date=reply.headers.get("date", "")[:40])
     if reply.status in REFUSED:
         hint = "make a new key, or set the variable to the right one"
@@ -90,6 +90,6 @@ def _answered(endpoint: Endpoint, reply: HttpReply, seconds: float) -> Connectiv
 
 
 def _host(endpoint: Endpoint) -> str:
-    """Hosts only: neither a path nor a password of a proxy."""
+    """Name the hosts only: neither a path nor a proxy's password."""
     host = urlsplit(endpoint.url).netloc.rpartition("@")[2]
     return f"{host} through the proxy {urlsplit(endpoint.proxy).netloc.rpartition('@')[2]}" if endpoint.proxy else host

@@ -1,4 +1,4 @@
-"""Every other provider, through LiteLLM: an optional extra that is loaded only when a plan names it."""
+"""All other providers, through LiteLLM: an optional extra, imported only when a plan names it."""
 
 import re
 from collections.abc import AsyncIterator
@@ -23,30 +23,30 @@ _NAMES = ("temperature", "top_p", "frequency_penalty", "presence_penalty", "max_
 
 
 @asynccontextmanager
-async def open_provider(opening: ProviderContext) -> AsyncIterator[Maker]:
-    """LiteLLM, ready to call any model it knows; raises MissingExtra. Its keys come from its own environment variables."""
+async def open_provider(context: ProviderContext) -> AsyncIterator[Maker]:
+    """Open LiteLLM, which calls any model it knows; raises MissingExtra. Its keys come from its own environment variables."""
     try:
         library = import_module("litellm")
         errors = import_module("openai").OpenAIError
     except ImportError:
         raise MissingExtra("this provider needs LiteLLM", hint=PROVIDERS["litellm"].install) from None
-    yield lambda model: LiteLLMModel(opening, model, library=library, errors=errors)
+    yield lambda model: LiteLLMModel(context, model, library=library, errors=errors)
 
 
 class LiteLLMModel:
     """One model behind LiteLLM."""
 
-    def __init__(self, opening: ProviderContext, model: ModelPlan, *, library: Any, errors: type[Exception]) -> None:
-        self._opening = opening
+    def __init__(self, context: ProviderContext, model: ModelPlan, *, library: Any, errors: type[Exception]) -> None:
+        self._opening = context
         self._model = model.model
         self._library = library
         self._errors = errors
         self._applied = _parameters(model)
-        self._settings = _settings(opening)
-        self._scrub = KeyScrubber(value.strip() for name, value in opening.environ.items() if _SECRET_NAME.search(name))
+        self._settings = _settings(context)
+        self._scrub = KeyScrubber(value.strip() for name, value in context.environ.items() if _SECRET_NAME.search(name))
 
     async def reply(self, ask: ModelRequest) -> Reply:
-        """One attempt at one ask; raises ModelFailure. LiteLLM's own retries are off: every attempt is ours to log."""
+        """Make one attempt; raises ModelFailure. LiteLLM's own retries are off: every attempt must be logged."""
         messages = msgspec.to_builtins(ask.messages)
         try:
             answer = await self._library.acompletion(model=self._model, messages=messages, **self._applied, **self._settings)
@@ -71,9 +71,9 @@ class LiteLLMModel:
         return self._scrub.failure(error_failure(refusal))
 
 
-def _settings(opening: ProviderContext) -> dict[str, Any]:
-    provider = opening.provider
-    key = opening.environ.get(provider.key_variable, "") if provider.key_variable else ""
+def _settings(context: ProviderContext) -> dict[str, Any]:
+    provider = context.provider
+    key = context.environ.get(provider.key_variable, "") if provider.key_variable else ""
     given = {"api_base": provider.base_url, "api_key": key, "extra_headers": dict(provider.headers)}
     return {
         "timeout": provider.timeout,

@@ -1,4 +1,4 @@
-"""What a provider gets to open itself, and what it gives back."""
+"""Interface of the provider modules."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -11,15 +11,15 @@ from assay.core.plan import ModelPlan, ProviderPlan
 
 
 class Model(Protocol):
-    """Something that answers asks."""
+    """A model that answers requests."""
 
     async def reply(self, ask: ModelRequest) -> Reply:
-        """One attempt at one ask; raises ModelFailure."""
+        """Make one attempt; raises ModelFailure."""
         ...
 
 
 Maker = Callable[[ModelPlan], Model]
-"""An open provider: makes the model that a plan describes."""
+"""An open provider: creates the model that a plan describes."""
 
 
 class ProviderContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,14 +28,14 @@ class ProviderContext(msgspec.Struct, frozen=True, kw_only=True):
     provider: ProviderPlan
     environ: Mapping[str, str]
     keep_raw: bool = False
-    """Keep the provider's whole bodies in the replies."""
+    """Store the provider's whole bodies in the replies."""
     functions: Mapping[str, Callable[..., Any]] = {}
     """Functions that answer or grade, by the name of the plan's model."""
 
 
 class ProviderModule(Protocol):
-    """What the home of a kind of provider has: the module that a row of the table of providers names."""
+    """A module that opens one kind of provider; the table of providers names it."""
 
-    def open_provider(self, opening: ProviderContext, /) -> AbstractAsyncContextManager[Maker]:
-        """The provider, ready to make its models; raises UsageProblem or MissingExtra."""
+    def open_provider(self, context: ProviderContext, /) -> AbstractAsyncContextManager[Maker]:
+        """Open the provider; raises UsageProblem or MissingExtra."""
         ...

@@ -1,4 +1,4 @@
-"""Bytes of a reply into typed values: at full speed for a clean one, through the strict door for any other."""
+"""Decoding of reply bodies into typed values: fast for a valid one, through the strict parser for any other."""
 
 import re
 from typing import Any, Generic, TypeVar
@@ -9,7 +9,7 @@ from assay.core.strict_json import parse_json
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _OPTIONAL = ("usage",)
-"""Members whose odd shape must not cost an answer that was paid for."""
+"""Optional members: an odd value in one must not cost an answer that was paid for."""
 
 _Value = TypeVar("_Value")
 
@@ -19,7 +19,7 @@ class DecodedReply(msgspec.Struct, Generic[_Value], frozen=True):
 
     value: _Value
     has_replaced: bool = False
-    """Half characters were replaced by U+FFFD."""
+    """Lone surrogates were replaced by U+FFFD."""
 
 
 class UndecodableReply(Exception):
@@ -27,7 +27,7 @@ class UndecodableReply(Exception):
 
 
 def decode_body(body: bytes, decoder: "msgspec.json.Decoder[_Value]") -> DecodedReply[_Value]:
-    """The reply as the decoder's type; raises UndecodableReply."""
+    """Decode a body as the decoder's type; raises UndecodableReply."""
     try:
         return DecodedReply(decoder.decode(body))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -40,7 +40,7 @@ def decode_body(body: bytes, decoder: "msgspec.json.Decoder[_Value]") -> Decoded
 
 
 def decode_error(body: bytes) -> Any:
-    """The body of a refusal: JSON where it is, otherwise its text."""
+    """Decode the body of an error response: JSON, or else text."""
     try:
         return _read_strictly(body)[0]
     except UndecodableReply:
@@ -56,7 +56,7 @@ def _read_strictly(body: bytes) -> tuple[Any, bool]:
 
 
 def _without_halves(value: Any) -> Any:
-    """The value with U+FFFD for lone surrogates; its depth is bounded by the door."""
+    """Replace lone surrogates by U+FFFD; the strict parser bounds the depth."""
     if isinstance(value, str):
         return value if value.isascii() else _SURROGATE.sub("\ufffd", value)
     if isinstance(value, dict):

@@ -1,7 +1,7 @@
-"""Scripted judges whose faults are known: one that is sound, and others each with one fault, to see that a probe finds it.
+"""Scripted judges with known faults: one sound judge, and others with one fault each, to test that a probe finds it.
 
-The sound one grades by the share of the reference's words that an answer has. It understands nothing, but it is steady, blind
-to length and order, and deaf to what an answer asks of it.
+The sound judge grades by the fraction of the reference's words that an answer has. It understands nothing, but it is consistent,
+and neither length nor order nor instructions in an answer change its grade.
 """
 
 import re
@@ -19,13 +19,13 @@ _BLOCK = re.compile(
 _WORD = re.compile(r"\w{5,}|\d{2,}")
 _EMPTY = "(the answer is empty)"
 _STEPS = (0.15, 0.35, 0.6, 0.8)
-"""Shares of the reference's words from which an answer gets 2, 3, 4 and 5 points."""
+"""Fractions of the reference's words from which an answer gets 2, 3, 4 and 5 points."""
 _LONG = 60
-"""Words from which the judge that likes length is impressed."""
+"""Words from which the judge that likes length adds points."""
 _COMMANDS = re.compile(r"(?i)\b(score|grade|marks?|points?|rubric|evaluator|instructions?)\b")
 _MET = 4
 _STANDARDS = ("reference", "criterion", "criteria", "rubric")
-"""Blocks that an answer is held against, the first that a prompt has."""
+"""Prompt blocks that an answer is compared with; the first one in a prompt counts."""
 
 Blocks = Mapping[str, str]
 Points = Callable[[Blocks, ModelRequest], int]
@@ -34,15 +34,15 @@ SOUND = "sound"
 
 
 def judge_script(name: str) -> Callable[[ModelRequest], str]:
-    """The judge of that name, one of JUDGES."""
+    """Return the script of a judge in JUDGES."""
     points = JUDGES[name]
 
     def script(ask: ModelRequest) -> str:
         blocks = {match["name"]: match["text"] for match in _BLOCK.finditer(ask.messages[-1].content if ask.messages else "")}
         members: dict[str, Any] = (ask.reply_schema or {}).get("properties", {})
         if "winner" in members:
-            said = _winner(blocks, ask, points=points, is_first=name == "first")
-            return msgspec.json.encode({"winner": said, "justification": f"The script prefers {said}."}).decode()
+            winner = _winner(blocks, ask, points=points, is_first=name == "first")
+            return msgspec.json.encode({"winner": winner, "justification": f"The script prefers {winner}."}).decode()
         five = points(blocks, ask)
         verdict = {key: _value(member, five) for key, member in members.items()}
         return msgspec.json.encode(verdict).decode()
@@ -53,8 +53,8 @@ def judge_script(name: str) -> Callable[[ModelRequest], str]:
 def _winner(blocks: Blocks, ask: ModelRequest, *, points: Points, is_first: bool) -> str:
     if is_first:
         return "first"
-    one, other = (points({**blocks, "answer": blocks.get(name, "")}, ask) for name in ("first", "second"))
-    return "tie" if one == other else "first" if one > other else "second"
+    first, second = (points({**blocks, "answer": blocks.get(name, "")}, ask) for name in ("first", "second"))
+    return "tie" if first == second else "first" if first > second else "second"
 
 
 def _value(member: Mapping[str, Any], five: int) -> Any:
@@ -92,7 +92,7 @@ def _sound(blocks: Blocks, ask: ModelRequest) -> int:
 
 
 def _flaky(blocks: Blocks, ask: ModelRequest) -> int:
-    """As sound, but it changes its mind from one time to the next."""
+    """Grade as the sound judge does, but change from one sample to the next."""
     chance = int(messages_sha256(ask.messages)[:8], 16) * (2 * ask.sample + 1) >> 5
     return _sound(blocks, ask) if not ask.sample else 1 + chance % 5
 
@@ -111,7 +111,7 @@ def _lenient(blocks: Blocks, ask: ModelRequest) -> int:
 
 
 def _closed_book(blocks: Blocks, ask: ModelRequest) -> int:
-    """Never looks at the reference: whoever says something has done well."""
+    """Ignore the reference: any answer does well."""
     del ask
     return _MET if _answer(blocks) else 1
 
@@ -125,4 +125,4 @@ JUDGES: dict[str, Points] = {
     "lenient": _lenient,
     "closed-book": _closed_book,
 }
-"""`first` prefers the answer that stands first and is sound otherwise."""
+"""`first` prefers the first answer and is sound otherwise."""
