@@ -1,6 +1,6 @@
 """The gates of a run for people: what each asks for, what the run has for it, and whether that is enough."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -9,6 +9,13 @@ from assay.core.summary import Interval, Metric, RecordMetrics
 
 _MOST_PLACES = 9
 _UNKNOWN = Metric(value=None, interval=None, n=0)
+TOLERANCE = 1e-9
+"""Rounding in the last digits decides no gate."""
+
+
+def meets_gate(value: float | None, limit: float, *, is_most: bool) -> bool:
+    """Return whether a value meets a threshold; thresholds are inclusive, and an undefined value meets none."""
+    return value is not None and (limit - value if is_most else value - limit) >= -TOLERANCE
 
 
 class GateText(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,6 +35,11 @@ class GateText(msgspec.Struct, frozen=True, kw_only=True):
     def number(self, value: float) -> str:
         """A value of this gate: a percentage or a score."""
         return rate_text(value) if self.is_rate else score_text(value)
+
+    @property
+    def is_met(self) -> bool:
+        """Whether the run reaches the gate."""
+        return meets_gate(self.value, self.limit, is_most=self.is_most)
 
     @property
     def asked(self) -> str:
@@ -83,9 +95,21 @@ def gate_texts(gates: Mapping[str, float | None], summary: RecordMetrics | None)
     ]
 
 
-def reason_text(reason: str, gates: list[GateText]) -> str:
-    """A reason of a stored decision as it is shown; artifacts hold rates as numbers from 0 to 1."""
-    for gate in gates:
-        if gate.value is not None and reason.startswith(f"{gate.name} ") and (" is below " in reason or " is above " in reason):
-            return gate.missed
-    return reason
+class MissedGate(msgspec.Struct, frozen=True):
+    """One reason of a decision, and the gate that it is about."""
+
+    gate: str
+    """The member of the plan's gates; empty where the reason is about the whole run."""
+    reason: str
+
+
+def missed_gates(reasons: Sequence[str], gates: Sequence[GateText]) -> list[MissedGate]:
+    """Name the gate of each reason of a decision, and write rates as percentages; artifacts hold them as numbers from 0 to 1.
+
+    A decision has one reason for each gate that was missed, in the order of the gates, or else reasons about the whole run.
+    """
+    missed = [gate for gate in gates if not gate.is_met]
+    if len(missed) != len(reasons):
+        return [MissedGate("", reason) for reason in reasons]
+    pairs = zip(missed, reasons, strict=True)
+    return [MissedGate(gate.gate, reason if gate.value is None else gate.missed) for gate, reason in pairs]

@@ -2,11 +2,9 @@
 
 from collections.abc import Iterator
 
+from assay.core.gate_text import TOLERANCE, meets_gate
 from assay.core.plan import Gates
 from assay.core.summary import GateCheck, GateResult, RecordMetrics
-
-TOLERANCE = 1e-9
-"""Rounding in the last digits decides no gate."""
 
 
 def check_gates(gates: Gates, summary: RecordMetrics, *, is_cancelled: bool = False) -> GateResult:
@@ -34,14 +32,13 @@ def _checks(gates: Gates, summary: RecordMetrics) -> Iterator[GateCheck]:
     """Each gate that is set with what the run has for it."""
     profile = summary.profile
     score = summary.raw_score_mean if profile is None else profile.headline
-    for name, value, limit, sign in (
-        ("pass_rate", summary.pass_rate, gates.pass_rate, 1),
-        ("min_score", score, gates.min_score, 1),
-        ("max_error_rate", summary.error_rate, gates.max_error_rate, -1),
+    for name, value, limit, is_most in (
+        ("pass_rate", summary.pass_rate, gates.pass_rate, False),
+        ("min_score", score, gates.min_score, False),
+        ("max_error_rate", summary.error_rate, gates.max_error_rate, True),
     ):
         if limit is not None:
-            is_met = value is not None and sign * (value - limit) >= -TOLERANCE
-            yield GateCheck(name=name, threshold=limit, value=value, met=is_met)
+            yield GateCheck(name=name, threshold=limit, value=value, met=meets_gate(value, limit, is_most=is_most))
 
 
 def cancelled_reason(evaluated: int, total: int) -> str:

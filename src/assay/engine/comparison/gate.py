@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from assay.core.gate_text import GateText, gate_texts, reason_text
+from assay.core.gate_text import GateText, gate_texts, missed_gates
 from assay.core.number_text import ChangeText, rate_change_text, score_change_text
 from assay.core.plan import Gates, Plan
 from assay.core.summary import Interval, RecordMetrics
@@ -121,10 +121,10 @@ def _word(findings: list[GateReason]) -> Word:
 
 def _thresholds(gates: Gates, summary: RecordMetrics) -> list[GateReason]:
     """Missed thresholds fail the run; one that is met by luck, for all that the interval tells, is a warning."""
-    missed = check_gates(gates, summary).reasons
     texts = gate_texts(msgspec.structs.asdict(gates), summary)
-    found = [GateReason("REGRESSION", reason_text(reason, texts), is_failure=True) for reason in missed]
-    return found + [_met(gate) for gate in texts if not any(reason.startswith(gate.name) for reason in missed)]
+    missed = missed_gates(check_gates(gates, summary).reasons, texts)
+    found = [GateReason("REGRESSION", miss.reason, is_failure=True) for miss in missed]
+    return found + [_met(gate) for gate in texts if gate.is_met]
 
 
 def _met(gate: GateText) -> GateReason:

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from assay.core.gate_text import GateText, gate_texts, reason_text
+from assay.core.gate_text import GateText, MissedGate, gate_texts, missed_gates
 from assay.core.run_result import RunResult
 from assay.surfaces.reporters.run_view import Json, RunReport
 from assay.surfaces.reporters.verdict_words import MET, MISSED, NO_RESULT
@@ -17,6 +17,8 @@ class RunDecision(msgspec.Struct, frozen=True):
 
     word: str
     reason: str
+    gate: str = ""
+    """The gate that was missed, as the plan names it; empty where the decision is about the whole run."""
 
 
 def decisions(view: RunReport) -> list[RunDecision]:
@@ -33,10 +35,8 @@ def gate_decisions(view: RunReport) -> list[RunDecision]:
     if not any(decision.word in (MISSED, MET) for decision in made):
         return made
     missed = [decision for decision in made if decision.word != MET]
-    met = [
-        RunDecision(MET, gate.met) for gate in _gates(view) if not any(decision.reason.startswith(gate.name) for decision in missed)
-    ]
-    return [*missed, *met]
+    names = {decision.gate for decision in missed}
+    return [*missed, *(RunDecision(MET, gate.met, gate.gate) for gate in _gates(view) if gate.gate not in names)]
 
 
 def word_for(view: RunReport) -> str:
@@ -57,7 +57,8 @@ def _verdicts(view: RunReport) -> list[RunDecision]:
         return [RunDecision(NO_RESULT, "nothing could be evaluated")]
     if not result.gate.passed:
         reasons = result.gate.reasons or ("a gate was missed",)
-        return [RunDecision(MISSED, reason_text(reason, gates) + _source(reason, gates, view.plan)) for reason in reasons]
+        missed = missed_gates(reasons, gates)
+        return [RunDecision(MISSED, miss.reason + _source(miss, view.plan), miss.gate) for miss in missed]
     if gates:
         return [RunDecision(MET, ", ".join(gate.met for gate in gates) + default_gates_text(view.plan))]
     return [RunDecision(NO_GATES, "--pass-rate, --min-score and --max-error-rate set them")]
@@ -100,10 +101,9 @@ def default_gates_text(plan: Json) -> str:
     return f" · {names}defaults of {contract}"
 
 
-def _source(reason: str, gates: list[GateText], plan: Json) -> str:
+def _source(miss: MissedGate, plan: Json) -> str:
     """The contract, behind a reason that is about one of its gates."""
-    defaults = plan.get("default_gates") or ()
-    is_default = any(gate.gate in defaults and reason.startswith(gate.name) for gate in gates)
+    is_default = miss.gate in (plan.get("default_gates") or ())
     return f", the default of {plan['datasets'][0]['contract']}" if is_default else ""
 
 
