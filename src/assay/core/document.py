@@ -3,7 +3,7 @@
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -23,6 +23,10 @@ class Location(NamedTuple):
     column: int
 
 
+ProblemKind = Literal["", "duplicate_name", "surrogate", "too_deep", "too_many_values", "second_value"]
+"""What callers have to tell apart although its code does not; empty for everything else."""
+
+
 class ParseProblem(msgspec.Struct, frozen=True):
     """Something wrong with the text itself, whatever the contract."""
 
@@ -34,6 +38,7 @@ class ParseProblem(msgspec.Struct, frozen=True):
     hint: str = ""
     fatal: bool = False
     """Nothing after it could be read: the document has no value."""
+    kind: ProblemKind = ""
 
 
 ObjectMarks = Mapping[str, tuple[int, int]]

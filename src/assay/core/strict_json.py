@@ -14,12 +14,11 @@ from typing import Any
 
 import msgspec
 
-from assay.core.document import Document, ParseProblem
+from assay.core.document import Document, ParseProblem, ProblemKind
 from assay.core.issue import MAX_LISTED, Path
 from assay.core.json_document import JsonDocument
 from assay.core.plain_json import plain_document
 
-SECOND_VALUE = "a second value follows the end of the document"
 MAX_DEPTH = 254
 """Containers inside each other; deeper text is refused, so that neither this reader nor orjson (254) runs out of stack."""
 MAX_INTEGER_DIGITS = 4300
@@ -28,7 +27,6 @@ MAX_VALUE_BYTES = 64 << 20
 """Memory of the values of one document beyond the length of its text. A text of brackets takes forty times its length."""
 MAX_LOCAL_BYTES = 1 << 30
 """The same for files that their owner converts, or hands in as responses: they are as large as they are."""
-TOO_MANY_VALUES = "the values take more memory than"
 NUMBER_BYTES, STRING_BYTES, ARRAY_BYTES, OBJECT_BYTES, MEMBER_BYTES = 40, 64, 64, 184, 40
 """What a value takes in CPython besides its characters or members."""
 
@@ -126,9 +124,9 @@ def _encoding_hint(start: bytes) -> str:
 class _FatalProblem(Exception):
     """Reading cannot go on; carries the fatal flaw."""
 
-    def __init__(self, message: str, offset: int, hint: str = "") -> None:
+    def __init__(self, message: str, offset: int, hint: str = "", *, kind: ProblemKind = "") -> None:
         super().__init__(message)
-        self.flaw = ParseProblem("invalid_json", message, (), offset, hint=hint, fatal=True)
+        self.flaw = ParseProblem("invalid_json", message, (), offset, hint=hint, fatal=True, kind=kind)
 
 
 class _TooLarge(_FatalProblem):
@@ -155,7 +153,8 @@ class _JsonParser:
             value, end = self._value(self._skip(0), (), 0)
             end = self._skip(end)
             if end < len(self.text):
-                raise _FatalProblem(SECOND_VALUE, end, "a JSON file holds one value; use JSONL for several")
+                hint = "a JSON file holds one value; use JSONL for several"
+                raise _FatalProblem("a second value follows the end of the document", end, hint, kind="second_value")
         except _FatalProblem as stop:
             return JsonDocument(None, self.text, (*self.flaws, stop.flaw), more_flaws=self.more_flaws)
         return JsonDocument(value, self.text, tuple(self.flaws), more_flaws=self.more_flaws)
@@ -188,8 +187,8 @@ class _JsonParser:
         """Count the memory of a value before it is made."""
         self._room -= size
         if self._room < 0:
-            message = f"{TOO_MANY_VALUES} {self._max_bytes >> 20} MiB beyond the size of the text"
-            raise _TooLarge(message, at, "split it into several files")
+            message = f"the values take more memory than {self._max_bytes >> 20} MiB beyond the size of the text"
+            raise _TooLarge(message, at, "split it into several files", kind="too_many_values")
 
     def _skip(self, at: int) -> int:
         return _SPACE.match(self.text, at).end()  # type: ignore[union-attr]  # the pattern matches the empty string
@@ -200,7 +199,7 @@ class _JsonParser:
             return self._string(at, path)
         if start in ("{", "["):
             if depth >= MAX_DEPTH:
-                raise _FatalProblem(f"nested deeper than {MAX_DEPTH} levels", at, "flatten the value")
+                raise _FatalProblem(f"nested deeper than {MAX_DEPTH} levels", at, "flatten the value", kind="too_deep")
             self._take(OBJECT_BYTES if start == "{" else ARRAY_BYTES, at)
             return self._object(at + 1, path, depth + 1) if start == "{" else self._array(at + 1, path, depth + 1)
         self._take(NUMBER_BYTES, at)
@@ -220,6 +219,7 @@ class _JsonParser:
                     path,
                     self._start + at,
                     hint="the escape is half of a pair: write the whole character or remove it",
+                    kind="surrogate",
                 )
             )
         return value, end
@@ -325,6 +325,7 @@ def _duplicate_key(key: str, path: Path, offset: int) -> ParseProblem:
         (*path, key),
         offset,
         hint="keep one of the two; readers disagree on which one counts",
+        kind="duplicate_name",
     )
 
 

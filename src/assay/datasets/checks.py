@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from assay.core.document import Document, ParseProblem
 from assay.core.issue import MAX_LISTED, Finding, Path, Severity, path_text
-from assay.core.strict_json import SECOND_VALUE
 
 _TYPE_NAMES = {str: "a string", bool: "a boolean", int: "an integer", float: "a number", dict: "an object", list: "an array"}
 _NUL = "\x00"
@@ -309,7 +308,7 @@ def check_flaws(found: Findings, document: Document, path: Path, *, whole: str =
     if document.flaws:
         flaws = document.flaws
         if whole:
-            flaws = tuple(replace(flaw, hint=whole) if flaw.message == SECOND_VALUE else flaw for flaw in flaws)
+            flaws = tuple(replace(flaw, hint=whole) if flaw.kind == "second_value" else flaw for flaw in flaws)
         add_flaws(found, flaws, path)
         found.unlisted.update({(code, "error"): number for code, number in document.more_flaws.items()})
 
@@ -322,7 +321,7 @@ def add_flaws(found: Findings, flaws: Iterable[ParseProblem], path: Path) -> Non
         found.take_back(lambda finding: finding.severity == "error" and (finding.code, finding.path) in unread)
     for flaw in listed:
         where = (*path, *flaw.path)
-        message = f"{name_of(where)} {flaw.message}" if flaw.message.startswith("holds") else flaw.message
+        message = f"{name_of(where)} {flaw.message}" if flaw.kind == "surrogate" else flaw.message
         found.append(Finding(flaw.code, where, message, flaw.hint, offset=flaw.offset))
 
 

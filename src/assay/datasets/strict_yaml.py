@@ -20,7 +20,7 @@ from yaml._yaml import CParser
 from yaml.error import MarkedYAMLError
 from yaml.events import AliasEvent, MappingEndEvent, MappingStartEvent, ScalarEvent, SequenceEndEvent, StreamEndEvent
 
-from assay.core.document import Document, ParseProblem
+from assay.core.document import Document, ParseProblem, ProblemKind
 from assay.core.issue import MAX_LISTED
 from assay.core.strict_json import MAX_DEPTH, decode_utf8, parse_json
 from assay.datasets.lazy_yaml import MAX_YAML_BYTES
@@ -76,8 +76,8 @@ def _unreadable(text: str, *flaws: ParseProblem) -> Document:
     return Document(None, text, {}, flaws)
 
 
-def _fatal(message: str, offset: int, hint: str) -> ParseProblem:
-    return ParseProblem("invalid_yaml", message, (), offset, hint=hint, fatal=True)
+def _fatal(message: str, offset: int, hint: str, *, kind: ProblemKind = "") -> ParseProblem:
+    return ParseProblem("invalid_yaml", message, (), offset, hint=hint, fatal=True, kind=kind)
 
 
 def _refusal(text: str) -> ParseProblem | None:
@@ -102,9 +102,9 @@ def _forbidden_offset(text: str) -> int | None:
 class _FatalProblem(Exception):
     """Reading cannot go on; carries the fatal flaw."""
 
-    def __init__(self, message: str, offset: int, hint: str = "") -> None:
+    def __init__(self, message: str, offset: int, hint: str = "", *, kind: ProblemKind = "") -> None:
         super().__init__(message)
-        self.flaw = _fatal(message, offset, hint)
+        self.flaw = _fatal(message, offset, hint, kind=kind)
 
 
 class _AnchorValue(NamedTuple):
@@ -190,7 +190,7 @@ class _YamlParser:
             member = self._value(member_event, depth)
             if key in value:
                 hint = "keep one of the two; readers disagree on which one counts"
-                self._flaw(f"the name {key[:40]!r} appears twice in one mapping", key_event, hint=hint)
+                self._flaw(f"the name {key[:40]!r} appears twice in one mapping", key_event, hint=hint, kind="duplicate_name")
             else:
                 value[key] = member
                 marks[key] = (key_event.start_mark.index, member_event.start_mark.index)
@@ -250,7 +250,7 @@ class _YamlParser:
         text = mask.restore(event.value, is_escaped=event.style == '"')
         if _SURROGATE.search(text):
             hint = "the escape is half of a pair: write the whole character or remove it"
-            self._flaw("holds an unpaired surrogate", event, code="invalid_encoding", hint=hint)
+            self._flaw("holds an unpaired surrogate", event, code="invalid_encoding", hint=hint, kind="surrogate")
         return text
 
     def _resolved(self, event: Any, text: str) -> Scalar:
@@ -312,16 +312,25 @@ class _YamlParser:
         self.marks[id(copy)] = self.marks[id(value)]
         return copy
 
-    def _flaw(self, message: str, event: Any, *, hint: str, code: str = "invalid_yaml", key: str | None = None) -> None:
+    def _flaw(
+        self,
+        message: str,
+        event: Any,
+        *,
+        hint: str,
+        code: str = "invalid_yaml",
+        key: str | None = None,
+        kind: ProblemKind = "",
+    ) -> None:
         if len(self.flaws) >= MAX_LISTED:
             self.more_flaws[code] += 1
             return
         path = tuple(self.path) if key is None else (*self.path, key)
-        self.flaws.append(ParseProblem(code, message, path, event.start_mark.index, hint=hint))
+        self.flaws.append(ParseProblem(code, message, path, event.start_mark.index, hint=hint, kind=kind))
 
 
 def _too_deep(offset: int) -> _FatalProblem:
-    return _FatalProblem(f"nested deeper than {MAX_DEPTH} levels", offset, "flatten the value")
+    return _FatalProblem(f"nested deeper than {MAX_DEPTH} levels", offset, "flatten the value", kind="too_deep")
 
 
 def _syntax_flaw(text: str, problem: YAMLError) -> ParseProblem:

@@ -99,7 +99,7 @@ def _exact_object(text: str) -> dict[str, Any] | UnusableReply:
         document = parse_json(_STRING.sub(_escaped, text))
     if not document.is_readable or not isinstance(document.value, dict):
         return UnusableReply(_NO_OBJECT)
-    if any("appears twice" in flaw.message for flaw in document.flaws):
+    if any(flaw.kind == "duplicate_name" for flaw in document.flaws):
         return UnusableReply("a member of the object is there twice")
     if any(flaw.code == "value_out_of_range" for flaw in document.flaws):
         return UnusableReply("it holds a number that is too large")

@@ -14,7 +14,7 @@ from assay.core.field_uses import FieldCounter
 from assay.core.index_set import IndexSet
 from assay.core.issue import Finding, Issue, Path, path_text
 from assay.core.report import Counts, Outcome, ValidationReport
-from assay.core.strict_json import TOO_MANY_VALUES, parse_json
+from assay.core.strict_json import parse_json
 from assay.datasets.batch_v1 import rules
 from assay.datasets.batch_v1.fast import CleanRecord
 from assay.datasets.batch_v1.split import INVALID_REQUEST, PAYLOAD_TOO_LARGE, SplitDocument
@@ -201,8 +201,8 @@ class _BatchReader:
     def _note_unreadable(self, index: int, path: Path, document: Document) -> None:
         """Too deep or too large for any reader is the record's fault alone; bad bytes make the whole payload unreadable."""
         flaw = next(flaw for flaw in document.flaws if flaw.fatal)
-        code = "value_out_of_range" if flaw.message.startswith("nested deeper") else flaw.code
-        if flaw.message.startswith(TOO_MANY_VALUES):
+        code = "value_out_of_range" if flaw.kind == "too_deep" else flaw.code
+        if flaw.kind == "too_many_values":
             # Values that fill the memory for one document do not fit into a record of 256 KB either.
             code = "record_too_large"
         finding = Finding(code, path, flaw.message, flaw.hint, offset=flaw.offset)

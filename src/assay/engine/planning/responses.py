@@ -218,7 +218,7 @@ class _ResponseReader:
 
     def _checked(self, document: Document, where: str) -> _ResponseRow | None:
         """A row whose text the quick way did not take. An unpaired surrogate is a flaw of the answer, not of the file."""
-        fatal = [flaw.message for flaw in document.flaws if flaw.fatal or "surrogate" not in flaw.message]
+        fatal = [flaw.message for flaw in document.flaws if flaw.fatal or flaw.kind != "surrogate"]
         self.problems += [f"{where}: {message}" for message in fatal]
         return None if fatal else self._row(document.value, where)
 
