@@ -51,6 +51,16 @@ class StoreUnavailable(AssayError):
 
     code = "store_unavailable"
 
+    def __init__(self, message: str, *, hint: str = "", remedy: str = "") -> None:
+        super().__init__(message, hint=f"{remedy}, then try again" if remedy else hint)
+        self.remedy = remedy
+        """What to do before the failed call is made again; empty where that does not help."""
+
+    def ask_to_resume(self) -> None:
+        """Let the hint end in resuming the run that the failed call was part of."""
+        if self.remedy:
+            self.hint = f"{self.remedy}, then resume the run"
+
 
 class LedgerUnavailable(StoreUnavailable):
     """The database that keeps runs is away or refuses what is asked of it; it is the same for whoever asks next, from anywhere."""

@@ -122,7 +122,7 @@ class ObjectRunStorage:
             failure = StoreRefused if re.match(_PERMANENT_FAILURE, reason) else StoreUnavailable
             raise failure(
                 f"cannot use {self.shown}: {reason}",
-                hint=f"check the address, the credentials and the endpoint ({variables}), then try again",
+                remedy=f"check the address, the credentials and the endpoint ({variables})",
             ) from problem
 
 

@@ -28,7 +28,7 @@ from assay.engine.storage.remote_store import STORE
 from assay.engine.storage.run_failure import failure_from, known_row, record_failure, reserve
 from assay.engine.storage.run_paths import RunPaths, check_target_free
 from assay.store.artifacts import remove_stale_staging
-from assay.store.failures import AGAIN, disk_errors, sync_folder
+from assay.store.failures import disk_errors, sync_folder
 from assay.store.ledger import Ledger
 from assay.store.ledgers import create_ledger, empty_ledger, open_shared, point_to, pointed_to, reachable
 from assay.store.lock import LEASE_SECONDS, RunLock
@@ -187,7 +187,7 @@ def _resumable() -> Iterator[None]:
     try:
         yield
     except StoreUnavailable as problem:
-        problem.hint = problem.hint.replace(AGAIN, "then resume the run")
+        problem.ask_to_resume()
         raise
 
 

@@ -17,6 +17,6 @@ def make_room_for_handles(files: int) -> None:
     if hard != resource.RLIM_INFINITY and hard < needed:
         raise StoreUnavailable(
             f"this process may open {hard} files, and the run needs about {needed}",
-            hint=f"raise the limit of open files (ulimit -n {needed}), lower --concurrency or have fewer files, then try again",
+            remedy=f"raise the limit of open files (ulimit -n {needed}), lower --concurrency or have fewer files",
         )
     resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))

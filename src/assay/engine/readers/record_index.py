@@ -88,7 +88,7 @@ def index_run(run_dir: Path) -> RecordIndex:
         _write(open_run_folder(run_dir), new)
     made = index_of(run_dir)
     if made is None:
-        raise StoreUnavailable(f'the index of "{run_dir}" could not be kept', hint="check the disk, then try again")
+        raise StoreUnavailable(f'the index of "{run_dir}" could not be kept', remedy="check the disk")
     return made
 
 

@@ -9,7 +9,6 @@ import psycopg
 from psycopg import IsolationLevel, errors
 
 from assay.core.errors import LedgerUnavailable
-from assay.store.failures import AGAIN
 from assay.store.postgres.address import parameters_of, shown_address
 
 PATIENCE = 60.0
@@ -89,7 +88,7 @@ class ReconnectingConnection:
         what = " ".join(str(problem).split()) or type(problem).__name__
         return LedgerUnavailable(
             f"cannot use the ledger at {shown_address(self.address)}: {what}",
-            hint=f"check that PostgreSQL runs, {AGAIN}",
+            remedy="check that PostgreSQL runs",
         )
 
     def take_over(self, other: "ReconnectingConnection") -> None:
