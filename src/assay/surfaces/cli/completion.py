@@ -5,6 +5,7 @@ from click.shell_completion import get_completion_class
 
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.run_options import write_text
+from assay.surfaces.cli.words import WordChoice
 
 SHELLS = ("bash", "zsh", "fish")
 VARIABLE = "_ASSAY_COMPLETE"
@@ -52,7 +53,7 @@ complete -o nosort -F _assay_completion assay
 
 
 @click.command("completion", help=HELP, epilog=EPILOG)
-@click.argument("shell", type=click.Choice(SHELLS))
+@click.argument("shell", type=WordChoice(SHELLS))
 @click.pass_context
 def command(context: click.Context, /, shell: str) -> None:
     """Entry of the command; see HELP."""

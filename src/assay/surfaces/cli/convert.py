@@ -25,6 +25,7 @@ from assay.surfaces.cli.streams import (
     write_file,
     write_stream,
 )
+from assay.surfaces.cli.words import WordChoice
 from assay.surfaces.reporters.conversion import conversion_text
 from assay.surfaces.reporters.plain_json import json_text
 from assay.surfaces.reporters.settings import ReportSettings
@@ -82,12 +83,12 @@ class ConversionJob(msgspec.Struct, frozen=True, kw_only=True):
 
 @click.command("convert", help=HELP, epilog=EPILOG)
 @click.argument("words", nargs=-1, metavar="[BENCHMARK] SOURCES...")
-@click.option("--from", "source_contract", type=click.Choice(list(CONTRACTS)), help="The contract of the source.")
-@click.option("--to", "target_contract", type=click.Choice(list(CONTRACTS)), help="The contract of the output.")
+@click.option("--from", "source_contract", type=WordChoice(list(CONTRACTS)), help="The contract of the source.")
+@click.option("--to", "target_contract", type=WordChoice(list(CONTRACTS)), help="The contract of the output.")
 @click.option("-o", "--output", metavar="OUT", help="The dataset to write, whole or not at all; - for standard output.")
 @click.option(
     "--id-style",
-    type=click.Choice(ID_STYLES),
+    type=WordChoice(ID_STYLES),
     default="stable",
     show_default=True,
     help="Row and choice ids that never depend on line numbers, or those of older conversions.",

@@ -22,6 +22,7 @@ import click
 
 from assay.core.errors import AssayError, ServerProblem
 from assay.core.problem_lines import counted_problems
+from assay.surfaces.cli.words import UnknownWord
 from assay.surfaces.printable import printable
 
 VALID = GATES_PASSED = 0
@@ -143,27 +144,35 @@ def _explain_usage(error: click.ClickException) -> None:
         commands = ", ".join(error.ctx.command.list_commands(error.ctx))
         print_error(f"missing command of '{error.ctx.command_path}'", hint=f"commands: {commands}; --help says what they do")
         return
-    # What click takes for near is said in the hint, as everywhere.
-    message = error.message if hasattr(error, "possibilities") else error.format_message()
-    # Click lists choices below each other; here a message is a line.
-    message = " ".join(message.split()).rstrip(".").replace(". (", " (").replace(". Choose from: ", "; choose from ")
+    # A message is one line without a full stop, as everywhere.
+    message = " ".join(_usage_message(error).split()).rstrip(".")
     context = getattr(error, "ctx", None)
     command = context.command_path if isinstance(context, click.Context) else "assay"
     print_error(message[:1].lower() + message[1:], hint=_nearest(error) or f"{command} --help lists the arguments and options")
 
 
+def _usage_message(error: click.ClickException) -> str:
+    match error:
+        case click.NoSuchOption() | click.exceptions.NoSuchCommand():
+            # What click takes for near is said in the hint, as everywhere.
+            return error.message
+        case click.MissingParameter(param=click.Parameter() as missing, ctx=click.Context() as context):
+            # Click lists choices below each other.
+            choices = f"; choose from {', '.join(missing.type.choices)}" if isinstance(missing.type, click.Choice) else ""
+            return f"missing {missing.param_type_name} {missing.get_error_hint(context)}{choices}"
+        case _:
+            return error.format_message()
+
+
 def _nearest(error: click.ClickException) -> str:
     """The option, command or word that was meant; empty where nothing is near."""
-    near: Sequence[str] = getattr(error, "possibilities", None) or ()
-    kind = getattr(getattr(error, "param", None), "type", None)
-    given = re.match(_NOT_ONE_OF, error.message)
-    if isinstance(kind, click.Choice) and given is not None:
-        near = get_close_matches(given["word"], map(str, kind.choices), n=1)
+    near: Sequence[str] = ()
+    match error:
+        case click.NoSuchOption() | click.exceptions.NoSuchCommand():
+            near = error.possibilities or ()
+        case UnknownWord():
+            near = get_close_matches(error.word, error.known, n=1)
     return f"did you mean '{near[0]}'?" if near else ""
-
-
-_NOT_ONE_OF = r"'(?P<word>.*)' is not one of"
-"""How click says that a word is none of a list; the word itself is nowhere else."""
 
 
 def nearest_of(word: str, known: Iterable[str], *, what: str) -> str:

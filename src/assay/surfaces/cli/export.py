@@ -24,6 +24,7 @@ from assay.surfaces.cli.streams import (
     write_file,
     write_stream,
 )
+from assay.surfaces.cli.words import WordChoice
 from assay.surfaces.exports import EXPORTS
 from assay.surfaces.exports.csv_table import MARK, table_csv
 from assay.surfaces.exports.export_progress import ExportProgress
@@ -109,7 +110,7 @@ class ExportTarget(msgspec.Struct, frozen=True):
 @click.option(
     "-o", "--output", metavar="PATH", help="What to write, whole or not at all; - for standard output.  [default: RUN.ENDING]"
 )
-@click.option("--format", "--as", "format", type=click.Choice(FORMATS), help="The format, where the ending of -o does not say it.")
+@click.option("--format", "--as", "format", type=WordChoice(FORMATS), help="The format, where the ending of -o does not say it.")
 @click.option("--bom", is_flag=True, help="Begin CSV with the mark by which Excel knows UTF-8.")
 @click.option("--force", is_flag=True, help="Replace what is already there.")
 @runs_dir_option

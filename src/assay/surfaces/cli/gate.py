@@ -24,6 +24,7 @@ from assay.surfaces.cli.run_options import (
     write_text,
 )
 from assay.surfaces.cli.run_pipeline import tell_runs
+from assay.surfaces.cli.words import WordChoice
 from assay.surfaces.reporters.run_checks import gated_run
 from assay.surfaces.reporters.verdict import verdict_markdown, verdict_text
 from assay.surfaces.reporters.verdict_words import gate_word
@@ -78,14 +79,14 @@ class GateOptions(msgspec.Struct, frozen=True, kw_only=True):
 )
 @click.option(
     "--mode",
-    type=click.Choice(("absolute", "superiority", "non-inferiority")),
+    type=WordChoice(("absolute", "superiority", "non-inferiority")),
     default="absolute",
     show_default=True,
     help="What the comparison has to show.",
 )
 @click.option("--delta", type=Number(min=0), metavar="D", help="The loss that is acceptable, for non-inferiority.")
 @click.option(
-    "--measure", type=click.Choice(("pass_rate", "score")), default="pass_rate", show_default=True, help="What is compared."
+    "--measure", type=WordChoice(("pass_rate", "score")), default="pass_rate", show_default=True, help="What is compared."
 )
 @click.option("--cluster", metavar="KEY", help="Member of the metadata whose records hang together; the plan's where not given.")
 @click.option("--pass-rate", type=_RATE, metavar="X", help="Share of graded records that must pass.")

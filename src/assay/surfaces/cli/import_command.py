@@ -22,6 +22,7 @@ from assay.surfaces.cli.streams import (
     write_file,
     write_stream,
 )
+from assay.surfaces.cli.words import WordChoice
 from assay.surfaces.reporters.imports import import_text
 
 FORMATS = ("inspect", "promptfoo", "openai-evals", "openai-batch", "lm-eval", "deepeval")
@@ -84,10 +85,10 @@ class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 @click.command("import", help=HELP, epilog=EPILOG)
 @click.argument("sources", nargs=-1, metavar="SOURCES...")
-@click.option("--from", "format", type=click.Choice(FORMATS), help="Whose files they are, where their content does not tell.")
+@click.option("--from", "format", type=WordChoice(FORMATS), help="Whose files they are, where their content does not tell.")
 @click.option("-o", "--output", metavar="DATASET", help="Write the questions, whole or not at all; - for standard output.")
 @click.option(
-    "--to", "contract", type=click.Choice(list(CONTRACTS)), help="The contract of the dataset; the one that fits if left out."
+    "--to", "contract", type=WordChoice(list(CONTRACTS)), help="The contract of the dataset; the one that fits if left out."
 )
 @click.option("--responses", metavar="FILE", help="Write the answers as a file that `assay run --responses` takes.")
 @click.option("--run", "is_run", is_flag=True, help="Make a finished run of the answers, one for each candidate.")

@@ -17,6 +17,7 @@ from assay.core.errors import UsageProblem
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.run_options import text_settings, write_text
 from assay.surfaces.cli.streams import standard_output
+from assay.surfaces.cli.words import WordChoice
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.paint import hanging
 
@@ -96,7 +97,7 @@ class InitOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 @click.command("init", help=HELP, epilog=EPILOG)
 @click.argument("folder", metavar="[DIR]", required=False, default=".")
-@click.option("--contract", type=click.Choice(list(CONTRACTS)), help=f"What the dataset is.  [default: {DEFAULT}]")
+@click.option("--contract", type=WordChoice(list(CONTRACTS)), help=f"What the dataset is.  [default: {DEFAULT}]")
 @click.option("--model", metavar="PROVIDER/MODEL", help="Who answers, and judges.  [default: scripted models]")
 @click.option("-y", "--yes", is_flag=True, help="Ask nothing.")
 @click.pass_context

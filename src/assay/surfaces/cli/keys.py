@@ -9,6 +9,7 @@ from assay import api
 from assay.core.plan import DEFAULT_PROJECT
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.run_options import json_option, runs_dir_option, text_settings, write_json, write_text
+from assay.surfaces.cli.words import WordChoice
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.paint import painter
 from assay.surfaces.reporters.run_table import TextColumn, table
@@ -41,7 +42,7 @@ def command() -> None:
 
 @command.command("add", help="Make a key and show it, this once.")
 @click.argument("name")
-@click.option("--scope", type=click.Choice(SCOPES), default="read", show_default=True, help="What the key may do.")
+@click.option("--scope", type=WordChoice(SCOPES), default="read", show_default=True, help="What the key may do.")
 @click.option("--project", default=DEFAULT_PROJECT, show_default=True, metavar="NAME", help="Whose runs the key may see.")
 @runs_dir_option
 @json_option

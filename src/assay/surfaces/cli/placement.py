@@ -10,6 +10,7 @@ import click
 
 from assay.core.errors import UsageProblem
 from assay.core.run_backend import RunBackend, TemporalServer
+from assay.surfaces.cli.words import WordChoice
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 Option = Callable[[Decorated], Decorated]
@@ -50,7 +51,7 @@ def engine_option(command: Decorated) -> Decorated:
     """`--engine NAME`, for commands that may work on a run themselves."""
     option: Callable[[Decorated], Decorated] = click.option(
         "--engine",
-        type=click.Choice(("local", "temporal")),
+        type=WordChoice(("local", "temporal")),
         envvar="ASSAY_ENGINE",
         help="Who evaluates: this process, or the workers of a Temporal server (assay worker).  [default: local]",
     )

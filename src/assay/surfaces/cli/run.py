@@ -46,6 +46,7 @@ from assay.surfaces.cli.telemetry import (
     telemetry_of,
     telemetry_options,
 )
+from assay.surfaces.cli.words import WordChoice
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.run_estimate import batch_text
 from assay.surfaces.reporters.wording import counted
@@ -173,14 +174,14 @@ _COUNT = click.IntRange(min=1)
 @click.option("--batch", is_flag=True, help="Ask the candidate in its provider's batches: half the price, within 24 hours.")
 @click.option(
     "--batch-fallback",
-    type=click.Choice(("live", "fail")),
+    type=WordChoice(("live", "fail")),
     help="With --batch: requests without an answer are asked one by one at the full price, or end in an error.  [default: live]",
 )
 @click.option("--detach", is_flag=True, help="With --batch or --engine temporal: hand over and leave; assay resume follows.")
 @click.option("--max-cost", type=Number(min=0), metavar="X", help="US dollars after which no new call is made.")
 @click.option(
     "--on-invalid",
-    type=click.Choice(("reject", "skip")),
+    type=WordChoice(("reject", "skip")),
     help="With invalid records: do not start, or evaluate the valid ones.  [default: skip for batch_v1, else reject]",
 )
 @click.option("--allow-size", is_flag=True, help="Accept golden datasets with fewer than 5 or more than 20 cases.")

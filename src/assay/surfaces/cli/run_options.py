@@ -30,6 +30,7 @@ from assay.surfaces.cli.streams import (
     write_file,
     write_stream,
 )
+from assay.surfaces.cli.words import WordChoice
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.plain_json import json_text
 from assay.surfaces.reporters.settings import ReportSettings
@@ -93,7 +94,7 @@ def profile_option(command: Decorated) -> Decorated:
     """`--profile P`, the same for every command that scores a run."""
     option: Callable[[Decorated], Decorated] = click.option(
         "--profile",
-        type=click.Choice(get_args(ProfileId)),
+        type=WordChoice(get_args(ProfileId)),
         metavar="P",
         help=f"Compute the official score of a benchmark too: {', '.join(get_args(ProfileId))}.",
     )

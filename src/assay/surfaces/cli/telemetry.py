@@ -14,6 +14,7 @@ import msgspec
 from assay.core.errors import AssayError, MissingExtra, UsageProblem
 from assay.surfaces.cli.exits import print_error
 from assay.surfaces.cli.streams import check_writable, encoded, write_file
+from assay.surfaces.cli.words import WordChoice
 from assay.surfaces.telemetry.observers import ObserverGroup, RunObserver
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -40,7 +41,7 @@ def telemetry_options(command: Decorated) -> Decorated:
         click.option("--log-file", metavar="FILE", help="Append the lines of --log-format to FILE instead of standard error."),
         click.option(
             "--log-format",
-            type=click.Choice(["json"]),
+            type=WordChoice(["json"]),
             envvar="ASSAY_LOG",
             help="Log a line for each record, failed call and run.",
         ),

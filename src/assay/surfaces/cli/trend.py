@@ -12,6 +12,7 @@ from assay.surfaces.charts import Caption, PlottedEstimate, PlottedRun, trend_ch
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.run_options import json_option, runs_dir_option, text_settings, write_json, write_text
 from assay.surfaces.cli.streams import check_writable, write_file
+from assay.surfaces.cli.words import WordChoice
 from assay.surfaces.reporters.trend import direction_words, trend_text
 
 HELP = """Show the complete runs of a candidate over a dataset in the order of time, and the direction that a test supports.
@@ -52,7 +53,7 @@ class TrendOptions(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("--any-version", is_flag=True, help="Count runs over other contents of the dataset too.")
 @click.option("--last", type=click.IntRange(min=1), metavar="N", help="Only the newest N runs.")
 @click.option(
-    "--measure", type=click.Choice(("pass_rate", "score")), default="pass_rate", show_default=True, help="The figure to follow."
+    "--measure", type=WordChoice(("pass_rate", "score")), default="pass_rate", show_default=True, help="The figure to follow."
 )
 @click.option("--chart", metavar="FILE", help="Draw it as an SVG file.")
 @json_option

@@ -27,6 +27,7 @@ from assay.surfaces.cli.streams import (
     write_file,
     write_stream,
 )
+from assay.surfaces.cli.words import WordChoice
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.formats import FORMATS
 from assay.surfaces.reporters.github import report_annotations
@@ -104,7 +105,7 @@ class SourceFiles(msgspec.Struct, frozen=True):
 @click.option("--config", metavar="FILE", help="Settings in YAML or JSON: limits, speakers, tools, switches of the contracts.")
 @click.option(
     "--format",
-    type=click.Choice([*FORMATS, *ALIASES]),
+    type=WordChoice([*FORMATS, *ALIASES]),
     default="text",
     show_default=True,
     metavar="|".join(FORMATS),
