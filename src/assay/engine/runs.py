@@ -22,6 +22,7 @@ from assay.core.errors import (
 )
 from assay.core.moment import iso
 from assay.core.plan import DEFAULT_PROJECT, Plan, changed_settings, plan_sha256, read_plan
+from assay.core.redact_rule import is_redacted
 from assay.core.run_result import RunListing, RunResult
 from assay.core.run_state import TERMINAL, UNDER_WAY, RunCounts, State, count_records
 from assay.core.summary import METRICS, GateResult, Interval, RunKind, Summary
@@ -175,7 +176,7 @@ def retry_plan(folders: RunPaths, run_id: str) -> Plan:
             f"the dataset of run '{folders.run_id}' was uploaded to a server, which deletes it when the run has ended",
             hint="submit the records with an error again",
         )
-    if "[REDACTED:" in str(run.manifest["plan"]):
+    if is_redacted(run.manifest["plan"]):
         raise UsageProblem(
             f"the settings of run '{folders.run_id}' were redacted, so it cannot be repeated from them",
             hint="start a new run with `assay run` and the same options",

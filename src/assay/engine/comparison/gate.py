@@ -193,4 +193,4 @@ def _left_out(comparison: RunComparison) -> list[GateReason]:
         for count, words in kinds
         if total and count / total > MAX_LEFT_OUT
     ]
-    return found + [GateReason("WARNING", note) for note in comparison.notes if note.startswith("'")]
+    return found + [GateReason("WARNING", note) for note in comparison.setting_notes]

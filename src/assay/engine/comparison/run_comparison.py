@@ -106,10 +106,13 @@ class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
     added: ExcludedRecords
     notes: tuple[str, ...]
     """What keeps the difference from being the candidate's alone."""
+    setting_notes: tuple[str, ...]
+    """Those of the notes that name a setting in which the runs differ."""
 
     def to_dict(self) -> Json:
         """The comparison as JSON documents hold it."""
         found: Json = msgspec.to_builtins(self)
+        del found["setting_notes"]
         return found
 
 
@@ -192,6 +195,7 @@ def measure(before: PublishedRun, after: PublishedRun, choices: ComparisonOption
     test = mcnemar(paired.passed_before, paired.passed_after)
     flips = flips_of(paired.passed_before, paired.passed_after, clusters=paired.clusters)
     places = find_flips(alignment.pairs, is_scaled=ruler.name == "1-5")
+    setting_notes = _setting_notes(*plans)
     comparison = RunComparison(
         before=_side(plans[0], alignment, paired.passed_before, scores=paired.before, only=alignment.missing),
         after=_side(plans[1], alignment, paired.passed_after, scores=paired.after, only=alignment.added),
@@ -216,7 +220,8 @@ def measure(before: PublishedRun, after: PublishedRun, choices: ComparisonOption
         changed=_listed(pair.before.standing for pair in alignment.changed),
         missing=_listed(alignment.missing),
         added=_listed(alignment.added),
-        notes=_notes(*plans, alignment=alignment, groups=groups),
+        notes=(*_grader_notes(*plans), *setting_notes, *_notes(alignment, groups)),
+        setting_notes=setting_notes,
     )
     return StoredComparison(comparison=comparison, flips=places)
 
@@ -371,19 +376,24 @@ def _listed(standings: Iterable[PredictionSummary]) -> ExcludedRecords:
     return ExcludedRecords(count=len(ids), record_ids=tuple(ids[:MAX_LISTED]))
 
 
-def _other_settings(before: Plan, after: Plan) -> list[str]:
-    """What was set differently; of a run that another tool made nobody knows, but who has graded it."""
+def _setting_notes(before: Plan, after: Plan) -> tuple[str, ...]:
+    """Name the settings that differ; how another tool was set up is unknown."""
+    if before.imported is not None or after.imported is not None:
+        return ()
+    changed = changed_settings(before, after)
+    return tuple(f"'{name}' differs between the runs" for name in changed if name not in {*_EXPECTED, "datasets"})
+
+
+def _grader_notes(before: Plan, after: Plan) -> tuple[str, ...]:
+    """Name who graded the runs, where another tool made one of them."""
     makers = [plan.imported for plan in (before, after)]
-    if makers[0] is None and makers[1] is None:
-        changed = changed_settings(before, after)
-        return [f"'{name}' differs between the runs" for name in changed if name not in {*_EXPECTED, "datasets"}]
     graders = ["assay" if maker is None else f"{maker.tool} ({maker.scorer})" for maker in makers]
-    return [f"graded by {graders[0]} before, by {graders[1]} after"] if graders[0] != graders[1] else []
+    return (f"graded by {graders[0]} before, by {graders[1]} after",) if graders[0] != graders[1] else ()
 
 
-def _notes(before: Plan, after: Plan, *, alignment: Alignment, groups: _Groups) -> tuple[str, ...]:
-    """What a reader has to know before believing the difference."""
-    notes = _other_settings(before, after)
+def _notes(alignment: Alignment, groups: _Groups) -> tuple[str, ...]:
+    """What a reader has to know of the records before believing the difference."""
+    notes: list[str] = []
     if not alignment.pairs:
         notes.append("no record was graded in both runs")
     if alignment.changed:

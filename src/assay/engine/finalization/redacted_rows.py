@@ -7,6 +7,7 @@ import msgspec
 
 from assay.core.contract import CONTRACTS
 from assay.core.input_document import ROW_MEMBERS
+from assay.core.redact_rule import REDACTION_MARK
 from assay.datasets import read
 from assay.datasets.batch_v1.rules import check_head
 from assay.datasets.config import ValidationConfig
@@ -14,7 +15,6 @@ from assay.datasets.source import open_source
 from assay.engine.finalization.forms import OWN_NAMES, ROWS
 from assay.store.redact import Redactor
 
-_MARK = re.compile(r"\[REDACTED:[^\]]*\]")
 _SHORT_MARKS = ("[R]", "*")
 _NOT_IN_DATASET_ID = re.compile(r"[^A-Za-z0-9_.-]+")
 _NOT_IN_CASE_ID = re.compile(r"[^a-z0-9-]+")
@@ -105,7 +105,7 @@ def _short_id(given: str, shown: str) -> str:
     """An id that is not longer than the given one, unless that is short anyway; the hash at its end keeps it apart."""
     text, _, digest = shown.rpartition("#")
     most = max(len(given), _SURELY_SHORT) - len(digest) - 1
-    return f"{_MARK.sub(_SHORT_MARKS[0], text)[:most]}#{digest}"
+    return f"{REDACTION_MARK.sub(_SHORT_MARKS[0], text)[:most]}#{digest}"
 
 
 def _has_grown(given: Any, redacted: Any) -> bool:
@@ -131,5 +131,5 @@ def _no_longer(given: Any, redacted: Any) -> Any:
         return list(map(_no_longer, given, redacted))
     if not isinstance(redacted, str):
         return redacted
-    texts = (redacted, *(_MARK.sub(mark, redacted) for mark in _SHORT_MARKS))
+    texts = (redacted, *(REDACTION_MARK.sub(mark, redacted) for mark in _SHORT_MARKS))
     return next((text for text in texts if len(text) <= len(str(given))), texts[-1])

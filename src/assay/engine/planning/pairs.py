@@ -23,6 +23,7 @@ from assay.core.plan import (
     read_plan,
 )
 from assay.core.provider import PROVIDER_KINDS
+from assay.core.redact_rule import is_redacted
 from assay.core.retention import longest, retention_in
 from assay.core.run_backend import RUNS_DIR
 from assay.engine.finalization.rankings import PAIR
@@ -41,7 +42,6 @@ from assay.store.published_run import PublishedRun, open_run_folder
 
 FIRST = 5
 """Records that a note names before it only counts them."""
-_REDACTED = "[REDACTED:"
 _replace = msgspec.structs.replace
 _encode = msgspec.json.Encoder().encode
 
@@ -223,12 +223,12 @@ def _judges(
     settings: MergedSettings, plans: Sequence[Plan], *, environ: Mapping[str, str]
 ) -> tuple[tuple[ModelPlan, ...], tuple[ProviderPlan, ...]]:
     """Judges by their names; what the compared runs know about a judge or a provider of that name holds here too."""
-    known = {judge.name: judge for plan in reversed(plans) for judge in plan.judges if _REDACTED not in str(judge)}
+    known = {judge.name: judge for plan in reversed(plans) for judge in plan.judges if not is_redacted(judge)}
     declared = {
         provider.name: _entry(provider)
         for plan in reversed(plans)
         for provider in plan.providers
-        if provider.name not in PROVIDER_KINDS and _REDACTED not in str(provider)
+        if provider.name not in PROVIDER_KINDS and not is_redacted(provider)
     }
     judges: dict[str, ModelPlan] = {}
     for path, entry in settings.models("judges"):
