@@ -12,20 +12,14 @@ import msgspec
 import pytest
 
 from assay import api
+from assay.core.artifact_lines import AttemptLine, CaseLine, FailureLine, PredictionLine, ValidationLine
 from assay.core.case import Case
 from assay.core.model_call import Reply
 from assay.core.outcome import Attempt, Grade, GradedOutcome, Score
 from assay.core.plan import plan_sha256
 from assay.core.run_result import RunResult
 from assay.core.summary import Latency
-from assay.engine.finalization.artifact_lines import (
-    AttemptLine,
-    CaseLine,
-    FailureLine,
-    PredictionLine,
-    RecordArtifacts,
-    ValidationLine,
-)
+from assay.engine.finalization.artifact_lines import RecordArtifacts
 from assay.engine.finalization.redacted_plan import RedactedPlan
 from assay.engine.planning.request import RunRequest
 from assay.store.ledger import FinishedRecord, RecordRow

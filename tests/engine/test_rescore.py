@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from assay import api
+from assay.core.artifact_lines import read_prediction
 from assay.core.case import Criterion
 from assay.core.errors import RunSealed, UsageProblem
 from assay.core.input_document import MANIFEST
@@ -19,7 +20,6 @@ from assay.core.plan import plan_sha256, read_plan
 from assay.core.run_result import RunResult
 from assay.engine.finalization.artifact_lines import VOLATILE_FIELDS
 from assay.engine.finalization.profile_scores import profiler_of
-from assay.engine.finalization.recompute import prediction_of
 from assay.engine.planning.request import PlanProblems, RunRequest
 from assay.store.artifacts import ARTIFACTS, StagingFolder
 from assay.store.hash_chain import AttemptChain
@@ -203,7 +203,7 @@ def test_a_record_that_failed_says_what_it_could_have_had_and_the_headline_what_
 
 def test_what_was_cancelled_has_not_failed(first: RunResult) -> None:
     stopped = {**next(iter(api.open_run(first.run_dir).predictions())), "status": "cancelled", "error_code": "max_cost"}
-    line, profiler = prediction_of(stopped), profiler_of(plan_of(provider_of("scripted"), profile="prbench", compat=True))
+    line, profiler = read_prediction(stopped), profiler_of(plan_of(provider_of("scripted"), profile="prbench", compat=True))
     assert profiler is not None
     profiler.apply(line, rubric_case(criteria=(Criterion("c0", "Good"),)), {})
     assert (line.profile_score, line.profile_unscored) == (None, "max_cost")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from assay import api
-from assay.engine.finalization.artifact_lines import PredictionLine
+from assay.core.artifact_lines import PredictionLine
 from assay.surfaces.exports import EXPORTS
 from assay.surfaces.exports.export_progress import ExportProgress
 from tests.engine.graded_runs import question

@@ -6,12 +6,10 @@ from unicodedata import normalize
 
 import msgspec
 
+from assay.core.artifact_lines import Slices
 from assay.core.case import Case, Task
 from assay.core.plan import DatasetPlan
 from assay.engine.metadata_fields import member_text, metadata_value
-
-Slices = dict[str, tuple[str, ...]]
-"""Values by the name of the slice; none makes the record a member of the slice of those without a value."""
 
 TERMS: dict[Task, str] = {
     "rubric": "rubric_qa",

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from assay.core.artifact_lines import PredictionLine, read_prediction
 from assay.core.canonical import pretty_json
 from assay.core.case import Case
 from assay.core.errors import RunSealed, UsageProblem
@@ -15,11 +16,10 @@ from assay.core.input_document import INPUT
 from assay.core.moment import iso
 from assay.core.plan import Gates, Plan, ProfileId, plan_sha256, read_plan
 from assay.core.version import __version__
-from assay.engine.finalization.artifact_lines import PredictionLine
 from assay.engine.finalization.eval_run import EVAL_RESULTS, is_true_of, regated, why_no_eval_run
 from assay.engine.finalization.panels import read_panel
 from assay.engine.finalization.profile_scores import ProfileScorer, Replies, UnsupportedRecords, profiler_of
-from assay.engine.finalization.recompute import columns_of, metrics_of, prediction_of
+from assay.engine.finalization.recompute import columns_of, metrics_of
 from assay.engine.planning.request import PlanProblems
 from assay.engine.storage.integrity import intact_run
 from assay.engine.storage.run_paths import RunPaths, check_target_free
@@ -126,7 +126,7 @@ def _write(run: PublishedRun, plan: Plan, *, profiler: ProfileScorer, staging: S
     replies = _Replies(run, is_needed=profiler.profile.is_compat, has_bodies=plan.keep_raw)
 
     def scored(line: Line, case: Case) -> PredictionLine:
-        prediction = prediction_of(line)
+        prediction = read_prediction(line)
         profiler.apply(prediction, case, replies.of(line["index"]))
         # The line itself is written, not what this version knows of it: a member of another version stays where it is.
         found: Line = {"profile_score": prediction.profile_score, "profile_unscored": prediction.profile_unscored}

@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from assay.core.artifact_lines import Range
 from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.mark import CriterionResult
 from assay.core.plan import ProfileId
@@ -26,13 +27,6 @@ class UnscoredRecord(msgspec.Struct, frozen=True):
     """A record that the profile gives no score."""
 
     reason: str
-
-
-class Range(msgspec.Struct, frozen=True):
-    """What a record without a score could have had."""
-
-    worst: float
-    best: float
 
 
 class CompatibilityRule(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
-from typing import Any, cast
+from typing import cast
 
 import msgspec
 
+from assay.core.artifact_lines import AttemptLine, FailureLine, PredictionLine, Slices, ValidationLine
 from assay.core.case import Case, sample_of
 from assay.core.model_call import Usage
 from assay.core.moment import iso
@@ -24,11 +25,9 @@ from assay.core.outcome import (
 )
 from assay.engine.finalization import forms
 from assay.engine.finalization.redacted_plan import RedactedPlan
-from assay.engine.groups import Slices
 from assay.engine.run_counters import FREE, UNTIMED
 from assay.grading import INCONSISTENT, GradingProvenance, graded_by, settings_of
 from assay.metrics.facts import RecordFacts
-from assay.metrics.profiles import Range
 from assay.store.ledger import FinishedRecord
 
 VOLATILE_FIELDS = (
@@ -52,159 +51,6 @@ INVALID_LABEL = "format_or_schema_violation"
 """Failure label of records that broke their contract."""
 LATENCY_EXCEEDED = "latency_exceeded"
 """Flag of a grade, and code of a record whose answer came too late."""
-
-
-class CaseLine(msgspec.Struct):
-    """A line of cases.jsonl."""
-
-    record_id: str
-    record_sha256: str
-    """Of the record as it was read."""
-    stored_sha256: str
-    """Of the bytes of `record` as they stand here, redacted."""
-    sample: int | msgspec.UnsetType
-    record: msgspec.Raw
-
-
-class ValidationLine(msgspec.Struct):
-    """A line of record_validation.jsonl."""
-
-    index: int
-    record_id: str | None
-    record_sha256: str | None
-    """None for a record that broke its contract: only valid ones are hashed."""
-    result: str
-    issues: msgspec.Raw
-    sample: int | msgspec.UnsetType = msgspec.UNSET
-    slices: Slices | msgspec.UnsetType = msgspec.UNSET
-    """Of a record that broke its contract: the slices that it belongs to, as far as it can be read."""
-
-
-class PredictionLine(msgspec.Struct):
-    """A line of predictions.jsonl."""
-
-    index: int
-    record_id: str
-    dataset: str
-    record_sha256: str
-    candidate_name: str
-    model: str
-    status: str
-    model_response: str | None
-    response_sha256: str | None
-    """Of the answer as it came, before redaction."""
-    stored_sha256: str | None
-    """Of the answer as it stands here."""
-    evaluator_scores: tuple[Score, ...]
-    score: float | None
-    raw_score: float | None
-    scale: str | None
-    passed: bool | None
-    label: str | None
-    justification: str | None
-    evaluator: str | None
-    template_sha256: str | None
-    policy_id: str | None
-    """Of the policy that the record was asked and graded by; runs of earlier versions have none."""
-    selected_choice_ids: tuple[str, ...]
-    flags: tuple[str, ...]
-    finish_reason: str | None
-    input_tokens: int | None
-    output_tokens: int | None
-    total_tokens: int | None
-    cached_tokens: int | None
-    judge_tokens: int | None
-    latency_ms: float | None
-    judge_latency_ms: float | None
-    total_latency_ms: float | None
-    cost: float | None
-    record_attempts: int
-    first_attempt_at: str | None
-    last_attempt_at: str | None
-    error_code: str | None
-    error_message: str | None
-    profile_score: float | None = None
-    """By the rules of the run's profile, not clipped."""
-    profile_unscored: str | None = None
-    """Why the profile gives no score; None without a profile."""
-    profile_bounds: Range | msgspec.UnsetType = msgspec.UNSET
-    """What a record without a score could have had; not there where no verdict would give it one."""
-    template: str | None = None
-    """Id and version of the template that the grade hangs on; runs of earlier versions name none."""
-    sample: int | msgspec.UnsetType = msgspec.UNSET
-    """Which of several answers to the record it is, from 0; only in runs that ask more than once."""
-    panel: tuple[PanelDecision, ...] | msgspec.UnsetType = msgspec.UNSET
-    """Where several judges do not all say the same, or did not all vote, how their votes were decided; only with several judges."""
-    policy_sha256: str | msgspec.UnsetType = msgspec.UNSET
-    """Of the source of a custom policy; the manifest has the hashes of the built-in ones."""
-    judge_costs: dict[str, float | None] | msgspec.UnsetType = msgspec.UNSET
-    """What the calls of each judge cost, as `cost` is counted; only with several judges."""
-
-
-class AttemptLine(msgspec.Struct):
-    """A line of attempt_logs.jsonl; its place in the hash chain is added when it is written."""
-
-    index: int
-    record_id: str
-    attempt: int
-    """Position among the attempts of the record."""
-    stage: str
-    call_id: str
-    record_attempt: int
-    """The round, 1 to 3."""
-    at: str
-    latency_ms: float | None
-    """None for a reply that nobody was asked for."""
-    model: str
-    request_sha256: str
-    error_code: str | None
-    error_message: str | None
-    http_status: int | None
-    retry_after: float | None
-    wait_s: float | None
-    request_id: str | None
-    finish_reason: str | None
-    answered_by: str | None
-    """The model that the provider says has answered."""
-    response_sha256: str | None
-    applied: dict[str, Any] | None
-    flags: tuple[str, ...]
-    input_tokens: int | None
-    output_tokens: int | None
-    total_tokens: int | None
-    cached_tokens: int | None
-    cost: float | None
-    response: str | None = None
-    """What the judge said."""
-    raw: str | None = None
-    """The provider's whole body, when the run keeps it."""
-    sample: int | msgspec.UnsetType = msgspec.UNSET
-
-
-class ResponseLine(msgspec.Struct):
-    """A line of responses.jsonl."""
-
-    example_id: str
-    candidate_name: str
-    response_text: str
-    sample: int | msgspec.UnsetType
-
-
-class FailureLine(msgspec.Struct, kw_only=True):
-    """A line of failures.jsonl: a record without a grade, or an answer that did not pass."""
-
-    index: int
-    record_id: str | None
-    record_sha256: str | None
-    kind: str
-    """`error`: there is no grade. `not_passed`: there is one, and it is not enough."""
-    status: str
-    code: str
-    message: str
-    taxonomy_label: str
-    stage: str | None
-    record_attempts: int
-    sample: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class RecordArtifacts:
@@ -252,14 +98,18 @@ class RecordArtifacts:
         """Whether the record was valid."""
         record = self._record
         return ValidationLine(
-            record.position,
-            self.record_id,
-            record.sha256 or None,
-            "accepted" if record.case is not None else "rejected",
-            msgspec.Raw(self._plan.redactor.encoded(msgspec.Raw(record.issues), forms.ISSUES)) if record.issues else _NO_ISSUES,
-            self.sample,
-            self.rejected_slices or msgspec.UNSET,
+            index=record.position,
+            record_id=self.record_id,
+            record_sha256=record.sha256 or None,
+            result="accepted" if record.case is not None else "rejected",
+            issues=self._issues(),
+            sample=self.sample,
+            slices=self.rejected_slices or msgspec.UNSET,
         )
+
+    def _issues(self) -> msgspec.Raw:
+        issues = self._record.issues
+        return msgspec.Raw(self._plan.redactor.encoded(msgspec.Raw(issues), forms.ISSUES)) if issues else _NO_ISSUES
 
     @cached_property
     def rejected_slices(self) -> Slices:
@@ -279,45 +129,44 @@ class RecordArtifacts:
         by = grade or self._graded_by()
         code, message = _problem(self._outcome)
         measures = _measures(self._attempts)
-        # In the order of the fields: to name so many of them would be half of what finalising a record costs.
         line = PredictionLine(
-            self._record.position,
-            self.record_id or "",
-            dataset,
-            self._record.sha256,
-            self._plan.candidate.name,
-            self._plan.candidate.model,
-            self.status,
-            None if reply is None else reply.text,
-            self._answer_sha256,
-            self._answer_sha256,
-            self._scores(_votes(self._outcome)),
-            grade.score if grade else None,
-            grade.raw_score if grade else None,
-            grade.scale if grade else None,
-            grade.passed if grade else None,
-            None if grade and grade.passed else _label(self._outcome),
-            grade.justification if grade else None,
-            by.evaluator if by else None,
-            by.template_sha256 if by else None,
-            (by and by.policy) or None,
-            self._choices(grade.selected_choice_ids) if grade else (),
-            (reply.flags if reply else ()) + (grade.flags if grade else ()),
-            (reply and reply.finish_reason) or None,
-            usage.input_tokens,
-            usage.output_tokens,
-            usage.total_tokens,
-            usage.cached_tokens,
-            measures.judge_tokens,
-            None if answered is None else _latency(answered),
-            measures.judge_latency_ms,
-            measures.total_latency_ms,
-            measures.cost,
-            measures.rounds,
-            self._times[0] if self._times else None,
-            self._times[measures.latest] if self._times else None,
-            code,
-            message,
+            index=self._record.position,
+            record_id=self.record_id or "",
+            dataset=dataset,
+            record_sha256=self._record.sha256,
+            candidate_name=self._plan.candidate.name,
+            model=self._plan.candidate.model,
+            status=self.status,
+            model_response=None if reply is None else reply.text,
+            response_sha256=self._answer_sha256,
+            stored_sha256=self._answer_sha256,
+            evaluator_scores=self._scores(_votes(self._outcome)),
+            score=grade.score if grade else None,
+            raw_score=grade.raw_score if grade else None,
+            scale=grade.scale if grade else None,
+            passed=grade.passed if grade else None,
+            label=None if grade and grade.passed else _label(self._outcome),
+            justification=grade.justification if grade else None,
+            evaluator=by.evaluator if by else None,
+            template_sha256=by.template_sha256 if by else None,
+            policy_id=(by and by.policy) or None,
+            selected_choice_ids=self._choices(grade.selected_choice_ids) if grade else (),
+            flags=(reply.flags if reply else ()) + (grade.flags if grade else ()),
+            finish_reason=(reply and reply.finish_reason) or None,
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            total_tokens=usage.total_tokens,
+            cached_tokens=usage.cached_tokens,
+            judge_tokens=measures.judge_tokens,
+            latency_ms=None if answered is None else _latency(answered),
+            judge_latency_ms=measures.judge_latency_ms,
+            total_latency_ms=measures.total_latency_ms,
+            cost=measures.cost,
+            record_attempts=measures.rounds,
+            first_attempt_at=self._times[0] if self._times else None,
+            last_attempt_at=self._times[measures.latest] if self._times else None,
+            error_code=code,
+            error_message=message,
             template=(by and by.template) or None,
             sample=self.sample,
             policy_sha256=self._plan.policy_hashes.get(by.policy, msgspec.UNSET) if by else msgspec.UNSET,
@@ -376,37 +225,36 @@ class RecordArtifacts:
         """One of the record's attempts."""
         reply = attempt.reply
         usage = _NO_USAGE if reply is None else reply.usage
-        # In the order of the fields, as above.
         line = AttemptLine(
-            self._record.position,
-            self.record_id or "",
-            number,
-            attempt.stage,
-            self._plan.call(attempt.call_id),
-            attempt.round,
-            self._times[number - 1],
-            _latency(attempt),
-            self._plan.name(attempt.model),
-            attempt.request_sha256,
-            attempt.error_code or None,
-            attempt.error_message or None,
-            attempt.http_status,
-            attempt.retry_after,
-            attempt.wait_s,
-            attempt.request_id or None,
-            (reply and reply.finish_reason) or None,
-            (reply and reply.model) or None,
-            self._answer_sha256 if attempt is self._answered else _sha256(reply.text) if reply else None,
-            (reply and self._plan.applied(attempt.model, reply.applied)) or None,
-            reply.flags if reply else (),
-            usage.input_tokens,
-            usage.output_tokens,
-            usage.total_tokens,
-            usage.cached_tokens,
-            attempt.cost,
-            reply.text if reply is not None and attempt.stage == "judge" else None,
-            (reply and reply.raw) or None,
-            self.sample,
+            index=self._record.position,
+            record_id=self.record_id or "",
+            attempt=number,
+            stage=attempt.stage,
+            call_id=self._plan.call(attempt.call_id),
+            record_attempt=attempt.round,
+            at=self._times[number - 1],
+            latency_ms=_latency(attempt),
+            model=self._plan.name(attempt.model),
+            request_sha256=attempt.request_sha256,
+            error_code=attempt.error_code or None,
+            error_message=attempt.error_message or None,
+            http_status=attempt.http_status,
+            retry_after=attempt.retry_after,
+            wait_s=attempt.wait_s,
+            request_id=attempt.request_id or None,
+            finish_reason=(reply and reply.finish_reason) or None,
+            answered_by=(reply and reply.model) or None,
+            response_sha256=self._answer_sha256 if attempt is self._answered else _sha256(reply.text) if reply else None,
+            applied=(reply and self._plan.applied(attempt.model, reply.applied)) or None,
+            flags=reply.flags if reply else (),
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            total_tokens=usage.total_tokens,
+            cached_tokens=usage.cached_tokens,
+            cost=attempt.cost,
+            response=reply.text if reply is not None and attempt.stage == "judge" else None,
+            raw=(reply and reply.raw) or None,
+            sample=self.sample,
         )
         if not self._is_clean:
             self._redact(line, ATTEMPT_TEXTS)
@@ -529,32 +377,32 @@ def facts_of(line: PredictionLine, slices: Mapping[str, tuple[str, ...]], cluste
     """The numbers of a prediction, for the metrics; a prediction read back from its file gives the same."""
     bounds = None if line.profile_bounds is msgspec.UNSET else line.profile_bounds
     return RecordFacts(
-        line.index,
-        line.status,
-        line.score,
-        line.raw_score,
-        line.scale or "",
-        line.passed,
-        line.latency_ms,
-        line.judge_latency_ms,
-        line.total_latency_ms,
-        line.input_tokens,
-        line.output_tokens,
-        line.total_tokens,
-        line.cached_tokens,
-        line.judge_tokens,
-        line.cost,
-        line.error_code or "",
-        line.label or "",
-        line.flags,
-        slices,
-        cluster,
-        line.profile_score,
-        line.profile_unscored or "",
-        bounds.worst if bounds else None,
-        bounds.best if bounds else None,
-        line.record_id,
-        line.sample is not msgspec.UNSET,
+        position=line.index,
+        status=line.status,
+        score=line.score,
+        raw_score=line.raw_score,
+        scale=line.scale or "",
+        passed=line.passed,
+        latency_ms=line.latency_ms,
+        judge_latency_ms=line.judge_latency_ms,
+        total_latency_ms=line.total_latency_ms,
+        input_tokens=line.input_tokens,
+        output_tokens=line.output_tokens,
+        total_tokens=line.total_tokens,
+        cached_tokens=line.cached_tokens,
+        judge_tokens=line.judge_tokens,
+        cost=line.cost,
+        error_code=line.error_code or "",
+        label=line.label or "",
+        flags=line.flags,
+        slices=slices,
+        cluster=cluster,
+        profile_score=line.profile_score,
+        profile_unscored=line.profile_unscored or "",
+        profile_worst=bounds.worst if bounds else None,
+        profile_best=bounds.best if bounds else None,
+        record_id=line.record_id,
+        is_repeated=line.sample is not msgspec.UNSET,
     )
 
 

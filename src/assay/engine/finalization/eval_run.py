@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 
+from assay.core.artifact_lines import PredictionLine
 from assay.core.case import Case
 from assay.core.outcome import Score
 from assay.core.plan import Gates, Plan
-from assay.engine.finalization.artifact_lines import PredictionLine
 from assay.engine.finalization.redacted_plan import RedactedPlan
 from assay.metrics.golden import PASS_SCORE, EvalResult, EvalRunParameters, eval_result, eval_run_metrics
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from assay.core.artifact_lines import CaseLine, ResponseLine
 from assay.core.canonical import pretty_json
 from assay.core.case import Case
 from assay.core.contract import CONTRACTS
@@ -18,14 +19,7 @@ from assay.core.plan import DatasetPlan, Plan
 from assay.core.run_state import TERMINAL, State, count_records
 from assay.core.version import __version__
 from assay.engine.finalization import forms
-from assay.engine.finalization.artifact_lines import (
-    CaseLine,
-    RecordArtifacts,
-    ResponseLine,
-    facts_of,
-    invalid_facts,
-    texts_of,
-)
+from assay.engine.finalization.artifact_lines import RecordArtifacts, facts_of, invalid_facts, texts_of
 from assay.engine.finalization.eval_run import EVAL_RESULTS, eval_run_parameters, golden_result, is_true_of, why_no_eval_run
 from assay.engine.finalization.input_dataset import InputDataset
 from assay.engine.finalization.panels import add_record, panel_of
@@ -252,14 +246,26 @@ class _Artifacts:
         if self._panel is not None:
             add_record(self._panel, line, attempts)
         if line.model_response is not None:
-            self._responses.add(ResponseLine(line.record_id, line.candidate_name, line.model_response, line.sample))
+            response = ResponseLine(
+                example_id=line.record_id,
+                candidate_name=line.candidate_name,
+                response_text=line.model_response,
+                sample=line.sample,
+            )
+            self._responses.add(response)
         cluster = self._groups.cluster(case, self._plan.cluster_key)
         self._facts.append(facts_of(line, self._groups.slices(case, self._plan.slices), cluster))
         if self._ranking is not None:
             add_comparison(self._ranking, line, case, cluster=cluster)
         if self._has_eval_run:
             self._golden.append(golden_result(line, case))
-        return CaseLine(line.record_id, line.record_sha256, sha256(stored).hexdigest(), line.sample, msgspec.Raw(stored))
+        return CaseLine(
+            record_id=line.record_id,
+            record_sha256=line.record_sha256,
+            stored_sha256=sha256(stored).hexdigest(),
+            sample=line.sample,
+            record=msgspec.Raw(stored),
+        )
 
     def _write_metrics(self) -> None:
         metrics = metrics_of(self._facts, self._plan, panel=self._panel, ranking=self._ranking, is_cancelled=self._is_cancelled)

@@ -5,8 +5,8 @@ from itertools import groupby
 
 import msgspec
 
+from assay.core.artifact_lines import AttemptLine, PredictionLine, read_attempt, read_prediction
 from assay.core.plan import Plan
-from assay.engine.finalization.artifact_lines import AttemptLine, PredictionLine
 from assay.engine.run_counters import FREE
 from assay.grading import AGAIN
 from assay.metrics.panel import JudgeAttempt, PanelFigures
@@ -41,9 +41,9 @@ def read_panel(run: PublishedRun, plan: Plan) -> PanelFigures | None:
     for line in run.lines("predictions.jsonl"):
         attempts: list[AttemptLine] = []
         if following is not None and following[0] == line["index"]:
-            attempts = [msgspec.convert(attempt, AttemptLine) for attempt in following[1]]
+            attempts = [read_attempt(attempt) for attempt in following[1]]
             following = next(logged, None)
-        add_record(figures, msgspec.convert({"policy_id": None, **line}, PredictionLine), attempts)
+        add_record(figures, read_prediction(line), attempts)
     return figures
 
 

@@ -5,14 +5,14 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from assay.core.artifact_lines import PredictionLine, Range
 from assay.core.case import Case
 from assay.core.mark import CriterionResult
 from assay.core.outcome import Attempt
 from assay.core.plan import Plan
 from assay.datasets.checks import short
-from assay.engine.finalization.artifact_lines import PredictionLine
 from assay.grading import GRADING_METHODS, WITHOUT_POINTS, UnknownCall, kind_of, marks_of, results_from_log, settings_of
-from assay.metrics.profiles import Profile, Range, UnscoredRecord, profile_of, score_range, score_record
+from assay.metrics.profiles import Profile, UnscoredRecord, profile_of, score_range, score_record
 
 NO_ANSWER = "no_answer"
 UNKNOWN_CALL = "unknown_call"

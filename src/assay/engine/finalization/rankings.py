@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
+from assay.core.artifact_lines import PredictionLine
 from assay.core.case import Case
 from assay.core.model_call import FailedReply, Reply, Usage
 from assay.core.plan import ComparisonPlan
-from assay.engine.finalization.artifact_lines import PredictionLine
 from assay.grading import INCONSISTENT
 from assay.grading.methods.pairwise import IN_ORDER, SWAPPED
 from assay.metrics.pairwise import PairwiseComparison, PairwiseFigures, PairwiseVote, Result

@@ -6,10 +6,11 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from assay.core.artifact_lines import PredictionLine, read_prediction
 from assay.core.case import Case
 from assay.core.plan import Plan
 from assay.core.summary import BY_SLICE, METRICS, GateResult, SlicesSummary, Summary
-from assay.engine.finalization.artifact_lines import PredictionLine, facts_of, invalid_facts
+from assay.engine.finalization.artifact_lines import facts_of, invalid_facts
 from assay.engine.finalization.panels import read_panel
 from assay.engine.finalization.rankings import add_comparison, ranking_of
 from assay.engine.groups import RecordGroups
@@ -50,7 +51,7 @@ def recompute(run: PublishedRun) -> RunMetrics:
     groups = RecordGroups(plan.datasets, is_former="slices_version" not in run.document(BY_SLICE))
 
     def ranked(line: Line, case: Case) -> PredictionLine:
-        prediction = prediction_of(line)
+        prediction = read_prediction(line)
         if ranking is not None:
             add_comparison(ranking, prediction, case, cluster=groups.cluster(case, plan.cluster_key))
         return prediction
@@ -87,11 +88,6 @@ def metrics_of(
     return RunMetrics(
         summary=replace(summary, gate=gate), gate=gate, slices=summarize_slices(columns, seed=plan.seed, profile=profile)
     )
-
-
-def prediction_of(line: Line) -> PredictionLine:
-    """A line of predictions.jsonl; those of earlier versions name no policy."""
-    return msgspec.convert({"policy_id": None, **line}, PredictionLine)
 
 
 def columns_of(run: PublishedRun, plan: Plan, *, read: Read, groups: RecordGroups | None = None) -> RecordColumns:

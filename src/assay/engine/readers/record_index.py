@@ -7,12 +7,13 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from assay.core.artifact_lines import Slices
 from assay.core.case import Case
 from assay.core.errors import RunDamaged, StoreUnavailable
 from assay.core.outcome import PanelDecision
 from assay.core.plan import Plan
 from assay.core.record_query import INVALID
-from assay.engine.groups import RecordGroups, Slices
+from assay.engine.groups import RecordGroups
 from assay.grading.transcript import context_text, grading_text, task_text
 from assay.store.index_folder import index_of, new_index, note_progress
 from assay.store.index_writer import IndexEntry, IndexWriter
