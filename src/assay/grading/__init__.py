@@ -1,4 +1,4 @@
-"""Cases into asks and grades: generators that do no I/O and give the same grade for the same replies."""
+"""Grading: turns cases into requests and grades, as generators without I/O that give the same grade for the same replies."""
 
 from collections.abc import Mapping
 
@@ -49,20 +49,20 @@ __all__ = [
 
 
 def start(case: Case, settings: GradingSettings, *, attachments: Mapping[str, str] = NO_ATTACHMENTS) -> Flow:
-    """The flow that grades a case: its first ask is the candidate's, the others are for judges.
+    """Return the flow that grades a case: its first request is the candidate's, the others are for judges.
 
-    `attachments` holds the text of each of the case's attachments by path. The flow raises GradingFailure where it
-    cannot come to a grade.
+    `attachments` holds the text of each of the case's attachments by path. The flow raises GradingFailure when it cannot
+    determine a grade.
     """
     try:
         assignment = assign(case, settings, attachments=attachments)
     except GradingFailure as failure:
         return _refused(failure)
-    return assignment.way.flow(assignment)
+    return assignment.method.flow(assignment)
 
 
 def graded_by(case: Case, settings: GradingSettings) -> GradingProvenance | None:
-    """How a case is to be graded, as its prediction names it; None where it cannot be."""
+    """Return how a case would be graded, as its prediction names it; None when it cannot be."""
     try:
         return assign(case, settings).graded_by
     except GradingFailure:
@@ -70,12 +70,12 @@ def graded_by(case: Case, settings: GradingSettings) -> GradingProvenance | None
 
 
 def policies() -> Mapping[str, str]:
-    """Every policy, with its SHA-256, which covers the texts that it names."""
+    """Map every policy to its SHA-256, which covers the texts that it names."""
     return {policy.id: policy.sha256 for policy in POLICIES.values()}
 
 
 def templates() -> Mapping[str, str]:
-    """Every template that grading may use, with its SHA-256."""
+    """Map every template that grading may use to its SHA-256."""
     return {template_id: load_template(template_id).sha256 for template_id in TEMPLATE_IDS}
 
 

@@ -1,12 +1,12 @@
-"""Answers that seem to talk to the judge: counted and shown, never a reason for another score."""
+"""Detection of answers that seem to address the judge: they get a flag, never another score."""
 
 import re
 
 SUSPECTED = "suspected_injection"
-_SEARCHED = 50_000
-"""Characters of an answer that are looked at."""
-_MOST_PLACES = 20
-"""Occurrences of one trigger that are looked at."""
+_MAX_CHARACTERS = 50_000
+"""Maximum characters of an answer that are searched."""
+_MAX_OCCURRENCES = 20
+"""Maximum occurrences of one trigger that are checked."""
 _TRIGGERS: dict[str, str] = {
     "score": r"score[\"']?\s*:\s*[0-9]",
     "criteria_met": r"criteria_met",
@@ -30,22 +30,22 @@ _TRIGGERS: dict[str, str] = {
     "end candidate": r"end candidate",
     "grade:": r"grade:\s*[0-9]",
 }
-"""Lower-case words that are quick to find, and what must follow for them to mean something."""
+"""Lower-case triggers, which are fast to find, and the pattern that must match there."""
 
 
 def suspicion_flags(answer: str) -> tuple[str, ...]:
-    """The flag for an answer that reads like instructions or a verdict for the judge; empty otherwise."""
-    text = answer[:_SEARCHED].lower()
+    """Flag an answer that reads like instructions or a verdict for the judge; empty otherwise."""
+    text = answer[:_MAX_CHARACTERS].lower()
     found = [trigger for trigger in _TRIGGERS if trigger in text]
-    return (SUSPECTED,) if any(_means_it(text, trigger, _TRIGGERS[trigger]) for trigger in found) else ()
+    return (SUSPECTED,) if any(_matches(text, trigger, _TRIGGERS[trigger]) for trigger in found) else ()
 
 
-def _means_it(text: str, trigger: str, pattern: str) -> bool:
-    compiled, place = re.compile(pattern), -1
-    for _ in range(_MOST_PLACES):
-        place = text.find(trigger, place + 1)
-        if place < 0:
+def _matches(text: str, trigger: str, pattern: str) -> bool:
+    compiled, offset = re.compile(pattern), -1
+    for _ in range(_MAX_OCCURRENCES):
+        offset = text.find(trigger, offset + 1)
+        if offset < 0:
             return False
-        if compiled.match(text, place):
+        if compiled.match(text, offset):
             return True
     return False

@@ -1,4 +1,4 @@
-"""What models write around an answer and is no part of it: thoughts before it, marks of its end after it."""
+"""Tags that models write around an answer: reasoning before it, end markers after it."""
 
 import re
 
@@ -9,21 +9,21 @@ _ENDS = ("</s>", "<eos>", "<end_of_turn>", "<|im_end|>", "<|endoftext|>", "<|end
 
 
 def without_end_marks(text: str) -> str:
-    """The text without the marks that models leave after their last word."""
+    """Remove the end markers that models leave after their last word."""
     bare = text.rstrip()
     while bare.endswith(_ENDS):
-        mark = next(mark for mark in _ENDS if bare.endswith(mark))
-        bare = bare.removesuffix(mark).rstrip()
+        marker = next(marker for marker in _ENDS if bare.endswith(marker))
+        bare = bare.removesuffix(marker).rstrip()
     return bare
 
 
 def has_thought_tag(text: str) -> bool:
-    """True when a thought begins or ends somewhere in the text."""
+    """Tell whether a reasoning tag is anywhere in the text."""
     return _TAG.search(text) is not None
 
 
 def after_thoughts(text: str) -> str:
-    """The text without the closed thoughts at its start; one that is not closed stays, and so does any that comes later."""
+    """Remove closed reasoning blocks at the start; unclosed and later ones stay."""
     text = text.removeprefix("\ufeff").lstrip()
     while tag := _TAG.match(text):
         end = None if tag.group(1) else _end_of_thought(text, tag)
@@ -40,16 +40,16 @@ def _end_of_thought(text: str, opening: re.Match[str]) -> int | None:
 
 
 def without_thoughts(text: str) -> str:
-    """The text outside of all thoughts; one without an end goes on to the end, one without a beginning starts at the start."""
-    kept: list[str] = []
+    """Remove all reasoning; a block without an end runs to the end, one without a start begins at the start."""
+    pieces: list[str] = []
     start, is_thought = 0, False
     for tag in _TAG.finditer(text):
         if not tag.group(1):
-            kept += [] if is_thought else [text[start : tag.start()]]
+            pieces += [] if is_thought else [text[start : tag.start()]]
             is_thought = True
         elif is_thought:
             is_thought = False
         else:
-            kept.clear()
+            pieces.clear()
         start = tag.end()
-    return " ".join(kept if is_thought else [*kept, text[start:]])
+    return " ".join(pieces if is_thought else [*pieces, text[start:]])

@@ -1,4 +1,4 @@
-"""Topics: what a judge is asked about a record, as far as reading its replies needs it."""
+"""Reply specifications: what reading back a judge's reply needs to know about the question."""
 
 import msgspec
 
@@ -10,21 +10,21 @@ class ReplySpec(msgspec.Struct, frozen=True, kw_only=True):
     """One question to every judge."""
 
     name: str
-    """Names the call."""
+    """Part of the call's id."""
     shape: ReplySchema
     marks: tuple[CriterionResult, ...]
-    """The criteria that a reply decides on, without a value."""
+    """Results of the criteria that a reply decides, without values."""
     is_list: bool = False
-    """The reply is a list with a verdict on each."""
-    is_turned: bool = False
-    """Two answers were shown in the other order, so that a verdict for the first is one for the second."""
+    """The reply is a list with one verdict per criterion."""
+    is_swapped: bool = False
+    """The two answers were swapped, so that a verdict for the first is one for the second."""
 
 
-def topic_on(criterion: str, shape: ReplySchema, *, weight: float = 1.0) -> ReplySpec:
-    """A question about one criterion, after which it is named."""
-    return ReplySpec(name=criterion, shape=shape, marks=(empty_mark(criterion, shape, weight=weight),))
+def criterion_spec(criterion: str, shape: ReplySchema, *, weight: float = 1.0) -> ReplySpec:
+    """Build the specification of a question about one criterion, after which it is named."""
+    return ReplySpec(name=criterion, shape=shape, marks=(empty_result(criterion, shape, weight=weight),))
 
 
-def empty_mark(criterion: str, shape: ReplySchema, *, weight: float) -> CriterionResult:
-    """A mark that nobody has given yet."""
+def empty_result(criterion: str, shape: ReplySchema, *, weight: float) -> CriterionResult:
+    """Build a result that has no value yet."""
     return CriterionResult(criterion=criterion, value=None, scale=shape.scale, weight=weight)

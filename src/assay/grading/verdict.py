@@ -1,7 +1,7 @@
-"""A judge's reply into a verdict: one strict JSON object, or a reason why there is none.
+"""Parser of a judge's reply: one strict JSON object becomes a verdict, or there is a reason why not.
 
-Digits are never fished from prose, `passed` is never the judge's to say, and a reply that repeats the candidate's
-text is no verdict.
+Digits are never extracted from prose, the judge never decides `passed`, and a reply that repeats the candidate's
+text is not a verdict.
 """
 
 import re
@@ -33,7 +33,7 @@ _REPEATED = UnusableReply("it repeats the text that was to be judged", is_repeat
 
 
 class ReplySchema(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """The JSON object that a judge is asked for; there is one of each, so that it is its own key."""
+    """The JSON object that a judge must reply with; compared by identity, since each exists once."""
 
     value: str
     """Name of the member that decides."""
@@ -43,34 +43,34 @@ class ReplySchema(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     wanted: str
     """What the deciding member must be, in words for the judge."""
     is_digit: bool = False
-    """On the scale 0/1: the digits are asked for, not true and false."""
+    """On the scale 0/1: the judge replies with digits, not true and false."""
     has_label: bool = False
-    """The judge is asked what is mainly wrong."""
+    """The judge is asked for the main failure label."""
 
 
 class ChoiceReplySchema(ReplySchema, frozen=True, kw_only=True, eq=False):
-    """The same where the deciding member is a word."""
+    """A reply schema whose deciding member is a word."""
 
     words: tuple[tuple[str, float], ...]
-    """Each with its place on the scale."""
+    """Each word with its value on the scale."""
 
 
 @cache
 def reply_schema(shape: ReplySchema) -> dict[str, Any]:
-    """The object as JSON Schema, for providers that can hold a model to it; one dict for all asks, not to be changed."""
+    """Build the JSON Schema, for providers that can enforce it; the dict is shared by all requests, so it must not be changed."""
     return _object_schema({**_members(shape), **(_label_schema() if shape.has_label else {})})
 
 
 @cache
 def list_schema(shape: ReplySchema) -> dict[str, Any]:
-    """The same for a reply to several criteria at once."""
+    """Build the JSON Schema of a reply about several criteria at once."""
     item = _object_schema({NUMBER: {"type": "integer"}, **_members(shape)})
     return _object_schema({VERDICTS: {"type": "array", "items": item}, **_label_schema()})
 
 
 @cache
 def confident_schema(shape: ReplySchema, *, is_list: bool) -> dict[str, Any]:
-    """The same for a judge who is also asked how sure it is."""
+    """Build the JSON Schema of a reply that includes the judge's confidence."""
     more = {CONFIDENCE: {"type": "number"}}
     if not is_list:
         return _object_schema({**_members(shape), **(_label_schema() if shape.has_label else {}), **more})
@@ -102,13 +102,13 @@ _SCHEMAS: dict[ScaleName, dict[str, Any]] = {
     "0/1": {"type": "boolean"},
 }
 VERDICTS = "verdicts"
-"""Member of a reply to several criteria at once: a list with an object for each."""
+"""Member of a reply about several criteria: a list with an object for each."""
 CONFIDENCE = "confidence"
-"""Member of a verdict that says how sure the judge is."""
+"""Member of a verdict with the judge's confidence."""
 SALVAGED = "salvaged"
-"""Flag of a verdict that was saved from a reply which breaks off or goes on."""
+"""Flag of a verdict from a reply that is truncated or continues after its object."""
 NUMBER = "number"
-"""Member of such an object: the criterion's place in the question, from 1."""
+"""Member of such an object: the criterion's number in the question, from 1."""
 _SHARE = "a number from 0.0 to 1.0"
 FIVE_POINT = ReplySchema(value="score", reason="justification", scale="1-5", wanted="a whole number from 1 to 5", has_label=True)
 TENTHS = ReplySchema(value="score", reason="justification", scale="0-1", wanted=_SHARE)
@@ -125,20 +125,20 @@ WINNER = ChoiceReplySchema(
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What a judge says about one answer."""
+    """A judge's decision about one answer."""
 
     value: float
-    """On the shape's scale."""
+    """On the schema's scale."""
     reason: str
     label: FailureLabel = ""
-    """What the judge thinks is mainly wrong."""
+    """The main failure, according to the judge."""
     confidence: float | None = None
-    """How sure it says it is, 0..1; None where it says nothing that can be understood."""
+    """The judge's confidence, 0..1; None when it gives none that can be read."""
     flags: tuple[str, ...] = ()
 
 
 def read_verdict(text: str, shape: ReplySchema, *, answer: str) -> Verdict | UnusableReply:
-    """The verdict in a judge's reply to a question about `answer`, or why there is none."""
+    """Read the verdict in a judge's reply to a question about `answer`, or why there is none."""
     found = find_object(text)
     if isinstance(found, UnusableReply):
         return found
@@ -151,7 +151,7 @@ def read_verdict(text: str, shape: ReplySchema, *, answer: str) -> Verdict | Unu
 
 
 def read_verdicts(text: str, shape: ReplySchema, *, answer: str, count: int) -> tuple[Verdict, ...] | UnusableReply:
-    """The verdicts in a judge's reply to a question about several criteria, in their order, or why there are none."""
+    """Read the verdicts in a judge's reply about several criteria, in order, or why there are none."""
     found = only_object(text)
     if isinstance(found, UnusableReply):
         return found
@@ -160,14 +160,14 @@ def read_verdicts(text: str, shape: ReplySchema, *, answer: str, count: int) -> 
         return UnusableReply(f'"{VERDICTS}" must be a list with one object for each "{NUMBER}" from 1 to {count}')
     label = _label(found.get("label"))
     read = [_verdict(item, shape, label=label) for item in items]
-    refusal = next((one for one in read if isinstance(one, UnusableReply)), None)
+    refusal = next((verdict for verdict in read if isinstance(verdict, UnusableReply)), None)
     if refusal is None and any(_repeats(item, shape, answer=answer) for item in items):
         return _REPEATED
-    return refusal or tuple(one for one in read if isinstance(one, Verdict))
+    return refusal or tuple(verdict for verdict in read if isinstance(verdict, Verdict))
 
 
 def _numbered(items: Any, count: int) -> list[dict[str, Any]]:
-    """The objects of a list in the order of their numbers; empty unless each number from 1 on is there exactly once."""
+    """Sort a list's objects by number; empty unless each number from 1 on occurs exactly once."""
     if not isinstance(items, list) or not all(isinstance(item, dict) and type(item.get(NUMBER)) is int for item in items):
         return []
     ordered = sorted(items, key=lambda item: int(item[NUMBER]))
@@ -176,21 +176,21 @@ def _numbered(items: Any, count: int) -> list[dict[str, Any]]:
 
 def _verdict(found: dict[str, Any], shape: ReplySchema, *, label: FailureLabel) -> Verdict | UnusableReply:
     value = _scaled(found.get(shape.value), shape)
-    said = found.get(shape.reason)
-    reason = said.strip() if isinstance(said, str) else ""
+    given = found.get(shape.reason)
+    reason = given.strip() if isinstance(given, str) else ""
     if value is None:
         return UnusableReply(f'"{shape.value}" must be {shape.wanted}')
     if not reason:
         return UnusableReply(f'"{shape.reason}" must be a text of one or two sentences')
     if [name for name in found if name != shape.value and name.casefold() == shape.value]:
         return UnusableReply("a member of the object is there twice")
-    kept = storable(reason)
+    stored = storable(reason)
     return Verdict(
         value=value,
-        reason=kept,
+        reason=stored,
         label=label,
         confidence=_confidence(found.get(CONFIDENCE)),
-        flags=() if kept == reason else (REPLACED,),
+        flags=() if stored == reason else (REPLACED,),
     )
 
 
@@ -200,7 +200,7 @@ def _confidence(value: Any) -> float | None:
 
 
 def salvaged_verdict(texts: Sequence[str], shape: ReplySchema, *, answer: str) -> Verdict | None:
-    """What can be saved of several replies to one question: nothing where they contradict each other or one repeats the answer."""
+    """Salvage a verdict from several replies to one question: none if they contradict each other or one repeats the answer."""
     if any(isinstance(read := read_verdict(text, shape, answer=answer), UnusableReply) and read.is_repeat for text in texts):
         return None
     saved = [verdict for text in reversed(texts) if (verdict := salvage_verdict(text, shape, answer=answer)) is not None]
@@ -208,7 +208,7 @@ def salvaged_verdict(texts: Sequence[str], shape: ReplySchema, *, answer: str) -
 
 
 def salvage_verdict(text: str, shape: ReplySchema, *, answer: str) -> Verdict | None:
-    """The verdict of a reply that breaks off or goes on after its object, when its first two members leave no doubt."""
+    """Read a reply that is truncated or continues after its object, if its first two members are unambiguous."""
     if len(text) > MAX_REPLY_CHARACTERS:
         return None
     bare = answer_part(text)
@@ -226,20 +226,20 @@ def salvage_verdict(text: str, shape: ReplySchema, *, answer: str) -> Verdict | 
 
 
 def _opening(shape: ReplySchema) -> re.Pattern[str]:
-    """Both members, in the order that was asked for, at the very start; `re` keeps the compiled pattern."""
+    """Match both members, in the requested order, at the very start; `re` caches the compiled pattern."""
     members = rf'"{shape.value}"\s*:\s*(?P<value>[\w.+-]+)\s*,\s*"{shape.reason}"\s*:\s*"(?P<reason>(?:[^"\\]|\\.)*+)'
     return re.compile(rf"(?:(?:`{{3,}}|~{{3,}})\w*\s*)?\{{\s*{members}", re.DOTALL)
 
 
 def _repeats(found: dict[str, Any], shape: ReplySchema, *, answer: str) -> bool:
-    """True when the candidate's answer states both members, in whatever notation, spacing, order or company."""
+    """Tell whether the candidate's answer states both members, in any notation, spacing or order."""
     if shape.value not in answer.casefold() and "\\" not in answer:
         return False
     return states_both(answer, (shape.value, found[shape.value]), (shape.reason, found[shape.reason]))
 
 
 def _scaled(value: Any, shape: ReplySchema) -> float | None:
-    """The value when it lies on the scale; 4.0 is no whole number, "4" no number, true no 1."""
+    """Return the value if it is on the scale; 4.0 is not an integer, "4" not a number, true not 1."""
     if isinstance(shape, ChoiceReplySchema):
         return dict(shape.words).get(value) if isinstance(value, str) else None
     scale, is_boolean = shape.scale, isinstance(value, bool)

@@ -1,4 +1,4 @@
-"""The choice that an answer makes: most answers are one name, and only the others are read word by word."""
+"""The choice that an answer makes: most answers are just a name, and only the others are parsed word by word."""
 
 import re
 from collections.abc import Callable
@@ -11,12 +11,12 @@ from assay.core.case import Choice
 _SHORT = re.compile(
     r"\s*(?:The (?:correct |final )?answer is:?|(?:Final )?Answer:?)?\s*[(*]{0,3}([^\s()*.:,]{1,12})[)*]{0,3}\.?\s*", re.IGNORECASE
 )
-"""Nothing but one name and the usual words before it."""
+"""Matches one name with the usual words before it, and nothing else."""
 _LONGEST_SHORT = 200
 
 
 class _ChoiceObject(msgspec.Struct):
-    """The object that a question asks for."""
+    """The JSON object that a question asks for."""
 
     answer: str
 
@@ -25,17 +25,17 @@ _decode_given = msgspec.json.Decoder(_ChoiceObject).decode
 
 
 def selected_choices(answer: str, choices: tuple[Choice, ...]) -> tuple[str, ...]:
-    """Ids of the chosen choices in the question's order; empty when the answer names none, an unknown one or several ways."""
+    """Find the ids of the chosen choices in the question's order; empty for none, an unknown one or ambiguous ones."""
     named = _plain_name(answer)
     if any(named == choice.id for choice in choices):
         return (named,)
-    # Loaded here: a run without multiple choice, or with plain answers, needs no words of nine languages.
+    # Imported lazily: a run without multiple choice, or with plain answers, needs no vocabulary of nine languages.
     read: Callable[..., tuple[str, ...]] = import_module("assay.grading.choice_parser.choice_reader").read_choices
     return read(answer, choices)
 
 
 def _plain_name(answer: str) -> str:
-    """The name in an answer that is nothing else, or that is the object which was asked for; this is what most answers are."""
+    """Return the name in an answer that is just a name, or the requested object; most answers are one of these."""
     if answer[:3] == "```":
         answer = answer.strip().removeprefix("```json").strip("`").strip()
     if answer[:1] == "{" and answer.count('nswer"') + answer.count('nswers"') == 1:

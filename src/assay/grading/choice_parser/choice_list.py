@@ -1,4 +1,4 @@
-"""Choices that stand at one place of a text: `B`, `(b) Paris`, `A and C`; with what follows them, which may take them back."""
+"""Lists of choices at one position of a text: `B`, `(b) Paris`, `A and C`; with a following text that may retract them."""
 
 import re
 from collections.abc import Iterable
@@ -37,61 +37,61 @@ _LINE_ENDS = re.compile(r"[ \t.,;]{0,9}(?:\n|\Z)")
 _WORD_FOLLOWS = re.compile(rf"\s{{1,9}}[{LETTER}]")
 _HEADING = re.compile(rf"\s{{1,9}}[*_]{{0,2}}[A-ZÀ-ÞЀ-Я][{LETTER}]{{2,20}}[*_]{{0,2}}:")
 _OPERATOR = re.compile(r"\s{0,3}(?:[+*/=\u00d7\u00f7^]|\\(?:times|cdot|div|pm)\b|[-\u2212]\s{0,3}\d)\s{0,3}[\d$\\(\w]")
-"""What makes the words before it the beginning of a calculation."""
+"""Makes the words before it the beginning of a calculation."""
 _SENTENCE = re.compile(rf"[^{SENTENCE_ENDS}\n]{{0,300}}")
 _SPACES = re.compile(r"[ \t\u00a0\u202f]+")
 _LONGEST_LIST = 200
 _REMARK = 160
-"""Characters after a choice in which it may be taken back."""
+"""Maximum characters after a choice in which it may be retracted."""
 _SHORT_WORDS = frozenset("aeiouyàéèó\u0432")
 """Names that are words of some language."""
 
 
 class ChoiceList(NamedTuple):
-    """The choices at one place."""
+    """The choices at one position."""
 
     chosen: frozenset[str]
-    """Empty where the text keeps several open."""
+    """Empty when the text leaves several open."""
     end: int
 
 
 class ChoiceMatch(NamedTuple):
-    """One choice at one place."""
+    """One choice at one position."""
 
     choice: str
-    """Empty where the name and the words are those of two choices."""
+    """Empty when the name and the words belong to two choices."""
     end: int
     is_worded: bool = False
-    """The words of the choice stand there, with or without its name."""
+    """The text has the words of the choice, with or without its name."""
 
 
 class ChoiceLookup:
-    """The choices of one question by everything that may name them."""
+    """The choices of one question, by every text that may name them."""
 
     def __init__(self, choices: tuple[Choice, ...]) -> None:
         self._choices = choices
         self.ids = tuple([choice.id for choice in choices])
 
-    # Most answers name an id as it is spelled, and need none of these.
+    # Computed lazily: most answers name an id as it is spelled.
 
     @cached_property
     def _by_folded(self) -> dict[str, str]:
-        """Ids by their spelling without case."""
+        """Map ids by their case-folded spelling."""
         return _unique((choice.id.casefold(), choice.id) for choice in self._choices)
 
     @cached_property
     def by_words(self) -> dict[str, str]:
-        """Ids by the words of the choice, the longest first."""
+        """Map ids by the words of the choice, the longest first."""
         words = _unique((plain_words(choice.text), choice.id) for choice in self._choices)
         return {text: words[text] for text in sorted(words, key=len, reverse=True) if text}
 
     def mentions_other(self, text: str, chosen: frozenset[str]) -> bool:
-        """True when the text names a choice besides these, as its id is spelled."""
+        """Tell whether the text names a choice besides these, as its id is spelled."""
         found = (match.group("id") for match in _name_anywhere(self.ids).finditer(text))
         return any(name in self.ids and name not in chosen for name in found)
 
     def read_list(self, text: str, at: int = 0, *, has_words: bool = True) -> ChoiceList | None:
-        """The choices from a place on; None where there is none or what follows takes it back."""
+        """Read the choices from a position on; None when there is none or the following text retracts it."""
         item = self.read_item(text, at, has_words=has_words)
         if item is None:
             return None
@@ -106,10 +106,10 @@ class ChoiceLookup:
             items.append(item)
             if len(items) > _LONGEST_LIST:
                 return ChoiceList(frozenset(), item.end)
-        return self._settled(text, items)
+        return self._finish_list(text, items)
 
     def _read_joined(self, text: str, at: int, *, has_words: bool) -> tuple[ChoiceMatch, bool] | None:
-        """The choice after a comma or an `and`, and which of them it was; an id such as `E` is not taken for the Italian word."""
+        """Read the choice after a comma or an `and`, and which of them it was; an id such as `E` is not the Italian word."""
         for pattern in (COMMA, AND):
             joint = pattern.match(text, at)
             item = self.read_item(text, joint.end(), has_words=has_words) if joint else None
@@ -117,7 +117,7 @@ class ChoiceLookup:
                 return item, joint.group().strip() in (",", ";")
         return None
 
-    def _settled(self, text: str, items: list[ChoiceMatch]) -> ChoiceList | None:
+    def _finish_list(self, text: str, items: list[ChoiceMatch]) -> ChoiceList | None:
         chosen, end = frozenset(item.choice for item in items), items[-1].end
         if REJECTING.match(text, end) or self._is_taken_back(text, end, chosen):
             return None
@@ -125,7 +125,7 @@ class ChoiceLookup:
         return ChoiceList(frozenset() if is_open else chosen, end)
 
     def _is_taken_back(self, text: str, end: int, chosen: frozenset[str]) -> bool:
-        """True when the text says next that this is not the answer: `(B), but it is not correct`."""
+        """Tell whether the text retracts the choice next: `(B), but it is not correct`."""
         if TAKEN_BACK.match(text, end):
             return True
         rest = text[end : end + _REMARK].partition("\n")[0]
@@ -133,7 +133,7 @@ class ChoiceLookup:
         return later is not None and not self.mentions_other(rest[: later.start()], chosen)
 
     def _is_kept_open(self, text: str, end: int, chosen: frozenset[str]) -> bool:
-        """True when the sentence goes on with another choice: `A or B`, `A unless B holds`; but not with `A, not B or C`."""
+        """Tell whether the sentence continues with another choice: `A or B`, `A unless B holds`; but not with `A, not B or C`."""
         either = OR.match(text, end)
         if (either and self.read_item(text, either.end())) or self._goes_on_below(text, end, chosen):
             return True
@@ -147,13 +147,13 @@ class ChoiceLookup:
         return self.mentions_other(rest[hedge.end() :], chosen)
 
     def _goes_on_below(self, text: str, end: int, chosen: frozenset[str]) -> bool:
-        """True when the next line is another choice and nothing else."""
+        """Tell whether the next line is another choice and nothing else."""
         below = _NEXT_LINE.match(text, end)
         item = self.read_item(text, below.end()) if below else None
         return item is not None and item.choice not in chosen and _LINE_ENDS.match(text, item.end) is not None
 
     def read_item(self, text: str, at: int = 0, *, has_words: bool = True) -> ChoiceMatch | None:
-        """One choice, by its name, its words or both."""
+        """Read one choice, by its name, its words or both."""
         name = _name(self.ids).match(text, at)
         by_words = self._read_opened_words(text, at) if has_words else None
         choice = self._named(name, text) if name else None
@@ -162,7 +162,7 @@ class ChoiceLookup:
         return self._with_words(text, name, choice)
 
     def _named(self, name: re.Match[str], text: str) -> str | None:
-        """The id of a name that stands for itself and is not the beginning of a sentence: `the answer is a river` names no A."""
+        """Return the id of a name that stands alone and does not begin a sentence: `the answer is a river` does not name A."""
         spelled = name.group("id")
         choice = spelled if spelled in self.ids else self._by_folded.get(spelled.casefold())
         if choice is None or (choice.isdigit() and text[: name.start("id")].endswith("$") and "$" not in name.group("close")):
@@ -173,14 +173,14 @@ class ChoiceLookup:
         return choice if is_closed or is_name or is_ended else None
 
     def _is_headed(self, text: str, at: int, choice: str) -> bool:
-        """True when the choice's own words follow, or something else begins: `A The sale is void`, `A Explanation: …`."""
+        """Tell whether the choice's own words follow, or a heading: `A The sale is void`, `A Explanation: …`."""
         if _HEADING.match(text, at):
             return True
         own = self._read_words(text, at + 1) if text[at : at + 1].isspace() else None
         return own is not None and own.choice == choice
 
     def _with_words(self, text: str, name: re.Match[str], choice: str) -> ChoiceMatch:
-        """A name and, where they follow, its own words; the words of another choice are a contradiction."""
+        """Read a name with its own words, if they follow; the words of another choice are a contradiction."""
         link = _LINK.match(text, name.end())
         found = (self._read_words(text, link.end()) or self._read_words(text, link.end("words"))) if link else None
         is_linked = bool(link and (link.group(1) or name.group("close") or text[link.start() : link.end()].strip()))
@@ -195,7 +195,7 @@ class ChoiceLookup:
         return _WORD_FOLLOWS.match(text, at) is None or OR.match(text, at) is not None
 
     def _read_opened_words(self, text: str, at: int) -> ChoiceMatch | None:
-        """The words of a choice, which may begin with a bracket of their own."""
+        """Read the words of a choice, which may begin with a bracket of their own."""
         opened = _OPENED.match(text, at)
         start = at + len(text[at : at + 99]) - len(text[at : at + 99].lstrip())
         return self._read_words(text, start) or (self._read_words(text, opened.end()) if opened else None)
@@ -216,7 +216,7 @@ class ChoiceLookup:
 
 
 def _goes_on(text: str, at: int, *, after: str) -> bool:
-    """True when a word follows in the same sentence; a line break ends one, unless it wraps small letters."""
+    """Tell whether a word follows in the same sentence; a line break ends one, unless it wraps lower-case text."""
     follows = _WORD_FOLLOWS.match(text, at)
     if follows is None:
         return False
@@ -225,17 +225,17 @@ def _goes_on(text: str, at: int, *, after: str) -> bool:
 
 
 def is_followed_well(text: str, at: int) -> bool:
-    """True when the next word goes on after a choice, and does not make it the beginning of something else."""
+    """Tell whether the next word can follow a choice, rather than make it the beginning of something else."""
     return any(pattern.match(text, at) for pattern in (GOES_ON, COPULA, OR))
 
 
 def plain_words(text: str) -> str:
-    """Words as they are compared: without case, outer punctuation and the kind of spaces."""
+    """Normalize words for comparison: case, outer punctuation and kind of spaces."""
     return _SPACES.sub(" ", text).strip(" \t\n.;,:!\u3002\u2026\"'`*_").lower()
 
 
 def _unique(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Without the keys that occur more than once."""
+    """Drop the keys that occur more than once."""
     values: dict[str, list[str]] = {}
     for key, value in pairs:
         values.setdefault(key, []).append(value)

@@ -1,4 +1,4 @@
-"""Choices in the words of an answer, read leniently in form and strictly in meaning: two readings are none."""
+"""Parser of an answer's choice: lenient in form and strict in meaning, so that two readings count as none."""
 
 import re
 from itertools import islice
@@ -38,14 +38,14 @@ _FIELDS = tuple(
     )
     for quote in ('"', "'")
 )
-"""Members that may hold the answer; the first kind that is there counts."""
+"""Members that may hold the answer; the first kind that is present counts."""
 _OBJECT_PART = re.compile(r""""(?:[^"\\]|\\.)*+("|\Z)|[{}]""", re.DOTALL)
-"""A text or a brace in an object; a text that is cut off has no end."""
+"""A string or a brace in an object; a truncated string has no end."""
 _ITEM = re.compile(r""""((?:[^"\\]|\\.)*+)"|'((?:[^'\\]|\\.)*+)'|([^\s,\[\]]+)""", re.DOTALL)
 _LATEX = re.compile(r"\\(?:text|textbf|textit|textrm|mathbf|mathrm|mathsf|mathit|bm|boldsymbol)\s{0,9}(?=\{)")
 _SPACES = re.compile(r"[ \t\u00a0\u202f]{2,}|[\u00a0\u202f]")
 _WIDE = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {ord("\u0130"): "I"}
-"""Full-width letters as plain ones; and the one capital whose small form is two characters, so that places stay places."""
+"""Full-width letters to plain ones, and the one capital whose lower case has two characters, so that offsets stay valid."""
 _PART_OF_WORD = re.compile(rf"[{LETTER}]{{2}}")
 _BULLET = re.compile(r"[ \t]*(?:(?:[-•>#]{1,6}|[∴⇒→➡]|=>|->)[ \t]+)?")
 _END = re.compile(r"[\s.!:\u3002*_`\"')\]]*\Z")
@@ -53,38 +53,38 @@ _LINK = re.compile(rf"[ \t]*[{LINKING}][*_]{{0,2}}[ \t]*")
 _SENTENCE_START = re.compile(r"[.!?](?=\s)\s*|[\u3002\uff01\uff1f\n]\s*")
 _SENTENCE_END = re.compile(r"[.!?;:\n\u3002]\s+|\n")
 _UNKNOWN_LAST = re.compile(r"\banswer is:? [*_$\\(\[{]{0,6}(?P<id>[A-Z])[*_$\\)\]}.]{0,6}\s*\Z")
-"""A last sentence that says the answer, which may be none of the choices."""
+"""A last sentence that states the answer, which may be none of the choices."""
 _CAPITAL = re.compile("[A-Z]")
 _NAMED_LAST = re.compile(r"\(\s?(?P<name>(?:option |choice |answer )?[^()\s]{1,12}\s?\))[\s.!*_]{0,9}\Z", re.IGNORECASE)
 """A name in brackets at the end of a text."""
 _NAMED = re.compile(r"\(\s?(?:option |choice |answer )?(?P<id>[^()\s]{1,12})\s?\)", re.IGNORECASE)
 _REMARK = (",", ";", ".", "(", "\u2013", "\u2014")
 _SHORTEST_BEGINNING = 12
-"""Letters of a choice's words that stand for all of them."""
+"""Minimum letters of a choice's words that identify it."""
 _CLAUSE = 200
-"""Characters before `is correct` that are looked at."""
+"""Maximum characters before `is correct` that are read."""
 
-_MOST = 2000
-"""Times that a text may say something; one that goes on beyond leaves everything open."""
+_MAX_STATEMENTS = 2000
+"""Maximum statements that are read; a text with more leaves everything open."""
 
 Reading = frozenset[str]
-"""Ids that are chosen; none where the text leaves several open."""
+"""Chosen ids; empty when the text leaves several open."""
 
 
 class _ChoiceStatement(NamedTuple):
-    """One time that a text says what the answer is."""
+    """One statement of the answer in a text."""
 
     reading: Reading
     start: int
     end: int
     is_final: bool = False
-    """It is said to be the last word."""
+    """The text marks it as final."""
     is_sentence: bool = False
     """It says `the answer is`, and is not a label such as `Answer:`."""
 
 
 def read_choices(answer: str, choices: tuple[Choice, ...]) -> tuple[str, ...]:
-    """Ids of the chosen choices in the question's order; empty when the answer names none, an unknown one or several ways."""
+    """Find the ids of the chosen choices in the question's order; empty for none, an unknown one or ambiguous ones."""
     options = ChoiceLookup(choices)
     chosen = _reading(_cleaned(answer), options)
     return tuple([choice_id for choice_id in options.ids if choice_id in chosen])
@@ -100,7 +100,7 @@ def _cleaned(answer: str) -> str:
 
 
 def _reading(text: str, options: ChoiceLookup) -> Reading:
-    """What the answer means; a member of an object counts before words, except for a last sentence after the object."""
+    """Read an answer; a member of an object counts before prose, except for a last sentence after the object."""
     for pattern in _FIELDS if ":" in text else ():
         values, end = set[Reading](), 0
         for match in pattern.finditer(text):
@@ -113,7 +113,7 @@ def _reading(text: str, options: ChoiceLookup) -> Reading:
 
 
 def _after_object(text: str, member_end: int) -> str:
-    """What follows the object of a member; nothing where the object does not end, since all of the rest is part of it."""
+    """Return the text after a member's object; empty when the object does not end, since the rest is part of it."""
     depth = 1
     for part in _OBJECT_PART.finditer(text, member_end):
         if part.group(1) == "":
@@ -141,7 +141,7 @@ def _of_field(value: str, options: ChoiceLookup) -> Reading:
 
 
 def _whole(text: str, options: ChoiceLookup) -> Reading | None:
-    """The choices that a text consists of: `B`, `(b)`, `Paris.`, `A, C`; None where it consists of anything else."""
+    """Read a text that consists of choices only: `B`, `(b)`, `Paris.`, `A, C`; None for any other text."""
     if text in options.ids:
         return frozenset({text})
     tokens = text.replace(",", " ").split() if len(text) < _CLAUSE else []
@@ -156,36 +156,36 @@ def _of_words(text: str, options: ChoiceLookup) -> Reading:
     if whole is not None:
         return whole
     unknown = _UNKNOWN_LAST.search(text, max(0, len(text) - _CLAUSE))
-    if unknown and unknown.group("id") not in options.ids and all(_CAPITAL.fullmatch(one) for one in options.ids):
+    if unknown and unknown.group("id") not in options.ids and all(_CAPITAL.fullmatch(choice_id) for choice_id in options.ids):
         return frozenset()
-    said = _statements(text, options)
-    if not said:
+    statements = _statements(text, options)
+    if not statements:
         return _only(_of_lines(text, options)) or _conclusion(text, options)
-    closing = _closing(text, said)
+    closing = _closing(text, statements)
     if closing is not None:
         return closing
-    final = {one.reading for one in said if one.is_final}
-    if RETRACTED.search(text, max(one.end for one in said)):
+    final = {statement.reading for statement in statements if statement.is_final}
+    if RETRACTED.search(text, max(statement.end for statement in statements)):
         return frozenset()
     # Several lines that begin with a name list the choices; a single one is an answer.
     lines = _of_lines(text, options)
-    return _only(final or {one.reading for one in said} | (lines if len(lines) == 1 else set()))
+    return _only(final or {statement.reading for statement in statements} | (lines if len(lines) == 1 else set()))
 
 
-def _closing(text: str, said: list[_ChoiceStatement]) -> Reading | None:
-    """What the last sentence says that the answer is, whatever stood before it; None where it does not, or depends on something."""
-    closing = [one for one in said if one.is_sentence and _END.match(text, one.end)]
+def _closing(text: str, statements: list[_ChoiceStatement]) -> Reading | None:
+    """Read the last sentence's statement, whatever comes before it; None without one, or when it is conditional."""
+    closing = [statement for statement in statements if statement.is_sentence and _END.match(text, statement.end)]
     if not closing:
         return None
-    start = min(one.start for one in closing)
+    start = min(statement.start for statement in closing)
     sentence = max((match.end() for match in _SENTENCE_START.finditer(text, 0, start)), default=0)
     if CONDITION.match(text, sentence, start):
         return None
-    return _only({one.reading for one in closing})
+    return _only({statement.reading for statement in closing})
 
 
 def _conclusion(text: str, options: ChoiceLookup) -> Reading:
-    """The choice that the very end names where nothing else counts: `It is B.`, `This matches option B.`, `London (B)`."""
+    """Read the choice at the very end when no other statement counts: `It is B.`, `This matches option B.`, `London (B)`."""
     stripped = text.rstrip()
     tail = stripped[-_CLAUSE:]
     start = max((match.end() for match in _SENTENCE_START.finditer(tail)), default=0)
@@ -199,61 +199,61 @@ def _conclusion(text: str, options: ChoiceLookup) -> Reading:
 
 
 def _named_after_words(text: str, tail: str, options: ChoiceLookup) -> Reading:
-    """The choice of `London (B)` at the end of a text that names no other in brackets."""
+    """Read the choice of `London (B)` at the end of a text that names no other in brackets."""
     match = _NAMED_LAST.search(tail)
     item = options.read_item(tail, match.start("name")) if match else None
     before = plain_words(tail[: match.start()]) if match else ""
     words = [words for words, choice in options.by_words.items() if item and choice == item.choice]
-    is_own = any(re.search(rf"(?<![{LETTER}]){re.escape(one)}\Z", before) for one in words)
+    is_own = any(re.search(rf"(?<![{LETTER}]){re.escape(text_of_choice)}\Z", before) for text_of_choice in words)
     if item is None or not item.choice or not is_own or NEGATION.search(before):
         return frozenset()
-    named = {match.group("id") for match in islice(_NAMED.finditer(text), _MOST)}
+    named = {match.group("id") for match in islice(_NAMED.finditer(text), _MAX_STATEMENTS)}
     return frozenset() if named & set(options.ids) - {item.choice} else frozenset({item.choice})
 
 
 def _statements(text: str, options: ChoiceLookup) -> list[_ChoiceStatement]:
-    """What the text says that the answer is, each time that it does."""
+    """Find every statement of the answer in a text."""
     lower = text.lower()
     found = [
-        said
+        statement
         for announcement in ANNOUNCEMENTS
         if announcement.trigger in lower
-        for said in _announced(text, lower, announcement, options)
+        for statement in _announced(text, lower, announcement, options)
     ]
     for pattern in FINAL:
-        lists = ((match, options.read_list(text, match.end())) for match in islice(pattern.finditer(text), _MOST))
+        lists = ((match, options.read_list(text, match.end())) for match in islice(pattern.finditer(text), _MAX_STATEMENTS))
         found += [_ChoiceStatement(listed.chosen, match.start(), listed.end, is_final=True) for match, listed in lists if listed]
     return found + _confirmed(text, lower, options) if any(word in lower for word in RIGHT_WORDS) else found
 
 
 def _announced(text: str, lower: str, announcement: Announcement, options: ChoiceLookup) -> list[_ChoiceStatement]:
     found: list[_ChoiceStatement] = []
-    place = lower.find(announcement.trigger)
-    for _ in range(_MOST):
-        if place < 0:
+    offset = lower.find(announcement.trigger)
+    for _ in range(_MAX_STATEMENTS):
+        if offset < 0:
             return found
-        found += _announced_at(text, place, announcement, options)
-        place = lower.find(announcement.trigger, place + 1)
+        found += _announced_at(text, offset, announcement, options)
+        offset = lower.find(announcement.trigger, offset + 1)
     # Too many to read each, but the last sentence still counts.
     last = _announced_at(text, lower.rfind(announcement.trigger), announcement, options)
     return [_ChoiceStatement(frozenset(), 0, len(text), is_final=True), *last]
 
 
-def _announced_at(text: str, place: int, announcement: Announcement, options: ChoiceLookup) -> list[_ChoiceStatement]:
-    """What is announced at one place; at most one."""
-    match = compiled(announcement.pattern).match(text, place)
-    before = text[max(0, place - 60) : place]
+def _announced_at(text: str, offset: int, announcement: Announcement, options: ChoiceLookup) -> list[_ChoiceStatement]:
+    """Read the announcement at one position; returns at most one statement."""
+    match = compiled(announcement.pattern).match(text, offset)
+    before = text[max(0, offset - 60) : offset]
     listed = options.read_list(text, match.end()) if match and _is_meant(before, announcement) else None
     if match is None or listed is None or ("\n" in match.group() and _heads_list(text, listed, options)):
         return []
     if announcement.after and not compiled(announcement.after).match(text, listed.end):
         return []
     is_final, is_label = FINAL_BEFORE.search(before) is not None, match.groupdict().get("label") is not None
-    return [_ChoiceStatement(listed.chosen, place, listed.end, is_final, is_sentence=not is_label)]
+    return [_ChoiceStatement(listed.chosen, offset, listed.end, is_final, is_sentence=not is_label)]
 
 
 def _heads_list(text: str, listed: ChoiceList, options: ChoiceLookup) -> bool:
-    """True when the line after that of a choice begins with another one: `each option:` is followed by all of them."""
+    """Tell whether the next line begins with another choice: `each option:` is followed by all of them."""
     start = text.find("\n", listed.end)
     below = text[start + 1 : start + _CLAUSE].partition("\n")[0] if start >= 0 else ""
     line = _of_line(below, options, is_first=False)
@@ -269,9 +269,9 @@ def _is_meant(before: str, announcement: Announcement) -> bool:
 
 
 def _confirmed(text: str, lower: str, options: ChoiceLookup) -> list[_ChoiceStatement]:
-    """`B is correct`, `Therefore, A and C are right.`"""
+    """Find confirmations: `B is correct`, `Therefore, A and C are right.`"""
     found: list[_ChoiceStatement] = []
-    for match in islice(RIGHT.finditer(lower), _MOST):
+    for match in islice(RIGHT.finditer(lower), _MAX_STATEMENTS):
         if _PART_OF_WORD.match(lower[match.start() - 1 : match.start() + 1]):
             continue
         clause = text[max(0, match.start() - _CLAUSE) : match.start()].rstrip(" \u2014-")
@@ -293,32 +293,32 @@ class _ChoiceLine(NamedTuple):
 
     choice: str
     reading: Reading | None
-    """None where the line is about the choice and does not take it."""
+    """None when the line discusses the choice without choosing it."""
     is_bare: bool
-    """It is the name and nothing else."""
+    """The line is the name and nothing else."""
 
 
 def _of_lines(text: str, options: ChoiceLookup) -> set[Reading]:
-    """Lines that are a name, with or without the words of its choice; and a first line that gives a reason for its name.
+    """Read lines that are a name, with or without its choice's words, and a first line that gives a reason for its name.
 
-    Where several lines begin with names they go through the choices: one with words counts only as a paragraph before them.
+    Several lines that begin with names discuss the choices: one with words then counts only as a paragraph before them.
     """
     lines = text.strip().splitlines()
-    if len(lines) > _MOST:
+    if len(lines) > _MAX_STATEMENTS:
         return set()
     read = [_of_line(line, options, is_first=number == 0) for number, line in enumerate(lines)]
     is_list = len({line.choice for line in read if line}) > 1
-    taken = [(number, line) for number, line in enumerate(read) if line and line.reading is not None]
-    if is_list and taken and _continues_list(read, taken[-1][0], options):
-        taken.pop()
+    chosen_lines = [(number, line) for number, line in enumerate(read) if line and line.reading is not None]
+    if is_list and chosen_lines and _continues_list(read, chosen_lines[-1][0], options):
+        chosen_lines.pop()
     is_first_apart = len(lines) > 1 and not lines[1].strip()
-    if is_list and not any(line.is_bare or (number == 0 and is_first_apart) for number, line in taken):
+    if is_list and not any(line.is_bare or (number == 0 and is_first_apart) for number, line in chosen_lines):
         return set()
-    return {line.reading for _, line in taken if line.reading is not None}
+    return {line.reading for _, line in chosen_lines if line.reading is not None}
 
 
 def _continues_list(read: list[_ChoiceLine | None], number: int, options: ChoiceLookup) -> bool:
-    """True when the last line of all is the name that comes after the one of the line above: a list that is cut off."""
+    """Tell whether the last line is the name after that of the line above: a truncated list."""
     line, above = read[number], read[number - 1] if number else None
     if (
         line is None
@@ -328,8 +328,8 @@ def _continues_list(read: list[_ChoiceLine | None], number: int, options: Choice
         or not {line.choice, above.choice} <= set(options.ids)
     ):
         return False
-    is_told = any(other and other.choice == line.choice for other in read[:number])
-    return not is_told and options.ids.index(line.choice) == options.ids.index(above.choice) + 1
+    is_discussed = any(other and other.choice == line.choice for other in read[:number])
+    return not is_discussed and options.ids.index(line.choice) == options.ids.index(above.choice) + 1
 
 
 def _of_line(line: str, options: ChoiceLookup, *, is_first: bool) -> _ChoiceLine | None:
@@ -346,12 +346,12 @@ def _of_line(line: str, options: ChoiceLookup, *, is_first: bool) -> _ChoiceLine
     if is_bare or (is_first and BECAUSE.match(line, item.end)) or _is_own(line[item.end :], item, options):
         return _ChoiceLine(item.choice, frozenset({item.choice}), is_bare=is_bare and not item.is_worded)
     listed = options.read_list(line, start)
-    taken = listed.chosen if listed and _END.match(line, listed.end) else None
-    return _ChoiceLine(item.choice, taken, is_bare=taken is not None and len(taken) > 1)
+    chosen = listed.chosen if listed and _END.match(line, listed.end) else None
+    return _ChoiceLine(item.choice, chosen, is_bare=chosen is not None and len(chosen) > 1)
 
 
 def _is_own(rest: str, item: ChoiceMatch, options: ChoiceLookup) -> bool:
-    """True when a line goes on after the words of its choice without taking them back, or has enough of their beginning."""
+    """Tell whether a line continues after its choice's words without retracting them, or has enough of their beginning."""
     if item.is_worded:
         remark = rest.lstrip()
         is_remark = remark[:1] in _REMARK and not REJECTING.match(remark.lstrip(" ,;.(\u2013\u2014"))

@@ -1,4 +1,4 @@
-"""How people and models say which choice they take, in the languages of the benchmarks; words only, no rules."""
+"""Vocabulary of stated choices, in the languages of the benchmarks; words only, no rules."""
 # ruff: noqa: RUF001 -- words of several alphabets
 
 import re
@@ -7,25 +7,25 @@ from functools import cache
 import msgspec
 
 LETTER = "A-Za-z0-9_À-\u1fff"
-"""Letters that continue a word; those of Chinese, Japanese and Korean may stand right beside a choice."""
+"""Letters that continue a word; those of Chinese, Japanese and Korean may directly adjoin a choice."""
 OPENING = "\"'`*_(\\[{$\\\\<>“”„«‘【「（"
 CLOSING = "\"'`*_)\\]}$\\\\>“”»’】」）"
 LINKING = ".):–—-"
-"""What stands between the name of a choice and its words."""
+"""Characters between the name of a choice and its words."""
 SENTENCE_ENDS = ".!?;。？！"
 
 
 class Announcement(msgspec.Struct, frozen=True):
-    """A way to say that a choice follows."""
+    """Words that announce a choice."""
 
     trigger: str
-    """Lower-case text that is quick to find and that the pattern begins with."""
+    """Lower-case text that is fast to find and with which the pattern begins."""
     pattern: str
-    """What must stand from there on, up to the choice."""
+    """Pattern from there on, up to the choice."""
     before: str = ""
-    """What must stand before it."""
+    """Pattern that must match before it."""
     after: str = ""
-    """What must stand after the choice."""
+    """Pattern that must match after the choice."""
 
 
 _DECORATION = r"[*_`\"')\]}\s]{0,8}"
@@ -37,7 +37,7 @@ _ADVERB = (
 
 
 def _noun(trigger: str, noun: str, copula: str, *, is_optional: bool = False) -> Announcement:
-    """A noun and what links it to the choice: a form of "to be", a colon or an arrow."""
+    """Build a noun and its link to the choice: a form of "to be", a colon or an arrow."""
     link = rf"(?:\b(?:{copula})(?![a-z])|(?P<label>{_COLON}))" + ("?" if is_optional else "")
     return Announcement(trigger, rf"{noun}{_DECORATION}{link}{_DECORATION}:?\s{{0,99}}{_ADVERB}")
 
@@ -112,7 +112,7 @@ FINAL = (
     re.compile(r"^#{4}[ \t]{0,9}(?=\S)", re.MULTILINE),
     re.compile(r"<(?:final_)?answer>", re.IGNORECASE),
 )
-"""Announcements of what counts in the end, whatever was said before."""
+"""Announcements of a final answer, which outweighs earlier ones."""
 FINAL_BEFORE = re.compile(
     r"(?:\b(?:final|finale[nr]?|endgültige[nr]?|definitiv[ae])\s{0,9}[*_]{0,3}|最终|окончательный )$",
     re.IGNORECASE,
@@ -130,21 +130,21 @@ REJECTED_BEFORE = re.compile(
     r"(?: that)?(?: the| the correct| the right)? $",
     re.IGNORECASE,
 )
-"""Words before an announcement that take it back, make it depend on something or leave it to others."""
+"""Words before an announcement that negate it, make it conditional or attribute it to others."""
 CONDITION = re.compile(
     r"\W*(?:(?:but|and|or|so|then|aber|und|mais|et|ma|pero|y|но|а)\W+)?(?:(?:if|unless|assuming|suppose|supposing|wenn|falls|angenommen|"
     r"si|se|если)\b|如果|假如)|"
     r".*(?:\b(?:otherwise|or else|sonst|andernfalls|sinon|autrement|altrimenti|иначе)\b|de lo contrario|否则)",
     re.IGNORECASE | re.DOTALL,
 )
-"""The beginning of a sentence whose statement depends on something."""
+"""Beginnings of a conditional sentence."""
 _ARTICLE = r"(?:the|die|der|la|le|les|las|los|il|lo)"
 NOUN = (
     rf"(?:(?:(?:{_ARTICLE}|a) |l['’])?(?:options?|choices?|answers?|letters?|alternatives?|both|antwort(?:en)?|"
     r"auswahl|wahl|réponses?|rispost[ae]|opzion[ei]|respuestas?|opción(?:es)?|opção|letra|lettera|lettre|варианты?|ответ)\b|"
     rf"{_ARTICLE}(?= )|选项)"
 )
-"""What may stand before the name of a choice."""
+"""Words that may precede the name of a choice."""
 COMMA = re.compile(r"\s{0,9}[,;&+/、，]\s{0,9}")
 AND = re.compile(r"\s{0,9}[,;]?\s{0,9}(?:\b(?:and|und|sowie|et|(?-i:ed?|y|и))\b|和|与|及)\s{0,9}", re.IGNORECASE)
 OR = re.compile(r"\s{0,9},?\s{0,9}(?:\b(?:and/)?(?:or|oder|ou|oppure|или|(?-i:od?|u))\b|或者?)", re.IGNORECASE)
@@ -153,7 +153,7 @@ HEDGE = re.compile(
     r"es sei denn|sauf si|a meno che|a menos que)\b|或|除非",
     re.IGNORECASE,
 )
-"""Words that keep another choice open."""
+"""Words that leave another choice open."""
 NEGATION = re.compile(
     r"\b(?:not|neither|nor|rather than|instead of|unlike|nicht|kein|keine|weder|pas|ni|non|né|no|не|ни)\b|n['’]t\b|不",
     re.IGNORECASE,
@@ -171,7 +171,7 @@ REJECTING = re.compile(
     rf"\b(?:isn|aren)['’]t\b|\bn['’]est pas\b|\b{_WRONG}\b|\b{_NOT}\s{_GOOD}\b|不是|是?错|不正确|❌|✗)",
     re.IGNORECASE,
 )
-"""What takes back the choice before it."""
+"""Retracts the choice before it."""
 _BUT = (
     r"(?:but|yet|however|though|although|and|aber|jedoch|doch|allerdings|mais|cependant|pourtant|ma|però|tuttavia|"
     r"pero|aunque|sin embargo|но|однако|actually|in fact|no|wait|sorry|eigentlich|en fait|in realtà|en realidad|на самом деле)"
@@ -197,25 +197,25 @@ _DIFFERS = (
     rf"\b(?:but|yet|however)\b[\s,]{{1,9}}{_IT}\s(?:(?:does|do|did) not|(?:does|do|did)n['’]t) (?:match|agree|correspond)\b"
     r"(?! (?:exactly|perfectly|precisely))"
 )
-"""A choice that is only the closest: `but it does not match our calculation`."""
+"""Marks a choice as only the closest: `but it does not match our calculation`."""
 TAKEN_BACK = re.compile(
     rf"[\s,;.()*_–—-]{{0,9}}(?:{_DIFFERS}|(?:\b{_BUT}\b[\s,]{{1,9}}){{0,2}}{_WRONG_THEN})|"
     r"[\s,;.，。]{0,9}(?:但是?|不过)?(?:它|这|那)?(?:并?不是?(?:正确|答案)|是错|不对)",
     re.IGNORECASE,
 )
-"""A clause or sentence about the choice before it that says that it is not the answer."""
+"""A clause or sentence about the preceding choice that denies it."""
 TAKEN_BACK_LATER = re.compile(
     rf"[,;.(–—-]\s{{0,9}}(?:{_DIFFERS}|(?:\b{_BUT}\b[\s,]{{1,9}}|(?=which\b)){_WRONG_THEN})", re.IGNORECASE
 )
-"""The same after some more words, such as those of the choice."""
+"""The same after further words, such as those of the choice."""
 RIGHT = re.compile(
     r"(?:is|are|ist|sind|est|sont|è|sono|es|son)\s(?:(?:the|die|la|le|les|las|only|probably|likely|most|clearly|therefore|thus|definitely|"
     r"also|indeed|daher|somit|allein|one) ){0,3}(?:correct|right|best|answers?|true|richtige?|korrekte?|correctes?|bonnes?|justes?|"
     r"corrett[aei]|giust[aei]|esatt[aei]|correct[ao]s?)\b|\bfits? (?:the )?best\b|是?正确|верн\w{1,4}|правильн\w{1,4}"
 )
-"""What confirms the choice before it, in small letters."""
+"""Confirms the choice before it, in lower case."""
 IF_AFTER = re.compile(r"\s{0,9},?\s{0,9}(?:only )?\b(?:if|when|depending on|wenn|falls|si|se|если)\b|如果", re.IGNORECASE)
-"""What makes the choice before it depend on something."""
+"""Makes the choice before it conditional."""
 CONCLUSION = re.compile(
     r"(?:\b(?:it|this|that)(?:['’]s| is| must be| has to be| would be| should be)|"
     r"\b(?:corresponds? to|matches|which is|i\.e\.,?)(?= (?:the )?(?:option|choice|answer|\())|"
@@ -223,20 +223,20 @@ CONCLUSION = re.compile(
     r"(?:(?:therefore|thus|clearly|definitely|probably|most likely|likely|obviously)\s)?",
     re.IGNORECASE,
 )
-"""What may stand before a choice at the very end of an answer that does not say `the answer is`."""
+"""May precede a choice at the very end of an answer that does not say `the answer is`."""
 MAYBE = re.compile(r"\b(?:maybe|perhaps|might|may|could|possibly|unsure|guess|vielleicht|peut-être|forse|quizás?)\b", re.IGNORECASE)
 RIGHT_WORDS = (
     *("correct", "right", "best", "true", "s the answer", "e the answer", "richtig", "korrekt"),
     *("bonne", "juste", "corrett", "giust", "esatt", "正确", "верн", "правильн"),
 )
-"""One of these stands in every text that confirms a choice."""
+"""Every text that confirms a choice contains one of these."""
 LEAD_IN = re.compile(
     r"\s*(?:(?:so|but|thus|therefore|hence|only|both|i think|i believe|that|in conclusion|"
     r"aber|daher|also|somit|nur|mais|donc|seule?|ma|quindi|solo|pero|por tanto|所以|因此)"
     r"(?:\b|(?<=[一-鿿]))[\s,]*)*",
     re.IGNORECASE,
 )
-"""Words at the beginning of a sentence that say nothing about its subject."""
+"""Words at the beginning of a sentence that do not change its subject."""
 BECAUSE = re.compile(
     r"[\s,.:;–—-]{0,9}(?:\b(?:because|since|as|due|given|weil|da|denn|car|parce|puisque|perché|poiché|porque|"
     r"ya que|потому|так как)\b|因为)|,?\s(?:and )?(?:not|rather than|instead of|nicht|statt)\s\(?(?-i:[B-Z])\b",
@@ -247,17 +247,17 @@ RETRACTED = re.compile(
     r"attends|aspetta|espera|подожди)\b|等等",
     re.IGNORECASE,
 )
-"""Words after an answer that take it back."""
+"""Words after an answer that retract it."""
 GOES_ON = re.compile(
     r"\s{1,9}(?:because|since|as|due|given|based|according|per|in|on|under|by|with|from|at|for|when|where|which|while|although|though|but|so|"
     r"thus|therefore|hence|only|and|weil|da|denn|aufgrund|wegen|nach|gemäß|laut|mit|im|und|ed?|car|parce|puisque|selon|d'après|et|perché|"
     r"poiché|secondo|porque|ya|pues|según|y|потому|так|поскольку|и)\b",
     re.IGNORECASE,
 )
-"""Words that may follow a choice whose name is a word or a number itself, as in `the answer is A because`."""
+"""Words that may follow a choice whose name is itself a word or number, as in `the answer is A because`."""
 
 
 @cache
 def compiled(pattern: str) -> re.Pattern[str]:
-    """A pattern of an announcement, compiled when it is first needed."""
+    """Compile the pattern of an announcement when it is first needed."""
     return re.compile(pattern, re.IGNORECASE)

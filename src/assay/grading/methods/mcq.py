@@ -5,22 +5,22 @@ from assay.core.outcome import FailureLabel, Flow, Grade, Score
 from assay.grading.assignment import MCQ_ANSWER, Assignment, GradingMethod
 from assay.grading.candidate import candidate_ask
 from assay.grading.choice_parser import selected_choices
-from assay.grading.reply_spec import topic_on
+from assay.grading.reply_spec import criterion_spec
 from assay.grading.verdict import CRITERION
 
 UNPARSEABLE = "unparseable_answer"
 
 
 def grade_mcq(assignment: Assignment) -> Flow:
-    """Asks the candidate and compares what it selects with the correct choices."""
+    """Ask the candidate and compare its selection with the correct choices."""
     (reply,) = yield (candidate_ask(assignment),)
     return compare_choices(assignment, reply.text)
 
 
 def compare_choices(assignment: Assignment, answer: str) -> Grade:
-    """The grade of an answer; an unreadable one is wrong.
+    """Grade an answer; an unreadable one is wrong.
 
-    Right is exactly the correct choices; in the mode `any`, one or more of them and none besides, so that naming every
+    Exactly the correct choices are right; in the mode `any`, one or more of them and no others, so that naming every
     choice is not right.
     """
     case = assignment.case
@@ -52,12 +52,12 @@ def _justification(selected: tuple[str, ...], case: Case) -> str:
     return f"selected {chosen}; correct {', '.join(case.correct_choice_ids)}"
 
 
-WAY = GradingMethod(
+METHOD = GradingMethod(
     about="multiple choice",
     flow=grade_mcq,
     names=lambda assignment: (f"mcq_{assignment.settings.mcq_mode}/1", MCQ_ANSWER),
     evaluators=("mcq_exact/1", "mcq_any/1"),
     needs_judge=False,
     scale="0/1",
-    topics=lambda *_: (topic_on("choice", CRITERION),),
+    topics=lambda *_: (criterion_spec("choice", CRITERION),),
 )

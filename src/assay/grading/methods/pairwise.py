@@ -1,4 +1,4 @@
-"""Two answers to one task, shown to every judge in both orders: only who wins in both has won."""
+"""Pairwise comparison: every judge sees two answers in both orders, and only an answer preferred in both wins."""
 
 from collections import Counter
 from typing import Literal
@@ -11,37 +11,37 @@ from assay.grading.assignment import Assignment, GradingMethod
 from assay.grading.injection_check import suspicion_flags
 from assay.grading.judge_call import CandidateAnswer, JudgeQuestion
 from assay.grading.panel import PanelResult, ask_judges, panel_flags
-from assay.grading.reply_spec import ReplySpec, topic_on
+from assay.grading.reply_spec import ReplySpec, criterion_spec
 from assay.grading.transcript import context_text, criteria_text, grading_text, reference_text, task_text
 from assay.grading.verdict import WINNER
 
 IN_ORDER = "in_order"
-"""Names the question that shows the first answer first."""
+"""Name of the question that shows the first answer first."""
 SWAPPED = "swapped"
-"""Names the question that shows the second answer first; its scores are turned round, so that 1 is always for the first."""
+"""Name of the question that shows the second answer first; its scores are inverted, so that 1 is always for the first."""
 INCONSISTENT = "inconsistent"
-"""Flag of a comparison that nobody won because the two orders, or the judges, do not agree."""
+"""Flag of a comparison without a winner because the two orders, or the judges, disagree."""
 Result = Literal["first", "second", "tie", "inconsistent"]
 _RESULTS: dict[float, Result] = {1.0: "first", 0.5: "tie", 0.0: "second"}
 _SCORES: dict[Result, float] = {"first": 1.0, "second": 0.0, "tie": 0.5, "inconsistent": 0.5}
 TEMPLATE = "judge_pairwise/1"
 WITH_GRADING = "judge_pairwise/2"
-"""For a record whose author wrote more for graders than criteria and a reference."""
+"""Template for records whose authors give graders more than criteria and a reference."""
 _EMPTY = "(the answer is empty)"
 
 
 def grade_pairwise(assignment: Assignment) -> Flow:
-    """Asks every judge twice which of the case's two choices is better; nobody is asked for an answer.
+    """Ask every judge twice which of the case's two choices is better; no candidate is called.
 
-    The score is 1 where the first answer won, 0 where the second did, and 0.5 where nobody has; it passes where the comparison
-    was decided, be it as a tie. A judge that gives no verdict in one of the orders leaves the case without a grade.
+    The score is 1 if the first answer won, 0 if the second did, and 0.5 otherwise; the case passes if the comparison was
+    decided, even as a tie. A judge without a verdict in one of the orders leaves the case without a grade.
     """
     case = assignment.case
     texts = tuple(choice.text for choice in case.choices)
-    questions = (_question(case, IN_ORDER, shown=texts), _question(case, SWAPPED, shown=texts[::-1]))
+    questions = (_question(case, IN_ORDER, texts=texts), _question(case, SWAPPED, texts=texts[::-1]))
     answer = CandidateAnswer("\n\n".join(texts), case.record_sha256)
-    rulings = yield from ask_judges(questions, assignment.settings, answer=answer)
-    scores = (*rulings[0].scores, *map(_turned, rulings[1].scores))
+    panel_results = yield from ask_judges(questions, assignment.settings, answer=answer)
+    scores = (*panel_results[0].scores, *map(_inverted, panel_results[1].scores))
     result = decided(tuple(by_judge(scores).values()))
     grade = Grade(
         score=_SCORES[result],
@@ -52,28 +52,28 @@ def grade_pairwise(assignment: Assignment) -> Flow:
         scores=scores,
         justification=_reasons(scores, result),
         label="other" if result == "inconsistent" else "",
-        panel=tuple(_decision(ruling, scores) for ruling in rulings if ruling.is_split),
-        flags=_flags(case, rulings, result=result),
+        panel=tuple(_decision(panel_result, scores) for panel_result in panel_results if panel_result.is_split),
+        flags=_flags(case, panel_results, result=result),
     )
     return assignment.signed(grade)
 
 
 def by_judge(scores: tuple[Score, ...]) -> dict[str, Result]:
-    """What each judge says when both of its verdicts are taken together."""
-    said: dict[str, list[float]] = {}
+    """Combine both verdicts of each judge."""
+    votes: dict[str, list[float]] = {}
     for score in scores:
-        said.setdefault(score.judge, []).append(score.score)
-    return {judge: _RESULTS[values[0]] if len(set(values)) == 1 else "inconsistent" for judge, values in said.items()}
+        votes.setdefault(score.judge, []).append(score.score)
+    return {judge: _RESULTS[values[0]] if len(set(values)) == 1 else "inconsistent" for judge, values in votes.items()}
 
 
 def decided(results: tuple[Result, ...]) -> Result:
-    """What more than half of the judges say; where there is no such thing, nobody has won."""
+    """Return the result of more than half of the judges; without such a majority there is no winner."""
     result, count = Counter(results).most_common(1)[0]
     return result if 2 * count > len(results) else "inconsistent"
 
 
-def _question(case: Case, name: str, *, shown: tuple[str, ...]) -> JudgeQuestion:
-    first, second = (text or _EMPTY for text in shown)
+def _question(case: Case, name: str, *, texts: tuple[str, ...]) -> JudgeQuestion:
+    first, second = (text or _EMPTY for text in texts)
     grading = grading_text(case)
     return JudgeQuestion(
         criterion=name,
@@ -91,38 +91,42 @@ def _question(case: Case, name: str, *, shown: tuple[str, ...]) -> JudgeQuestion
     )
 
 
-def _turned(score: Score) -> Score:
-    """A verdict on swapped answers as one on the answers in their order."""
+def _inverted(score: Score) -> Score:
+    """Invert a verdict on swapped answers."""
     return msgspec.structs.replace(score, score=1 - score.score, normalized=1 - score.normalized)
 
 
-def _decision(ruling: PanelResult, scores: tuple[Score, ...]) -> PanelDecision:
-    name = ruling.decision.criterion
+def _decision(panel_result: PanelResult, scores: tuple[Score, ...]) -> PanelDecision:
+    name = panel_result.decision.criterion
     values = sorted(score.score for score in scores if score.criterion == name)
-    middle, said = values[(len(values) - 1) // 2], Counter(map(_RESULTS.__getitem__, values))
-    words = ", ".join(f"{said[result]} {result}" for result in ("first", "tie", "second") if said[result])
+    middle, votes = values[(len(values) - 1) // 2], Counter(map(_RESULTS.__getitem__, values))
+    words = ", ".join(f"{votes[result]} {result}" for result in ("first", "tie", "second") if votes[result])
     return msgspec.structs.replace(
-        ruling.decision, score=middle, words=f"of {len(values)} judges {words}; a win takes more than half of them, in both orders"
+        panel_result.decision,
+        score=middle,
+        words=f"of {len(values)} judges {words}; a win takes more than half of them, in both orders",
     )
 
 
 def _reasons(scores: tuple[Score, ...], result: Result) -> str:
-    won = {"first": "the first answer won", "second": "the second answer won", "tie": "a tie", INCONSISTENT: "nobody won"}[result]
+    outcome = {"first": "the first answer won", "second": "the second answer won", "tie": "a tie", INCONSISTENT: "nobody won"}[
+        result
+    ]
     lines = (f"{score.criterion} ({score.judge}): {_RESULTS[score.score]}. {score.justification}" for score in scores)
-    return "\n".join((f"{won}.", *lines))
+    return "\n".join((f"{outcome}.", *lines))
 
 
-def _flags(case: Case, rulings: tuple[PanelResult, ...], *, result: Result) -> tuple[str, ...]:
+def _flags(case: Case, panel_results: tuple[PanelResult, ...], *, result: Result) -> tuple[str, ...]:
     suspicions = (flag for choice in case.choices for flag in suspicion_flags(choice.text))
-    raised = (*panel_flags(rulings), *suspicions)
+    raised = (*panel_flags(panel_results), *suspicions)
     return tuple(dict.fromkeys((*raised, INCONSISTENT) if result == "inconsistent" else raised))
 
 
 def _topics(*_: object) -> tuple[ReplySpec, ...]:
-    return topic_on(IN_ORDER, WINNER), msgspec.structs.replace(topic_on(SWAPPED, WINNER), is_turned=True)
+    return criterion_spec(IN_ORDER, WINNER), msgspec.structs.replace(criterion_spec(SWAPPED, WINNER), is_swapped=True)
 
 
-WAY = GradingMethod(
+METHOD = GradingMethod(
     about="two answers to one task",
     flow=grade_pairwise,
     names=lambda assignment: ("judge_pairwise/1", WITH_GRADING if grading_text(assignment.case) else TEMPLATE),

@@ -1,4 +1,4 @@
-"""Graders of one's own: a function that is called for a grade, or a generator that asks judges on its way to one."""
+"""Custom graders: functions that return a grade, or generators that ask judges first."""
 
 from collections.abc import Generator
 from typing import Any
@@ -21,7 +21,7 @@ _decode = msgspec.json.Decoder(Judgement).decode
 
 
 def grade_by_plugin(assignment: Assignment) -> Flow:
-    """Asks the candidate, then the run's own grader."""
+    """Ask the candidate, then the run's custom grader."""
     (reply,) = yield (candidate_ask(assignment),)
     grader = assignment.settings.grader
     is_driven = grader is not None and grader.asks_judges
@@ -30,7 +30,7 @@ def grade_by_plugin(assignment: Assignment) -> Flow:
 
 
 def _called(assignment: Assignment, answer: str) -> Judging:
-    """The grader is asked like a judge, so that a slow one blocks nobody and what it said is on record."""
+    """Call the grader like a judge, so that a slow one does not block the event loop and its result is logged."""
     case, grader = assignment.case, assignment.settings.grader
     assert grader is not None
     messages = (Message("user", case.record_sha256), Message("assistant", answer))
@@ -40,21 +40,21 @@ def _called(assignment: Assignment, answer: str) -> Judging:
 
 
 def _driven(assignment: Assignment, answer: str) -> Judging:
-    """The grader is a generator: what it yields is asked, and what it returns is its judgement."""
-    said: Any = None
-    asked = 0
+    """Drive a generator grader: send what it yields to judges, and take what it returns as its judgement."""
+    sent: Any = None
+    asked_count = 0
     try:
         with ThirdPartyCode(StopIteration):
             flow = assignment.settings.grader_code(assignment.case, answer)
         while True:
             with ThirdPartyCode(StopIteration):
-                wanted = flow.send(said)
-            questions = tuple(wanted) if isinstance(wanted, tuple | list) else (wanted,)
-            asks = tuple(_ask(question, assignment, number=asked + place) for place, question in enumerate(questions, 1))
-            asked += len(asks)
+                yielded = flow.send(sent)
+            questions = tuple(yielded) if isinstance(yielded, tuple | list) else (yielded,)
+            asks = tuple(_ask(question, assignment, number=asked_count + offset) for offset, question in enumerate(questions, 1))
+            asked_count += len(asks)
             replies = yield asks
-            heard = tuple(_heard(question, reply) for question, reply in zip(questions, replies, strict=True))
-            said = heard if isinstance(wanted, tuple | list) else heard[0]
+            answers = tuple(_answer_to(question, reply) for question, reply in zip(questions, replies, strict=True))
+            sent = answers if isinstance(yielded, tuple | list) else answers[0]
     except StopIteration as end:
         return judgement_of(end.value)
     except ThirdPartyError as failure:
@@ -62,7 +62,7 @@ def _driven(assignment: Assignment, answer: str) -> Judging:
 
 
 def _ask(question: Any, assignment: Assignment, *, number: int) -> ModelRequest:
-    """A question of the grader's as an ask to a judge; the calls are numbered, so that a run that goes on finds their replies."""
+    """Turn a grader's question into a request to a judge; calls are numbered, so that a resumed run finds their replies."""
     judges, call_id = assignment.settings.judges, f"judge:{CALL_ID}:{number}"
     if not judges:
         raise GradingFailure("judge_missing", "the grader asks a judge and the run has none")
@@ -74,7 +74,7 @@ def _ask(question: Any, assignment: Assignment, *, number: int) -> ModelRequest:
     raise GradingFailure(GRADER_ERROR, f"the grader asks {what}; it may yield a text, or an Ask to one of: {', '.join(judges)}")
 
 
-def _heard(question: Any, reply: Reply) -> Any:
+def _answer_to(question: Any, reply: Reply) -> Any:
     return reply.text if isinstance(question, str) else reply
 
 
@@ -97,14 +97,14 @@ def _grade(assignment: Assignment, answer: str, *, judgement: Judgement) -> Grad
 
 
 def _names(assignment: Assignment) -> tuple[str, str]:
-    """A grader of one's own has the version of its distribution, or else the beginning of its source's hash."""
+    """Name the grader with the version of its distribution, or else the beginning of its source's hash."""
     grader = assignment.settings.grader
     assert grader is not None
     version = grader.version or grader.source_sha256[:12]
     return f"{grader.name}/{version}" if version else grader.name, MCQ_ANSWER if assignment.case.task == "mcq" else ""
 
 
-WAY = GradingMethod(
+METHOD = GradingMethod(
     about="graded by the run's own grader",
     flow=grade_by_plugin,
     names=_names,
@@ -113,4 +113,4 @@ WAY = GradingMethod(
     scale="0-1",
     topics=lambda *_: (),
 )
-"""Whether it needs a judge, the grader itself says (`asks_judges`); what it makes of replies, nobody else can read."""
+"""The plugin declares whether it needs a judge (`asks_judges`); only the plugin can read the replies, so there are no topics."""

@@ -7,7 +7,7 @@ from assay.grading.judge_call import CandidateAnswer, JudgeQuestion
 from assay.grading.judged_grade import judged_grade
 from assay.grading.panel import ask_judges, proposed_label
 from assay.grading.policies import metadata_text
-from assay.grading.reply_spec import ReplySpec, topic_on
+from assay.grading.reply_spec import ReplySpec, criterion_spec
 from assay.grading.transcript import context_text, reference_text, task_text
 
 CRITERION = "reference"
@@ -15,19 +15,19 @@ EVALUATOR = "judge_reference/1"
 
 
 def grade_reference(assignment: Assignment) -> Flow:
-    """Asks the candidate, then a judge who compares the answer with the references."""
+    """Ask the candidate, then a judge that compares the answer with the references."""
     (reply,) = yield (candidate_ask(assignment),)
     return (yield from judge_by_reference(assignment, reply.text))
 
 
 def judge_by_reference(assignment: Assignment, text: str) -> Flow:
-    """Asks a judge who compares an answer with the references."""
+    """Ask a judge to compare an answer with the references."""
     settings = assignment.settings
-    rulings = yield from ask_judges((_question(assignment),), settings, answer=CandidateAnswer(text, assignment.case.record_sha256))
-    score = rulings[0].value
+    results = yield from ask_judges((_question(assignment),), settings, answer=CandidateAnswer(text, assignment.case.record_sha256))
+    score = results[0].value
     passed = score >= settings.pass_threshold
-    label = "" if passed else proposed_label(rulings) or "incorrect_answer"
-    return judged_grade(assignment, text, rulings=rulings, raw_score=score, passed=passed, label=label)
+    label = "" if passed else proposed_label(results) or "incorrect_answer"
+    return judged_grade(assignment, text, results=results, raw_score=score, passed=passed, label=label)
 
 
 def _question(assignment: Assignment) -> JudgeQuestion:
@@ -42,16 +42,16 @@ def _question(assignment: Assignment) -> JudgeQuestion:
 
 
 def judge_names(assignment: Assignment) -> tuple[str, str]:
-    """The evaluator, and the template that the judge is asked with."""
+    """Return the evaluator, and the template of the judge's prompt."""
     return EVALUATOR, assignment.policy.reference.template_id
 
 
 def judge_topics(assignment: Assignment, _: str | None) -> tuple[ReplySpec, ...]:
-    """The one question."""
-    return (topic_on(CRITERION, assignment.policy.reference.shape),)
+    """Return the specification of the one question."""
+    return (criterion_spec(CRITERION, assignment.policy.reference.shape),)
 
 
-WAY = GradingMethod(
+METHOD = GradingMethod(
     about="compared with a reference",
     flow=grade_reference,
     names=judge_names,

@@ -13,32 +13,32 @@ from assay.grading.judge_call import CandidateAnswer, JudgeQuestion, Part
 from assay.grading.judged_grade import judged_grade
 from assay.grading.panel import PanelResult, ask_judges, proposed_label
 from assay.grading.policies import JudgeStyle
-from assay.grading.reply_spec import ReplySpec, empty_mark, topic_on
+from assay.grading.reply_spec import ReplySpec, criterion_spec, empty_result
 from assay.grading.transcript import context_text, criteria_text, criterion_text, reference_text, task_text
 from assay.grading.verdict import CRITERION
 
 ONE_CALL = "rubric"
-"""Names the one call for all criteria."""
+"""Name of the one call for all criteria."""
 TEMPLATE_FOR_ALL = "judge_rubric/1"
 WITHOUT_POINTS = "rubric_without_points"
 BY_PROFILE = "scored_by_profile"
-"""Flag of a rubric without a score of its own, which has that of the run's profile."""
+"""Flag of a rubric that has no score of its own and is scored by the run's profile."""
 
 Weights = tuple[float, ...]
 
 
 def grade_rubric(assignment: Assignment) -> Flow:
-    """Asks the candidate, then a judge about the criteria; raises GradingFailure for a rubric that can give no points."""
+    """Ask the candidate, then a judge about the criteria; raises GradingFailure for a rubric that can give no points."""
     case, settings = assignment.case, assignment.settings
     if not scoring_weights(_weights(case), settings.profile):
         raise GradingFailure(WITHOUT_POINTS, "no criterion has a positive weight, so there is no score to reach")
     (reply,) = yield (candidate_ask(assignment),)
-    rulings = yield from ask_judges(_questions(assignment), settings, answer=CandidateAnswer(reply.text, case.record_sha256))
-    return _grade(assignment, reply.text, rulings=rulings)
+    results = yield from ask_judges(_questions(assignment), settings, answer=CandidateAnswer(reply.text, case.record_sha256))
+    return _grade(assignment, reply.text, results=results)
 
 
 def scoring_weights(weights: Weights, profile: ProfileId | None) -> Weights:
-    """What the criteria count; empty for a rubric without a score: one without a positive weight has one only by some profiles."""
+    """Return the weights that count; empty for a rubric without a score: without a positive weight only some profiles give one."""
     if any(weight > 0 for weight in weights):
         return weights
     if profile == "apex_v1":
@@ -51,8 +51,8 @@ def _weights(case: Case) -> Weights:
 
 
 def rubric_score(weights: Weights, met: tuple[float, ...]) -> float:
-    """Points as a share of what can be reached, where the worst answer has 0 and the best 1."""
-    # Weights are the decimals that somebody wrote, and exactly 0.7 of them must reach a threshold of 0.7.
+    """Compute points as a fraction of the range from the worst answer (0) to the best (1)."""
+    # Floats would round: weights are decimal numbers, and exactly 0.7 of them must reach a threshold of 0.7.
     exact = [Fraction(str(weight)) for weight in weights]
     points = sum(weight * Fraction(value) for weight, value in zip(exact, met, strict=True))
     worst, best = sum(weight for weight in exact if weight < 0), sum(weight for weight in exact if weight > 0)
@@ -63,16 +63,16 @@ def _questions(assignment: Assignment) -> tuple[JudgeQuestion, ...]:
     case = assignment.case
     if assignment.settings.rubric_mode == "one_call":
         return (_question_for_all(case),)
-    shown = _shown(case)
-    return tuple(_question(criterion, shown, style=assignment.policy.criterion) for criterion in case.criteria)
+    shared_blocks = _shared_blocks(case)
+    return tuple(_question(criterion, shared_blocks, style=assignment.policy.criterion) for criterion in case.criteria)
 
 
-def _shown(case: Case) -> dict[str, str]:
+def _shared_blocks(case: Case) -> dict[str, str]:
     return {"task": task_text(case), "context": context_text(case), "reference": reference_text(case)}
 
 
-def _question(criterion: Criterion, shown: dict[str, str], *, style: JudgeStyle) -> JudgeQuestion:
-    blocks = {**shown, "criterion": criterion.title if style.has_background else criterion_text(criterion)}
+def _question(criterion: Criterion, shared_blocks: dict[str, str], *, style: JudgeStyle) -> JudgeQuestion:
+    blocks = {**shared_blocks, "criterion": criterion.title if style.has_background else criterion_text(criterion)}
     if style.has_background:
         blocks["background"] = criterion.description
     return JudgeQuestion(
@@ -84,27 +84,27 @@ def _question_for_all(case: Case) -> JudgeQuestion:
     return JudgeQuestion(
         criterion=ONE_CALL,
         template_id=TEMPLATE_FOR_ALL,
-        blocks={**_shown(case), "criteria": criteria_text(case)},
+        blocks={**_shared_blocks(case), "criteria": criteria_text(case)},
         shape=CRITERION,
         parts=tuple(Part(criterion.id, criterion.weight) for criterion in case.criteria),
     )
 
 
-def _grade(assignment: Assignment, answer: str, *, rulings: tuple[PanelResult, ...]) -> Grade:
-    own = _weights(assignment.case)
-    weights = scoring_weights(own, assignment.settings.profile)
-    if not any(weight > 0 for weight in own):
+def _grade(assignment: Assignment, answer: str, *, results: tuple[PanelResult, ...]) -> Grade:
+    stated = _weights(assignment.case)
+    weights = scoring_weights(stated, assignment.settings.profile)
+    if not any(weight > 0 for weight in stated):
         assignment = msgspec.structs.replace(assignment, flags=(*assignment.flags, BY_PROFILE))
-    score = rubric_score(weights, tuple(ruling.value for ruling in rulings))
+    score = rubric_score(weights, tuple(result.value for result in results))
     passed = score >= assignment.settings.pass_threshold
-    label: FailureLabel = "" if passed else _label(weights, rulings)
-    return judged_grade(assignment, answer, rulings=rulings, raw_score=score, passed=passed, label=label)
+    label: FailureLabel = "" if passed else _label(weights, results)
+    return judged_grade(assignment, answer, results=results, raw_score=score, passed=passed, label=label)
 
 
-def _label(weights: Weights, rulings: tuple[PanelResult, ...]) -> FailureLabel:
-    """What the judge says of the criteria that cost points; else something is missing, or there is something that should not be."""
-    lost = tuple(ruling for weight, ruling in zip(weights, rulings, strict=True) if weight and (weight < 0) == bool(ruling.value))
-    lacks = any(weight > 0 and not ruling.value for weight, ruling in zip(weights, rulings, strict=True))
+def _label(weights: Weights, results: tuple[PanelResult, ...]) -> FailureLabel:
+    """Return the judge's label for the criteria that cost points; else missing content, or content that should not be there."""
+    lost = tuple(result for weight, result in zip(weights, results, strict=True) if weight and (weight < 0) == bool(result.value))
+    lacks = any(weight > 0 and not result.value for weight, result in zip(weights, results, strict=True))
     return proposed_label(lost) or ("missing_required_content" if lacks else "incorrect_answer")
 
 
@@ -117,12 +117,12 @@ def _names(assignment: Assignment) -> tuple[str, str]:
 def _topics(assignment: Assignment, _: str | None) -> tuple[ReplySpec, ...]:
     criteria, shape = assignment.case.criteria, assignment.policy.criterion.shape
     if assignment.settings.rubric_mode == "one_call":
-        marks = tuple(empty_mark(criterion.id, CRITERION, weight=criterion.weight) for criterion in criteria)
+        marks = tuple(empty_result(criterion.id, CRITERION, weight=criterion.weight) for criterion in criteria)
         return (ReplySpec(name=ONE_CALL, shape=CRITERION, marks=marks, is_list=True),)
-    return tuple(topic_on(criterion.id, shape, weight=criterion.weight) for criterion in criteria)
+    return tuple(criterion_spec(criterion.id, shape, weight=criterion.weight) for criterion in criteria)
 
 
-WAY = GradingMethod(
+METHOD = GradingMethod(
     about="graded by a rubric",
     flow=grade_rubric,
     names=_names,

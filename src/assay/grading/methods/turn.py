@@ -1,4 +1,4 @@
-"""Turns of recorded conversations with tools: calls are compared exactly, words with the recorded words by a judge."""
+"""Turns of recorded conversations with tools: calls are compared exactly, and words by a judge."""
 
 from assay.core.outcome import Flow, Grade, Score
 from assay.grading.assignment import Assignment, GradingMethod, GradingProvenance
@@ -6,7 +6,7 @@ from assay.grading.candidate import candidate_ask
 from assay.grading.methods.reference import EVALUATOR as BY_JUDGE
 from assay.grading.methods.reference import judge_by_reference, judge_names, judge_topics
 from assay.grading.reply_object import REPLACED
-from assay.grading.reply_spec import ReplySpec, topic_on
+from assay.grading.reply_spec import ReplySpec, criterion_spec
 from assay.grading.templates import TOOL_CALL
 from assay.grading.tool_call import ToolCall, expected_call, read_call
 from assay.grading.verdict import CRITERION
@@ -15,7 +15,7 @@ EVALUATOR = "tool_call_exact/1"
 
 
 def grade_turn(assignment: Assignment) -> Flow:
-    """Asks the candidate; where the recorded turn or the answer calls a tool, the two calls must be the same."""
+    """Ask the candidate; if the recorded turn or the answer calls a tool, the two calls must be the same."""
     (reply,) = yield (candidate_ask(assignment),)
     expected, called = expected_call(assignment.case), read_call(reply.text)
     if expected is not None or called is not None:
@@ -24,7 +24,7 @@ def grade_turn(assignment: Assignment) -> Flow:
 
 
 def compare_calls(assignment: Assignment, answer: str, *, expected: ToolCall | None, called: ToolCall | None) -> Grade:
-    """The grade of an answer by its tool call alone."""
+    """Grade an answer by its tool call alone."""
     is_same = called is not None and called.is_same_as(expected)
     score = float(is_same)
     grade = Grade(
@@ -32,7 +32,7 @@ def compare_calls(assignment: Assignment, answer: str, *, expected: ToolCall | N
         passed=is_same,
         answer=answer,
         raw_score=score,
-        # The turns of a conversation without a tool are judged on this scale, and both belong to one mean.
+        # Judged turns of the conversation use this scale, and both kinds go into one mean.
         scale="0-1",
         scores=(Score(criterion="tool_call", score=score, scale="0/1", normalized=score),),
         justification=f"called {called or 'no tool'}; recorded {expected or 'no tool'}",
@@ -43,7 +43,7 @@ def compare_calls(assignment: Assignment, answer: str, *, expected: ToolCall | N
 
 
 def _call_topics(*_: object) -> tuple[ReplySpec, ...]:
-    return (topic_on("tool_call", CRITERION),)
+    return (criterion_spec("tool_call", CRITERION),)
 
 
 def _topics(assignment: Assignment, answer: str | None) -> tuple[ReplySpec, ...]:
@@ -69,4 +69,4 @@ TURN_TOOL_CALL = GradingMethod(
     scale="0-1",
     topics=_call_topics,
 )
-"""A turn that was recorded as the call of a tool."""
+"""A turn that was recorded as a tool call."""
