@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.core.text_diff import MOST_WORDS, DiffPiece, TextDiff, diff_texts
+from assay.core.text_diff import MAX_WORDS, DiffPiece, TextDiff, diff_texts
 
 TEXTS = st.text(alphabet="ab \n.é", max_size=60)
 
@@ -41,13 +41,13 @@ def test_an_answer_that_was_empty_is_all_new() -> None:
 
 
 def test_too_many_words_are_compared_by_their_lines() -> None:
-    lines = [f"line {number}" for number in range(MOST_WORDS // 2)]
+    lines = [f"line {number}" for number in range(MAX_WORDS // 2)]
     diff = diff_texts("\n".join(["old", *lines, "old"]), "\n".join(["new", *lines, "new"]))
     assert (diff.precision, len(diff.pieces)) == ("lines", 5)
 
 
 def test_what_has_too_many_words_and_lines_is_told_as_a_whole() -> None:
-    before, after = ("\n".join(f"{word} {number}" for number in range(3 * MOST_WORDS)) for word in ("old", "new"))
+    before, after = ("\n".join(f"{word} {number}" for number in range(3 * MAX_WORDS)) for word in ("old", "new"))
     assert diff_texts(before, after).precision == "whole"
 
 

@@ -1,4 +1,4 @@
-"""A parsed document that still knows where each of its values stood in the text."""
+"""A parsed document with the offsets of its values in the text."""
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,10 +10,10 @@ import msgspec
 from assay.core.issue import Path
 
 EXCERPT_LENGTH = 120
-"""Longest excerpt, so that a 100 MB line prints as one line of a terminal."""
+"""Maximum length of an excerpt, so that a 100 MB line prints as one line of a terminal."""
 EXCERPT_LEAD = 60
 _STRIDE = 1 << 14
-"""Characters between two places whose lines are remembered."""
+"""Characters between two offsets whose line numbers are stored."""
 
 
 class Location(NamedTuple):
@@ -28,7 +28,7 @@ ProblemKind = Literal["", "duplicate_name", "surrogate", "too_deep", "too_many_v
 
 
 class ParseProblem(msgspec.Struct, frozen=True):
-    """Something wrong with the text itself, whatever the contract."""
+    """A problem of the text itself, whatever the contract."""
 
     code: str
     message: str
@@ -44,11 +44,11 @@ class ParseProblem(msgspec.Struct, frozen=True):
 ObjectMarks = Mapping[str, tuple[int, int]]
 """Offsets of each member's name and of its value."""
 MemberOffsets = Mapping[int, ObjectMarks | Sequence[int]]
-"""id of a container -> the offsets of its members; arrays have one offset per element."""
+"""Offsets of the members by id of their container; arrays have one offset per element."""
 
 
 class Document:
-    """A value, its text, the offsets of all members and the flaws met while reading."""
+    """A value, its text, the offsets of all members and the problems found by the parser."""
 
     def __init__(
         self,
@@ -63,19 +63,19 @@ class Document:
         self.text = text
         self.flaws = flaws
         self.more_flaws = more_flaws or {}
-        """How many flaws of each code were counted and not listed; none of them is fatal."""
+        """Number of unlisted problems by code; none of them is fatal."""
         self._marks = marks
 
     @property
     def is_readable(self) -> bool:
-        """True when the whole text was understood."""
+        """Tell whether the whole text was parsed."""
         return not any(flaw.fatal for flaw in self.flaws)
 
     def locate(self, paths: Iterable[Path]) -> None:
-        """Prepare for `offset` of all these paths, where one look for many is cheaper than many."""
+        """Prepare `offset` for all these paths, for parsers that find many of them in one pass."""
 
     def offset(self, path: Path, *, on_key: bool = False) -> int:
-        """Offset of the value at `path`, or of the nearest enclosing value that exists."""
+        """Return the offset of the value at `path`, or of the nearest enclosing value that exists."""
         container = self.value
         found = len(self.text) - len(self.text.lstrip())
         for position, step in enumerate(path, 1):
@@ -94,7 +94,7 @@ class Document:
         return (marks[step], marks[step]) if known else None  # type: ignore[index]  # known says that step is an index
 
     def place(self, offset: int, *, start: Location = Location(1, 1)) -> Location:
-        """Line and column of an offset, where the text itself begins at `start`."""
+        """Return line and column of an offset, in a text that begins at `start`."""
         breaks, last = self._lines.before(offset)
         return Location(start.line + breaks, offset - last) if breaks else Location(start.line, start.column + offset)
 
@@ -104,14 +104,14 @@ class Document:
 
 
 class _LineIndex:
-    """How many lines begin before an offset, and where; a location per line would outweigh a text of line breaks."""
+    """Counts the lines before an offset; stores one count per stride, since one per line could outweigh the text."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._breaks = array("q", [0])
         """Line breaks before each stride."""
         self._last = array("q", [-1])
-        """The last of them."""
+        """Offset of the last of them."""
         for start in range(0, len(text), _STRIDE):
             end = start + _STRIDE
             self._breaks.append(self._breaks[-1] + text.count("\n", start, end))
@@ -119,7 +119,7 @@ class _LineIndex:
             self._last.append(found if found >= 0 else self._last[-1])
 
     def before(self, offset: int) -> tuple[int, int]:
-        """The line breaks before an offset, and the offset of the last one."""
+        """Return the number of line breaks before an offset, and the offset of the last one."""
         stride = min(offset // _STRIDE, len(self._breaks) - 1)
         start = stride * _STRIDE
         found = self._text.rfind("\n", start, offset)
@@ -127,14 +127,14 @@ class _LineIndex:
 
 
 class Excerpt(NamedTuple):
-    """A piece of one source line and the position in it that an issue points at."""
+    """A part of one source line, and the position in it that an issue points at."""
 
     text: str
     caret: int
 
 
 def excerpt(text: str, offset: int) -> Excerpt:
-    """The line around `offset`, cut to a readable length, with invisible characters replaced."""
+    """Cut the line around `offset` to a readable length, with invisible characters replaced."""
     offset = min(offset, len(text))
     start = text.rfind("\n", max(0, offset - EXCERPT_LEAD), offset) + 1 or max(0, offset - EXCERPT_LEAD)
     end = text.find("\n", offset, start + EXCERPT_LENGTH)

@@ -1,4 +1,4 @@
-"""The gates of a run for people: what each asks for, what the run has for it, and whether that is enough."""
+"""Gates of a run for people: threshold, value, and whether it is met."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -7,7 +7,7 @@ import msgspec
 from assay.core.number_text import RATE_PLACES, SCORE_PLACES, rate_text, score_text
 from assay.core.summary import Interval, Metric, RecordMetrics
 
-_MOST_PLACES = 9
+_MAX_PLACES = 9
 _UNKNOWN = Metric(value=None, interval=None, n=0)
 TOLERANCE = 1e-9
 """Rounding in the last digits decides no gate."""
@@ -19,10 +19,10 @@ def meets_gate(value: float | None, limit: float, *, is_most: bool) -> bool:
 
 
 class GateText(msgspec.Struct, frozen=True, kw_only=True):
-    """One gate that is set, next to the figure that it is about."""
+    """One gate that is set, with the metric that it is about."""
 
     gate: str
-    """The member of the plan's gates: `pass_rate`, `min_score`, `max_error_rate`."""
+    """Member of the plan's gates: `pass_rate`, `min_score`, `max_error_rate`."""
     name: str
     """`pass rate`, `mean score`, `error rate`, or the id of a profile."""
     limit: float
@@ -30,10 +30,10 @@ class GateText(msgspec.Struct, frozen=True, kw_only=True):
     interval: Interval | None
     is_rate: bool
     is_most: bool
-    """The limit is the largest value that meets the gate."""
+    """The limit is a maximum."""
 
     def number(self, value: float) -> str:
-        """A value of this gate: a percentage or a score."""
+        """Format a value of this gate: a percentage or a score."""
         return rate_text(value) if self.is_rate else score_text(value)
 
     @property
@@ -43,24 +43,24 @@ class GateText(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def asked(self) -> str:
-        """`pass rate at least 80.0 %`."""
+        """Describe the threshold: `pass rate at least 80.0 %`."""
         return f"{self.name} {'at most' if self.is_most else 'at least'} {self.number(self.limit)}"
 
     @property
     def met(self) -> str:
-        """`pass rate 83.3 % (at least 80.0 %)`."""
+        """Describe a met gate: `pass rate 83.3 % (at least 80.0 %)`."""
         found = "unknown" if self.value is None else self.number(self.value)
         return f"{self.name} {found} ({'at most' if self.is_most else 'at least'} {self.number(self.limit)})"
 
     @property
     def missed(self) -> str:
-        """`pass rate 79.96 % is below 80.00 %`, with as many digits as it takes to tell the two apart."""
+        """Describe a missed gate: `pass rate 79.96 % is below 80.00 %`, with enough digits to tell the two apart."""
         if self.value is None:
             return f"{self.name} is undefined"
         text: Callable[[float, int], str] = rate_text if self.is_rate else score_text
         first = RATE_PLACES if self.is_rate else SCORE_PLACES
         places = next(
-            (places for places in range(first, _MOST_PLACES) if text(self.value, places) != text(self.limit, places)), _MOST_PLACES
+            (places for places in range(first, _MAX_PLACES) if text(self.value, places) != text(self.limit, places)), _MAX_PLACES
         )
         words = "is above" if self.is_most else "is below"
         return f"{self.name} {text(self.value, places)} {words} {text(self.limit, places)}"

@@ -1,4 +1,4 @@
-"""Plugins of installed packages, by the entry points that these declare; nothing is looked for before a name asks for it."""
+"""Plugins of installed packages, by their entry points; searched only when a name is needed."""
 
 import difflib
 from collections.abc import Collection, Iterator
@@ -40,11 +40,11 @@ class DeclaredPlugin(msgspec.Struct, frozen=True):
     """Why the distribution's entry points cannot be read."""
 
     def is_called(self, name: str) -> bool:
-        """True for its name, alone or after its distribution's."""
+        """Tell whether a name is this plugin's, alone or after its distribution's."""
         return name in (self.name, f"{self.distribution}/{self.name}")
 
     def load(self, name: str = "") -> Plugin:
-        """The code; raises UsageProblem."""
+        """Load the code; raises UsageProblem."""
         plan = PluginPlan(
             kind=self.kind,
             name=name or self.name,
@@ -56,7 +56,7 @@ class DeclaredPlugin(msgspec.Struct, frozen=True):
 
 
 def declared_plugins() -> Iterator[DeclaredPlugin]:
-    """Everything that installed distributions declare, in the order of kinds and names."""
+    """List all plugins that installed distributions declare, ordered by kind and name."""
     seen: set[str] = set()
     found: list[DeclaredPlugin] = []
     for distribution in _metadata().distributions():
@@ -65,9 +65,9 @@ def declared_plugins() -> Iterator[DeclaredPlugin]:
                 text = distribution.read_text("entry_points.txt") or ""
                 name = (distribution.metadata["Name"] or "").strip() if "[assay." in text else ""
         except ThirdPartyError:
-            # A folder that calls itself a distribution and is none declares nothing.
+            # A folder that only looks like a distribution declares nothing.
             continue
-        # The first on the path is the one that is imported.
+        # Import uses the first distribution of a name on the path.
         if name and name.lower() not in seen:
             seen.add(name.lower())
             found += _declared_by(distribution, name)
@@ -75,7 +75,7 @@ def declared_plugins() -> Iterator[DeclaredPlugin]:
 
 
 def _declared_by(distribution: "Distribution", name: str) -> list[DeclaredPlugin]:
-    """What one distribution declares; where that cannot be read, one entry for each kind says so, and all others are found."""
+    """List the plugins of one distribution; unreadable entry points give one entry with the problem for each kind."""
     kinds = {group: kind for kind, group in GROUPS.items()}
     version = distribution.metadata["Version"] or ""
     try:
@@ -92,7 +92,7 @@ def _declared_by(distribution: "Distribution", name: str) -> list[DeclaredPlugin
 
 
 def find_plugin(kind: PluginKind, name: str, *, folder: Path, built_in: Collection[str] = ()) -> Plugin:
-    """The code of that name: of an installed package, or at `module:function` or `file.py:function`. Raises UsageProblem."""
+    """Load a plugin: of an installed package, or at `module:function` or `file.py:function`. Raises UsageProblem."""
     if is_reference(name):
         return referred_plugin(kind, name, folder=folder)
     if name in built_in:
@@ -106,7 +106,7 @@ def find_plugin(kind: PluginKind, name: str, *, folder: Path, built_in: Collecti
 
 
 def installed_plugin(kind: PluginKind, name: str) -> Plugin | None:
-    """The plugin of an installed package, by its name or by `package/name`; raises UsageProblem where it does not load."""
+    """Load the plugin of an installed package, by its name or by `package/name`; raises UsageProblem when it fails to load."""
     found = [plugin for plugin in declared_plugins() if plugin.kind == kind and plugin.is_called(name)]
     if len(found) > 1:
         names = " or ".join(f"{plugin.distribution}/{plugin.name}" for plugin in found)
@@ -124,7 +124,7 @@ def _nearest(kind: PluginKind, name: str, built_in: Collection[str]) -> str:
 
 
 def reopened(plan: PluginPlan) -> Plugin:
-    """The code of an earlier plan; raises UsageProblem where it is gone, or is not what it was."""
+    """Load the code of an earlier plan; raises UsageProblem when it is gone or has changed."""
     if not plan.reference:
         raise UsageProblem(
             f"the {plan.kind} '{plan.name}' was given in Python, and only there it can be given again",
@@ -151,5 +151,5 @@ def _version_of(distribution: str) -> str:
 
 
 def _metadata() -> Any:
-    """What knows the installed distributions; it takes the parsers of e-mail and zip files along, which few runs need."""
+    """Import importlib.metadata lazily: it loads parsers of e-mail and zip files, which few runs need."""
     return import_module("importlib.metadata")

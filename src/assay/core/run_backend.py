@@ -1,41 +1,41 @@
-"""Where runs are kept and worked on; no part of their plans, since it changes no result."""
+"""Storage and execution backend of runs; not part of their plans, since it changes no result."""
 
 import msgspec
 
 RUNS_DIR = "runs"
-"""The folder of the runs, unless another one is named."""
+"""Default folder of the runs."""
 
 
 class TemporalServer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The Temporal server whose workers work on runs, and how it is reached; nothing in it is a secret."""
+    """Connection to the Temporal server whose workers execute runs; holds no secrets."""
 
     address: str
     """`host:port`."""
     namespace: str = "default"
     task_queue: str = "assay"
     tls: bool = False
-    """Encrypt the connection; a certificate or a key says so too."""
+    """Encrypt the connection; implied by a certificate or a key."""
     server_ca: str = ""
-    """File of the certificate that signs the server's; empty for those that the machine trusts."""
+    """File with the CA of the server's certificate; empty for those that the machine trusts."""
     server_name: str = ""
-    """The name in the server's certificate, where it is not the host's."""
+    """Name in the server's certificate, if it is not the host's."""
     client_certificate: str = ""
-    """File of the certificate that the server knows us by (mTLS)."""
+    """File with our client certificate (mTLS)."""
     client_key: str = ""
-    """File of the key of that certificate."""
+    """File with the key of that certificate."""
     api_key_variable: str = ""
-    """Name of the environment variable that holds the API key."""
+    """Environment variable that holds the API key."""
 
 
 class RunBackend(msgspec.Struct, frozen=True, kw_only=True):
-    """Where new runs are kept and worked on: on this machine, unless it says otherwise."""
+    """Where new runs are stored and executed: on this machine by default."""
 
     ledger: str = ""
-    """Address of a PostgreSQL that keeps the ledgers of runs; each has a file of its own without one."""
+    """Address of a PostgreSQL for the ledgers of runs; without one, each ledger is a file."""
     store: str = ""
-    """Address in an object store, such as s3://bucket/runs, where artifacts are published too before a run counts as ended."""
+    """Address in an object store, such as s3://bucket/runs, where artifacts must be published before a run ends."""
     temporal: TemporalServer | None = None
-    """Whose workers evaluate the records; None evaluates them in this process."""
+    """The server whose workers evaluate the records; None evaluates them in this process."""
 
 
 LOCAL_BACKEND = RunBackend()

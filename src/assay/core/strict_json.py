@@ -1,8 +1,8 @@
-"""The one strict door for JSON: text into a Document that reports every flaw with its place.
+"""Strict JSON parser: turns text into a Document that reports every problem with its location.
 
-RFC 8259 and nothing more: no NaN, no comments, no trailing commas, no second value. Duplicate keys, lone
-surrogates and numbers that do not fit are flaws that leave the document readable, so that a contract can
-report them beside its own findings. Fast paths elsewhere may use quicker parsers; this one has the last word.
+Accepts RFC 8259 only: no NaN, no comments, no trailing commas, no second value. Duplicate keys, lone
+surrogates and numbers out of range leave the document readable, so that a contract can report them with
+its own findings. Fast paths elsewhere may use quicker parsers; this one decides.
 """
 
 import re
@@ -20,15 +20,15 @@ from assay.core.json_document import JsonDocument
 from assay.core.plain_json import plain_document
 
 MAX_DEPTH = 254
-"""Containers inside each other; deeper text is refused, so that neither this reader nor orjson (254) runs out of stack."""
+"""Maximum nesting; deeper text is rejected, so that neither this parser nor orjson (254) runs out of stack."""
 MAX_INTEGER_DIGITS = 4300
-"""What CPython converts without a quadratic step; floats are read in linear time."""
+"""CPython's limit for conversion without quadratic time; floats are parsed in linear time."""
 MAX_VALUE_BYTES = 64 << 20
-"""Memory of the values of one document beyond the length of its text. A text of brackets takes forty times its length."""
+"""Maximum memory of one document's values beyond the length of its text: a text of brackets takes forty times its length."""
 MAX_LOCAL_BYTES = 1 << 30
 """The same for files that their owner converts, or hands in as responses: they are as large as they are."""
 NUMBER_BYTES, STRING_BYTES, ARRAY_BYTES, OBJECT_BYTES, MEMBER_BYTES = 40, 64, 64, 184, 40
-"""What a value takes in CPython besides its characters or members."""
+"""Memory of a value in CPython besides its characters or members."""
 
 _scan_string = decoder.scanstring  # type: ignore[attr-defined]  # in the standard library, not in its stubs
 _SPACE = re.compile(r"[ \t\n\r]*")
@@ -36,9 +36,9 @@ _COLON = re.compile(r"[ \t\n\r]*:[ \t\n\r]*")
 _SEPARATOR = re.compile(r"[ \t\n\r]*([,}\]])[ \t\n\r]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 _NUMBERS = re.compile(r"(?:-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,20})?,[ \t\n\r]*)+(?=[-0-9])")
-"""Numbers that surely fit, each with the comma after it, before another number."""
+"""Numbers that are certainly in range, each with the comma after it, before another number."""
 _NUMBERS_LENGTH = 1 << 16
-"""Characters of numbers that are read at once, so that a flood of them is noticed before it is in memory."""
+"""Maximum characters of numbers parsed at once, so that the memory limit is checked before they are all in memory."""
 _BETWEEN_VALUES = ", \t\n\r"
 _FILLED = re.compile(r"[^ \t\r\n]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -51,7 +51,7 @@ _BOM = b"\xef\xbb\xbf"
 def parse_json(
     data: bytes | bytearray | memoryview | mmap | str, *, is_whole: bool = True, max_bytes: int = MAX_VALUE_BYTES
 ) -> Document:
-    """The document in `data`; never raises for bad text: a fatal flaw says what and where.
+    """Parse `data` into a document; never raises for bad text: a fatal problem has the reason and the location.
 
     Only a whole file may begin with a byte order mark; a line of it may not. `max_bytes` bounds the memory of the values.
     """
@@ -62,15 +62,15 @@ def parse_json(
 
 
 def read_exactly(text: str, *, max_bytes: int = MAX_VALUE_BYTES) -> Document:
-    """The document in `text`, read value by value; `parse_json` needs this for long texts and for those with a flaw."""
+    """Parse `text` value by value; `parse_json` uses this for long texts and for those with a problem."""
     return _JsonParser(text, max_bytes=max_bytes).read()
 
 
 def decode_utf8(data: bytes | bytearray | memoryview | mmap | str, *, is_whole: bool = True) -> str | Document:
-    """The text in `data` after its byte order mark, or the unreadable document whose flaw names the first bad byte."""
+    """Decode `data` after its byte order mark; invalid UTF-8 gives an unreadable document that names the first bad byte."""
     if isinstance(data, str):
         return data
-    # Not bytes(data): a copy of a large map would cost its size once more.
+    # Not bytes(data): it would copy a large memory map.
     raw = memoryview(data)
     raw = raw[len(_BOM) :] if is_whole and raw[: len(_BOM)] == _BOM else raw
     try:
@@ -80,7 +80,7 @@ def decode_utf8(data: bytes | bytearray | memoryview | mmap | str, *, is_whole: 
 
 
 def parse_json_lines(data: bytes | bytearray | memoryview | mmap) -> Document:
-    """One value per line as one array; a line that is not JSON is a flaw of its own and reads as null."""
+    """Parse one value per line into an array; a line that is not JSON is a problem of its own and becomes null."""
     text = decode_utf8(data)
     return text if isinstance(text, Document) else _read_lines(text)
 
@@ -122,7 +122,7 @@ def _encoding_hint(start: bytes) -> str:
 
 
 class _FatalProblem(Exception):
-    """Reading cannot go on; carries the fatal flaw."""
+    """Stops the parser; carries the fatal problem."""
 
     def __init__(self, message: str, offset: int, hint: str = "", *, kind: ProblemKind = "") -> None:
         super().__init__(message)
@@ -134,19 +134,19 @@ class _TooLarge(_FatalProblem):
 
 
 class _JsonParser:
-    """One pass over one text, or over one line after the other; recursion is bounded by MAX_DEPTH."""
+    """One pass over one text, or over its lines in turn; recursion is bounded by MAX_DEPTH."""
 
     def __init__(self, text: str, *, max_bytes: int) -> None:
         self.text = text
         self.flaws: list[ParseProblem] = []
         self.more_flaws: Counter[str] = Counter()
         self._max_bytes = max_bytes
-        self._room = max_bytes + len(text)
+        self._memory_left = max_bytes + len(text)
         self._start = 0
-        """Where the line begins in the whole text."""
+        """Offset of the line in the whole text."""
         self._is_line = False
         self._names: dict[str, str] = {}
-        """Each name of a member once, however often it appears."""
+        """Interned names of members, so that each is stored once."""
 
     def read(self) -> Document:
         try:
@@ -160,7 +160,7 @@ class _JsonParser:
         return JsonDocument(value, self.text, tuple(self.flaws), more_flaws=self.more_flaws)
 
     def take_line(self, line: str, start: int, values: list[Any]) -> bool:
-        """Add the value of a line that begins at `start`; False when no more can be read."""
+        """Add the value of a line that begins at `start`; returns False when parsing must stop."""
         self.text, self._start, self._is_line = line, start, True
         at = len(values)
         try:
@@ -185,8 +185,8 @@ class _JsonParser:
 
     def _take(self, size: int, at: int) -> None:
         """Count the memory of a value before it is made."""
-        self._room -= size
-        if self._room < 0:
+        self._memory_left -= size
+        if self._memory_left < 0:
             message = f"the values take more memory than {self._max_bytes >> 20} MiB beyond the size of the text"
             raise _TooLarge(message, at, "split it into several files", kind="too_many_values")
 
@@ -262,7 +262,7 @@ class _JsonParser:
                 return value, at
 
     def _numbers(self, at: int, value: list[Any]) -> int:
-        """Past the numbers at `at` that can have no flaw: vectors are long, and one number at a time is slow."""
+        """Skip the numbers at `at` that cannot have a problem: vectors are long, and parsing one number at a time is slow."""
         while numbers := _NUMBERS.match(self.text, at, at + _NUMBERS_LENGTH):
             some = loads(f"[{numbers.group().rstrip(_BETWEEN_VALUES)}]")
             self._take(NUMBER_BYTES * len(some), at)
@@ -271,7 +271,7 @@ class _JsonParser:
         return at
 
     def _next(self, at: int, closing: str) -> tuple[int, bool]:
-        """Past the comma to the next member, or past the end of the container."""
+        """Skip the comma to the next member, or the end of the container."""
         match = _SEPARATOR.match(self.text, at)
         if match is None or match.group(1) not in (",", closing):
             raise self._expected(f"',' or '{closing}'", self._skip(at))
@@ -345,15 +345,15 @@ def _string_hint(problem: JSONDecodeError) -> str:
     return 'allowed escapes are \\" \\\\ \\/ \\b \\f \\n \\r \\t and \\uXXXX'
 
 
-def _syntax_hint(word: str, two: str) -> str:
+def _syntax_hint(word: str, start: str) -> str:
     if word in ("NaN", "Infinity", "-Infinity", "nan", "inf"):
         return "JSON has no NaN or Infinity; use null or leave the field out"
     if word in ("True", "False", "None"):
         return "JSON writes true, false and null in lower case"
-    if two.startswith("'"):
+    if start.startswith("'"):
         return "JSON strings use double quotes"
-    if two in ("//", "/*") or two.startswith("#"):
+    if start in ("//", "/*") or start.startswith("#"):
         return "JSON has no comments"
-    if two.startswith("\ufeff"):
+    if start.startswith("\ufeff"):
         return "a byte order mark is allowed at the start of the file only"
     return ""

@@ -1,4 +1,4 @@
-"""Code of others: whatever it raises is told as its own failure, and ends nothing but what it was called for."""
+"""Isolation of third-party code: its exceptions become ThirdPartyError, and end only the call that ran it."""
 
 import traceback
 from pathlib import PurePath
@@ -9,31 +9,31 @@ from assay.core.outcome import GradingFailure
 
 
 class ThirdPartyError(Exception):
-    """An exception of code that is not ours, in one sentence that names its place."""
+    """An exception of third-party code, in one sentence with file and line."""
 
     def __init__(self, problem: BaseException) -> None:
         self.problem = problem
-        """What was raised."""
+        """The exception that was raised."""
         words = f": {problem}" if str(problem) else ""
-        super().__init__(f"{type(problem).__name__}{words}{_place(problem)}")
+        super().__init__(f"{type(problem).__name__}{words}{_source_location(problem)}")
 
 
 class ThirdPartyCode:
-    """A block in which code of others runs: what it raises comes out as ThirdPartyError, except what it says in our own words."""
+    """A block of third-party code: its exceptions become ThirdPartyError, except our own failures, which it may raise."""
 
     def __init__(self, *also: type[Exception]) -> None:
-        self._own_words = (GradingFailure, ModelFailure, *also)
+        self._passed_through = (GradingFailure, ModelFailure, *also)
 
     def __enter__(self) -> None:
-        """Nothing is needed before."""
+        """Do nothing: there is no setup."""
 
     def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None) -> None:
-        # Code that wants to end the process ends nothing but its own call either.
-        if isinstance(problem, Exception | SystemExit) and not isinstance(problem, self._own_words):
+        # SystemExit too: code that calls exit() must end only its own call.
+        if isinstance(problem, Exception | SystemExit) and not isinstance(problem, self._passed_through):
             raise ThirdPartyError(problem) from problem
 
 
-def _place(problem: BaseException) -> str:
-    """The file and line that raised it; without the folder, which is nobody's business."""
+def _source_location(problem: BaseException) -> str:
+    """Name the file and line that raised it; without the folder, which may be private."""
     frames = traceback.extract_tb(problem.__traceback__)
     return f" ({PurePath(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
