@@ -1,23 +1,23 @@
-"""Work that takes longer than a page may: it goes on while the reader looks at a page that says so."""
+"""Work that takes longer than a page request may: it continues while the page shows that it is in progress."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 PATIENCE = 0.4
-"""Seconds that a page waits for its work before it says that it is under way."""
+"""Seconds that a page waits for its work before it answers that the work is in progress."""
 MOST = 200
-"""Pieces of work that nobody has asked for again, beyond which the oldest finished ones are forgotten."""
+"""Maximum finished results that no page has fetched; beyond it the oldest are dropped."""
 
 
 class BackgroundTasks:
-    """Pieces of work by name; each is done once, however many wait for it."""
+    """Background tasks by name; each runs once, however many requests wait for it."""
 
     def __init__(self) -> None:
         self._tasks: dict[str, asyncio.Task[Any]] = {}
 
     async def is_ready(self, name: str, work: Callable[[], Awaitable[Any]], *, seconds: float = PATIENCE) -> bool:
-        """True when the work of this name is done; raises what it raised, and a later call begins anew."""
+        """Tell whether the task of this name is done; raises its exception, and a later call starts it again."""
         task = self._tasks.get(name)
         if task is None:
             self._sweep()
@@ -32,7 +32,7 @@ class BackgroundTasks:
     def _sweep(self) -> None:
         done = [name for name, task in self._tasks.items() if task.done()]
         for name in done[: max(0, len(self._tasks) - MOST)]:
-            # Asked for its problem, so that the log does not complain that nobody did.
+            # Retrieve the exception, or asyncio would log that it was never retrieved.
             self._tasks.pop(name).exception()
 
 

@@ -1,4 +1,4 @@
-"""Uploads that somebody looks at before a run is made of them: kept for a while, and gone again."""
+"""Uploads that a user previews before a run is made of them: stored for a while, then removed."""
 
 import threading
 from collections.abc import Callable
@@ -13,35 +13,35 @@ from assay.surfaces.server.spool import SpooledUpload
 
 KEPT_SECONDS = 3600.0
 MOST_OF_ONE = 4
-"""Drafts that one owner may have; an older one makes room."""
+"""Maximum drafts of one owner; a further one replaces the oldest."""
 MOST = 16
 MOST_RESULTS = 20
-"""What is kept of one draft beside its report, which is found out first: the newest estimates."""
+"""Maximum results stored per draft besides its report, which comes first: the newest estimates."""
 
 
 class UploadDraft(msgspec.Struct, frozen=True, kw_only=True):
-    """An upload of which no run was made yet."""
+    """An upload without a run."""
 
     upload: api.UploadTarget
     owner: str
     file_name: str
-    """As the owner calls it."""
+    """Name of the file at the owner."""
     name: str
-    """As the dataset is called where its contract gives it no id."""
+    """Name of the dataset if its contract gives it no id."""
     contract: ContractChoice
     spooled: SpooledUpload
     at: float
     allow_size: bool = False
-    """A golden dataset may have any number of cases."""
+    """Skip the limit of cases in a golden dataset."""
 
     @property
     def id(self) -> str:
-        """Names the draft, and the run that may come of it."""
+        """Return the id of the draft, and of the run that may be made of it."""
         return self.upload.run_id
 
 
 class Drafts:
-    """The drafts of one server; a restart forgets them, and their files are removed then."""
+    """The drafts of one server; a restart forgets them, and removes their files."""
 
     def __init__(self, submissions: api.Submissions, clock: Callable[[], float]) -> None:
         self._submissions = submissions
@@ -51,7 +51,7 @@ class Drafts:
         self._lock = threading.Lock()
 
     def keep(self, draft: UploadDraft) -> None:
-        """One draft more; those that are old or too many go."""
+        """Add a draft; expired and surplus ones are removed."""
         with self._lock:
             self._kept[draft.id] = draft
             gone = self._superfluous(draft.owner)
@@ -65,25 +65,25 @@ class Drafts:
         return [*old, *own[MOST_OF_ONE:], *drafts[MOST:]]
 
     def of(self, draft_id: str, owner: str) -> UploadDraft:
-        """The owner's draft; raises RunNotFound."""
+        """Find the owner's draft; raises RunNotFound."""
         draft = self._kept.get(draft_id)
         if draft is None or draft.owner != owner or draft.at < self._clock() - KEPT_SECONDS:
             raise RunNotFound("there is no such upload any more", hint="an upload is kept for an hour; choose the file again")
         return draft
 
     def drop(self, draft: UploadDraft) -> None:
-        """Forget a draft; its file goes, unless a run came of it."""
+        """Forget a draft and remove its file, unless a run was made of it."""
         with self._lock:
             self._kept.pop(draft.id, None)
             self._results = {key: value for key, value in self._results.items() if key[0] != draft.id}
         self._submissions.discard(draft.upload)
 
     def result(self, draft: UploadDraft, what: str) -> Any:
-        """What was found out about a draft; None where nobody did yet."""
+        """Return a stored result about a draft; None without one."""
         return self._results.get((draft.id, what))
 
     def keep_result(self, draft: UploadDraft, what: str, result: Any) -> None:
-        """What was found out about a draft, for as long as it is kept."""
+        """Store a result about a draft, for as long as the draft exists."""
         with self._lock:
             if draft.id in self._kept:
                 self._results[draft.id, what] = result

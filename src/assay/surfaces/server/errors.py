@@ -1,4 +1,4 @@
-"""Whatever goes wrong, as the one envelope that every error of the service has."""
+"""Error answers: every failure becomes the one envelope of the service."""
 
 import logging
 import uuid
@@ -43,7 +43,7 @@ CODES: dict[int, str] = {
     500: "internal_error",
     503: "service_unavailable",
 }
-"""The code of each status; others below 500 are `invalid_request`."""
+"""Error code of each status; others below 500 are `invalid_request`."""
 STATUSES: tuple[tuple[type[AssayError], int], ...] = (
     (ArtifactGone, 410),
     (RunNotFound, 404),
@@ -55,7 +55,7 @@ STATUSES: tuple[tuple[type[AssayError], int], ...] = (
     (MissingExtra, 404),
 )
 RETRY_SECONDS = 5
-"""What a client is told to wait when the service cannot take its request now."""
+"""Retry-After when the service cannot accept a request now."""
 
 PAGE_HEADERS = {
     "content-type": "text/html; charset=utf-8",
@@ -63,17 +63,17 @@ PAGE_HEADERS = {
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
         "base-uri 'none'; frame-ancestors 'none'"
     ),
-    # Without any referrer a browser would hide from this server that its own forms are its own.
+    # Without any referrer a browser would send no origin with this server's own forms.
     "referrer-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
 }
-"""What every page comes with: it may load what this server serves, and nothing else."""
+"""Headers of every page: it may load what this server serves, and nothing else."""
 
 log = logging.getLogger("assay.server")
 
 
 class HttpError(Exception):
-    """A request that is answered with an error."""
+    """An exception that is answered with an error."""
 
     def __init__(
         self, status: int, message: str, *, details: dict[str, Any] | None = None, headers: dict[str, str] | None = None
@@ -113,26 +113,26 @@ def error_body(refusal: HttpError, scope: HTTPScope, *, request_id: str, headers
     caller: Caller | None = scope.get("state", {}).get("caller")
     reader = PageViewer() if caller is None else PageViewer(name=caller.name, is_signed_in=caller.is_signed_in)
     text = page("problem.html", view, place=ServerLinks(), reader=reader)
-    # Who follows a link from another site comes without their cookie, and with it as soon as the page itself asks again.
+    # SameSite: a link from another site arrives without the cookie, which the browser sends once the page itself reloads.
     is_led_here = refusal.status == 401 and is_asked_for and headers.get("sec-fetch-site") == "cross-site"
     again = {"refresh": f"0; url={target}"} if is_led_here else {}
     return ErrorShown(text.encode(), {**PAGE_HEADERS, **again, **refusal.headers})
 
 
 def _asked(scope: HTTPScope) -> str:
-    """The address of a request as it was sent."""
+    """Return the address of a request as it was sent."""
     path, query = scope["raw_path"].decode("latin-1"), scope["query_string"].decode("latin-1")
     return f"{path}?{query}" if query else path
 
 
 def refused(request: Request[Any, Any, Any], refusal: HttpError) -> Response[bytes]:
-    """The answer for a refusal of ours."""
+    """Answer one of our own refusals."""
     shown = error_body(refusal, request.scope, request_id=request_id_of(request), headers=request.headers)
     return Response(shown.body, status_code=refusal.status, headers=shown.headers)
 
 
 def failed(request: Request[Any, Any, Any], problem: AssayError) -> Response[bytes]:
-    """The answer for an error of the library, by its class."""
+    """Answer an error of the library, by its class."""
     status = next((status for kind, status in STATUSES if isinstance(problem, kind)), 500)
     told = request.app.state.server.told
     details: dict[str, Any] = {"hint": told(problem.hint)} if problem.hint else {}
@@ -143,7 +143,7 @@ def failed(request: Request[Any, Any, Any], problem: AssayError) -> Response[byt
 
 
 def framework_failed(request: Request[Any, Any, Any], problem: HTTPException) -> Response[bytes]:
-    """The answer for what the framework refuses: unknown addresses, wrong methods, parameters that cannot be read."""
+    """Answer refusals of the framework: unknown addresses, wrong methods, unreadable parameters."""
     messages = {
         404: f"there is nothing at '{request.scope['path'][:200]}'",
         405: f"{request.method} is not allowed here",
@@ -159,7 +159,7 @@ def framework_failed(request: Request[Any, Any, Any], problem: HTTPException) ->
 
 
 def broken(request: Request[Any, Any, Any], problem: Exception) -> Response[bytes]:
-    """The answer for a defect: the log has the rest."""
+    """Answer a defect; the log has the details."""
     request_id = request_id_of(request)
     fields = {"event": "request_failed", "request_id": request_id, "code": "internal_error"}
     log.error("request %s failed", request_id, exc_info=problem, extra={FIELDS: fields})
@@ -167,13 +167,13 @@ def broken(request: Request[Any, Any, Any], problem: Exception) -> Response[byte
 
 
 def request_id_of(request: Request[Any, Any, Any]) -> str:
-    """The id under which this request is logged and answered."""
+    """Return the id under which this request is logged and answered."""
     found: str = request.scope["state"]["request_id"]
     return found
 
 
 def whole_answer(status: int, reason: str, headers: Mapping[str, str]) -> bytes:
-    """Everything that goes over the wire for what never became a request."""
+    """Build the bytes of an answer to input that never became a request."""
     request_id = str(uuid.uuid4())
     body = envelope(status, reason, request_id=request_id, details={})
     shown = {

@@ -1,4 +1,4 @@
-"""A few at a time, callers in turn: whoever has sent how much, nobody waits behind all of it."""
+"""A semaphore that serves callers round-robin, so that one caller with many requests does not delay the others."""
 
 import asyncio
 from collections import deque
@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 
 class FairSemaphore:
-    """Places for work of one kind; used on one event loop."""
+    """Slots for work of one kind; for use on one event loop."""
 
     def __init__(self, places: int) -> None:
         self._free = places
@@ -15,7 +15,7 @@ class FairSemaphore:
 
     @asynccontextmanager
     async def turn(self, caller: str) -> AsyncIterator[None]:
-        """A place for as long as the block lasts, when it is this caller's turn."""
+        """Hold a slot for the block, when it is this caller's turn."""
         await self._enter(caller)
         try:
             yield
@@ -31,7 +31,7 @@ class FairSemaphore:
         try:
             await called
         except asyncio.CancelledError:
-            # Whoever was called and is gone passes the place on; whoever was not is skipped when the turn comes.
+            # A woken waiter that was cancelled passes its slot on; a waiter still in line is skipped at its turn.
             if called.done() and not called.cancelled():
                 self._leave()
             raise
@@ -42,7 +42,7 @@ class FairSemaphore:
             line = self._waiting.pop(caller)
             called = line.popleft()
             if line:
-                # Whoever had a turn goes to the end of the line.
+                # A served caller goes to the end of the line.
                 self._waiting[caller] = line
             if not called.done():
                 called.set_result(None)

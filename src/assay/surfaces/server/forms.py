@@ -1,4 +1,4 @@
-"""Forms of pages: short ones as their fields, and one with a file whose bytes are passed on while they come in."""
+"""Forms of pages: short ones as fields, and uploads whose bytes are processed while they arrive."""
 
 import re
 from collections.abc import AsyncIterator
@@ -19,13 +19,13 @@ FIELD_BYTES = 4 << 10
 MOST_FIELDS = 20
 FORM_BYTES = 64 << 10
 ENDINGS = (".json", ".jsonl", ".ndjson", ".yaml", ".yml")
-"""Endings of datasets, as they are or packed with gzip."""
+"""File extensions of datasets, plain or compressed with gzip."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+", re.ASCII)
 T = TypeVar("T", bound=msgspec.Struct)
 
 
 async def read_fields(request: AnyRequest, kind: type[T]) -> T:
-    """The fields of a short form as a typed value; those that nobody filled in are none. Raises HttpError."""
+    """Decode the fields of a short form into a typed value; empty fields are None. Raises HttpError."""
     text = (await request.body()).decode("utf-8", "replace")
     try:
         pairs = parse_qsl(text, max_num_fields=MOST_FIELDS)
@@ -37,7 +37,7 @@ async def read_fields(request: AnyRequest, kind: type[T]) -> T:
 
 
 class FileForm:
-    """A form with one file, while it comes in."""
+    """A form with one file, read while it arrives."""
 
     def __init__(self, request: AnyRequest) -> None:
         header = Message()
@@ -52,7 +52,7 @@ class FileForm:
         self._events = self._parsed(request)
 
     async def open_file(self) -> None:
-        """Read up to the file; raises HttpError where there is none."""
+        """Read up to the file; raises HttpError when there is none."""
         async for event in self._events:
             if isinstance(event, MultipartSegment):
                 if event.filename:
@@ -68,7 +68,7 @@ class FileForm:
 
     @property
     def stem(self) -> str:
-        """The file's name without its endings, as a name for a dataset."""
+        """Return the file's name without extensions, as a name for a dataset."""
         name = Path(self.file_name.replace("\\", "/")).name
         for ending in (".gz", *ENDINGS):
             name = name[: -len(ending)] if name.lower().endswith(ending) else name
@@ -76,7 +76,7 @@ class FileForm:
 
     @property
     def ending(self) -> str:
-        """The ending that says how the file is read; raises HttpError for another."""
+        """Return the extension, which determines the format; raises HttpError for an unknown one."""
         name = self.file_name.lower().removesuffix(".gz")
         found = next((ending for ending in ENDINGS if name.endswith(ending)), "")
         if not found:
@@ -86,8 +86,8 @@ class FileForm:
         return found
 
     async def spool(self, path: Path, *, limit: int) -> SpooledUpload:
-        """The file on the disk, and the rest of the fields; raises HttpError beyond the limit, and then there is no file."""
-        # What surrounds the file in a form is small.
+        """Store the file and read the rest of the fields; raises HttpError beyond the limit, and then there is no file."""
+        # The rest of the form is small.
         if self._declared.isdecimal() and len(self._declared) < 20 and int(self._declared) > limit + FORM_BYTES:
             raise too_large(limit)
         return await spool(self._pieces(), path, limit=limit, is_gzip=self.is_gzip)

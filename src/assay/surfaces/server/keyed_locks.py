@@ -1,4 +1,4 @@
-"""One after the other for those who name the same thing, side by side for all others."""
+"""A lock per key: tasks with the same key run one after the other, all others in parallel."""
 
 import asyncio
 from collections import Counter
@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 
 class KeyedLocks:
-    """A lock for each name, which exists as long as somebody has it or waits for it."""
+    """Locks by name; a lock exists only while a task holds it or waits for it."""
 
     def __init__(self) -> None:
         self._locks: dict[str, asyncio.Lock] = {}
@@ -15,7 +15,7 @@ class KeyedLocks:
 
     @asynccontextmanager
     async def of(self, name: str) -> AsyncIterator[None]:
-        """Wait until nobody else has the name, and have it."""
+        """Wait for the lock of a name and hold it."""
         lock = self._locks.setdefault(name, asyncio.Lock())
         self._users[name] += 1
         try:

@@ -1,4 +1,4 @@
-"""Around every request: its id and latency, who asks and whether they may, how often, and what an early answer leaves unread."""
+"""Middleware around every request: id and latency, authentication, rate limits, and the unread rest of a refused body."""
 
 import asyncio
 import ipaddress
@@ -27,27 +27,27 @@ from assay.surfaces.server.settings import ServerSettings
 from assay.surfaces.telemetry.json_log import FIELDS
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs", "/docs/style.css", "/sign-in", "/sign-out"})
-"""What tells nothing about anybody's runs, and is asked for by probes and browsers."""
+"""Addresses without data of any run, which probes and browsers request without a key."""
 OPEN_FOLDER = "/static/"
 ADMIN_PATHS = frozenset({"/v1/audit"})
 READING_POSTS = frozenset({"/v1/validate", "/validate"})
 DRAIN_SECONDS = 30.0
-"""How long the rest of a refused body is taken in: most clients read no answer before they have sent all of it, 100 MB among it."""
+"""Seconds for which a refused body is read on: most clients read the answer only after sending everything, up to 100 MB."""
 DRAIN_BYTES = 256 << 20
 BODY_BYTES_PER_SECOND = 8 << 10
-"""The pace that an upload keeps at least on average, or it would hold a place in the queue for hours."""
+"""Minimum average speed of an upload, which would otherwise hold a slot for hours."""
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}", re.ASCII)
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?", re.ASCII)
 _STREAM = re.compile(r"/live/.+|/v1/runs/[^/]+/events")
 CHANGING_METHODS = frozenset({"POST"})
-"""By which anything can be changed: no address takes another one, and the router refuses it with 405."""
+"""Methods that change state; the router refuses all others with 405."""
 _SINGLE = frozenset(
     {
         *("host", "origin", "authorization", "x-api-key", "x-request-id", "idempotency-key", "content-type", "content-encoding"),
         *("content-length", "transfer-encoding", "expect", "range", "if-range", "last-event-id"),
     }
 )
-"""Headers of which two would leave it open which one counts."""
+"""Headers that must not be repeated, because it would be ambiguous which one counts."""
 SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; frame-ancestors 'none'",
@@ -60,7 +60,7 @@ log = logging.getLogger("assay.server")
 
 
 class AccessControl:
-    """Which hosts, callers and rates are let in."""
+    """Access control by host, caller and rate."""
 
     def __init__(
         self, known: keys.Keys, rates: CallerRateLimiter, *, hosts: Iterable[str], needs_key: bool, sessions: Sessions
@@ -72,8 +72,8 @@ class AccessControl:
         self._needs_key = needs_key
 
     def admit(self, scope: HTTPScope, headers: dict[str, str]) -> tuple[keys.Caller, RateLimitStatus | None]:
-        """Who asks, and what is left to them; raises HttpError."""
-        # As the router reads it: another spelling of an address needs no less than the address.
+        """Authenticate the caller and count the request; raises HttpError."""
+        # Use the router's view of the path: another spelling of an address needs the same scope.
         path = normalize_path(scope["path"])
         self._check_host(headers, scope["method"])
         if scope["method"] in CHANGING_METHODS and not path.startswith("/v1/"):
@@ -94,7 +94,7 @@ class AccessControl:
         return caller, allowance
 
     def still_knows(self, caller: keys.Caller, headers: dict[str, str], *, method: str) -> bool:
-        """False when a caller has signed out since, or their key was revoked."""
+        """Tell whether the caller is still allowed: the session and the key may have been revoked since."""
         try:
             return self._caller(headers, method) == caller
         except (HttpError, StoreUnavailable):
@@ -110,7 +110,7 @@ class AccessControl:
             raise HttpError(403, "requests from other sites are not taken")
 
     def _is_ours(self, host: str) -> bool:
-        """A name that somebody else could point here is no address of ours; a plain address cannot be pointed."""
+        """Tell whether a Host header is ours: an attacker can rebind a name to this server (DNS rebinding), but no IP address."""
         found = _HOST.fullmatch(host.lower())
         if found is None:
             return False
@@ -177,14 +177,14 @@ class RequestMiddleware:
         exchange = _Exchange(scope, receive, send, idle_seconds=self._idle_seconds)
         state: dict[str, Any] = scope.setdefault("state", {})
         state["request_id"] = exchange.request_id
-        # RFC 9110 9.3.2: the head of what GET would answer; the server leaves the body out.
+        # RFC 9110 9.3.2: HEAD answers with the headers of GET; uvicorn leaves the body out.
         asked: HTTPScope = {**scope, "method": "GET"} if exchange.is_head else scope
         try:
             exchange.check_headers(scope)
             state["caller"], allowance = self._guard.admit(scope, exchange.headers)
             exchange.extra = {} if allowance is None else allowance.headers()
             exchange.may_go_on = partial(self._guard.still_knows, state["caller"], exchange.headers, method=scope["method"])
-            # Streams last: those of one caller must not take all connections.
+            # Streams come last: those of one caller must not use up all connections.
             with self._streams.of(state["caller"].name) if _STREAM.fullmatch(normalize_path(scope["path"])) else nullcontext():
                 await self._app(asked, exchange.receive, exchange.send)
         except HttpError as refusal:
@@ -201,7 +201,7 @@ class RequestMiddleware:
 
 
 def _log_request(exchange: "_Exchange", route: str, caller: str, *, seconds: float) -> None:
-    """The address is left out but for its route: what stands in it is a client's."""
+    """Log a request by its route; the address itself may hold a client's data."""
     method = exchange.scope["method"] if exchange.scope["method"] in METHODS else "other"
     fields = {
         "event": "request",
@@ -218,7 +218,7 @@ def _log_request(exchange: "_Exchange", route: str, caller: str, *, seconds: flo
 
 
 def _with_head(allow: bytes) -> bytes:
-    """The methods of an address; HEAD is answered wherever GET is, which the framework does not know."""
+    """List the methods of an address; the framework does not know that HEAD is answered wherever GET is."""
     methods = set(allow.decode().split(", "))
     return ", ".join(sorted(methods | {"HEAD"} if "GET" in methods else methods)).encode()
 
@@ -246,18 +246,18 @@ class _Exchange:
         self._idle_seconds = idle_seconds
 
     def check_headers(self, scope: HTTPScope) -> None:
-        """Raises HttpError for a header that is there twice and may be there once."""
+        """Raise HttpError for a header that is repeated and must not be."""
         counts = Counter(name.decode("latin-1").lower() for name, _ in scope["headers"])
         doubled = next((name for name in counts if counts[name] > 1 and name in _SINGLE), None)
         if doubled is not None:
             raise HttpError(400, f"the header '{doubled}' is given twice")
 
     def seconds(self) -> float:
-        """Since the request came."""
+        """Return the seconds since the request arrived."""
         return time.perf_counter() - self._start
 
     async def receive(self) -> Any:
-        """The next piece of the request; raises HttpError when it does not come."""
+        """Receive the next piece of the request; raises HttpError when it does not arrive in time."""
         message: Any = await (self._receive() if self._is_read else self._in_time())
         self._taken += len(message.get("body", b""))
         if message["type"] == "http.disconnect" or not message.get("more_body", False):
@@ -274,12 +274,12 @@ class _Exchange:
             raise HttpError(408, "the body of the request comes too slowly") from None
 
     async def send(self, message: Message) -> None:
-        """A piece of the answer, which gets what every answer has."""
+        """Send a piece of the answer, with the headers of every answer."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
             own = {"x-request-id": self.request_id, "x-latency-ms": f"{self.seconds() * 1000:.1f}", **self.extra}
             if not self._is_read:
-                # What is left of the body must not be taken for another request.
+                # The rest of the body must not be parsed as another request.
                 own["Connection"] = "close"
             given = {bytes(name).lower(): bytes(value) for name, value in message["headers"]}
             self._is_live = given.get(b"content-type", b"").startswith(b"text/event-stream")
@@ -291,7 +291,7 @@ class _Exchange:
         elif self._has_ended:
             return
         elif self.is_head or (self._is_live and not self.may_go_on()):
-            # Nobody waits for the rest, which may have no end, or nobody may see it any more.
+            # The stream may never end, and its caller has disconnected or lost access.
             self._has_ended = True
             message = {"type": "http.response.body", "body": b"", "more_body": False}
         elif message["type"] == "http.response.body" and not message.get("more_body", False) and not self._is_read:
@@ -301,7 +301,7 @@ class _Exchange:
         await self._send(message)
 
     async def _drain(self) -> None:
-        """Take what is still being sent, so that the client reads the answer instead of a broken connection."""
+        """Read the rest of the upload, so that the client reads the answer instead of getting a connection reset."""
         if self._is_late or "100-continue" in self.headers.get("expect", "").lower():
             return
         left = DRAIN_BYTES
@@ -313,7 +313,7 @@ class _Exchange:
             return
 
     async def give_up(self) -> None:
-        """The time of grace is over: who has no answer yet is told to come back."""
+        """Tell callers without an answer to come back: the grace period is over."""
         self._is_late = True
         if not self.status:
             await self.refuse(HttpError(503, "the service is about to end", headers={"Retry-After": str(RETRY_SECONDS)}))

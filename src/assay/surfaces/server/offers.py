@@ -1,4 +1,4 @@
-"""Which models a caller may name: those that the operator lists, and those of the operator's run file."""
+"""Models that a caller may name: those in the operator's list, and those of the operator's run file."""
 
 from fnmatch import fnmatchcase
 
@@ -11,27 +11,27 @@ from assay.surfaces.server.settings import ServerSettings
 
 ANY = ("*",)
 MAX_NAMED = 20
-"""Models that a message lists; `details` has all of them."""
+"""Maximum models listed in a message; `details` has all of them."""
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
     """The candidates or the judges that a caller may name."""
 
     setting: str
-    """Where the operator lists them."""
+    """The setting with the operator's list."""
     patterns: tuple[str, ...]
-    """As they are listed; `*` stands for any part of a name."""
+    """The operator's entries; `*` stands for any part of a name."""
     in_run_file: tuple[str, ...] = ()
     default: tuple[str, ...] = ()
-    """Those that are taken where none is named."""
+    """Defaults for a request that names none."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Everything that is offered, in the operator's words."""
+        """Describe all entries, as the operator wrote them."""
         return tuple(dict.fromkeys((*self.patterns, *self.in_run_file)))
 
     def check(self, name: str, *, is_file: bool) -> None:
-        """Raise Refusal for a model that is not offered; one that is a file or a function must be listed by its whole name."""
+        """Raise Refusal for a model that is not listed; one that is a file or a function must be listed by its whole name."""
         is_listed = name in self.patterns if is_file else any(fnmatchcase(name, pattern) for pattern in self.patterns)
         if is_listed or name in self.in_run_file:
             return

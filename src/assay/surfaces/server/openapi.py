@@ -42,7 +42,7 @@ _DESCRIPTION = (
 
 
 def openapi(app: Litestar) -> Json:
-    """The document of an application's addresses."""
+    """Build the document of an application's addresses."""
     operations = sorted(_operations(app), key=lambda entry: (entry[0], entry[1]))
     kinds = {kind for _, _, handler in operations for kind in (handler.opt["query"], handler.opt["answer"]) if _is_struct(kind)}
     ordered = sorted({*kinds, ErrorAnswer}, key=lambda kind: kind.__name__)
@@ -83,7 +83,7 @@ def _operations(app: Litestar) -> Iterator[tuple[str, str, HTTPRouteHandler]]:
 
 
 def _operation(path: str, method: str, *, handler: HTTPRouteHandler, components: Json) -> Json:
-    # What the framework calls in a thread is wrapped, and the wrapper has a docstring of its own.
+    # The framework wraps handlers that run in threads, and the wrapper has a docstring of its own.
     summary = " ".join((getattr(handler.fn, "func", handler.fn).__doc__ or "").split())
     query = components[handler.opt["query"].__name__]
     found: Json = {

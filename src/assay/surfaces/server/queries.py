@@ -1,4 +1,4 @@
-"""Query parameters into typed values; what is unknown or wrong is said, never ignored."""
+"""Query parameters as typed values; unknown or invalid ones are reported, never ignored."""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, TypeVar
@@ -18,7 +18,7 @@ Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 Rate = Annotated[float, Meta(ge=0, le=1)]
 ModelName = Annotated[str, Meta(min_length=1, max_length=256)]
 _END = r"$(?!\n)"
-"""The end, and not a line feed before it, in the regular expressions of Python and of OpenAPI."""
+"""Matches the end, and not a line feed before it, in the regular expressions of Python and of OpenAPI."""
 Cursor = Annotated[str, Meta(pattern=rf"^[0-9]{{1,12}}{_END}")]
 DatasetName = Annotated[str, Meta(pattern=rf"^[A-Za-z0-9][A-Za-z0-9_.-]{{0,127}}{_END}")]
 RunId = Annotated[str, Meta(pattern=rf"^[A-Za-z0-9][A-Za-z0-9_.-]{{0,127}}{_END}")]
@@ -132,7 +132,7 @@ class CompareQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 def read_query(request: AnyRequest, kind: type[T]) -> T:
-    """The query of a request as a typed value; raises HttpError."""
+    """Decode the query of a request; raises HttpError."""
     lists = {field.name for field in inspect.type_info(kind).fields if _is_list(field.type)}  # type: ignore[attr-defined]  # a struct
     given: dict[str, Any] = {}
     for name, value in request.query_params.multi_items():
@@ -153,7 +153,7 @@ def read_query(request: AnyRequest, kind: type[T]) -> T:
 
 
 def why_unusable(kind: type[msgspec.Struct], given: Mapping[str, Any], problem: msgspec.ValidationError) -> str:
-    """What is wrong with a query: a parameter that takes certain words, and has another, with these words."""
+    """Describe an invalid query: a parameter with certain values has another one."""
     for field in inspect.type_info(kind).fields:  # type: ignore[attr-defined]  # a struct
         words = list(_words(field.type))
         value = given.get(field.encode_name)
@@ -163,7 +163,7 @@ def why_unusable(kind: type[msgspec.Struct], given: Mapping[str, Any], problem: 
 
 
 def _words(kind: inspect.Type) -> Iterator[str]:
-    """The words that a parameter takes; none where it takes anything else."""
+    """List the values of a parameter; empty for one that takes anything else."""
     if isinstance(kind, inspect.Metadata):
         yield from _words(kind.type)
     elif isinstance(kind, inspect.UnionType):

@@ -1,4 +1,4 @@
-"""How often a caller may ask: a bucket for each that fills evenly."""
+"""Rate limits per caller: a token bucket each, refilled evenly."""
 
 import math
 import threading
@@ -12,17 +12,17 @@ from assay.surfaces.server.errors import RETRY_SECONDS, HttpError
 
 
 class RateLimitStatus(msgspec.Struct, frozen=True):
-    """What is left to a caller after a request."""
+    """A caller's remaining allowance after a request."""
 
     limit: int
     remaining: int
     reset_s: int
-    """Seconds until everything is allowed again."""
+    """Seconds until the bucket is full again."""
     retry_after_s: int = 0
-    """Seconds until the next request is; 0 when this one was."""
+    """Seconds until the next request is allowed; 0 if this one was."""
 
     def headers(self) -> dict[str, str]:
-        """As a client reads it."""
+        """Format it as response headers."""
         shown = {
             "X-RateLimit-Limit": str(self.limit),
             "X-RateLimit-Remaining": str(self.remaining),
@@ -32,7 +32,7 @@ class RateLimitStatus(msgspec.Struct, frozen=True):
 
 
 class ConcurrencyQuota:
-    """How much each caller may have under way at the same time."""
+    """Limit on each caller's concurrent requests."""
 
     def __init__(self, most: int, what: str) -> None:
         self._most = most
@@ -41,7 +41,7 @@ class ConcurrencyQuota:
 
     @contextmanager
     def of(self, caller: str) -> Iterator[None]:
-        """A place for as long as the block lasts; raises HttpError when the caller has none left."""
+        """Hold a slot for the block; raises HttpError when the caller has none left."""
         if self._taken[caller] >= self._most:
             raise HttpError(429, f"too many {self._what} at once", headers={"Retry-After": str(RETRY_SECONDS)})
         self._taken[caller] += 1
@@ -54,7 +54,7 @@ class ConcurrencyQuota:
 
 
 class CallerRateLimiter:
-    """One bucket for each caller; a minute's worth may be used at once."""
+    """One token bucket per caller; a minute's worth may be used at once."""
 
     def __init__(self, per_minute: int, clock: Callable[[], float]) -> None:
         self._limit = per_minute

@@ -1,4 +1,4 @@
-"""Indexes of finished runs, made beside the event loop: of small runs at once, of large ones in a process of their own."""
+"""Indexes of finished runs, built off the event loop: small runs at once, large ones in a separate process."""
 
 import multiprocessing
 import threading
@@ -11,12 +11,12 @@ from assay.core.errors import StoreUnavailable
 from assay.surfaces.server.validation_pool import begin_worker
 
 SMALL = 8 << 20
-"""Bytes of artifacts up to which an index is made while its reader waits."""
+"""Maximum bytes of artifacts for which the reader waits for the index."""
 _READ = ("predictions.jsonl", "attempt_logs.jsonl", "input_dataset.json", "cases.jsonl", "failures.jsonl")
 
 
 class Indexer:
-    """The indexes that are being made for one service."""
+    """The indexes that one service is building."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -24,7 +24,7 @@ class Indexer:
         self._making: dict[Path, Future[Any]] = {}
 
     def wait(self, run: api.RunReader, search: api.RecordSearch, seconds: float = 0.0) -> int | None:
-        """None when all that a search needs is indexed, else how far it is in percent; raises what keeps it from being so."""
+        """Return None when everything for a search is indexed, else the progress in percent; raises what prevents indexing."""
         waiting = [(folders.sealed, self._made(folders.sealed)) for folders in api.missing_indexes(run, search)]
         for run_dir, making in waiting:
             if making is not None and not self._is_done(run_dir, making, seconds):
@@ -32,12 +32,12 @@ class Indexer:
         return None
 
     def prepare(self, run_dir: Path) -> None:
-        """Begin to index a run that has just ended; nobody waits for it."""
+        """Start to index a run that has just ended, without waiting."""
         if not _is_small(run_dir):
             self._made(run_dir)
 
     def close(self) -> None:
-        """Let the process go; what it has not finished is made again when it is looked for."""
+        """End the process; an unfinished index is built again when a search needs it."""
         with self._lock:
             if self._pool is not None:
                 self._pool.shutdown(wait=False, cancel_futures=True)
@@ -48,14 +48,14 @@ class Indexer:
             return None
         with self._lock:
             making = self._making.get(run_dir)
-            # One that was made and is gone again is made anew; one that could not be made tells its reader why.
+            # A removed index is built again; a failed one is reported to its reader.
             if making is None or (making.done() and making.exception() is None):
                 making = self._making[run_dir] = self._started().submit(api.index_run, run_dir)
             return making
 
     def _started(self) -> ProcessPoolExecutor:
         if self._pool is None:
-            # One task for each process: none stays behind, and none is forked while threads hold locks.
+            # One task per process: no process is left behind, and none is forked while threads hold locks.
             context = multiprocessing.get_context("spawn")
             self._pool = ProcessPoolExecutor(1, mp_context=context, initializer=begin_worker, max_tasks_per_child=1)
         return self._pool

@@ -1,4 +1,4 @@
-"""Several servers over one ledger: whoever has room takes the runs that nobody drives, also those of a server that is gone."""
+"""Recovery of runs in a shared ledger: a server with capacity adopts runs without a driver, also those of a dead server."""
 
 import asyncio
 import logging
@@ -10,14 +10,14 @@ from assay.surfaces.telemetry.json_log import FIELDS
 
 ROUND_SECONDS = 1.0
 AGAIN_SECONDS = 30.0
-"""Until a run is begun again that this server could not go on with, or that workers go on with: they may never have heard of it."""
+"""Seconds until a run that this server gave up, or handed to workers, is started again: the workers may never have received it."""
 MAX_CANDIDATES = 100
-"""Runs that are looked through for those that can be begun."""
+"""Maximum waiting runs examined per scan."""
 log = logging.getLogger("assay.server")
 
 
 async def adopt_orphaned_runs(server: Server) -> None:
-    """Look for runs without a driver again and again, until it is cancelled; what keeps a look from succeeding may pass."""
+    """Scan for runs without a driver until cancelled; a failed scan may be temporary."""
     tried: dict[str, float] = {}  # when each run was last begun here
     seen: frozenset[str] = frozenset()
     while True:

@@ -1,4 +1,4 @@
-"""Settings of the service: what its operator decides, from a YAML file."""
+"""The operator's settings of the service, from a YAML file."""
 
 import os
 from pathlib import Path
@@ -77,7 +77,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class ServerSettingsRefused(UsageProblem):
-    """A run file that no run of the service could be made with."""
+    """Check that some run of the service could be made with the run file."""
 
     def __init__(self, problems: tuple[str, ...]) -> None:
         super().__init__("; ".join(problems), hint="nothing was started; correct these and try again")
@@ -85,7 +85,7 @@ class ServerSettingsRefused(UsageProblem):
 
 
 def read_server_settings(path: str) -> ServerSettings:
-    """The settings in a file; raises SourceUnreadable and UsageProblem."""
+    """Read the settings in a file; raises SourceUnreadable and UsageProblem."""
     if not path:
         return ServerSettings()
     try:
@@ -94,7 +94,7 @@ def read_server_settings(path: str) -> ServerSettings:
         raise SourceUnreadable(f"cannot read '{path}': {(problem.strerror or str(problem)).lower()}") from problem
     except msgspec.DecodeError as problem:
         raise UsageProblem(f"'{path}': {problem}", hint="docs/how-to/operate-a-server.md lists the settings") from problem
-    # Too few days are refused at the start, and not with the first run.
+    # Too few days are refused at the start, not at the first run.
     longest(settings.retention, retention_in(os.environ))
     problems = api.redact_rule_problems(settings.redact)
     if problems:

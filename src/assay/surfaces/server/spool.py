@@ -1,4 +1,4 @@
-"""Uploads into private files: counted, hashed and unpacked while they come in, and gone again unless somebody keeps them."""
+"""Spooled uploads: counted, hashed and unpacked into private files on arrival, and removed unless a run takes them."""
 
 import asyncio
 import hashlib
@@ -17,9 +17,9 @@ _GZIP = 31
 """zlib's window bits for a gzip stream."""
 _GZIP_MAGIC = b"\x1f\x8b"
 _BITE = 16 << 10
-"""Packed bytes that are unpacked at a time: what follows the end of a stream is copied, once for each stream."""
+"""Compressed bytes per step: the bytes after the end of a stream are copied, once for each stream."""
 MOST_STREAMS = 10_000
-"""Gzip streams that may follow each other; empty ones cost time and count for nothing."""
+"""Maximum concatenated gzip streams; empty ones cost time and count for nothing."""
 
 
 class SpooledUpload(msgspec.Struct, frozen=True):
@@ -31,8 +31,8 @@ class SpooledUpload(msgspec.Struct, frozen=True):
 
 
 async def spool(pieces: AsyncIterator[bytes], path: Path, *, limit: int, is_gzip: bool = False) -> SpooledUpload:
-    """The pieces in a new file that only its owner can read; raises HttpError beyond the limit, and then there is no file."""
-    # Written beside the event loop in large blocks, so that neither the disk nor a bomb keeps others waiting.
+    """Write the pieces to a new file that only its owner can read; raises HttpError beyond the limit, and then there is no file."""
+    # Written in a thread and in large blocks, so that neither the disk nor a zip bomb blocks the event loop.
     file = await asyncio.to_thread(_SpoolFile, path, limit=limit, is_gzip=is_gzip)
     is_kept = False
     try:
@@ -52,7 +52,7 @@ async def spool(pieces: AsyncIterator[bytes], path: Path, *, limit: int, is_gzip
 
 
 class _SpoolFile:
-    """One upload while it comes in."""
+    """One upload while it arrives."""
 
     def __init__(self, path: Path, *, limit: int, is_gzip: bool) -> None:
         self._path = path
@@ -67,7 +67,7 @@ class _SpoolFile:
         self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
     def write(self, block: bytes) -> None:
-        """More of it; raises HttpError as soon as the limit is passed."""
+        """Add a piece; raises HttpError as soon as the limit is exceeded."""
         if self._unpacker is None:
             self._keep(block)
             return
@@ -107,7 +107,7 @@ class _SpoolFile:
             raise StoreUnavailable(f"the upload cannot be stored: {problem.strerror}", hint="try again later") from problem
 
     def finish(self) -> SpooledUpload:
-        """Everything is on the disk; raises HttpError where a packed body ends too early, or is packed without saying so."""
+        """Flush the upload to the disk; raises HttpError for a truncated or undeclared compressed body."""
         if self._is_cut:
             raise HttpError(400, "the body is not gzip: it ends too early")
         if self._first == _GZIP_MAGIC:
@@ -119,12 +119,12 @@ class _SpoolFile:
         return SpooledUpload(self._path, self._size, self._sha256.hexdigest())
 
     def discard(self) -> None:
-        """Leave nothing."""
+        """Remove the file."""
         if self._handle >= 0:
             os.close(self._handle)
         self._path.unlink(missing_ok=True)
 
 
 def too_large(limit: int) -> HttpError:
-    """The answer to a payload beyond the limit."""
+    """Build the answer to a payload beyond the limit."""
     return HttpError(413, f"the payload exceeds {limit:,} bytes", details={"max_bytes": limit})

@@ -1,4 +1,4 @@
-"""Validation beside the event loop: small bodies in a thread, large ones in a process of their own, a few at a time."""
+"""Validation off the event loop: small bodies in a thread, large ones in a process of their own, a few at a time."""
 
 import asyncio
 import gc
@@ -15,16 +15,16 @@ from assay.surfaces.server.errors import RETRY_SECONDS, HttpError
 from assay.surfaces.server.fair_semaphore import FairSemaphore
 
 LARGE = 4 << 20
-"""Bytes from which another process keeps the event loop free and gives all memory back."""
+"""Bytes from which a separate process is used, which keeps the event loop free and returns all memory."""
 TRIES = 2
-"""How often an upload is begun whose process was killed: the second time it may be the upload that is too much for the machine."""
+"""Maximum starts for an upload whose process was killed: the second time the upload itself may be too much for the machine."""
 P = ParamSpec("P")
 T = TypeVar("T")
 log = logging.getLogger("assay.server")
 
 
 class ValidationPool:
-    """Where uploads are validated."""
+    """Pool of threads and processes that validate uploads."""
 
     def __init__(self) -> None:
         self._pool: ProcessPoolExecutor | None = None
@@ -53,7 +53,7 @@ class ValidationPool:
         )
 
     def close(self) -> None:
-        """Let the threads and processes go."""
+        """Stop the threads and processes."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
@@ -70,14 +70,14 @@ def _new_pool() -> ProcessPoolExecutor:
 
 
 def begin_worker() -> None:
-    """As the command does it: values that live until the end are not looked through for cycles; and not to outlive the server."""
+    """Prepare a worker as the command does: freeze long-lived objects for the garbage collector, and end with the server."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.set_threshold(50_000, 20, 20)
 
 
 def _end_with_parent() -> None:
-    """A server that was killed cannot tell its workers to go."""
+    """Killed servers cannot stop their workers, so a worker watches its parent."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()

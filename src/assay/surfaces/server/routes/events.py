@@ -37,7 +37,7 @@ async def follow_run(request: AnyRequest, run_id: FromPath[str]) -> Stream:
 
 async def _events(server: Server, run_id: str, look: Callable[[], RunResponse], *, seen: str) -> AsyncIterator[bytes]:
     quiet = 0.0
-    # One look serves all who follow the run, whoever was first: each of them was found to be allowed to see it.
+    # One poll serves all followers of the run: the access of each was checked above.
     async for view in server.feeds.follow(run_id, look):
         if event_id(view) != seen:
             seen, quiet = event_id(view), 0.0

@@ -28,7 +28,7 @@ def paged(request: AnyRequest, template: str, view: msgspec.Struct, *, status: i
 
 
 def read_choice(request: AnyRequest, kind: type[T]) -> T:
-    """The query of a page; forms send fields that nobody filled in, which are none. Raises HttpError."""
+    """Decode the query of a page; forms send empty fields, which are None. Raises HttpError."""
     filled = [(name, value) for name, value in request.query_params.multi_items() if value.strip()]
     given = dict(filled)
     if len(given) < len(filled):

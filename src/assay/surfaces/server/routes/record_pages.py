@@ -122,7 +122,7 @@ def record_json(request: AnyRequest, run_id: FromPath[str], index: FromPath[int]
 
 
 class LabelForm(msgspec.Struct, frozen=True, kw_only=True):
-    """What the form of a label sends; fields that nobody filled in are left out."""
+    """Fields of the label form; empty ones are left out."""
 
     passed: bool | None = None
     score: float | None = None

@@ -1,4 +1,4 @@
-"""Pages for people: the runs and one run, each with what changes on it while somebody looks."""
+"""Pages for people: the list of runs and one run, both updated by server-sent events."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping

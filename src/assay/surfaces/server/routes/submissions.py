@@ -173,7 +173,7 @@ class PendingUpload:
             ),
             at=time.time(),
         )
-        # A seat is taken by what is there, not by what somebody is still sending.
+        # A complete upload takes the place in the queue, not one that is still arriving.
         with self._server.queue.seat():
             await self._keep(verdict, row)
         return answered(accepted, status=202, headers={"Location": f"/v1/runs/{row.run_id}"})
@@ -181,7 +181,7 @@ class PendingUpload:
     async def _keep(self, verdict: api.UploadVerdict, row: api.SubmissionRow) -> None:
         server = self._server
         if server.shared is None:
-            # In one go, whatever becomes of the client: a run that exists and waits for nobody would never begin.
+            # Shielded from a disconnect of the client: a run that exists but is not queued would never start.
             await asyncio.to_thread(self._keep_here, verdict, row)
             return
         await asyncio.to_thread(self._note, row)
@@ -190,7 +190,7 @@ class PendingUpload:
         if not await server.workshop.run(self._owner, self._spooled.size, where, verdict.plan, row):
             raise _KeyTaken
         server.meters.submitted.inc()
-        # If the client is gone by now, the run is found as one that nobody drives.
+        # If the client is gone by now, recovery finds the run, which has no driver.
         await asyncio.to_thread(server.queue.add, row.run_id, self._owner)
 
     def _keep_here(self, verdict: api.UploadVerdict, row: api.SubmissionRow) -> None:
@@ -226,7 +226,7 @@ class PendingUpload:
             interface="http",
             retention=server.settings.retention,
             redact=server.settings.redact,
-            # Whoever may send a dataset may not choose what this process runs, unless the operator offers it.
+            # A caller who may send datasets must not choose what code this process runs, unless the operator offers it.
             code=server.settings.offered_code(),
             **{name: getattr(query, name) for name in _SAME},
         )

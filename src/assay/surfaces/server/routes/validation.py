@@ -108,7 +108,7 @@ async def show_draft(request: AnyRequest, draft_id: FromPath[str]) -> Answer:
 
 @post("/validate/{draft_id:str}/run", status_code=303, request_max_body_size=FORM_BYTES)
 async def start_run(request: AnyRequest, draft_id: FromPath[str]) -> Answer:
-    """Make a run of an upload, and lead to it; whoever asks for it again is led to the same one."""
+    """Make a run of an upload, and redirect to it; a repeated request is redirected to the same run."""
     server, owner = server_of(request), caller_of(request).owner
     choice = await read_fields(request, RunFormQuery)
     async with server.turns.of(f"draft {draft_id}"):
