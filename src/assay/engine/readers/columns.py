@@ -33,22 +33,22 @@ LISTS: Mapping[str, Mapping[str, Kind]] = {
 
 GROUP = 5_000
 GROUP_CHARACTERS = 8 << 20
-"""Rows that are columns at a time: enough for good columns, and no more than fit into memory many times."""
+"""Rows and characters per column group: large enough to compress well, small enough for memory."""
 
 
 class RecordTable(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows of the same columns, read each time they are asked for."""
+    """Table whose rows are read anew for each iteration."""
 
     name: str
     columns: Mapping[str, Kind]
     rows: Callable[[], Iterator[Line]]
     """A value for each column, None where there is none; entries of lists have all their members."""
     facts: Mapping[str, str]
-    """What the table is about, for whoever finds it alone."""
+    """Name and provenance of the table, for readers who have only the file."""
 
 
 class ArrowTable(msgspec.Struct, frozen=True):
-    """A table as columns, a few thousand rows at a time."""
+    """Table in columns, a few thousand rows at a time."""
 
     schema: Any
     """A `pyarrow.Schema`; its metadata has the facts of the table, each name beginning with `assay.`."""
@@ -57,7 +57,7 @@ class ArrowTable(msgspec.Struct, frozen=True):
 
 
 def arrow_of(table: RecordTable) -> ArrowTable:
-    """The rows as typed columns, each of which may be null; raises MissingExtra without pyarrow."""
+    """Convert a table to typed, nullable columns; raises MissingExtra without pyarrow."""
     pyarrow = _pyarrow()
     metadata = {f"assay.{name}": fact for name, fact in table.facts.items()}
     kinds = _arrow_kinds(pyarrow)
@@ -66,7 +66,7 @@ def arrow_of(table: RecordTable) -> ArrowTable:
 
 
 def typed(row: Line, columns: Mapping[str, Kind]) -> Line:
-    """A row with values that typed columns take: times are times, and what has no shape of its own is JSON."""
+    """Convert a row's values for typed columns: times to datetimes, free-form values to JSON."""
     return {name: _value(row[name], kind) for name, kind in columns.items()}
 
 
@@ -106,23 +106,23 @@ def _value(value: Any, kind: Kind) -> Any:
     return msgspec.json.encode(value).decode() if kind == "json" else value
 
 
-def _characters(value: Any) -> int:
-    """About how much of memory a value takes."""
+def _estimate_size(value: Any) -> int:
+    """Estimate the memory that a value takes, in characters."""
     if isinstance(value, str):
         return len(value)
     if isinstance(value, list | tuple):
-        return sum(map(_characters, value))
-    return sum(map(_characters, value.values())) if isinstance(value, dict) else 0
+        return sum(map(_estimate_size, value))
+    return sum(map(_estimate_size, value.values())) if isinstance(value, dict) else 0
 
 
 def _groups(rows: Iterator[Line]) -> Iterator[list[Line]]:
     group: list[Line] = []
-    room = GROUP_CHARACTERS
+    remaining = GROUP_CHARACTERS
     for row in rows:
         group.append(row)
-        room -= sum(map(_characters, row.values()))
-        if len(group) == GROUP or room < 0:
+        remaining -= sum(map(_estimate_size, row.values()))
+        if len(group) == GROUP or remaining < 0:
             yield group
-            group, room = [], GROUP_CHARACTERS
+            group, remaining = [], GROUP_CHARACTERS
     if group:
         yield group

@@ -1,4 +1,4 @@
-"""The artifacts of a finished run into an index of its records."""
+"""Builds the index of a finished run's records from its artifacts."""
 
 from collections.abc import Callable, Iterator
 from math import inf
@@ -21,7 +21,7 @@ from assay.store.published_run import PublishedRun, open_run_folder
 from assay.store.record_index import IndexedRecord, RecordIndex
 
 _STEP = 500
-"""Records between two notes of how far it is."""
+"""Records between two progress notes."""
 
 
 class _Vote(msgspec.Struct):
@@ -31,7 +31,7 @@ class _Vote(msgspec.Struct):
 
 
 class _IndexedPrediction(msgspec.Struct):
-    """What the index has of a prediction."""
+    """The members of a prediction that the index stores."""
 
     index: int
     record_id: str
@@ -81,7 +81,7 @@ class _Span(msgspec.Struct, frozen=True):
 
 
 def index_run(run_dir: Path) -> RecordIndex:
-    """The index of a finished run, made where there is none yet; raises RunNotFound, StoreUnavailable."""
+    """Open the index of a finished run, building a missing one; raises RunNotFound, StoreUnavailable."""
     found = index_of(run_dir)
     if found is not None:
         return found
@@ -107,23 +107,23 @@ def _write(run: PublishedRun, new: Path) -> None:
 
 
 def _entries(run: PublishedRun) -> Iterator[IndexEntry]:
-    """The artifacts side by side: each has its lines in the order of the records."""
-    reading = _ArtifactReader(run)
+    """Merge the artifacts in one pass: each has its lines in the order of the records, so that memory stays bounded."""
+    reader = _ArtifactReader(run)
     ordinal = 0
     for span, prediction in _typed(run, "predictions.jsonl", _IndexedPrediction):
-        for failed, failure in reading.failures.before(prediction.index):
-            yield _invalid(ordinal, failed, failure, next(reading.rejected, {}))
+        for failed, failure in reader.failures.before(prediction.index):
+            yield _invalid(ordinal, failed, failure, next(reader.rejected, {}))
             ordinal += 1
-        yield reading.valid(ordinal, span, prediction)
+        yield reader.valid(ordinal, span, prediction)
         ordinal += 1
-    for failed, failure in reading.failures.before(inf):
-        yield _invalid(ordinal, failed, failure, next(reading.rejected, {}))
+    for failed, failure in reader.failures.before(inf):
+        yield _invalid(ordinal, failed, failure, next(reader.rejected, {}))
         ordinal += 1
 
 
 def _invalid(ordinal: int, span: _Span, failure: _Failure, slices: Slices) -> IndexEntry:
     if failure.status != INVALID:
-        raise _damaged(f"failures.jsonl has a record {failure.index} that predictions.jsonl has not")
+        raise _damaged_error(f"failures.jsonl has a record {failure.index} that predictions.jsonl has not")
     record = IndexedRecord(
         ordinal=ordinal,
         position=failure.index,
@@ -139,23 +139,23 @@ def _invalid(ordinal: int, span: _Span, failure: _Failure, slices: Slices) -> In
 
 
 class _RejectedRecord(msgspec.Struct):
-    """The part of a line of record_validation.jsonl that says which slices a broken record belongs to."""
+    """The slices of an invalid record, from a line of record_validation.jsonl."""
 
     slices: Slices = {}
 
 
 def _rejected(run: PublishedRun) -> Iterator[Slices]:
-    """The slices of the records that broke their contract, in order."""
+    """Yield the slices of the records that broke their contract, in order."""
     if not run.manifest["counts"]["invalid_records"]:
         return
     decode = msgspec.json.Decoder(_RejectedRecord).decode
     for _, line in placed_lines(run, "record_validation.jsonl"):
         if b'"result":"rejected"' in line:
-            yield _decoded(decode, line, "record_validation.jsonl").slices
+            yield _decode_line(decode, line, "record_validation.jsonl").slices
 
 
 class _ArtifactReader:
-    """What stands beside the predictions of a run."""
+    """Reader of the artifacts that accompany a run's predictions, in step with them."""
 
     def __init__(self, run: PublishedRun) -> None:
         plan = msgspec.convert(run.manifest["plan"], Plan)
@@ -170,13 +170,13 @@ class _ArtifactReader:
         self._inputs = _inputs(run)
 
     def valid(self, ordinal: int, span: _Span, line: _IndexedPrediction) -> IndexEntry:
-        """The entry of a prediction; raises StoreUnavailable where the other artifacts do not go with it."""
-        place, asked = next(self._inputs, (_Span(), None))
-        if asked is None or asked.record_id != line.record_id:
-            raise _damaged(f"{self._cases_name} has no record for '{line.record_id}' where predictions.jsonl has one")
+        """Return the index entry of a prediction; raises RunDamaged when the other artifacts do not match it."""
+        input_span, input_record = next(self._inputs, (_Span(), None))
+        if input_record is None or input_record.record_id != line.record_id:
+            raise _damaged_error(f"{self._cases_name} has no record for '{line.record_id}' where predictions.jsonl has one")
         failures = self.failures.before(line.index + 1)
-        tried = self._attempts.before(line.index + 1)
-        case = asked.record
+        attempts = self._attempts.before(line.index + 1)
+        case = input_record.record
         record = IndexedRecord(
             ordinal=ordinal,
             position=line.index,
@@ -195,10 +195,10 @@ class _ArtifactReader:
             spread=None if line.panel is None else max((decision.spread for decision in line.panel), default=0.0),
             line_start=span.start,
             line_size=span.size,
-            input_start=place.start,
-            input_size=place.size,
-            attempts_start=tried[0][0].start if tried else 0,
-            attempts_size=sum(span.size + 1 for span, _ in tried),
+            input_start=input_span.start,
+            input_size=input_span.size,
+            attempts_start=attempts[0][0].start if attempts else 0,
+            attempts_size=sum(span.size + 1 for span, _ in attempts),
         )
         return IndexEntry(
             record=record,
@@ -208,7 +208,7 @@ class _ArtifactReader:
         )
 
     def _criteria(self, line: _IndexedPrediction) -> Iterator[tuple[str, bool]]:
-        """Whether each criterion is met; where the judges differ, by what was decided."""
+        """Yield whether each criterion is met, by the panel's decision where there is one."""
         decided = {decision.criterion: decision.score for decision in line.panel or ()}
         for vote in line.evaluator_scores if line.status == "evaluated" else ():
             yield vote.criterion, decided.get(vote.criterion, vote.score) >= self._limits.get(vote.scale, self._share)
@@ -227,14 +227,14 @@ def _texts(line: _IndexedPrediction, case: Case) -> Iterator[str]:
 
 
 class _LineLookahead(Generic[Numbered]):
-    """Lines in the order of their records, taken as far as a record."""
+    """Iterator over lines in the order of their records, with one line of lookahead."""
 
     def __init__(self, lines: Iterator[tuple[_Span, Numbered]]) -> None:
         self._lines: Iterator[tuple[_Span, Numbered]] = lines
         self._next: tuple[_Span, Numbered] | None = next(lines, None)
 
     def before(self, position: float) -> list[tuple[_Span, Numbered]]:
-        """The lines that are left of the records before a position."""
+        """Take the remaining lines of the records before a position."""
         found = list[tuple[_Span, Numbered]]()
         while self._next is not None and self._next[1].index < position:
             found.append(self._next)
@@ -245,30 +245,30 @@ class _LineLookahead(Generic[Numbered]):
 def _typed(run: PublishedRun, name: str, kind: type[T]) -> Iterator[tuple[_Span, T]]:
     decode = msgspec.json.Decoder(kind).decode
     for start, line in placed_lines(run, name):
-        yield _Span(start, len(line)), _decoded(decode, line, name)
+        yield _Span(start, len(line)), _decode_line(decode, line, name)
 
 
 def _inputs(run: PublishedRun) -> Iterator[tuple[_Span, _Input]]:
-    """The cases, and where each is in its artifact."""
+    """Yield the cases with their byte spans in the artifact."""
     decode = msgspec.json.Decoder(_Input).decode
     for start, entry in run.raw_records():
-        yield _Span(start, len(entry)), _decoded(decode, entry, run.cases_name)
+        yield _Span(start, len(entry)), _decode_line(decode, entry, run.cases_name)
 
 
 def placed_lines(run: PublishedRun, name: str) -> Iterator[tuple[int, bytes]]:
-    """The lines of an artifact, each with its place in the file."""
+    """Yield the lines of an artifact with their byte offsets."""
     start = 0
     for line in run.raw_lines(name):
         yield start, line
         start += len(line) + 1
 
 
-def _decoded(decode: Callable[[bytes], T], line: bytes, name: str) -> T:
+def _decode_line(decode: Callable[[bytes], T], line: bytes, name: str) -> T:
     try:
         return decode(line)
     except ValueError as problem:
-        raise _damaged(f"{name}: {problem}") from problem
+        raise _damaged_error(f"{name}: {problem}") from problem
 
 
-def _damaged(why: str) -> RunDamaged:
-    return RunDamaged(f"the artifacts are damaged: {why}")
+def _damaged_error(reason: str) -> RunDamaged:
+    return RunDamaged(f"the artifacts are damaged: {reason}")

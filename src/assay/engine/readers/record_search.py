@@ -1,4 +1,4 @@
-"""Records of a run that a search finds: of a finished run through its index, of one under way through its ledger."""
+"""Search for records: in a finished run through its index, in an unfinished one through its ledger."""
 
 import msgspec
 
@@ -15,15 +15,15 @@ class RecordHit(msgspec.Struct, frozen=True, kw_only=True):
     """One record in a list."""
 
     line: Line
-    """Its prediction; of a record that broke its contract, its failure."""
+    """Its prediction; for a record that broke its contract, its failure."""
     question: str
-    """What was asked; empty where the record cannot be read."""
+    """The record's question; empty when the record cannot be read."""
     row: IndexedRecord | None = None
-    """None in a run that has not ended."""
+    """Entry of the index; None in an unfinished run."""
 
 
 class RecordHits(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of what a search found."""
+    """One page of a search's results."""
 
     total: int
     offset: int
@@ -31,27 +31,27 @@ class RecordHits(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def next_offset(self) -> int | None:
-        """Where the next part begins; None at the end."""
+        """Offset of the next page; None at the end."""
         end = self.offset + len(self.records)
         return end if end < self.total else None
 
 
 class Neighbours(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a record stands among those that a search finds."""
+    """Position of a record among a search's results, with the records before and after it."""
 
     total: int
     number: int | None
-    """From 1; None where the search does not find the record."""
+    """Position from 1; None when the search does not find the record."""
     previous: IndexedRecord | None
     next: IndexedRecord | None
 
 
 def find_records(run: RunReader, search: RecordSearch, *, limit: int, offset: int = 0, first: int = 0) -> RecordHits:
-    """A part of the records that a search finds; raises UsageProblem for what only a finished run can be asked.
+    """Return one page of a search's results; raises UsageProblem for a search that needs a finished run.
 
-    It begins with the `offset`-th of those whose index is `first` or higher. Between two looks at a run under way more records
-    may end, so that only their indexes, and no offset, tell which were seen.
-    The index is made where there is none yet; `missing_indexes` says beforehand whether that is so.
+    The page begins with the `offset`-th result whose record index is `first` or higher. In an unfinished run more records may end
+    between two pages, so that callers continue by record index instead of offset.
+    A missing index is created; `missing_indexes` tells beforehand whether that is necessary.
     """
     if not run.folders.is_sealed:
         return _live(run, search, limit=limit, offset=offset, first=first)
@@ -62,7 +62,7 @@ def find_records(run: RunReader, search: RecordSearch, *, limit: int, offset: in
 
 
 def missing_indexes(run: RunReader, search: RecordSearch) -> list[RunPaths]:
-    """The finished runs whose index a search needs and that have none yet; raises RunNotFound for one that has not ended."""
+    """Return the finished runs whose missing indexes a search needs; raises RunNotFound for an unfinished run to compare with."""
     if not run.folders.is_sealed:
         return []
     needed = [run.folders, *([] if search.against is None else [_other(run, search.against)])]
@@ -70,29 +70,29 @@ def missing_indexes(run: RunReader, search: RecordSearch) -> list[RunPaths]:
 
 
 def neighbours_of(run: RunReader, search: RecordSearch, row: IndexedRecord) -> Neighbours:
-    """The records before and after one among those that a search finds."""
+    """Return a record's position among a search's results, with its neighbours."""
     index, other = _indexes(run, search)
     ordinals = index.ordinals(search, other)
     if row.ordinal not in ordinals:
         return Neighbours(total=len(ordinals), number=None, previous=None, next=None)
-    place = ordinals.index(row.ordinal)
+    index_in_hits = ordinals.index(row.ordinal)
     return Neighbours(
         total=len(ordinals),
-        number=place + 1,
-        previous=index.at(ordinals[place - 1]) if place else None,
-        next=index.at(ordinals[place + 1]) if place + 1 < len(ordinals) else None,
+        number=index_in_hits + 1,
+        previous=index.at(ordinals[index_in_hits - 1]) if index_in_hits else None,
+        next=index.at(ordinals[index_in_hits + 1]) if index_in_hits + 1 < len(ordinals) else None,
     )
 
 
 def row_at(run: RunReader, position: int) -> IndexedRecord:
-    """The record of a finished run with an index; raises RunNotFound."""
+    """Return the record of a finished run at a position; raises RunNotFound."""
     if not run.folders.is_sealed:
         raise UsageProblem(f"run '{run.folders.run_id}' has not ended", hint="its records can be labelled when it has")
     return index_run(run.folders.sealed).at_position(position)
 
 
 def facets_of(run: RunReader) -> Facets | None:
-    """What there is to choose from in a finished run; None for one under way."""
+    """Return the values that a finished run can be filtered by; None for an unfinished run."""
     return index_run(run.folders.sealed).facets() if run.folders.is_sealed else None
 
 
@@ -113,10 +113,10 @@ def _read(run: RunReader, row: IndexedRecord) -> RecordHit:
 
 
 def question_of(record: Line) -> str:
-    """What a record asks, as one text: its prompt, or the last thing that is said to the candidate."""
-    said = [turn.get("message") or "" for turn in record.get("turns") or ()]
-    said += [message["content"] for message in record.get("messages") or () if message.get("role") == "user"]
-    return record.get("prompt") or next((text for text in reversed(said) if text), "")
+    """Return a record's question: its prompt, or the last message to the candidate."""
+    texts = [turn.get("message") or "" for turn in record.get("turns") or ()]
+    texts += [message["content"] for message in record.get("messages") or () if message.get("role") == "user"]
+    return record.get("prompt") or next((text for text in reversed(texts) if text), "")
 
 
 def _live(run: RunReader, search: RecordSearch, *, limit: int, offset: int, first: int) -> RecordHits:

@@ -1,4 +1,4 @@
-"""The list of runs for somebody who asks again and again: what cannot change is read once."""
+"""Cached list of runs for frequent callers: what cannot change is read once."""
 
 import os
 import time
@@ -18,52 +18,53 @@ from assay.store.ledgers import LedgerOpener
 
 
 class _CachedRun(msgspec.Struct, frozen=True):
-    """A finished run as it was read, and what its folder looked like."""
+    """A finished run's list entry, with the modification times for which it is valid."""
 
     stamp: tuple[int, int]
     listing: RunListing
 
 
 class RunListCache:
-    """The runs of a folder and of a shared ledger; a finished one is read again only when its folder has changed."""
+    """List of the runs of a folder and a shared ledger; a finished run is read again only when its folder has changed."""
 
     def __init__(self, runs_dir: Path, shared: SharedRuns | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._runs_dir = runs_dir
         self._shared = shared
         self._clock = clock
-        self._kept: dict[str, _CachedRun] = {}
+        self._cache: dict[str, _CachedRun] = {}
         self._last: tuple[float, list[RunListing]] = (-inf, [])
 
     def newest_first(self, *, max_age: float = 0.0) -> list[RunListing]:
-        """All runs; damaged ones, whose time is not known, come last. Who looks often may take a list of some seconds ago."""
+        """Return all runs, damaged ones last; frequent callers may accept a list of up to `max_age` seconds ago."""
         if self._clock() - self._last[0] >= max_age:
             self._last = (self._clock(), self._read())
         return self._last[1]
 
     def _read(self) -> list[RunListing]:
-        # In this order: a run that is sealed at this very moment is among the first or among the second, or among both.
+        # Unfinished runs are listed before finished ones: a run that is sealed in between is then in at least one list.
         shared = {} if self._shared is None else self._shared.listings()
         active = active_names(self._runs_dir)
-        stamps, looks = self._stamps(), LedgerOpener()
-        found = [self._sealed(name, stamp, looks) for name, stamp in stamps.items()]
-        found += [listing for name, listing in shared.items() if name not in stamps]
-        found += [listing_of(RunPaths(self._runs_dir, name), looks) for name in active - stamps.keys() - shared.keys()]
-        self._kept = {name: self._kept[name] for name in stamps if name in self._kept}
-        return sorted(found, key=lambda listing: (listing.created_at, listing.run_id), reverse=True)
+        stamps, ledgers = self._stamps(), LedgerOpener()
+        listings = [self._finished_run(name, stamp, ledgers) for name, stamp in stamps.items()]
+        listings += [listing for name, listing in shared.items() if name not in stamps]
+        listings += [listing_of(RunPaths(self._runs_dir, name), ledgers) for name in active - stamps.keys() - shared.keys()]
+        self._cache = {name: self._cache[name] for name in stamps if name in self._cache}
+        return sorted(listings, key=lambda listing: (listing.created_at, listing.run_id), reverse=True)
 
     def _stamps(self) -> dict[str, tuple[int, int]]:
-        """What the folders of finished runs look like; two looks at each, because there may be thousands."""
+        """Return the modification times of finished runs' folders and manifests: two `stat` calls per run, of which there may be
+        thousands."""
         stamps: dict[str, tuple[int, int]] = {}
         with suppress(FileNotFoundError), os.scandir(self._runs_dir) as entries:
             for entry in entries:
                 with suppress(OSError):
-                    manifest = os.stat(f"{entry.path}/{MANIFEST}")  # noqa: PTH116  # a path object costs more than the look
+                    manifest = os.stat(f"{entry.path}/{MANIFEST}")  # noqa: PTH116  # a path object costs more than the call
                     stamps[entry.name] = (entry.stat().st_mtime_ns, manifest.st_mtime_ns)
         return stamps
 
-    def _sealed(self, name: str, stamp: tuple[int, int], looks: LedgerOpener) -> RunListing:
-        kept = self._kept.get(name)
-        if kept is None or kept.stamp != stamp:
-            kept = _CachedRun(stamp, listing_of(RunPaths(self._runs_dir, name), looks))
-            self._kept[name] = kept
-        return kept.listing
+    def _finished_run(self, name: str, stamp: tuple[int, int], ledgers: LedgerOpener) -> RunListing:
+        cached = self._cache.get(name)
+        if cached is None or cached.stamp != stamp:
+            cached = _CachedRun(stamp, listing_of(RunPaths(self._runs_dir, name), ledgers))
+            self._cache[name] = cached
+        return cached.listing

@@ -1,4 +1,4 @@
-"""Runs of a shared ledger, as one of several servers over it sees them: whoever made them, and whoever drives them."""
+"""Runs of a shared ledger, as each of its servers lists them, whichever machine created or evaluates them."""
 
 import threading
 import time
@@ -20,29 +20,29 @@ from assay.engine.storage.run_paths import RunPaths
 from assay.store.ledger import FAILURE, RunStatusRow
 from assay.store.ledgers import adopt, shared_catalogue, shared_ledgers
 
-LOOK_SECONDS = 1.0
-"""Between two looks at the runs that are watched."""
-WATCHED_SECONDS = 10.0
-"""Whoever has not asked for so long does not watch a run any more."""
+POLL_SECONDS = 1.0
+"""Minimum seconds between two polls for the runs that clients follow."""
+WATCH_SECONDS = 10.0
+"""Seconds without a request after which a run is no longer polled."""
 
 
 class SharedRuns:
-    """The catalogue of one shared ledger; from any thread."""
+    """Catalogue of the runs in one shared ledger; thread-safe."""
 
     def __init__(self, address: str, runs_dir: Path) -> None:
         self.address = address
         self._runs_dir = runs_dir
-        # Makes the tables, where they are not there yet.
+        # Opening creates missing tables.
         shared_ledgers(address).close()
         self._catalogue = shared_catalogue(address)
         self._plans: dict[str, RunListing] = {}
         self._lock = threading.Lock()
-        self._watched: dict[str, float] = {}
-        self._looked_at = -LOOK_SECONDS
+        self._last_asked: dict[str, float] = {}
+        self._polled_at = -POLL_SECONDS
         self._marks: dict[str, str] = {}
 
     def adopt(self, run_id: str) -> bool:
-        """Let the folder of runs know a run of the ledger; False when there is none of that id."""
+        """Add a run of the ledger to the local folder of runs; return False when the ledger has no such run."""
         if not could_be_run_id(run_id) or not self._catalogue.has(run_id):
             return False
         folders = RunPaths(self._runs_dir, run_id)
@@ -51,55 +51,55 @@ class SharedRuns:
         return True
 
     def check(self) -> None:
-        """Raises StoreUnavailable when the ledger does not answer."""
+        """Raise StoreUnavailable when the ledger does not answer."""
         self._catalogue.has("")
 
     def standing(self, run_id: str) -> RunStatusRow | None:
-        """Where a run of the ledger stands at this moment."""
+        """Return the current status of a run of the ledger."""
         return next(iter(self._catalogue.standings([run_id])), None)
 
     def listings(self) -> dict[str, RunListing]:
-        """All runs of the ledger by id; what a plan says is read once."""
+        """Return all runs of the ledger by id; plans are immutable and read once."""
         rows = self._catalogue.standings()
         with self._lock:
             new = [row.run_id for row in rows if row.run_id not in self._plans]
             for run_id, plan in self._catalogue.plans(new).items() if new else ():
-                self._plans[run_id] = _planned(run_id, plan)
+                self._plans[run_id] = _listing_of_plan(run_id, plan)
             return {row.run_id: _listing(row, self._plans[row.run_id]) for row in rows if row.run_id in self._plans}
 
     def mark(self, run_id: str) -> str:
-        """Names where a run stands, as of a second ago at most: one look serves all runs that are watched."""
+        """Return a mark that changes with the run's state, at most POLL_SECONDS old: one query serves all followed runs."""
         with self._lock:
             now = time.monotonic()
-            is_new = run_id not in self._watched
-            self._watched[run_id] = now
-            if is_new or now - self._looked_at >= LOOK_SECONDS:
-                self._watched = {watched: at for watched, at in self._watched.items() if now - at < WATCHED_SECONDS}
-                self._marks = {row.run_id: _mark(row) for row in self._catalogue.standings(self._watched)}
-                self._looked_at = now
+            is_new = run_id not in self._last_asked
+            self._last_asked[run_id] = now
+            if is_new or now - self._polled_at >= POLL_SECONDS:
+                self._last_asked = {watched: at for watched, at in self._last_asked.items() if now - at < WATCH_SECONDS}
+                self._marks = {row.run_id: _state_mark(row) for row in self._catalogue.standings(self._last_asked)}
+                self._polled_at = now
             return self._marks.get(run_id, "")
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the connection."""
         self._catalogue.close()
 
 
-def _planned(run_id: str, plan: bytes) -> RunListing:
-    """What a plan says of its run; one that cannot be read must not hide the others, nor be hidden itself."""
+def _listing_of_plan(run_id: str, plan: bytes) -> RunListing:
+    """Return the list entry that a plan gives its run; an unreadable plan is listed as damaged, so that no run is hidden."""
     try:
-        read = read_plan(plan)
+        decoded = read_plan(plan)
     except (AssayError, msgspec.DecodeError) as problem:
         return RunListing(run_id=run_id, state="damaged", note=f"its plan cannot be read: {problem}")
     return RunListing(
         run_id=run_id,
         state="queued",
-        dataset=read.datasets[0].dataset_id,
-        dataset_version=read.datasets[0].dataset_version,
-        dataset_file=dataset_file(msgspec.structs.asdict(read.datasets[0])),
-        dataset_count=len(read.datasets),
-        candidate=read.candidate.name,
-        judges=tuple(judge.name for judge in read.judges),
-        project=read.project,
+        dataset=decoded.datasets[0].dataset_id,
+        dataset_version=decoded.datasets[0].dataset_version,
+        dataset_file=dataset_file(msgspec.structs.asdict(decoded.datasets[0])),
+        dataset_count=len(decoded.datasets),
+        candidate=decoded.candidate.name,
+        judges=tuple(judge.name for judge in decoded.judges),
+        project=decoded.project,
     )
 
 
@@ -126,5 +126,5 @@ def _why_stopped(row: RunStatusRow, failure: RunFailure | None) -> str:
     return row.problem if failure is None else failure.message
 
 
-def _mark(row: RunStatusRow) -> str:
+def _state_mark(row: RunStatusRow) -> str:
     return f"{row.state} {row.records} {row.done} {row.is_driven} {row.problem} {row.notes.get(FAILURE, '')}"

@@ -1,4 +1,4 @@
-"""The dataset that a finished run has stored, as a file that validates and runs again."""
+"""The dataset stored in a finished run, as a file that can be validated and run again."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -20,9 +20,9 @@ class _GoldenDocument(msgspec.Struct):
 
 
 class StoredDataset:
-    """The accepted records of a finished run, redacted like all its artifacts.
+    """Accepted records of a finished run, redacted like all its artifacts.
 
-    Raises UsageProblem for a run without such a file, ArtifactGone where retention has removed it.
+    Raises UsageProblem for a run without such a file, ArtifactGone when retention has removed it.
     """
 
     def __init__(self, run: RunReader) -> None:
@@ -44,12 +44,12 @@ class StoredDataset:
 
     @property
     def is_lines(self) -> bool:
-        """True where each record is a line: rows have a file of their own, and need no document."""
+        """True when each record is one line of the file."""
         return self._contract is not None
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The options that `assay validate` and `assay run` need for the file outside the folder of the run."""
+        """The options that `assay validate` and `assay run` need for a copy of the file outside the run's folder."""
         is_golden = [found["contract"] for found in self._datasets] == ["golden_v1"]
         count = len(msgspec.json.decode(self._source.buffer(), type=_GoldenDocument).cases) if is_golden else MIN_CASES
         size = () if MIN_CASES <= count <= MAX_CASES else ("--allow-size",)
@@ -57,7 +57,7 @@ class StoredDataset:
         return (*size, "--null-as-absent") if is_loose else size
 
     def chunks(self) -> Iterator[bytes]:
-        """The bytes of the file."""
+        """Yield the bytes of the file."""
         if self._contract is None:
             yield from read_pieces(self._path)
             return

@@ -92,17 +92,17 @@ CASE_COLUMNS: Mapping[str, Kind] = {
 }
 """The columns of a dataset: a record in the one form that all contracts share."""
 
-_LEFT_OUT: Mapping[str, Any] = {"weight": 1.0, "justification": "", "judge": "", "confidence": None, "flags": ()}
+_SCORE_DEFAULTS: Mapping[str, Any] = {"weight": 1.0, "justification": "", "judge": "", "confidence": None, "flags": ()}
 """What a line does not say of an entry of `evaluator_scores`."""
 _HASHES = ("manifest_sha256", "plan_sha256", "records_merkle_root", "attempt_chain_sha256")
-_ASKED = ("task", "tags", "references", "correct_choice_ids", "metadata")
+_CASE_MEMBERS = ("task", "tags", "references", "correct_choice_ids", "metadata")
 
 
 def table_rows(run: RunReader) -> Iterator[Line]:
     """A row for each valid record so far, in order: a value for each column, None where there is none."""
     for line, record in run.pairs():
-        scores = [{**_LEFT_OUT, **score} for score in line["evaluator_scores"] or ()]
-        yield {**dict.fromkeys(COLUMNS), **_asked(record), **line, "evaluator_scores": scores}
+        scores = [{**_SCORE_DEFAULTS, **score} for score in line["evaluator_scores"] or ()]
+        yield {**dict.fromkeys(COLUMNS), **_case_columns(record), **line, "evaluator_scores": scores}
 
 
 def typed_rows(run: RunReader) -> Iterator[Line]:
@@ -110,8 +110,8 @@ def typed_rows(run: RunReader) -> Iterator[Line]:
     return (typed(row, COLUMNS) for row in table_rows(run))
 
 
-def _asked(record: Line) -> Line:
-    return {"question": question_of(record) or None, **{name: record.get(name) for name in _ASKED}}
+def _case_columns(record: Line) -> Line:
+    return {"question": question_of(record) or None, **{name: record.get(name) for name in _CASE_MEMBERS}}
 
 
 def run_facts(run: RunReader) -> dict[str, str]:
