@@ -1,4 +1,4 @@
-"""Two finished runs record by record: which records both have, which changed in between, and which only one of them has."""
+"""Alignment of two finished runs: the records that both have, that changed in between, and that only one has."""
 
 from collections.abc import Iterator
 
@@ -8,11 +8,11 @@ from assay.core.errors import RunDamaged
 from assay.store.published_run import PublishedRun
 
 Key = tuple[str, str, int, int]
-"""Dataset, record id, sample, and how many of the same name came before."""
+"""Dataset, record id, sample, and the number of earlier records with the same three."""
 
 
 class PredictionSummary(msgspec.Struct, frozen=True):
-    """What a comparison needs to know of a prediction; everything else stays in the file."""
+    """The part of a prediction that a comparison needs; texts stay in the file, so that memory stays bounded."""
 
     record_id: str
     record_sha256: str
@@ -27,67 +27,67 @@ class PredictionSummary(msgspec.Struct, frozen=True):
 
     @property
     def is_scored(self) -> bool:
-        """The record has a grade."""
+        """True when the record has a grade."""
         return self.status == "evaluated" and self.score is not None and self.passed is not None
 
 
 class LocatedPrediction(msgspec.Struct, frozen=True):
-    """A prediction and the byte of its file that its line begins at."""
+    """A prediction and the byte offset of its line."""
 
     offset: int
-    standing: PredictionSummary
+    prediction: PredictionSummary
 
 
 class RecordPair(msgspec.Struct, frozen=True):
-    """One record as both runs have it."""
+    """One record in both runs."""
 
     before: LocatedPrediction
     after: LocatedPrediction
 
 
 class Alignment(msgspec.Struct, frozen=True, kw_only=True):
-    """The records of two runs side by side, in the order of the first."""
+    """The records of two runs, matched, in the order of the first."""
 
     pairs: tuple[RecordPair, ...]
-    """The same record in both, graded in both."""
+    """Identical records graded in both runs."""
     unscored: tuple[RecordPair, ...]
-    """The same record in both, without a grade in one of them or in both."""
+    """Identical records without a grade in at least one run."""
     changed: tuple[RecordPair, ...]
-    """The same id with other contents: nothing can be said about the difference of its scores."""
+    """Records with the same id but different content: a difference of their scores means nothing."""
     missing: tuple[PredictionSummary, ...]
-    """Only the first run has it."""
+    """Records of the first run only."""
     added: tuple[PredictionSummary, ...]
-    """Only the second run has it."""
+    """Records of the second run only."""
     is_by_id_alone: bool = False
-    """The runs name their datasets differently, so that only ids were compared."""
+    """True when the runs name their datasets differently, so that records are matched by id alone."""
 
 
 _decode = msgspec.json.Decoder(PredictionSummary).decode
 
 
 def align(before: PublishedRun, after: PublishedRun) -> Alignment:
-    """The records of two runs by dataset, id and sample; raises RunNotFound where predictions have been removed."""
-    first, second = list(_standings(before)), list(_standings(after))
-    is_by_id_alone = {placed.standing.dataset for placed in first}.isdisjoint(placed.standing.dataset for placed in second)
-    ours = _keyed(first, is_by_id_alone=is_by_id_alone)
-    theirs = _keyed(second, is_by_id_alone=is_by_id_alone)
-    shared = [RecordPair(placed, theirs[key]) for key, placed in ours.items() if key in theirs]
-    same = [pair for pair in shared if pair.before.standing.record_sha256 == pair.after.standing.record_sha256]
+    """Match the records of two runs by dataset, id and sample; raises RunNotFound when predictions were removed by retention."""
+    first, second = list(_read_predictions(before)), list(_read_predictions(after))
+    is_by_id_alone = {located.prediction.dataset for located in first}.isdisjoint(located.prediction.dataset for located in second)
+    ours = _index_by_key(first, is_by_id_alone=is_by_id_alone)
+    theirs = _index_by_key(second, is_by_id_alone=is_by_id_alone)
+    shared = [RecordPair(located, theirs[key]) for key, located in ours.items() if key in theirs]
+    same = [pair for pair in shared if pair.before.prediction.record_sha256 == pair.after.prediction.record_sha256]
     return Alignment(
         pairs=tuple(pair for pair in same if _is_scored(pair)),
         unscored=tuple(pair for pair in same if not _is_scored(pair)),
-        changed=tuple(pair for pair in shared if pair.before.standing.record_sha256 != pair.after.standing.record_sha256),
-        missing=tuple(placed.standing for key, placed in ours.items() if key not in theirs),
-        added=tuple(placed.standing for key, placed in theirs.items() if key not in ours),
+        changed=tuple(pair for pair in shared if pair.before.prediction.record_sha256 != pair.after.prediction.record_sha256),
+        missing=tuple(located.prediction for key, located in ours.items() if key not in theirs),
+        added=tuple(located.prediction for key, located in theirs.items() if key not in ours),
         is_by_id_alone=is_by_id_alone and bool(shared),
     )
 
 
 def _is_scored(pair: RecordPair) -> bool:
-    return pair.before.standing.is_scored and pair.after.standing.is_scored
+    return pair.before.prediction.is_scored and pair.after.prediction.is_scored
 
 
-def _standings(run: PublishedRun) -> Iterator[LocatedPrediction]:
+def _read_predictions(run: PublishedRun) -> Iterator[LocatedPrediction]:
     offset = 0
     for line in run.raw_lines("predictions.jsonl"):
         try:
@@ -97,12 +97,12 @@ def _standings(run: PublishedRun) -> Iterator[LocatedPrediction]:
         offset += len(line) + 1
 
 
-def _keyed(placed: list[LocatedPrediction], *, is_by_id_alone: bool) -> dict[Key, LocatedPrediction]:
+def _index_by_key(located: list[LocatedPrediction], *, is_by_id_alone: bool) -> dict[Key, LocatedPrediction]:
     found: dict[Key, LocatedPrediction] = {}
-    for one in placed:
-        standing, number = one.standing, 0
-        dataset = "" if is_by_id_alone else standing.dataset
-        while (dataset, standing.record_id, standing.sample, number) in found:
+    for one in located:
+        prediction, number = one.prediction, 0
+        dataset = "" if is_by_id_alone else prediction.dataset
+        while (dataset, prediction.record_id, prediction.sample, number) in found:
             number += 1
-        found[dataset, standing.record_id, standing.sample, number] = one
+        found[dataset, prediction.record_id, prediction.sample, number] = one
     return found

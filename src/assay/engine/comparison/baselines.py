@@ -1,4 +1,4 @@
-"""Baselines: the runs that others are measured against, by name, as the audit log says."""
+"""Baselines: named runs that others are compared with; the audit log holds them."""
 
 import getpass
 import time
@@ -17,27 +17,27 @@ from assay.store.published_run import PublishedRun, open_run_folder
 SET = "baseline_set"
 """Action of the audit log that makes a run a baseline."""
 NO_BASELINE = "none"
-"""Stands for no baseline, where the dataset has one."""
+"""Selects no baseline, although the dataset has one."""
 PREVIOUS = "previous"
-"""Stands for the last complete run over the same dataset before this one."""
+"""Selects the last complete run over the same dataset before this one."""
 COMPLETE = frozenset({"completed", "completed_with_failures"})
-"""States of runs that went through all their records."""
+"""States of runs that processed all their records."""
 
 
 class Baseline(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that others are measured against."""
+    """A run that others are compared with."""
 
     name: str
     run_id: str
     manifest_sha256: str
-    """Of the run when it was promoted; another one is another run under the same id."""
+    """Manifest hash at the time of promotion; a different one means another run under the same id."""
     at: str
     by: str = ""
     reason: str = ""
 
 
 def promote(run: PublishedRun, runs_dir: Path, *, name: str = "", reason: str = "") -> Baseline:
-    """Make a finished run the baseline of that name, by default that of its dataset; raises UsageProblem for one that cannot be."""
+    """Make a finished run the baseline of a name, by default its dataset's; raises UsageProblem for an unsuitable run or name."""
     manifest = run.manifest
     if not manifest["counts"]["evaluated_records"]:
         raise UsageProblem(f"run '{manifest['run_id']}' evaluated nothing, so nothing can be measured against it")
@@ -61,7 +61,7 @@ def promote(run: PublishedRun, runs_dir: Path, *, name: str = "", reason: str = 
 
 
 def baselines(runs_dir: Path) -> dict[str, Baseline]:
-    """The baselines by name: of each the last promotion."""
+    """Return the current baselines by name: the last promotion of each counts."""
     found: dict[str, Baseline] = {}
     for entry in read_audit(runs_dir):
         if entry["action"] == SET:
@@ -70,7 +70,7 @@ def baselines(runs_dir: Path) -> dict[str, Baseline]:
 
 
 def previous_run(run: PublishedRun, runs_dir: Path) -> PublishedRun | None:
-    """The last complete run over the same dataset that was created before this one, and is no copy of another run."""
+    """Return the last complete run over the same dataset before this one, ignoring rescored runs and retries."""
     manifest = run.manifest
     for run_id in reversed(run_ids(runs_dir)):
         folders = RunPaths(runs_dir, run_id)
@@ -88,12 +88,12 @@ def previous_run(run: PublishedRun, runs_dir: Path) -> PublishedRun | None:
 
 
 def is_derived(run: PublishedRun) -> bool:
-    """True for a run that was made of another: rescored, or over its failed records."""
+    """Return True for a run made from another: rescored, or a retry of its failed records."""
     return bool(run.manifest.get("rescored_from") or run.manifest["plan"].get("parent_run_id"))
 
 
 def baseline_run(runs_dir: Path, baseline: Baseline) -> PublishedRun:
-    """The run of a baseline; raises RunNotFound when it is gone, UsageProblem when it is not the one that was promoted."""
+    """Open a baseline's run; raises RunNotFound when it is gone, UsageProblem when it is not the one that was promoted."""
     path = runs_dir / baseline.run_id
     try:
         run = open_run_folder(path)
@@ -110,18 +110,18 @@ def baseline_run(runs_dir: Path, baseline: Baseline) -> PublishedRun:
 
 
 def record(runs_dir: Path, action: str, members: dict[str, Any]) -> None:
-    """A line in the audit log: when, by whom, with which version, and what was decided."""
+    """Append an action to the audit log, with its time, account and version."""
     append_audit(runs_dir, audit_entry(action, members))
 
 
 def audit_entry(action: str, members: dict[str, Any]) -> dict[str, Any]:
-    """What such a line says."""
+    """Return the audit entry of an action."""
     head = {"at": iso(time.time()), "by": whose_account(), "action": action, "assay_version": __version__}
     return {**head, **members}
 
 
 def whose_account() -> str:
-    """The account that runs this; empty where the system knows no name for it."""
+    """Return the name of the account that runs this process; empty if the system has none."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

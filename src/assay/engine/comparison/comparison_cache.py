@@ -1,6 +1,6 @@
-"""Comparisons that were made once and are looked at often: kept beside the runs, under the hashes of both manifests.
+"""Cache of comparisons, stored with the runs under the hashes of both manifests.
 
-What is kept has no word of a prompt or an answer, so that nothing outlives the artifacts that retention removes.
+A cached comparison contains no text of a prompt or an answer, so that no such text outlives the artifacts that retention removes.
 """
 
 import hashlib
@@ -15,9 +15,9 @@ from assay.store.artifacts import OWN_HASH
 from assay.store.failures import disk_errors
 from assay.store.published_run import PublishedRun
 
-KEPT = ".compared"
-"""Folder of the kept comparisons, inside the folder of runs."""
-MOST_KEPT = 200
+CACHE_DIR = ".compared"
+"""Folder of cached comparisons, inside the folder of runs."""
+MAX_CACHED = 200
 
 _decode = msgspec.json.Decoder(StoredComparison).decode
 
@@ -25,34 +25,34 @@ _decode = msgspec.json.Decoder(StoredComparison).decode
 def find_comparison(
     runs_dir: Path, before: PublishedRun, after: PublishedRun, *, choices: ComparisonOptions
 ) -> StoredComparison | None:
-    """The comparison as it was kept; None where there is none, or where it cannot be read."""
+    """Return a cached comparison; None when there is none or it cannot be read."""
     try:
-        return _decode(_place(runs_dir, before, after, choices=choices).read_bytes())
+        return _decode(_cache_path(runs_dir, before, after, choices=choices).read_bytes())
     except (OSError, msgspec.DecodeError):
         return None
 
 
 def keep_comparison(runs_dir: Path, before: PublishedRun, after: PublishedRun, *, choices: ComparisonOptions) -> None:
-    """Compare two runs and keep what comes out; raises UsageProblem, RunNotFound and StoreUnavailable."""
-    place = _place(runs_dir, before, after, choices=choices)
+    """Compare two runs and cache the result; raises UsageProblem, RunNotFound and StoreUnavailable."""
+    path = _cache_path(runs_dir, before, after, choices=choices)
     measured = msgspec.json.encode(measure(before, after, choices))
-    partial = place.with_name(f"{place.name}-{secrets.token_hex(4)}")
-    with disk_errors(place):
-        place.parent.mkdir(mode=0o700, exist_ok=True)
+    partial = path.with_name(f"{path.name}-{secrets.token_hex(4)}")
+    with disk_errors(path):
+        path.parent.mkdir(mode=0o700, exist_ok=True)
         partial.write_bytes(measured)
-        partial.replace(place)
-        _sweep(place.parent)
+        partial.replace(path)
+        _delete_oldest(path.parent)
 
 
-def _place(runs_dir: Path, before: PublishedRun, after: PublishedRun, *, choices: ComparisonOptions) -> Path:
-    """Another version may measure otherwise, so that it has comparisons of its own."""
+def _cache_path(runs_dir: Path, before: PublishedRun, after: PublishedRun, *, choices: ComparisonOptions) -> Path:
+    # The version is part of the key: another version may compute other results.
     hashes = [str(run.manifest.get(OWN_HASH, "")) for run in (before, after)]
-    named = msgspec.json.encode((__version__, *hashes, choices.cluster, choices.slices))
-    return runs_dir / KEPT / f"{hashlib.sha256(named).hexdigest()[:32]}.json"
+    key = msgspec.json.encode((__version__, *hashes, choices.cluster, choices.slices))
+    return runs_dir / CACHE_DIR / f"{hashlib.sha256(key).hexdigest()[:32]}.json"
 
 
-def _sweep(folder: Path) -> None:
-    """Those that were made last stay."""
-    made = sorted(folder.glob("*.json*"), key=lambda path: path.stat().st_mtime, reverse=True)
-    for path in made[MOST_KEPT:]:
+def _delete_oldest(folder: Path) -> None:
+    """Delete all but the MAX_CACHED newest comparisons."""
+    cached = sorted(folder.glob("*.json*"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in cached[MAX_CACHED:]:
         path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Records that passed in one run and not in the other: where they stand, and what both runs say of them."""
+"""Flips: records that passed in only one of two runs, their offsets in the files, and both runs' results."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -14,7 +14,7 @@ Direction = Literal["worse", "better"]
 
 
 class FlipSide(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run says of a record."""
+    """One run's result for a record."""
 
     answer: str | None
     score: float | None
@@ -23,11 +23,11 @@ class FlipSide(msgspec.Struct, frozen=True, kw_only=True):
     label: str | None
     status: str
     index: int = 0
-    """Position of the record in that run."""
+    """Index of the record in that run."""
 
 
 class Flip(msgspec.Struct, frozen=True, kw_only=True):
-    """A record that passed in one run and not in the other."""
+    """A record that passed in only one of two runs."""
 
     record_id: str
     dataset: str
@@ -38,7 +38,7 @@ class Flip(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FlipOffsets(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """A flip, and the bytes that its lines begin at in the two files of predictions."""
+    """A flip, and the byte offsets of its lines in the two files of predictions."""
 
     record_id: str
     dataset: str
@@ -47,19 +47,19 @@ class FlipOffsets(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     before: int
     after: int
     is_scaled: bool
-    """Scores are told on the scale 1-5, not as shares."""
+    """True when scores are on the scale 1-5 instead of 0-1."""
 
 
 def find_flips(pairs: Sequence[RecordPair], *, is_scaled: bool) -> tuple[FlipOffsets, ...]:
-    """Losses, then gains, the largest change of the score first."""
-    flips = [pair for pair in pairs if pair.before.standing.passed != pair.after.standing.passed]
-    flips.sort(key=lambda pair: (not pair.before.standing.passed, -abs(_change(pair)), pair.before.offset))
+    """Return the flips: losses, then gains, each with the largest change of score first."""
+    flips = [pair for pair in pairs if pair.before.prediction.passed != pair.after.prediction.passed]
+    flips.sort(key=lambda pair: (not pair.before.prediction.passed, -abs(_score_change(pair)), pair.before.offset))
     return tuple(
         FlipOffsets(
-            record_id=pair.before.standing.record_id,
-            dataset=pair.before.standing.dataset,
-            sample=pair.before.standing.sample,
-            direction="worse" if pair.before.standing.passed else "better",
+            record_id=pair.before.prediction.record_id,
+            dataset=pair.before.prediction.dataset,
+            sample=pair.before.prediction.sample,
+            direction="worse" if pair.before.prediction.passed else "better",
             before=pair.before.offset,
             after=pair.after.offset,
             is_scaled=is_scaled,
@@ -68,30 +68,30 @@ def find_flips(pairs: Sequence[RecordPair], *, is_scaled: bool) -> tuple[FlipOff
     )
 
 
-def _change(pair: RecordPair) -> float:
-    return (pair.after.standing.score or 0.0) - (pair.before.standing.score or 0.0)
+def _score_change(pair: RecordPair) -> float:
+    return (pair.after.prediction.score or 0.0) - (pair.before.prediction.score or 0.0)
 
 
-def load_flips(places: Sequence[FlipOffsets], *, before: PublishedRun, after: PublishedRun) -> tuple[Flip, ...]:
-    """The flips with what both runs say; of the files only these lines are read. Raises RunNotFound where answers were removed."""
-    if not places:
+def load_flips(offsets: Sequence[FlipOffsets], *, before: PublishedRun, after: PublishedRun) -> tuple[Flip, ...]:
+    """Load both runs' results for the flips, reading only their lines; raises RunNotFound when answers were removed."""
+    if not offsets:
         return ()
-    first = before.lines_at(PREDICTIONS, [place.before for place in places])
-    second = after.lines_at(PREDICTIONS, [place.after for place in places])
+    first = before.lines_at(PREDICTIONS, [flip.before for flip in offsets])
+    second = after.lines_at(PREDICTIONS, [flip.after for flip in offsets])
     return tuple(
         Flip(
-            record_id=place.record_id,
-            dataset=place.dataset,
-            sample=place.sample,
-            direction=place.direction,
-            before=_saying(ours, is_scaled=place.is_scaled),
-            after=_saying(theirs, is_scaled=place.is_scaled),
+            record_id=flip.record_id,
+            dataset=flip.dataset,
+            sample=flip.sample,
+            direction=flip.direction,
+            before=_flip_side(ours, is_scaled=flip.is_scaled),
+            after=_flip_side(theirs, is_scaled=flip.is_scaled),
         )
-        for place, ours, theirs in zip(places, first, second, strict=True)
+        for flip, ours, theirs in zip(offsets, first, second, strict=True)
     )
 
 
-def _saying(line: dict[str, Any], *, is_scaled: bool) -> FlipSide:
+def _flip_side(line: dict[str, Any], *, is_scaled: bool) -> FlipSide:
     return FlipSide(
         answer=line["model_response"],
         score=line["raw_score"] if is_scaled else line["score"],

@@ -216,10 +216,10 @@ def measure(before: PublishedRun, after: PublishedRun, choices: ComparisonOption
         slices=_slices(groups, paired),
         flips=(),
         n_flips=len(places),
-        unscored=_listed(pair.before.standing for pair in alignment.unscored),
-        changed=_listed(pair.before.standing for pair in alignment.changed),
-        missing=_listed(alignment.missing),
-        added=_listed(alignment.added),
+        unscored=_excluded_records(pair.before.prediction for pair in alignment.unscored),
+        changed=_excluded_records(pair.before.prediction for pair in alignment.changed),
+        missing=_excluded_records(alignment.missing),
+        added=_excluded_records(alignment.added),
         notes=(*_grader_notes(*plans), *setting_notes, *_notes(alignment, groups)),
         setting_notes=setting_notes,
     )
@@ -243,15 +243,15 @@ def _ruler(plans: tuple[Plan, Plan], pairs: Sequence[RecordPair]) -> _ScoreField
         # Items are not clipped, so that penalties may take a score below 0.
         span = 4.0 if profile.scale == "1-5" else 2 * profile.factor
         return _ScoreField(profile.id, "profile_score", profile.factor, span)
-    scales = {standing.scale for pair in pairs for standing in (pair.before.standing, pair.after.standing)}
+    scales = {prediction.scale for pair in pairs for prediction in (pair.before.prediction, pair.after.prediction)}
     return _ScoreField("1-5", "raw_score", span=4.0) if scales == {"1-5"} else _ScoreField("0-1", "score")
 
 
 def _columns(pairs: Sequence[RecordPair], ruler: _ScoreField, *, clusters: Clusters | None) -> _PairedColumns:
-    first, second = [pair.before.standing for pair in pairs], [pair.after.standing for pair in pairs]
+    first, second = [pair.before.prediction for pair in pairs], [pair.after.prediction for pair in pairs]
     return _PairedColumns(
-        np.array([standing.passed for standing in first], dtype=bool),
-        np.array([standing.passed for standing in second], dtype=bool),
+        np.array([prediction.passed for prediction in first], dtype=bool),
+        np.array([prediction.passed for prediction in second], dtype=bool),
         _scores(first, ruler),
         _scores(second, ruler),
         clusters,
@@ -259,9 +259,9 @@ def _columns(pairs: Sequence[RecordPair], ruler: _ScoreField, *, clusters: Clust
     )
 
 
-def _scores(standings: Sequence[PredictionSummary], ruler: _ScoreField) -> Floats:
+def _scores(predictions: Sequence[PredictionSummary], ruler: _ScoreField) -> Floats:
     """A record that the ruler cannot measure, such as one that a profile leaves out, is NaN."""
-    values = [getattr(standing, ruler.member) for standing in standings]
+    values = [getattr(prediction, ruler.member) for prediction in predictions]
     return ruler.factor * np.array([np.nan if value is None else value for value in values], dtype=np.float64)
 
 
@@ -308,8 +308,8 @@ class _Groups:
     def _rows_by_hash(pairs: Sequence[RecordPair]) -> dict[tuple[str, str], list[int]]:
         rows: dict[tuple[str, str], list[int]] = {}
         for row, pair in enumerate(pairs):
-            standing = pair.before.standing
-            rows.setdefault((standing.record_id, standing.record_sha256), []).append(row)
+            prediction = pair.before.prediction
+            rows.setdefault((prediction.record_id, prediction.record_sha256), []).append(row)
         return rows
 
     def _read(
@@ -335,14 +335,14 @@ class _Groups:
     def _codes(self, labels: Sequence[str], pairs: Sequence[RecordPair]) -> Clusters | None:
         """A number for each cluster; samples of one record hang together whether or not a key was given."""
         if not any(labels):
-            samples = {(pair.before.standing.dataset, pair.before.standing.record_id) for pair in pairs}
+            samples = {(pair.before.prediction.dataset, pair.before.prediction.record_id) for pair in pairs}
             if len(samples) == len(pairs):
                 self.name = ""
                 return None
             self.name = "record"
-            labels = [f"{pair.before.standing.dataset}\0{pair.before.standing.record_id}" for pair in pairs]
+            labels = [f"{pair.before.prediction.dataset}\0{pair.before.prediction.record_id}" for pair in pairs]
         # A record without a cluster stands for itself, with all its samples.
-        own = (f"\0{pair.before.standing.dataset}\0{pair.before.standing.record_id}" for pair in pairs)
+        own = (f"\0{pair.before.prediction.dataset}\0{pair.before.prediction.record_id}" for pair in pairs)
         named = [label or alone for label, alone in zip(labels, own, strict=True)]
         words = {word: code for code, word in enumerate(dict.fromkeys(named))}
         return np.array([words[label] for label in named], dtype=np.int32)
@@ -371,8 +371,8 @@ def _slice(name: str, value: str | None, part: _PairedColumns) -> SliceDifferenc
     )
 
 
-def _listed(standings: Iterable[PredictionSummary]) -> ExcludedRecords:
-    ids = [standing.record_id for standing in standings]
+def _excluded_records(predictions: Iterable[PredictionSummary]) -> ExcludedRecords:
+    ids = [prediction.record_id for prediction in predictions]
     return ExcludedRecords(count=len(ids), record_ids=tuple(ids[:MAX_LISTED]))
 
 
