@@ -1,4 +1,4 @@
-"""How far a judge can be trusted, by labels that people gave, and a run's figures once its errors are counted in."""
+"""Calibration of a judge against human labels, and a run's metrics corrected for the judge's errors."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -29,11 +29,11 @@ from assay.metrics.intervals import Estimate, Floats
 from assay.store.published_run import PublishedRun
 
 MAX_SLICE_VALUES = 50
-"""Values of one slice for which the judge is measured, the largest ones."""
+"""Maximum values of one slice for which the judge is measured; the largest ones are taken."""
 MAX_LISTED = 100
 _BINS = 10
 _MANY_TIES = 0.05
-"""Share of records without a majority that makes the rest look better than all are."""
+"""Fraction of ties above which a note warns: the records with a majority are then easier, and look better, than all are."""
 
 Json = dict[str, Any]
 
@@ -43,15 +43,15 @@ class Alphas(msgspec.Struct, frozen=True, kw_only=True):
 
     raters: tuple[str, ...]
     nominal: Estimate
-    """Of passes and failures."""
+    """On pass and fail."""
     ordinal: Estimate
-    """Of scores, by their order."""
+    """On scores, as ordinal values."""
     interval: Estimate
-    """Of scores, by their distance."""
+    """On scores, as interval values."""
 
 
 class JudgeSlice(msgspec.Struct, frozen=True, kw_only=True):
-    """The judge on the labelled records of one value of a slice."""
+    """Metrics of the judge on the labelled records of one value of a slice."""
 
     slice: str
     value: str | None
@@ -66,11 +66,11 @@ class ReliabilityBin(msgspec.Struct, frozen=True, kw_only=True):
     given: float
     """The judge's mean score, 0-1."""
     observed: Estimate
-    """What the labels say: mean score 0-1, or the share that passed where labels have no scores."""
+    """The labels' mean score, 0-1, or their pass rate when they have no scores."""
 
 
 class Calibration(msgspec.Struct, frozen=True, kw_only=True):
-    """A judge beside people."""
+    """A judge compared with human labels."""
 
     run_id: str
     judges: tuple[str, ...]
@@ -79,28 +79,28 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     n_records: int
     """Records with a grade and at least one label."""
     n_ties: int
-    """Answers whose raters are split evenly: they have no truth and count nowhere below."""
+    """Answers whose raters are split evenly; without a majority they are left out below."""
     unmatched: tuple[str, ...]
-    """Labelled records that the run does not have, or has no grade for."""
+    """Labelled records that the run does not have or has not graded."""
     n_strangers: int
-    """Labels that were given to other answers than this run's: they count nowhere below."""
+    """Labels of other answers than this run's; left out below."""
     cluster: str
-    """What intervals count: `record` where there are several answers to one, or the plan's cluster key; else every answer."""
+    """The unit of intervals: `record` when records have several answers, or the plan's cluster key; otherwise every answer."""
     n_clusters: int | None
-    """How many of them are labelled."""
+    """Number of labelled clusters."""
     raters: tuple[str, ...]
     agreement: Estimate
     kappa: Estimate
-    """Cohen's, of passes and failures."""
+    """Cohen's kappa on pass and fail."""
     weighted_kappa: Estimate
-    """Quadratic weights, of scores."""
+    """Kappa with quadratic weights on scores."""
     people: Alphas | None
     """Among the raters; None for a single one."""
     everybody: Alphas
     """Among the raters and the judge."""
     detection: Detection
     judged: Estimate
-    """The pass rate of all graded records as the judge has it."""
+    """The judge's pass rate over all graded records."""
     pass_rate: Correction
     """Rogan and Gladen, with the interval of Lang and Reiczigel that Lee et al. use."""
     mean_passes: Correction
@@ -112,13 +112,13 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...]
 
     def to_dict(self) -> Json:
-        """The calibration as JSON documents hold it."""
+        """Return the calibration as a JSON object."""
         found: Json = msgspec.to_builtins(self)
         return found
 
 
 def calibrate(run: PublishedRun, labels: Sequence[HumanLabel], *, slices: tuple[str, ...] | None = None) -> Calibration:
-    """The judge of a finished run against labels; raises UsageProblem when no label belongs to a graded record of the run."""
+    """Measure a run's judge against labels; raises UsageProblem when no label belongs to a graded record of the run."""
     plan = msgspec.convert(run.manifest["plan"], Plan)
     matched = match_labels(run, labels, plan)
     check_any(matched, labels, plan.run_id)
@@ -137,10 +137,10 @@ def calibrate(run: PublishedRun, labels: Sequence[HumanLabel], *, slices: tuple[
         run_id=plan.run_id,
         judges=tuple(judge.name for judge in plan.judges),
         n_labels=sum(len(one.labels) for one in labelled),
-        n_records=len({(one.standing.dataset, one.standing.record_id) for one in labelled}),
+        n_records=len({(one.prediction.dataset, one.prediction.record_id) for one in labelled}),
         n_ties=_ties(labelled),
         unmatched=matched.unmatched[:MAX_LISTED],
-        n_strangers=len(matched.strangers),
+        n_strangers=len(matched.other_answers),
         cluster="" if clusters is None else clusters.name,
         n_clusters=None if codes is None else len(np.unique(codes)),
         raters=raters,
@@ -150,7 +150,7 @@ def calibrate(run: PublishedRun, labels: Sequence[HumanLabel], *, slices: tuple[
         people=_alphas(labelled, raters, clusters=codes) if len(raters) > 1 else None,
         everybody=_alphas(labelled, raters, clusters=codes, with_judge=True),
         detection=detection,
-        judged=rate(_floats(one.passed for one in matched.standings), None if clusters is None else clusters.all),
+        judged=rate(_floats(one.passed for one in matched.predictions), None if clusters is None else clusters.all),
         pass_rate=_capped(pass_rate, matched),
         mean_passes=_capped(mean_passes, matched),
         mean_score=None if mean_score is None else _capped(mean_score, matched),
@@ -164,12 +164,12 @@ def calibrate(run: PublishedRun, labels: Sequence[HumanLabel], *, slices: tuple[
 
 
 def _ties(labelled: Sequence[LabelledAnswer]) -> int:
-    return sum(1 for one in labelled if one.passed is None and one.has_verdict)
+    return sum(1 for one in labelled if one.passed is None and one.has_pass_or_fail)
 
 
 def _weighted_kappa(labelled: Sequence[LabelledAnswer], clusters: Codes | None) -> Estimate:
-    places = [place for place, one in enumerate(labelled) if one.score is not None and one.standing.raw_score is not None]
-    judged = [float(labelled[place].standing.raw_score or 0.0) for place in places]
+    places = [place for place, one in enumerate(labelled) if one.score is not None and one.prediction.raw_score is not None]
+    judged = [float(labelled[place].prediction.raw_score or 0.0) for place in places]
     said = [float(labelled[place].score or 0.0) for place in places]
     plain = cohen_kappa(confusion(judged, said), weights="quadratic")
     if clusters is None or plain.interval is None:
@@ -189,9 +189,9 @@ def _alphas(
             passes[row, places[label.rater]] = np.nan if label.passed is None else float(label.passed)
             scores[row, places[label.rater]] = np.nan if label.score is None else label.score
         if with_judge:
-            passes[row, -1] = float(bool(one.standing.passed))
+            passes[row, -1] = float(bool(one.prediction.passed))
             # A judge's score beside raters who gave none compares with nothing.
-            scores[row, -1] = np.nan if one.standing.raw_score is None else one.standing.raw_score
+            scores[row, -1] = np.nan if one.prediction.raw_score is None else one.prediction.raw_score
     return Alphas(
         raters=names,
         nominal=_alpha(passes, clusters, scale="nominal"),
@@ -214,8 +214,8 @@ def _floats(values: Iterable[float | bool | None]) -> Floats:
 
 
 def _capped(correction: Correction, matched: LabelMatches) -> Correction:
-    """More answers than the run has cannot be labelled."""
-    total, corrected = len(matched.standings), correction.corrected
+    """Drop or qualify a required number of labels that exceeds the run's answers."""
+    total, corrected = len(matched.predictions), correction.corrected
     if (correction.labels_needed or 0) > total:
         reason = f"{corrected.reason}, and the run has {total:,} answers"
         return msgspec.structs.replace(correction, corrected=msgspec.structs.replace(corrected, reason=reason))
@@ -224,7 +224,7 @@ def _capped(correction: Correction, matched: LabelMatches) -> Correction:
 
 
 def _too_few_to_halve(corrections: Iterable[Correction | None], matched: LabelMatches) -> str:
-    total = len(matched.standings)
+    total = len(matched.predictions)
     wanted = [correction.labels_to_halve or 0 for correction in corrections if correction is not None]
     return f"labelling all {total:,} answers would not halve the interval of a corrected figure" if max(wanted) > total else ""
 
@@ -241,7 +241,7 @@ def _groups(run: PublishedRun, labelled: Sequence[LabelledAnswer], plan: Plan, n
     """Labelled records by slice and value."""
     places: dict[tuple[str, str], list[int]] = {}
     for place, one in enumerate(labelled):
-        places.setdefault((one.standing.record_id, one.standing.record_sha256), []).append(place)
+        places.setdefault((one.prediction.record_id, one.prediction.record_sha256), []).append(place)
     found: dict[str, dict[str | None, list[int]]] = {}
     groups = RecordGroups(plan.datasets)
     try:
@@ -264,27 +264,28 @@ def _slices(verdicts: JudgeLabelPairs, groups: Json) -> Iterable[JudgeSlice]:
 
 
 def _reliability(labelled: Sequence[LabelledAnswer], clusters: Codes | None) -> Iterable[ReliabilityBin]:
-    """Up to ten groups of answers by the judge's score, each with the share that people pass."""
+    """Group answers by the judge's score into up to ten bins, each with the labels' pass rate."""
     bins: dict[int, list[int]] = {}
     for place, one in enumerate(labelled):
-        if one.passed is not None and one.standing.score is not None:
-            bins.setdefault(round(min(1.0, max(0.0, one.standing.score)) * _BINS), []).append(place)
+        if one.passed is not None and one.prediction.score is not None:
+            bins.setdefault(round(min(1.0, max(0.0, one.prediction.score)) * _BINS), []).append(place)
     for _, places in sorted(bins.items()):
         observed = rate(_floats(labelled[place].passed for place in places), None if clusters is None else clusters[places])
-        given = float(np.mean([labelled[place].standing.score or 0.0 for place in places]))
+        given = float(np.mean([labelled[place].prediction.score or 0.0 for place in places]))
         yield ReliabilityBin(given=given, observed=observed)
 
 
 def _notes(matched: LabelMatches, labels: Sequence[HumanLabel]) -> Iterable[str]:
-    labelled, unmatched, strangers = matched.labelled, matched.unmatched, matched.strangers
+    labelled, unmatched, other_answers = matched.labelled, matched.unmatched, matched.other_answers
     if not matched.others:
         yield "every record is labelled: the labels are the result, and there is nothing to correct"
     if unmatched:
         yield f"{len(unmatched):,} labelled records are not in the run, or have no grade there"
     if matched.programmatic:
         yield f"{matched.programmatic:,} labels are on answers that no judge graded (multiple choice, tool calls), and are left out"
-    if strangers:
-        yield f"{len(strangers):,} labels were given to other answers than this run's, and are left out (line {strangers[0].line})"
+    if other_answers:
+        line = other_answers[0].line
+        yield f"{len(other_answers):,} labels were given to other answers than this run's, and are left out (line {line})"
     if not all(label.answer_sha256 for label in labels):
         yield "the labels do not all say of which answer they are (answer_sha256): they are taken to be of this run's"
     ties = _ties(labelled)
@@ -293,5 +294,5 @@ def _notes(matched: LabelMatches, labels: Sequence[HumanLabel]) -> Iterable[str]
             f"people are split evenly on {ties:,} of {len(labelled):,} records, which are left out: "
             "the judge is measured on the easier ones, and a third rater would settle the others"
         )
-    if not any(one.has_verdict for one in labelled):
+    if not any(one.has_pass_or_fail for one in labelled):
         yield "no label says passed or not passed"

@@ -1,4 +1,4 @@
-"""Labels that people give to the answers of a run while they look at them: kept one by one, and read back for calibration."""
+"""Labels that people give to a run's answers on its pages: stored one by one, and read back for calibration."""
 
 from collections.abc import Iterable, Sequence
 
@@ -19,7 +19,7 @@ MAX_RATER = 100
 
 
 class KeptLabel(msgspec.Struct, frozen=True, kw_only=True):
-    """What one person said of one answer, with the names that a file of labels has."""
+    """One person's label on one answer, with the member names of a file of labels."""
 
     record_id: str
     dataset: str
@@ -33,12 +33,12 @@ class KeptLabel(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def answer(self) -> tuple[str, str, int]:
-        """Which answer of the run it is about."""
+        """Dataset, record id and sample of the labelled answer."""
         return self.dataset, self.record_id, self.sample
 
 
 class LabelInput(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person wants to say of an answer; with neither verdict nor score they take back what they said."""
+    """A label as a person submits it; with neither verdict nor score it withdraws the person's earlier label."""
 
     rater: str
     passed: bool | None = None
@@ -47,7 +47,7 @@ class LabelInput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def keep_label(run: PublishedRun, prediction: Line, opinion: LabelInput, *, at: str) -> KeptLabel:
-    """Keep what a person says of the answer of a prediction; raises UsageProblem for what no calibration could use."""
+    """Store a person's label on the answer of a prediction; raises UsageProblem for a label that no calibration could use."""
     _check(prediction, opinion)
     redactor = Redactor(custom=_custom_rules(run))
     label = KeptLabel(
@@ -83,21 +83,21 @@ def _check(prediction: Line, opinion: LabelInput) -> None:
 
 
 def kept_labels(run: PublishedRun) -> tuple[KeptLabel, ...]:
-    """What people say of the answers of a run: of each person the last word on each answer, unless they took it back."""
+    """Return the labels on a run's answers: each person's latest per answer, without withdrawn ones."""
     found: dict[tuple[str, str, int, str], KeptLabel] = {}
     for number, line in enumerate(read_label_lines(run.path), 1):
         try:
             label = msgspec.json.decode(line, type=KeptLabel)
         except ValueError as problem:
             raise damaged_label(run.path, number, problem) from problem
-        # To the end of the order: it is the newest.
+        # Remove first, so that the newest label comes last in the order.
         found.pop((*label.answer, label.rater), None)
         found[*label.answer, label.rater] = label
     return tuple(label for label in found.values() if label.passed is not None or label.score is not None)
 
 
 def human_labels(labels: tuple[KeptLabel, ...]) -> tuple[HumanLabel, ...]:
-    """The same for calibration, which names labels by their lines."""
+    """Convert stored labels for calibration, which reports problems by line."""
     names = [name for name in HumanLabel.__struct_fields__ if name != "line"]
     return tuple(
         HumanLabel(**{name: getattr(label, name) for name in names}, line=number) for number, label in enumerate(labels, 1)
@@ -105,7 +105,7 @@ def human_labels(labels: tuple[KeptLabel, ...]) -> tuple[HumanLabel, ...]:
 
 
 def labels_of(predictions: Iterable[Line], labels: Sequence[HumanLabel], *, path: str) -> tuple[KeptLabel, ...]:
-    """The labels of a file by the answers that they are about; raises PlanProblems with all that are about none."""
+    """Match the labels of a file with answers; raises PlanProblems with all labels that match none."""
     answers: dict[tuple[str, int], list[Line]] = {}
     for line in predictions:
         answers.setdefault((line["record_id"], line.get("sample") or 0), []).append(line)

@@ -1,4 +1,4 @@
-"""A sample of a run's answers for people to label, with the run's own share of each dataset."""
+"""Samples of a run's answers for people to label, stratified by dataset."""
 
 import csv
 import io
@@ -19,16 +19,16 @@ COLUMNS = (
     "record_id", "dataset", "sample", "answer_sha256", "task", "context", "choices", "reference", "grading", "criteria",
     "answer", "judge_passed", "judge_score", "judge_reason", "rater", "passed", "score", "note",
 )  # fmt: skip
-"""Columns of the file, in the order in which they are read; the last four are for the person."""
+"""Columns of the file; the last four are for the rater to fill in."""
 _decode = msgspec.json.Decoder(HashedPrediction).decode
 
 
 class LabelSample(msgspec.Struct, frozen=True, kw_only=True):
-    """What was drawn."""
+    """A sample of answers."""
 
     rows: tuple[dict[str, Any], ...]
     strata: dict[str, tuple[int, int]]
-    """Of each stratum how many records the run has, and how many were drawn."""
+    """By stratum, the records in the run and those drawn."""
 
 
 def draw_sample(run: PublishedRun, count: int, *, seed: int = 0, shows_judge: bool = False) -> LabelSample:
@@ -40,9 +40,9 @@ def draw_sample(run: PublishedRun, count: int, *, seed: int = 0, shows_judge: bo
     """
     strata: dict[str, list[int]] = {}
     for number, line in enumerate(run.raw_lines("predictions.jsonl")):
-        standing = _decode(line)
-        if standing.is_judged:
-            strata.setdefault(standing.dataset, []).append(number)
+        prediction = _decode(line)
+        if prediction.is_judged:
+            strata.setdefault(prediction.dataset, []).append(number)
     total = sum(map(len, strata.values()))
     if not total:
         raise UsageProblem(
@@ -58,7 +58,7 @@ def draw_sample(run: PublishedRun, count: int, *, seed: int = 0, shows_judge: bo
 
 
 def _allotted(sizes: dict[str, int], count: int) -> dict[str, int]:
-    """Shares of `count` in proportion to the sizes; what is left over goes to the largest remainders."""
+    """Divide `count` in proportion to the sizes, by the largest-remainder method."""
     total = sum(sizes.values())
     shares = {name: divmod(size * count, total) for name, size in sizes.items()}
     taken = {name: whole for name, (whole, _) in shares.items()}
@@ -118,14 +118,14 @@ def _answered(line: dict[str, Any], *, shows_judge: bool) -> dict[str, Any]:
 
 
 def sample_lines(sample: LabelSample) -> Iterator[str]:
-    """The sample as JSON lines."""
+    """Return the sample as JSON lines."""
     for row in sample.rows:
         ordered = {name: row[name] for name in COLUMNS if name in row}
         yield msgspec.json.encode(ordered).decode() + "\n"
 
 
 def sample_table(sample: LabelSample) -> Iterator[str]:
-    """The sample as CSV, for a spreadsheet; no cell is a formula."""
+    """Return the sample as CSV for a spreadsheet; no cell is a formula."""
     names = [name for name in COLUMNS if any(name in row for row in sample.rows)]
     for row in ({name: name for name in names}, *sample.rows):
         out = io.StringIO(newline="")

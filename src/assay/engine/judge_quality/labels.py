@@ -1,4 +1,4 @@
-"""Labels that people gave to the answers of a run: read from JSONL or CSV, every problem with its line."""
+"""Reader of human labels from JSONL or CSV, which reports every problem with its line."""
 
 import csv
 import io
@@ -15,7 +15,7 @@ from assay.datasets.source import open_source
 from assay.engine.planning.request import PlanProblems
 
 DIGEST = 16
-"""Digits of the hash that ties a label to its answer."""
+"""Hexadecimal digits of the hash that ties a label to its answer."""
 _WORDS = {"pass": True, "passed": True, "true": True, "yes": True, "1": True, "good": True}
 _WORDS |= {
     "not passed": False,
@@ -28,13 +28,13 @@ _WORDS |= {
     "bad": False,
 }
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""First characters that make a spreadsheet calculate."""
+"""First characters that make a spreadsheet evaluate a cell as a formula."""
 _DELIMITERS = (",", ";", "\t")
-"""Spreadsheets write the second one where a comma stands in numbers."""
+"""Separators of cells; spreadsheets write the second one in locales with a decimal comma."""
 
 
 class HumanLabel(msgspec.Struct, frozen=True, kw_only=True):
-    """What one person said of one answer."""
+    """One person's label on one answer."""
 
     record_id: str
     dataset: str = ""
@@ -42,21 +42,21 @@ class HumanLabel(msgspec.Struct, frozen=True, kw_only=True):
     rater: str = ""
     passed: bool | None = None
     score: float | None = None
-    """On the scale of the run."""
+    """Score on the run's scale."""
     answer_sha256: str = ""
-    """Beginning of the hash of the answer that was labelled; empty in a file that does not say."""
+    """First digits of the hash of the labelled answer; empty in a file without this column."""
     line: int = 0
 
 
 class LabelFile(msgspec.Struct, frozen=True):
-    """The labels of a file, and how many of its rows nobody has filled in yet."""
+    """The labels of a file, and the number of rows that are not filled in yet."""
 
     labels: tuple[HumanLabel, ...]
     empty: int
 
 
 def read_labels(path: str | Path) -> LabelFile:
-    """All labels of a file; raises PlanProblems with every line that is wrong, SourceUnreadable without a file."""
+    """Read all labels of a file; raises PlanProblems with every wrong line, SourceUnreadable for an unreadable file."""
     text = bytes(open_source(path).buffer())
     problems: list[str] = []
     is_csv = str(path).lower().endswith((".csv", ".csv.gz"))
@@ -99,14 +99,14 @@ def _csv_rows(text: bytes, problems: list[str]) -> Iterator[tuple[int, dict[str,
 
 
 def _delimiter(text: str) -> str:
-    """What stands between the cells: the sign that makes a column `record_id` of the first line."""
+    """Detect the separator: the one that gives the first line a column `record_id`."""
     head = text.partition("\n")[0]
     names = {sign: next(csv.reader([head], delimiter=sign), []) for sign in _DELIMITERS}
     return next((sign for sign, found in names.items() if "record_id" in map(str.strip, found)), ",")
 
 
 def guarded(text: str) -> str:
-    """A cell that no spreadsheet takes for a formula; one that looks like such a cell is marked again, to be told apart."""
+    """Escape a cell against evaluation as a formula; a text that looks escaped is escaped again, so that reading is exact."""
     return f"'{text}" if text.lstrip("'").startswith(_FORMULA) else text
 
 
@@ -115,7 +115,7 @@ def _unguarded(text: str) -> str:
 
 
 def digest_of(response_sha256: str | None) -> str:
-    """What a file of labels says of an answer's hash; the word before it keeps spreadsheets from reading a number."""
+    """Return an answer's hash as label files hold it, with a prefix that keeps spreadsheets from reading a number."""
     return f"sha256:{response_sha256[:DIGEST]}" if response_sha256 else ""
 
 

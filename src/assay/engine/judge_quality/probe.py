@@ -1,4 +1,4 @@
-"""A judge under probe: asks it everything that the probes need, with the prompts and limits of a run, and fills its card."""
+"""Probing of a judge: runs all trials with the prompts and limits of a run, and fills the judge's card."""
 
 import tempfile
 from collections import Counter
@@ -32,10 +32,10 @@ from assay.store.ledger import FinishedRecord, RecordRow
 from assay.store.sqlite import create_ledger
 
 LIMIT = 16
-"""Records of a dataset that are used unless somebody says otherwise."""
+"""Default number of records of a dataset that are used."""
 REPEATS = 3
 _ANSWERS = ModelPlan(name="probe", provider="", model="probe")
-"""Stands for the candidate: its answers are the probe's."""
+"""Name of the placeholder for the candidate; the probe supplies the answers."""
 
 
 class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +43,7 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     judge: str
     source: str = ""
-    """A dataset file, or a run by its id or folder; empty for the questions that come with the product."""
+    """A dataset file, or a run by its id or folder; empty for the shipped questions."""
     runs_dir: str = RUNS_DIR
     candidate: str = ""
     limit: int = LIMIT
@@ -56,7 +56,7 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
 def probe_judge(
     request: ProbeRequest, *, environ: Mapping[str, str], clock: Callable[[], float], watch: Callable[[Snapshot], None] | None
 ) -> JudgeCard:
-    """The judge's card; raises UsageProblem or PlanProblems before any call."""
+    """Probe a judge and return its card; raises UsageProblem or PlanProblems before any call."""
     items = _items(request)
     plan = _plan(request, environ, like=items.run)
     asked = tuple(trials(items.items, repeats=request.repeats))
@@ -77,7 +77,7 @@ def _items(request: ProbeRequest) -> Items:
 
 
 def _plan(request: ProbeRequest, environ: Mapping[str, str], *, like: Plan | None) -> Plan:
-    """The judge in the place of the judges of a run; what decides about a grade is as that run had it."""
+    """Replace a run's judges in its plan by the probed one; thresholds and prompts stay as they were."""
     try:
         judge = model_plan(ModelEntry(model=request.judge), {}, folder=Path())
         providers = used_providers((judge,), {}, environ=environ)
@@ -101,7 +101,7 @@ def _plan(request: ProbeRequest, environ: Mapping[str, str], *, like: Plan | Non
 
 
 def _evaluated(plan: Plan, asked: tuple[Trial, ...], environment: RunEnvironment) -> list[FinishedRecord]:
-    """Every trial with its outcome, in order; the ledger is gone when this returns."""
+    """Run all trials and return them with their outcomes, in order; the temporary ledger is deleted."""
     rows = (
         RecordRow(position, trial.case.id, trial.case.record_sha256, msgspec.json.encode(trial.case))
         for position, trial in enumerate(asked)
@@ -165,7 +165,7 @@ def _card(
 
 
 def _candidate(run: Plan | None) -> str:
-    """Who gave the answers of a run; empty where nobody was asked."""
+    """Return the model that answered in a run; empty for supplied answers."""
     if run is None or run.response_source != "sampled":
         return ""
     kinds = [provider.kind for provider in run.providers if provider.name == run.candidate.provider]
@@ -174,7 +174,7 @@ def _candidate(run: Plan | None) -> str:
 
 
 def _prompts(items: Items, plan: Plan) -> dict[str, str]:
-    """Every text of ours that the judge was asked with, and its hash."""
+    """Return the templates that the judge was prompted with, and their hashes."""
     settings, hashes = settings_of(plan), templates()
     ways = (graded_by(trial.case, settings) for trial in trials(items.items, repeats=1))
     used = {text for way in ways if way is not None for text in (way.template, *way.others)}

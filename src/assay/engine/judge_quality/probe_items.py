@@ -1,4 +1,4 @@
-"""What a judge is probed with: questions with answers of known quality, and those that come with the product."""
+"""Items of a judge probe: questions with answers of known quality, including those that are shipped with the product."""
 
 import hashlib
 from pathlib import Path
@@ -13,13 +13,13 @@ _FILE = Path(__file__).with_name("probe_items.json")
 
 
 class ProbeItem(msgspec.Struct, frozen=True, kw_only=True):
-    """One question and what there is of answers to it; an empty text is one that nobody has."""
+    """One question with its answers; an empty text means that there is no such answer."""
 
     case: Case
     right: str = ""
     """Known to be right."""
     partial: str = ""
-    """Between right and wrong, or an answer of a run, of which nobody knows how good it is."""
+    """Between right and wrong, or an answer of a run, whose quality is unknown."""
     wrong: str
     stray: str
     """A good answer to another question."""
@@ -28,19 +28,19 @@ class ProbeItem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Items(msgspec.Struct, frozen=True, kw_only=True):
-    """The questions of a probe and where they come from."""
+    """The items of a probe and their source."""
 
     items: tuple[ProbeItem, ...]
     source: str
     sha256: str
     left_out: int = 0
-    """Records that cannot be used."""
+    """Number of records that cannot be used."""
     run: Plan | None = None
     """The plan of the run that the answers come from."""
 
 
 class _ShippedItem(msgspec.Struct, frozen=True):
-    """A question as it is shipped."""
+    """A shipped question."""
 
     id: str
     question: str
@@ -51,7 +51,7 @@ class _ShippedItem(msgspec.Struct, frozen=True):
 
 
 def shipped_items(limit: int | None = None) -> Items:
-    """The questions that come with the product."""
+    """Return the shipped items."""
     stored = _FILE.read_bytes()
     rows = msgspec.json.decode(stored, type=list[_ShippedItem])[:limit]
     items = tuple(

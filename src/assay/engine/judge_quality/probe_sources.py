@@ -1,4 +1,4 @@
-"""Questions to probe a judge with, from a dataset of any contract or from the answers of a finished run."""
+"""Sources of probe items: a dataset of any contract, or the answers of a finished run."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -18,21 +18,21 @@ from assay.store.artifacts import OWN_HASH
 from assay.store.published_run import PublishedRun
 
 FEWEST = 2
-"""Questions without which there is no answer to another question."""
+"""Minimum number of questions, so that each has an answer to another question."""
 _HALF = 2
 
 
 class _SourceQuestion(msgspec.Struct, frozen=True):
-    """A question, and what a source says of answers to it."""
+    """A question with the answers that its source has."""
 
     case: Case
     reference: str = ""
     answer: str = ""
-    """Of a run."""
+    """The answer of a run."""
 
     @property
     def text(self) -> str:
-        """What tells it from other questions: no two items of a probe have the same."""
+        """Key by which duplicate questions are dropped."""
         return self.reference or self.answer
 
 
@@ -80,7 +80,7 @@ def dataset_items(path: str, *, limit: int, seed: int) -> Items:
 
 
 def run_items(run: PublishedRun, *, limit: int, seed: int) -> Items:
-    """Questions and answers of a finished run; how good the answers are, nobody needs to know."""
+    """Take questions and answers from a finished run; the quality of the answers does not matter."""
     plan = read_plan(msgspec.json.encode(run.manifest.get("plan")))
     run_id = run.manifest["run_id"]
     if plan.comparison is not None:
@@ -96,7 +96,7 @@ def run_items(run: PublishedRun, *, limit: int, seed: int) -> Items:
 
 
 def _answers(run: PublishedRun) -> Iterator[tuple[Case, str]]:
-    """Every record with its first answer."""
+    """Yield every record with its first answer."""
     for entry, line in zip(run.records(), run.raw_lines("predictions.jsonl"), strict=True):
         answer = _decode_answer(line)
         if not answer.sample:
@@ -104,19 +104,19 @@ def _answers(run: PublishedRun) -> Iterator[tuple[Case, str]]:
 
 
 def _is_usable(case: Case) -> bool:
-    """A judge grades it, and could give it points."""
+    """Return True when a judge grades the record and its rubric can give points."""
     kind = kind_of(case)
     has_points = kind != "rubric" or any(criterion.weight > 0 for criterion in case.criteria)
     return is_judged(kind, grader=None) and has_points
 
 
 def _reference(case: Case) -> str:
-    """A reference that can be halved; empty without one."""
+    """Return the first reference if it is long enough to be halved, otherwise an empty text."""
     return next((text for text in case.references[:1] if len(text.split()) >= _HALF), "")
 
 
 def _chosen(known: Sequence[_SourceQuestion], *, limit: int, seed: int, source: str) -> list[_SourceQuestion]:
-    """Some of the questions at random, those with a reference answer first: more can be found out with them."""
+    """Sample questions at random, those with a reference answer first, since more probes can use them."""
     distinct = list({one.text or f"\n{one.case.id}": one for one in known}.values())
     if len(distinct) < FEWEST:
         found = "1 record" if distinct else "no records"
@@ -134,10 +134,10 @@ def _left_out(cases: Sequence[Case], known: Sequence[_SourceQuestion]) -> int:
 
 
 def _other(chosen: Sequence[_SourceQuestion], place: int) -> str:
-    """The text of another question; one that comes with the product where the source has none."""
+    """Return an answer to another question; a shipped one when the source has none."""
     following = (chosen[(place + step) % len(chosen)].text for step in range(1, len(chosen)))
-    strangers = shipped_items().items
-    return next(filter(None, following), strangers[place % len(strangers)].right)
+    other_answers = shipped_items().items
+    return next(filter(None, following), other_answers[place % len(other_answers)].right)
 
 
 def _item(known: _SourceQuestion, *, other: str, partial: str) -> ProbeItem:
