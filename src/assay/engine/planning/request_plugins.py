@@ -1,4 +1,4 @@
-"""Code of others in a plan: found by its names, refused where it may not be named, and listed with what is known of it."""
+"""Plugins of a request: found by name, refused where they may not be named, and listed in the plan."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -21,7 +21,7 @@ from assay.grading import Kind, is_judged
 
 
 class RequestPlugins:
-    """The plugins of a request while its plans come together; what is wrong with one is noted in the settings."""
+    """Plugins of a request while its plans are built; problems are collected with those of the settings."""
 
     def __init__(self, settings: MergedSettings) -> None:
         self._settings = settings
@@ -29,7 +29,7 @@ class RequestPlugins:
         value = settings.value
         self.policy = self.find("policy", value.policy, ("policy",)) if value.policy else None
         self.record_policies = set[str]()
-        """Names of custom policies that records may choose, and do where they were looked for."""
+        """Names of custom policies that records may choose, as far as they were looked up."""
         if self.policy is None and not value.policy:
             for name in value.policies:
                 self._register(name)
@@ -43,7 +43,7 @@ class RequestPlugins:
             settings.add(("grader",), f"the profile '{value.profile}' scores by its own rules, which a grader is not part of")
 
     def find(self, kind: PluginKind, name: str, path: Steps) -> Plugin | None:
-        """The code of that name; None where there is none, which is noted."""
+        """Return the plugin of a name; None when there is none, which is noted as a problem."""
         settings = self._settings
         try:
             if not settings.may_name(path, name):
@@ -57,7 +57,7 @@ class RequestPlugins:
         return found
 
     def _found(self, kind: PluginKind, name: str, *, folder: Path) -> Plugin:
-        """The code of a name, which for a policy may be one that the run file registers; raises UsageProblem."""
+        """Return the plugin of a name; a policy may be registered by the run file. Raises UsageProblem."""
         registered = self._settings.value.policies.get(name, "") if kind == "policy" else ""
         if not registered:
             return find_plugin(kind, name, folder=folder, built_in=built_in(kind))
@@ -65,7 +65,7 @@ class RequestPlugins:
         return Plugin(msgspec.structs.replace(found.plan, name=name), found.target)
 
     def _register(self, name: str) -> None:
-        """Make a policy of the run file one that records may choose; what is wrong with it is noted."""
+        """Register a policy of the run file, so that records may choose it; problems are noted."""
         path: Steps = ("policies", name)
         if name in built_in("policy"):
             self._settings.add(path, f"'{name}' is a built-in policy; give yours another name")
@@ -83,7 +83,7 @@ class RequestPlugins:
         self.record_policies.add(name)
 
     def is_chosen(self, policy_id: str) -> bool:
-        """True where a record's policy id names a custom policy: one of the run file, or of an installed package."""
+        """Return True when a record's policy id names a custom policy, of the run file or of an installed package."""
         if policy_id in self.record_policies:
             return True
         path: Steps = ("datasets",)
@@ -102,7 +102,7 @@ class RequestPlugins:
         return found is not None
 
     def is_model(self, entry: ModelEntry) -> bool:
-        """True for the name of an installed model, which needs no provider before it."""
+        """Return True for the name of an installed model plugin, which needs no provider prefix."""
         if entry.provider or entry.model in built_in("model"):
             return False
         try:
@@ -112,7 +112,7 @@ class RequestPlugins:
             return True
 
     def contract(self, path: Steps, entry: DatasetEntry, source: Source) -> str | Plugin:
-        """The contract of a dataset, which may be code; data that somebody sends here chooses none. Raises UsageProblem."""
+        """Return a dataset's contract, which may be a plugin; uploaded data may choose none. Raises UsageProblem."""
         settings = self._settings
         named = entry.contract or settings.contract or ("auto" if settings.may_name(path, "") else BUILT_IN)
         if not isinstance(named, str):
@@ -128,23 +128,23 @@ class RequestPlugins:
         return found or named
 
     def used_by(self, models: Sequence[ModelPlan]) -> tuple[PluginPlan, ...]:
-        """The code that a run with these models uses."""
+        """Return the plugins that a run with these models uses."""
         named = {("model", model.model) for model in models}
         return tuple(plugin.plan for key, plugin in self.plugins.items() if key[0] != "model" or key in named)
 
     def needs_judge(self, kinds: Iterable[Kind | None]) -> bool:
-        """True when records of these kinds need a judge; a grader that is not found has said so."""
+        """Return True when records of these kinds need a judge; a missing grader is already a problem."""
         if self.grader is None and self._settings.value.grader:
             return False
         grader = None if self.grader is None else self.grader.plan
         return any(is_judged(kind, grader=grader) for kind in kinds)
 
     def judged(self, kinds: Mapping[Kind | None, int]) -> int:
-        """The records that our own ways of grading put to judges; how often a grader asks one, nobody knows before."""
+        """Count the records that built-in methods send to judges; the calls of a custom grader are not known in advance."""
         return 0 if self.grader else sum(count for kind, count in kinds.items() if is_judged(kind, grader=None))
 
     def notes(self) -> list[str]:
-        """What should be known of it, and keeps no run from starting."""
+        """Return notes for the user that do not prevent the run."""
         has_prompt = self.policy is not None and self._settings.value.run.system_prompt
         asks = self.grader is not None and self.grader.plan.asks_judges
         name = self._settings.value.policy
