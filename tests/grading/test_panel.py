@@ -65,6 +65,7 @@ def test_a_criterion_is_met_when_the_majority_says_so(said: tuple[bool, ...], sc
     ("said", "score", "words"),
     [
         ((5, 2, 3), 3.0, "judges say 2, 3, 5; the middle vote counts"),
+        ((5, 5, 1), 5.0, "judges say 1, 5, 5; the middle vote counts"),
         ((4, 3), 3.0, "judges say 3, 4; a tie: of the two middle votes the lower one counts"),
         ((5, 4, 4, 1), 4.0, "judges say 1, 4, 4, 5; the middle vote counts"),
     ],
@@ -86,6 +87,7 @@ def test_judges_who_agree_leave_nothing_to_decide() -> None:
 
 def test_the_spread_is_from_the_lowest_vote_to_the_highest_as_a_share() -> None:
     assert decision(graded(batch_case(), panel(2), {"one": five(5), "two": five(2)})).spread == 0.75
+    assert decision(graded(batch_case(), panel(3), {"one": five(5), "two": five(4), "three": five(1)})).spread == 1.0
 
 
 # Votes that are lost

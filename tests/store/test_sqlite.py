@@ -151,6 +151,13 @@ def test_short_results_are_inserted_together_and_long_ones_a_few_at_a_time(tmp_p
     ledger.close()
 
 
+def test_a_ledger_is_opened_while_another_process_writes(tmp_path: Path) -> None:
+    writer = new_ledger(tmp_path)
+    with writer.transaction():
+        open_ledger(tmp_path / "ledger.sqlite").close()
+    writer.close()
+
+
 def made_by_version(version: int, folder: Path) -> Path:
     """A ledger as that version of the format has it, with two shards."""
     ledger = new_ledger(folder, records=SHARD_SIZE + 1)
