@@ -368,7 +368,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load a part when it is needed: whoever validates does not pay for an event loop and a database."""
+    """Import a part on first use: validation must not pay for an event loop and a database."""
     if name not in __all__:
         raise AttributeError(f"module 'assay.api' has no attribute {name!r}")
     return getattr(import_module(f"assay.api.{_HOMES.get(name, 'runs')}"), name)

@@ -30,7 +30,7 @@ def compare(
 def kept_comparison(
     before: str, after: str, *, runs_dir: str | Path = RUNS_DIR, cluster: str | None = None
 ) -> StoredComparison | None:
-    """What an earlier comparison of two finished runs found; None where nobody has made it yet. Raises RunNotFound."""
+    """Return the stored comparison of two finished runs; None if it was not made yet. Raises RunNotFound."""
     folders = sealed_folder(before, runs_dir), sealed_folder(after, runs_dir)
     return comparison_cache.find_comparison(Path(runs_dir), *folders, choices=ComparisonOptions(cluster=cluster))
 

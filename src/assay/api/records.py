@@ -37,5 +37,5 @@ __all__ = [
 
 
 def index_progress(run_dir: Path) -> int:
-    """How much of the index of a finished run is written, in percent, while somebody writes it."""
+    """Return the progress of a finished run's index in percent, while a process writes it."""
     return progress_of(run_dir)

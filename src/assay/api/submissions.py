@@ -1,4 +1,4 @@
-"""Runs that somebody submits and somebody else works off: what a server needs beside the calls for people."""
+"""Runs that clients submit and a server executes: functions for servers only."""
 
 import logging
 import os
@@ -298,7 +298,7 @@ def file_models(names: Iterable[str], run_file: str) -> frozenset[str]:
 
 
 def is_driven(run_id: str, runs_dir: Path) -> bool:
-    """True while somebody works on an unfinished run, here or in another process."""
+    """Tell whether this process or another one drives an unfinished run."""
     return RunLock(RunPaths(runs_dir, run_id).active).is_held()
 
 

@@ -77,7 +77,7 @@ def _read_rows(rows: "RowLines", contract: ContractId, config: ValidationConfig,
 
 
 def _module_of(contract: ContractId) -> Any:
-    """A contract is a module of its name with a function `read`, imported when it is used: nobody pays for the others."""
+    """Import the module of a contract, which has a function `read`; only contracts in use are imported."""
     return import_module(f"assay.datasets.{contract}")
 
 
@@ -106,7 +106,7 @@ def resolve_contract(source: Source, contract: "str | Plugin") -> "ContractId | 
 
 
 def _own() -> Any:
-    """Contracts of others, for those who have one: nobody else pays for finding them."""
+    """Find a plugin's contract; searched only here, because listing installed packages is slow."""
     return import_module("assay.datasets.plugin_contract")
 
 

@@ -217,7 +217,7 @@ def unknown_members(value: Mapping[str, Any], known: Collection[str]) -> Iterato
     """The members that are not in `known`."""
     unknown = (name for name in value if name not in known)
     for number, name in enumerate(unknown):
-        # Guessing costs 50 microseconds, and nobody reads a hundred guesses.
+        # A guess costs 50 microseconds, and no user reads a hundred of them.
         yield UnknownField(name, f"{short(name)} is not a known field", nearest(name, known) if number < MOST_GUESSES else "")
 
 

@@ -108,7 +108,7 @@ def _read_parts(path: str, *_file: int) -> Any:
 
 
 def _ignore(path: str) -> None:
-    """Nobody asked which files were skipped."""
+    """Ignore a skipped file: the caller does not report them."""
 
 
 def _expanded(pattern: str, on_skip: Callable[[str], None]) -> list[str]:

@@ -26,7 +26,7 @@ class StringCounts(NamedTuple):
     strings: int
     """Outside the other values."""
     others: list[Any]
-    """Open values, whose strings nobody has counted."""
+    """Open values, whose strings were not counted."""
     numbered: list[Any]
     """The parts of rows that have a number which may be a float."""
 

@@ -60,7 +60,7 @@ def read(source: Source, config: ValidationConfig, effort: ReadOptions) -> Valid
     issues = IssueList()
     issues.note_all(found, document, lambda finding: _record(finding, cases))
     if effort.lint and document.is_readable and not found.has_errors:
-        # Loaded only where somebody wants it.
+        # Imported lazily: most callers do not need it.
         for issue in import_module("assay.datasets.rubric_linter").lint_cases(document):
             issues.add(issue)
     rejected = _rejected(found, cases)

@@ -14,7 +14,7 @@ from assay.core.canonical import MOST_SORTED, canonical_json
 _LONGEST = 1e16
 """Below it a whole double is written with just its digits, by orjson as an integer and by RFC 8785."""
 _SHORTEST = 1e-4
-"""From here on nobody writes an exponent."""
+"""From here on no JSON writer uses an exponent."""
 _ASTRAL_LEADS = tuple(bytes([lead]) for lead in range(0xF0, 0xF5))
 
 _BACKSLASH = 0x5C
@@ -128,7 +128,7 @@ def whole_floats_settled(holders: list[Any], name: str) -> bool:
 
 
 def _are_usual(floats: list[float]) -> bool:
-    """True when nobody writes any of them with an exponent, be they whole or not."""
+    """Tell whether every JSON writer writes all of them without an exponent."""
     return not [number for number in floats if number and not _SHORTEST <= abs(number) < _LONGEST]
 
 

@@ -95,7 +95,7 @@ class IssueList:
             self.dataset_errors += finding.severity == "error" and record_of(finding).index is None
         issues = placed_all(listed, document, record_of)
         if self._room is None and found.unlisted and issues:
-            # Nobody counts what a stream leaves out, so that the last issue has to tell.
+            # A stream has no counts of omitted issues, so the last issue tells them.
             last = issues[-1]
             issues[-1] = msgspec.structs.replace(
                 last, message=f"{last.message} (and {found.unlisted.total():,} more issues in this record)"

@@ -281,7 +281,7 @@ class _NoCase(Exception):
 
 
 def _check_case(case: Case) -> None:
-    """Raises _NoCase for a case that nobody could ask or grade."""
+    """Raise _NoCase for a case that no candidate can answer or no method can grade."""
     needed = _NEEDS.get(case.task)
     ids = [choice.id for choice in case.choices]
     wrong = {

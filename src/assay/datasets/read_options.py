@@ -12,7 +12,7 @@ Interface = Literal["python", "cli", "http", "page"]
 
 
 def no_progress(done: int, total: int) -> None:
-    """Nobody watches."""
+    """Ignore the progress: no caller observes it."""
 
 
 class ReadOptions(NamedTuple):

@@ -36,7 +36,7 @@ _GAP = re.compile(
     r"|insérer|à (?:compléter|définir|préciser)|votre)\b",
     re.IGNORECASE,
 )
-"""A place of a template that nobody filled."""
+"""An unfilled slot of a template."""
 GAP_SIGNS = ("{", "[", "<")
 """One of them is in every text with a gap, which is quick to see."""
 _ABOUT_GAPS = re.compile(r"placeholder|bracket|blank|\bfill|platzhalter|klammer|lücke|ausfüll|crochet|champ", re.IGNORECASE)
@@ -186,7 +186,7 @@ def has_gap_sign(text: str) -> bool:
 
 
 def _has_gap(text: str) -> bool:
-    """True for a text with a place that nobody filled."""
+    """Tell whether a text has an unfilled slot."""
     return has_gap_sign(text) and _GAP.search(text) is not None and not _ABOUT_GAPS.search(text)
 
 
@@ -299,7 +299,7 @@ def _opposition(index: int, opposite: int, *, is_rewarded: bool) -> Finding:
 
 
 def _warn_of_missed_references(found: Findings, criteria: Sequence[Criterion], references: Sequence[str]) -> None:
-    """A reference that shares next to no word or number with the criteria is a required point that nobody scores."""
+    """Report a reference that shares hardly any word or number with the criteria: no criterion scores its content."""
     asked = _terms("\n".join(f"{criterion.title}\n{criterion.description}" for criterion in criteria))
     for index, reference in enumerate(references):
         terms = _terms(reference)

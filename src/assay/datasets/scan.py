@@ -95,7 +95,7 @@ def _has_digits(text: _Bytes, four: int) -> bool:
 def unlike(source: Pieces, written: Pieces, *, nul: bool = True) -> set[int]:
     """Pieces whose rewriting may have lost something: a name that appears twice is written once, an unknown one never.
 
-    Without `nul` an escaped NUL is left to whoever looks at what was written.
+    Without `nul` an escaped NUL is left to the check of the written values.
     """
     odd = source.with_odd_escapes() if nul or _has_digits(source.text, _0022) else set()
     if odd:

@@ -97,7 +97,7 @@ class Source:
         self.stored: StoredName | None = None
         """What it was called in the run that has stored it; None for what is not the input of a run."""
         self.rows: Any = None
-        """Its rows as lines, where it is a document that holds rows and somebody has asked for them."""
+        """Return the rows as lines, for a document with rows whose caller has asked for them."""
         self._form = form
         self._stream = stream
         self._buffer: Buffer | None = None
@@ -129,7 +129,7 @@ class Source:
         return self._buffer
 
     def let_go(self) -> None:
-        """Give the memory of a map back, for whoever has read enough; what is read later comes from the file again."""
+        """Release the memory of a map once the caller has read enough; later reads load it from the file again."""
         if isinstance(self._buffer, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
             self._buffer.madvise(mmap.MADV_DONTNEED)
 
@@ -198,7 +198,7 @@ def _longer(buffer: bytearray) -> bytearray:
     try:
         buffer += bytes(BATCH_BYTES)
     except BufferError:
-        # Somebody still looks at the last block.
+        # A caller still holds a view of the last block.
         return buffer + bytes(len(buffer))
     return buffer
 
@@ -252,7 +252,7 @@ def is_packed(path: str) -> bool:
 
 
 def open_beginning(path: str, size: int = BEGINNING) -> Source:
-    """The source at a path for whoever only wants to see what it is: of a gzip file no more is unpacked than that takes."""
+    """Open a source just to detect its format: a gzip file is unpacked only as far as needed."""
     try:
         with Path(path).open("rb") as stream:
             if stream.read(2) != _GZIP_MAGIC:

@@ -92,7 +92,7 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     project: str = DEFAULT_PROJECT
     """The API keys of this project may see the run."""
     is_interrupted: bool = False
-    """It was begun, and nobody works on it, whatever its state; `Client.resume` goes on with it."""
+    """It was started, and no process drives it, whatever its state; `Client.resume` resumes it."""
     is_resumable: bool = False
     """It has failed before its end, without artifacts; `Client.resume` continues it."""
     started_at: str | None = None

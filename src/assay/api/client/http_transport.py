@@ -67,7 +67,7 @@ class StreamHandle:
             self.cut()
 
     def cut(self) -> None:
-        """End the connection: whoever reads from it comes to its end."""
+        """Close the connection, which ends the stream for its reader."""
         self.is_cut = True
         if self._socket is not None:
             with suppress(OSError):  # it has ended by itself
@@ -138,7 +138,7 @@ class ServiceTransport:
             ) from problem
         except (OSError, HTTPException) as problem:
             silent = self._unreachable(_reason(problem))
-            # Where nobody has ever answered, nobody may be there at all: that is said at once.
+            # An address that never answered may be wrong: report that at once instead of retrying.
             raise (RetryableFailure(silent) if self._has_answered else silent) from problem
         finally:
             connection.close()

@@ -75,7 +75,7 @@ class SplitDocument:
         return address_of(raw) - self._address
 
     def restore(self) -> None:
-        """Put the original bytes back, for whoever reads the buffer next."""
+        """Restore the original bytes for the next reader of the buffer."""
         for number, at in enumerate(self._patched):
             self.view[at : at + _ESCAPE] = self._before[_ESCAPE * number : _ESCAPE * (number + 1)]
         del self._patched[:], self._before[:]

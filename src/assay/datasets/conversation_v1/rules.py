@@ -65,7 +65,7 @@ def check_document(document: Document, config: ValidationConfig) -> Iterator[Fin
     """The flaws of the text and every rule for the one conversation in it."""
     yield from check_text(document)
     # A line that is no JSON was reported as such; it is no turn of a wrong type on top.
-    # A number that does not fit was read as 0, which nobody wrote.
+    # A number out of range was read as 0, which is not in the text.
     unread = {flaw.path for flaw in document.flaws if flaw.code in ("invalid_json", "value_out_of_range")}
     if config.null_as_absent:
         drop_conversation_nulls(document.value, config)

@@ -100,7 +100,7 @@ class _RowCollector:
         return tally
 
     def _add_line(self, line: SourceLine, tally: ConversionCounts) -> tuple[str, ...]:
-        """Convert one line; what comes back are the columns that nobody read."""
+        """Convert one line; returns the unread columns."""
         number, found = line
         if isinstance(found, UnreadableLine):
             tally.refuse(found.reason, line=number)

@@ -93,7 +93,7 @@ class SourceColumns:
         return inner
 
     def unread(self) -> Iterator[str]:
-        """Columns with a value that nobody asked for, those inside cells as `cell.member`."""
+        """List unread columns that have a value; those inside cells as `cell.member`."""
         yield from (shown for name, shown in self._names.items() if name in self and name not in self._read)
         for name, inner in self._inner:
             yield from (f"{name}.{column}" for column in inner.unread())

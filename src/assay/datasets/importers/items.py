@@ -67,7 +67,7 @@ class ImportedItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     question: ImportedQuestion
     candidate: str = ""
-    """Empty where nobody answered: a dataset, not a run."""
+    """Empty without answers: a dataset, not a run."""
     sample: int = 0
     """Which of several answers to the question it is."""
     answer: ImportedAnswer | None = None

@@ -27,7 +27,7 @@ Text = bytes | bytearray | memoryview | mmap.mmap | msgspec.Raw
 
 
 class LazyObject:
-    """One JSON object; only the members that somebody asks for are parsed, and the others are known by name."""
+    """JSON object that parses a member on first use; the others are known by name."""
 
     def __init__(self, text: Text, what: str = "the object") -> None:
         """Raises RowRefused where the text is no JSON object, or has a name twice; NaN, which some tools write, is null."""
@@ -80,7 +80,7 @@ class LazyObject:
         return value or []
 
     def unread(self) -> Iterator[str]:
-        """Names of members that hold something and that nobody asked for."""
+        """List the names of non-empty members that were not used."""
         return (name for name in self._parts if name not in self._values and name in self)
 
 

@@ -79,7 +79,7 @@ class ImportState:
         self._times |= {created_at: None} if created_at else {}
 
     def note_parameters(self, candidate: str, given: dict[str, Any]) -> None:
-        """Take down the sampling parameters of one request, or of all of a file; what differs between them is nobody's."""
+        """Record the sampling parameters of one request, or of a whole file; values that differ between requests are dropped."""
         known = self._parameters.setdefault(candidate, given)
         for name in known.keys() | given.keys():
             if known.get(name) is not _DIFFERS and known.get(name) != given.get(name):

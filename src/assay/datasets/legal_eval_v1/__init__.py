@@ -83,7 +83,7 @@ class _LegalEvalReader:
         self._lane = FastPath(KIND)
         self._hasher = Hasher()
         self._digests = bytearray() if hashes else None
-        # Loaded only where somebody wants it: validation itself does not need it.
+        # Imported lazily: validation itself does not need it.
         self._linter = import_module("assay.datasets.rubric_linter").Linter() if lint else None
         self._next_line = 1
         self._ids = KeyIndex()
