@@ -1,4 +1,4 @@
-"""Runs as their users name them: start, resume, cancel, list, look at, repeat."""
+"""Operations on runs by name: start, resume, cancel, list, inspect, repeat."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -63,7 +63,7 @@ T = TypeVar("T")
 
 
 def start(plan: Plan, runs_dir: Path, environment: RunEnvironment) -> RunResult:
-    """Run a plan to its end, or go on with the unfinished run of that id; a finished one with the same settings stays as it is."""
+    """Run a plan to its end, or resume the unfinished run of that id; a finished one with the same settings stays as it is."""
     folders = folders_of(runs_dir, plan.run_id)
     store = environment.placement.store
     if not folders.exists:
@@ -103,7 +103,7 @@ def _sealed_plan(run: PublishedRun) -> Plan:
 
 
 def resume(folders: RunPaths, environment: RunEnvironment) -> RunResult:
-    """Go on with an unfinished run under the settings that it was started with."""
+    """Resume an unfinished run with the settings that it was started with."""
     return _driven(folders, environment)
 
 
@@ -127,7 +127,7 @@ def _driven(folders: RunPaths, environment: RunEnvironment, plan: Plan | None = 
 
 
 def _noted_home(folders: RunPaths, store: str) -> str:
-    """Where in a store the run has its home, which it is told where it is new; empty for nowhere."""
+    """Return the run's address in its store, noting a new store in the ledger; empty without one."""
     if not folders.has_ledger:
         return ""
     ledger = folders.open_ledger()
@@ -159,7 +159,7 @@ def _request_cancel(folders: RunPaths) -> None:
 
 
 def retry_plan(folders: RunPaths, run_id: str) -> Plan:
-    """The plan of a new run over the records that a finished run could not evaluate."""
+    """Return the plan of a new run over the records that a finished run could not evaluate."""
     if not folders.is_sealed:
         raise UsageProblem(f"run '{folders.run_id}' has not ended", hint=f"go on with it: assay resume {folders.run_id}")
     run = open_run_folder(folders.sealed)
@@ -185,7 +185,7 @@ def retry_plan(folders: RunPaths, run_id: str) -> Plan:
 
 
 def result_of(folders: RunPaths) -> RunResult:
-    """The run as it stands."""
+    """Return the run's present result."""
     return _sealed_or_active(folders, _sealed_result, _active_result)
 
 
@@ -216,7 +216,7 @@ class _ShortPlan(msgspec.Struct):
 
 
 class _RunEnd(msgspec.Struct):
-    """The members of a manifest that say how a run ended; it stays for good, whatever retention removes."""
+    """The members of a manifest that record how a run ended; retention never removes the manifest."""
 
     run_id: str
     status: State
@@ -232,7 +232,7 @@ class _RunEnd(msgspec.Struct):
 
 
 def read_manifest(run: PublishedRun) -> _RunEnd:
-    """How a finished run ended; raises RunDamaged."""
+    """Return how a finished run ended; raises RunDamaged."""
     try:
         return msgspec.convert(run.manifest, _RunEnd)
     except msgspec.ValidationError as problem:
@@ -240,7 +240,7 @@ def read_manifest(run: PublishedRun) -> _RunEnd:
 
 
 def _gate(manifest: _RunEnd) -> GateResult:
-    """What was decided; the first versions let a cancelled run pass where the part that was evaluated reached the gates."""
+    """Return the gate result; the first versions let a cancelled run pass when its evaluated part met the gates."""
     if manifest.status == "cancelled" and manifest.gate.passed:
         return GateResult(False, (cancelled_reason(manifest.counts.evaluated_records, manifest.counts.total_records),))
     return manifest.gate
@@ -270,7 +270,7 @@ def _sealed_result(folders: RunPaths) -> RunResult:
 
 
 def _looked_at(ledger: Ledger) -> tuple[RunRow, dict[str, int]]:
-    """A run that is not sealed here and its records by status, at this moment."""
+    """Return the row of an unsealed run and its records by status."""
     try:
         return run_status(ledger)
     finally:
@@ -310,12 +310,12 @@ def _open_reason(folders: RunPaths, row: RunRow, failure: RunFailure | None) -> 
 
 
 def _shown_problem(row: RunRow, failure: RunFailure | None, plan: Plan) -> str:
-    """Why the run failed, or what keeps a worker from going on; without secrets that a provider repeats."""
+    """Return why the run failed, or what keeps workers from continuing, without secrets that a provider may echo."""
     return row.notes.get(PROBLEM, "") if failure is None else redactor_of(plan, os.environ).text(failure.message)
 
 
 def _blocked(row: RunRow, failure: RunFailure | None, plan: Plan) -> str:
-    """Why a provider takes no more calls."""
+    """Return why a provider rejects all calls."""
     is_rejected = failure is not None and failure.code == ProviderRejected.code
     return _shown_problem(row, failure, plan) if is_rejected else row.notes.get("blocked", "")
 
@@ -335,12 +335,12 @@ def _is_interrupted(row: RunRow, folders: RunPaths) -> bool:
 
 
 def final_counts(notes: Mapping[str, str]) -> RunCounts:
-    """The counts of a run that has ended, as a shared ledger remembers them."""
+    """Return the counts of a finished run from a shared ledger's notes."""
     return count_records(msgspec.json.decode(notes.get(COUNTS, "{}"), type=dict[str, int]))
 
 
 def project_of(folders: RunPaths) -> str:
-    """The project of a run that exists; raises RunDamaged, StoreUnavailable. Nothing is fetched from another machine for it."""
+    """Return a run's project without fetching the run from another machine; raises RunDamaged, StoreUnavailable."""
     return _sealed_or_active(folders, _sealed_project, _active_project)
 
 
@@ -357,14 +357,14 @@ def _active_project(folders: RunPaths) -> str:
 
 
 def list_runs(runs_dir: Path) -> Iterator[RunListing]:
-    """All runs, the newest first."""
+    """Return all runs, the newest first."""
     looks = LedgerOpener()
     for run_id in reversed(run_ids(runs_dir, looks)):
         yield listing_of(RunPaths(runs_dir, run_id), looks)
 
 
 def listing_of(folders: RunPaths, looks: LedgerOpener) -> RunListing:
-    """One run for a list. A run that cannot be read is listed too: it must not hide the others, nor be hidden itself."""
+    """Return the list entry of a run; an unreadable run gets one too, so that it hides neither itself nor others."""
     try:
         return _sealed_or_active(folders, _sealed_listing, lambda folders: _active_listing(folders, looks))
     except (LedgerUnavailable, MissingExtra, RunNotFound) as problem:
@@ -398,7 +398,7 @@ def _sealed_listing(folders: RunPaths) -> RunListing:
 
 
 def _listed_rate(summary: Summary) -> dict[str, Any]:
-    """How many passed of how many, and what the calls cost."""
+    """Return the pass rate with its interval and the cost of the calls, as members of a list entry."""
     rate = summary.pass_rate_metric
     return {
         "scored_records": rate.n,
@@ -410,7 +410,7 @@ def _listed_rate(summary: Summary) -> dict[str, Any]:
 
 
 def _listed_score(summary: Summary) -> dict[str, Any]:
-    """The figure that a run is known by: its profile's, or else the mean; a ranking has none."""
+    """Return the headline metric of a run: its profile's, or else the mean; a ranking has none."""
     profile = summary.profile
     if profile is not None:
         interval = _ends(profile.metric.interval)
@@ -427,7 +427,7 @@ def _ends(interval: Interval | None) -> tuple[float, float] | None:
 
 
 def _listed_summary(run: PublishedRun) -> tuple[Summary | None, str]:
-    """The metrics where there are some, and else why there are none: the manifest says the rest."""
+    """Return the metrics if there are any, with the reason why they or the records are missing."""
     removed = {tombstone.name for tombstone in run.removed()}
     if removed:
         what = "its metrics were" if METRICS in removed else "its records were"

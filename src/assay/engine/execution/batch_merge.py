@@ -1,4 +1,4 @@
-"""Results of a batch into attempts of its records: each request once, whatever order, gaps and repetitions the results have."""
+"""Merging of batch results into attempts: each request counts once, whatever order, gaps and repetitions the results have."""
 
 import asyncio
 from collections import Counter
@@ -15,13 +15,13 @@ from assay.store.batch_store import BatchRequest, BatchRow, BatchStore
 from assay.store.cache import NOT_CACHED, ReplyCache
 
 GROUP = 250
-"""Results that one transaction adds."""
+"""Results per transaction."""
 FETCHES = 3
-"""How often results that seem cut off are fetched before they are taken as they are."""
+"""Number of fetches of results that seem truncated before they are accepted as complete."""
 BATCHED = "batched"
-"""Flag of a reply that came from a batch: how long its answer took nobody knows."""
+"""Flag of a reply from a batch, whose latency is unknown."""
 MOST_LINE = 64 << 20
-"""Bytes of one line of results; a longer one cannot be read."""
+"""Maximum bytes of one line of results; a longer one is unreadable."""
 _UNANSWERED = {"expired": "batch_expired", "cancelled": "batch_cancelled", "lost": "batch_lost", "uncertain": "batch_uncertain"}
 UNANSWERED_MESSAGES = {
     "batch_expired": "the batch expired before the request was answered",
@@ -39,22 +39,22 @@ class MergerConfig(msgspec.Struct, frozen=True, kw_only=True):
     book: BatchStore
     desk: BatchClient
     cost: Callable[[Reply], float | None]
-    """What a reply of a batch costs."""
+    """Returns the cost of a reply from a batch."""
     cache: ReplyCache | None
     is_cancelled: Callable[[], bool]
-    """True when nothing is asked any more."""
+    """Returns True when the run makes no more calls."""
 
 
 class TruncatedResults(Exception):
-    """The results end before their end, so that they are to be fetched again."""
+    """Raised when results are truncated and must be fetched again."""
 
 
 class ForeignBatch(Exception):
-    """The results are those of somebody else's batch."""
+    """Raised when results belong to a batch of another run."""
 
 
 class Merger:
-    """The results of one batch, file after file."""
+    """Merger of the results of one batch, file after file."""
 
     def __init__(self, merging: MergerConfig, row: BatchRow) -> None:
         self._from = merging
@@ -76,7 +76,7 @@ class Merger:
             if len(group) == GROUP:
                 self._merge(group)
                 group = []
-                # Signals are heard here.
+                # Yield so that signal handlers can run.
                 await asyncio.sleep(0)
         self._merge(group)
 
@@ -143,7 +143,7 @@ class Merger:
         return msgspec.structs.replace(attempt, reply=reply, cost=self._from.cost(said))
 
     def _failed(self, attempt: Attempt, failure: ModelFailure) -> Attempt:
-        """A failure that a call by itself may not repeat is followed by one, where the plan says so."""
+        """Add a failure to an attempt; with `fallback = "live"` a single call repeats a request that the batch could not answer."""
         batch = self._from.plan.batch
         is_live = batch is not None and batch.fallback == "live" and (failure.is_transient or failure.code in UNANSWERED_MESSAGES)
         return msgspec.structs.replace(
@@ -156,7 +156,7 @@ class Merger:
 
 
 def _lines(file: Path) -> Iterator[bytes]:
-    """The lines that are not empty; of one that is too long, the parts."""
+    """Yield the non-empty lines; an overlong one in parts, to bound memory."""
     with file.open("rb") as source:
         while line := source.readline(MOST_LINE):
             if not line.isspace():

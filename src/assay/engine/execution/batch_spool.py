@@ -147,7 +147,7 @@ class RequestSpooler:
                     self._spent += asked.cost
                     yield asked
             self._leave_out(unpaid)
-            # Signals are heard here.
+            # Yield so that signal handlers can run.
             await asyncio.sleep(0)
             if self._from.stop.is_set():
                 return

@@ -1,4 +1,4 @@
-"""Uploads into runs that wait for their turn: an accepted one survives a crash, a refused one leaves nothing."""
+"""Submission of uploads as queued runs: an accepted upload survives a crash, a refused one leaves nothing behind."""
 
 import os
 import secrets
@@ -35,23 +35,23 @@ if TYPE_CHECKING:
     from assay.store.postgres import PostgresSubmissions
 
 SERVER_DIR = ".server"
-"""Folder of what a server keeps beside its runs."""
+"""Folder for a server's own files next to its runs."""
 TEMPORARY = "temporary"
-"""Folder in it of what is gone when its server starts again."""
+"""Folder below it for temporary files, which are deleted when the server starts."""
 UPLOADER = "server"
-"""File beside an upload with the name of the server that takes it."""
+"""File next to an upload with the name of the server that receives it."""
 _NEW = "new-"
 ERRORS = "record_errors.jsonl"
 ERROR_MEMBERS = ("index", "record_id", "code", "message", "path", "severity")
-"""The members of a record error in an answer of the service, and no other."""
+"""The only members of a record error in a response of the service."""
 MOST_ERRORS = 1_000
-"""Errors that an answer lists; the rest is counted, and all of them can be asked for."""
+"""Maximum errors listed in a response; the rest is counted, and all can be requested."""
 
 Line = dict[str, Any]
 
 
 class UploadVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What validation and planning say of an upload, in plain values that may come from another process."""
+    """Result of validating and planning an upload, in plain values that can cross processes."""
 
     outcome: Outcome
     contract: str = ""
@@ -65,17 +65,17 @@ class UploadVerdict(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[Line, ...] = ()
     warnings_total: int = 0
     fields: dict[str, dict[str, int]] = {}
-    """Where fields go that the contract leaves open, or that no model is sent."""
+    """Use of fields that the contract leaves open, or that are sent to no model."""
     problems: tuple[str, ...] = ()
-    """What is wrong with the settings."""
+    """Problems of the settings."""
     evaluations: int = 0
-    """Answers that the run would ask for."""
+    """Number of answers that the run would request."""
     plan: bytes = b""
     """The plan as JSON; empty for an upload that cannot be run."""
 
 
 def verdict_on(report: ValidationReport) -> UploadVerdict:
-    """The verdict of a report alone."""
+    """Return the verdict of a validation report alone."""
     shown = report.to_dict()
     errors = shown["record_errors"]
     return UploadVerdict(
@@ -93,7 +93,7 @@ def verdict_on(report: ValidationReport) -> UploadVerdict:
 
 
 def one_report(reports: Sequence[ValidationReport]) -> ValidationReport:
-    """The reports on the datasets of an upload as one: itself, unless the upload holds several datasets."""
+    """Combine the reports on an upload's datasets; a single report is returned as it is."""
     if len(reports) == 1:
         return reports[0]
     outcomes = {report.outcome for report in reports}
@@ -112,12 +112,12 @@ def one_report(reports: Sequence[ValidationReport]) -> ValidationReport:
 
 
 def fixed_error(error: Line) -> Line:
-    """An error of a record as the contract fixes it."""
+    """Return a record error with the members of the API contract."""
     return {name: error[name] for name in ERROR_MEMBERS}
 
 
 class Presence:
-    """A place of one server's own for what a crash may leave; the kernel tells the others when that server is gone."""
+    """Temporary folder of one server, locked while it runs: the kernel releases the lock when the server dies."""
 
     def __init__(self, runs_dir: Path) -> None:
         name = secrets.token_hex(8)
@@ -132,12 +132,12 @@ class Presence:
             new.rename(self.folder)
 
     def leave(self) -> None:
-        """Let others remove what is left."""
+        """Release the lock, so that other servers may delete the folder."""
         self._lock.release()
 
 
 def new_upload(runs_dir: Path, run_id: str, *, place: Path) -> Path:
-    """A private folder for the upload of a run that is yet to be planned, by the server with this place."""
+    """Create a private folder for an upload whose run is not planned yet; `place` is the server's temporary folder."""
     active = folders_of(runs_dir, run_id).active
     with disk_errors(active):
         active.parent.mkdir(mode=0o700, exist_ok=True)
@@ -151,12 +151,12 @@ def new_upload(runs_dir: Path, run_id: str, *, place: Path) -> Path:
 
 
 def temporary(runs_dir: Path) -> Path:
-    """Where everything goes that a crash may leave, each server's in a place of its own."""
+    """Return the folder for temporary files, with a subfolder per server."""
     return runs_dir / SERVER_DIR / TEMPORARY
 
 
 def clear_temporary(runs_dir: Path) -> None:
-    """Remove what a crash left; only for the one server of a folder."""
+    """Delete the leftovers of a crash; only for the single server of a folder of runs."""
     with disk_errors(temporary(runs_dir)):
         if temporary(runs_dir).is_dir():
             shutil.rmtree(temporary(runs_dir))
@@ -164,14 +164,14 @@ def clear_temporary(runs_dir: Path) -> None:
 
 
 def discard_upload(runs_dir: Path, run_id: str, *, place: Path) -> None:
-    """Remove an upload of which no run came."""
+    """Delete an upload that did not become a run."""
     folders = folders_of(runs_dir, run_id)
     if not folders.exists:
         _remove(folders, place)
 
 
 def _remove(folders: RunPaths, place: Path) -> None:
-    """Out of the way in one step, and then piece by piece."""
+    """Delete a working folder: rename it first, so that no process sees it half deleted."""
     gone = place / f"discarded-{folders.run_id}"
     with suppress(FileNotFoundError):
         folders.active.rename(gone)
@@ -179,7 +179,7 @@ def _remove(folders: RunPaths, place: Path) -> None:
 
 
 def prepare(request: RunRequest, *, environ: Mapping[str, str], now: float) -> UploadVerdict:
-    """Validate and plan the one run of a request over an upload, without making it; record errors are kept beside the upload."""
+    """Validate and plan the run of an upload without creating it; record errors are stored next to the upload."""
     try:
         planned = plan_runs(request, environ=environ, now=now, new_run_id=lambda: request.run_id)
     except PlanProblems as found:
@@ -199,7 +199,7 @@ def prepare(request: RunRequest, *, environ: Mapping[str, str], now: float) -> U
 
 
 def _called(plan: Plan, request: RunRequest) -> Plan:
-    """The plan, with a dataset that its sender did not name called by its own id: that of the file here says nothing."""
+    """Name an unnamed dataset in the plan by its id, since the file's name on this server means nothing to its sender."""
     if any(isinstance(dataset, DatasetEntry) and dataset.name for dataset in request.datasets):
         return plan
     if len(plan.datasets) > 1:
@@ -217,7 +217,7 @@ def _keep_errors(path: Path, report: ValidationReport) -> None:
 
 
 def accept(plan: bytes, runs_dir: Path, *, at: float) -> None:
-    """Make the run of a plan durable in state `queued`; its upload is on the disk before it."""
+    """Make the run of a plan durable in state `queued`, after its upload is on disk."""
     read: Plan = read_plan(plan)
     folders = folders_of(runs_dir, read.run_id)
     sync_folder(folders.active / UPLOAD)
@@ -243,7 +243,7 @@ def accept_shared(plan: bytes, runs_dir: Path, *, row: SubmissionRow, book: "Pos
 
 
 def queued_errors(folders: RunPaths) -> list[Line]:
-    """The record errors of an upload whose run has not read its input yet."""
+    """Return the record errors of an upload whose run has not read its input yet."""
     path = folders.active / ERRORS
     try:
         return [msgspec.json.decode(line) for line in path.read_bytes().splitlines()]
@@ -278,7 +278,7 @@ def _is_abandoned(folders: RunPaths, *, is_alone: bool) -> bool:
 
 
 def sweep_gone(runs_dir: Path, *, place: Path) -> None:
-    """Remove what servers have left that were killed while others of the same folder went on."""
+    """Delete the leftovers of killed servers while others work on the same folder."""
     with disk_errors(temporary(runs_dir)):
         places = [folder for folder in temporary(runs_dir).iterdir() if _is_left(folder)]
         # Most of the time nobody is gone, and nothing else is looked at.
@@ -293,12 +293,12 @@ def sweep_gone(runs_dir: Path, *, place: Path) -> None:
 
 
 def _is_left(folder: Path) -> bool:
-    """Whether a place is that of a server that is gone, and not of one that is about to begin."""
+    """Return True for the folder of a dead server, as opposed to one that is starting."""
     return folder.is_dir() and not folder.name.startswith(_NEW) and not RunLock(folder).is_held()
 
 
 def _clear_sealed(folders: RunPaths, place: Path) -> None:
-    """A crash after the publication leaves originals, unless somebody is about to remove them."""
+    """Delete the originals that a crash after publication left, unless the run's owner is about to do so."""
     lock = RunLock(folders.active)
     if lock.try_acquire():
         _remove(folders, place)
@@ -314,12 +314,12 @@ def exact_run(runs_dir: Path, run_id: str) -> RunPaths:
 
 
 def known_run(runs_dir: Path, run_id: str) -> RunPaths:
-    """The same, and nothing is fetched; raises RunNotFound."""
+    """Return the run with exactly this id without fetching it; raises RunNotFound."""
     if not could_be_run_id(run_id) or not RunPaths(runs_dir, run_id).exists:
         raise no_such_run(run_id)
     return RunPaths(runs_dir, run_id)
 
 
 def no_such_run(run_id: str) -> RunNotFound:
-    """What callers are told of a run that does not exist, or not for them."""
+    """Return the error for a run that does not exist or is hidden from the caller."""
     return RunNotFound(f"there is no run '{run_id[:128]}'", hint="list the runs")
