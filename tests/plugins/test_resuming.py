@@ -191,7 +191,7 @@ def test_code_without_a_source_is_not_taken_for_unchanged(tmp_path: Path) -> Non
 
 
 def test_code_from_exec_does_not_have_the_source_of_the_program_around_it() -> None:
-    program = "from assay.core.fingerprint import fingerprint; exec('def grade(): return 1'); print(fingerprint(grade))"
+    program = "from assay.core.plugin_source import source_of_object; exec('def grade(): return 1'); print(source_of_object(grade))"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert "sha256=''" in found
     assert "unknown=('its source',)" in found

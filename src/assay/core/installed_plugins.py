@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, get_args
 import msgspec
 
 from assay.core.errors import UsageProblem
-from assay.core.plan import PluginKind, PluginPlan
+from assay.core.plan import PluginKind, PluginPlan, as_known_to
 from assay.core.plugin import Plugin, is_reference, loaded_plugin, referred_plugin, uncomparable
 from assay.core.third_party import ThirdPartyCode, ThirdPartyError
+
+_MAX_NAMED = 5
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
@@ -133,13 +135,26 @@ def reopened(plan: PluginPlan) -> Plugin:
     if plan.token:
         raise UsageProblem(uncomparable(plan), hint="start a new run; code whose source can be read is found again")
     now = loaded_plugin(msgspec.structs.replace(plan, version=_version_of(plan.distribution) or plan.version))
-    if now.plan != plan:
-        what = f" (version {plan.version}, now {now.plan.version})" if now.plan.version != plan.version else ""
+    if as_known_to(plan, now.plan) != plan:
+        what = _changed_parts(plan, now.plan)
         raise UsageProblem(
             f"the {plan.kind} '{plan.name}' has changed since the run was planned{what}",
             hint="bring its source back, or start a new run",
         )
     return now
+
+
+def _changed_parts(before: PluginPlan, now: PluginPlan) -> str:
+    """Name what differs where that is not the plugin's own file: its version, or modules that it imports."""
+    if now.version != before.version:
+        return f" (version {before.version or 'none'}, now {now.version or 'none'})"
+    if now.source_sha256 != before.source_sha256:
+        return ""
+    imports, found = before.imports or {}, now.imports or {}
+    names = sorted(name for name in {*imports, *found} if imports.get(name) != found.get(name))
+    shown = ", ".join(f"'{name}'" for name in names[:_MAX_NAMED])
+    more = f" and {len(names) - _MAX_NAMED:,} more" if len(names) > _MAX_NAMED else ""
+    return f" (it imports {shown}{more})" if names else ""
 
 
 def _version_of(distribution: str) -> str:

@@ -173,8 +173,10 @@ class PluginPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     distribution: str = ""
     version: str = ""
     source_sha256: str = ""
-    """Hash of its module; for an object given in Python, of its own source and everything it references; empty when no source can
-    be read."""
+    """Of the files that it stands in and that its reference names; of its file and the values that it holds where it was given in
+    Python; empty where there is no source to read."""
+    imports: dict[str, str] | None = None
+    """The SHA-256 of the file of each local module that it imports; runs of earlier versions know none."""
     unknown: tuple[str, ...] = ()
     """Parts that cannot be compared with those of another process, such as `client: a Client`."""
     token: str = ""
@@ -392,12 +394,23 @@ def read_plan(stored: bytes) -> Plan:
         ) from problem
 
 
+def as_known_to(earlier: PluginPlan | None, plugin: PluginPlan) -> PluginPlan:
+    """Return what an earlier version of assay would know of a plugin, where that version planned the run: no modules it imports."""
+    if earlier is None or earlier.imports is not None or not plugin.reference:
+        return plugin
+    version = plugin.version if plugin.distribution else earlier.version
+    return msgspec.structs.replace(plugin, imports=None, version=version)
+
+
 def changed_settings(before: Plan, now: Plan) -> tuple[str, ...]:
     """List the members that make two plans give different results; empty when none does.
 
     Compares plans, not stored hashes: a plan that has gained a member since then hashes differently.
     """
     sha256 = plan_sha256(before)
+    earlier = {(plugin.kind, plugin.name): plugin for plugin in before.plugins}
+    plugins = tuple(as_known_to(earlier.get((plugin.kind, plugin.name)), plugin) for plugin in now.plugins)
+    now = msgspec.structs.replace(now, plugins=plugins)
     if plan_sha256(now) == sha256:
         return ()
     taken = ((name, msgspec.structs.replace(before, **{name: getattr(now, name)})) for name in Plan.__struct_fields__)

@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from assay.core.errors import UsageProblem
-from assay.core.fingerprint import Fingerprint, file_sha256, fingerprint, token_of
 from assay.core.plan import PluginKind, PluginPlan
+from assay.core.plugin_source import PluginSource, source_of_files, source_of_object
 from assay.core.third_party import ThirdPartyCode, ThirdPartyError
 
 
@@ -40,7 +40,7 @@ def given_plugin(kind: PluginKind, given: Any, *, name: str = "") -> Plugin:
         name=name or given_name(target),
         reference=reference,
         folder=folder,
-        version=_word(target, "version"),
+        version=_declared_version(target),
     )
     return Plugin(_with_grading(_with_source_hash(plan, target), target), target)
 
@@ -66,27 +66,29 @@ def referred_plugin(kind: PluginKind, reference: str, *, folder: Path) -> Plugin
 def loaded_plugin(plan: PluginPlan) -> Plugin:
     """Load the code that a plan refers to, and describe its current state; raises UsageProblem."""
     target = _instance(plan.kind, load(plan.reference, folder=plan.folder))
+    if not plan.distribution:
+        plan = msgspec.structs.replace(plan, version=_declared_version(target))
     return Plugin(_with_grading(_with_source_hash(plan, target), target), target)
 
 
 def _with_source_hash(plan: PluginPlan, target: Any) -> PluginPlan:
-    """Add the hash of the code, and what cannot be compared; an explicit version of an object replaces the latter."""
-    found = _hash_files(plan, target) if plan.reference else fingerprint(target)
+    """Add the hashes of the code, and what cannot be compared; an explicit version of an object replaces the latter."""
+    found = _source_of_reference(plan, target) if plan.reference else source_of_object(target)
     has_version = bool(plan.version)
     return msgspec.structs.replace(
-        plan, source_sha256=found.sha256, unknown=() if has_version else found.unknown, token="" if has_version else found.token
+        plan,
+        source_sha256=found.sha256,
+        imports=found.imports,
+        unknown=() if has_version else found.unknown,
+        token="" if has_version else found.token,
     )
 
 
-def _hash_files(plan: PluginPlan, target: Any) -> Fingerprint:
+def _source_of_reference(plan: PluginPlan, target: Any) -> PluginSource:
     """Hash the file of the reference, and that of the code itself if it is another: each may determine the behaviour."""
     location = plan.reference.rpartition(":")[0]
     named = location if location.endswith(".py") else getattr(sys.modules.get(location), "__file__", None)
-    files = [file for file in dict.fromkeys((named, _file_of(target))) if file]
-    hashes = list(dict.fromkeys(filter(None, map(file_sha256, files))))
-    if not hashes:
-        return Fingerprint("", ("its source",), token_of(target))
-    return Fingerprint(hashes[0] if len(hashes) == 1 else hashlib.sha256("\n".join(hashes).encode()).hexdigest())
+    return source_of_files((named, _file_of(target)), target)
 
 
 def _instance(kind: PluginKind, given: Any) -> Any:
@@ -199,6 +201,11 @@ def _file_of(target: Any) -> str | None:
         return inspect.getsourcefile(code) or inspect.getfile(code)
     except TypeError:
         return None
+
+
+def _declared_version(target: Any) -> str:
+    """The version that the author of an object gives it."""
+    return _word(target, "version") or _word(target, "VERSION")
 
 
 def _word(target: Any, name: str) -> str:

@@ -109,6 +109,13 @@ def _check_same(ledger: Ledger, plan: Plan) -> None:
         return
     begun = read_plan(row.plan)
     changed = changed_settings(begun, plan)
+    for plugin in begun.plugins:
+        if plugin.imports is None and not plugin.reference:
+            raise UsageProblem(
+                f"run '{plan.run_id}' was begun by an earlier version of assay,"
+                f" which identified the {plugin.kind} '{plugin.name}' in another way",
+                hint="finish it with that version, or choose another --run-id",
+            )
     tokens = {plugin.token for plugin in begun.plugins}
     for plugin in plan.plugins:
         if plugin.token and plugin.token not in tokens:

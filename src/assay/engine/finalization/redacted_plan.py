@@ -161,7 +161,9 @@ def _dataset(dataset: DatasetPlan, redactor: Redactor) -> DatasetPlan:
 
 
 def _plugin(plugin: PluginPlan, redactor: Redactor) -> PluginPlan:
-    return _replace(plugin, **{name: redactor.term(getattr(plugin, name)) for name in ("name", "reference", "folder")})
+    texts = {name: redactor.term(getattr(plugin, name)) for name in ("name", "reference", "folder")}
+    imports = plugin.imports and {redactor.term(name): sha256 for name, sha256 in plugin.imports.items()}
+    return _replace(plugin, imports=imports, **texts)
 
 
 def _comparison(comparison: ComparisonPlan, redactor: Redactor) -> ComparisonPlan:
