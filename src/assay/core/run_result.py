@@ -5,7 +5,7 @@ from typing import Any, Literal
 import msgspec
 
 from assay.core.run_state import TERMINAL, RunCounts, State
-from assay.core.summary import GateResult, Summary, read_summary
+from assay.core.summary import GateResult, RunKind, Summary, kind_of_metrics, read_summary
 
 
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +44,11 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     def summary(self) -> Summary | None:
         """The metrics as a type, whichever version wrote them; None where there are none."""
         return read_summary(self.metrics) if self.metrics else None
+
+    @property
+    def kind(self) -> RunKind:
+        """What the metrics are about; of a run without metrics nothing else is known."""
+        return kind_of_metrics(self.metrics)
 
     @property
     def is_finished(self) -> bool:

@@ -464,6 +464,11 @@ def read_slices(document: Mapping[str, Any]) -> SlicesSummary:
     return msgspec.convert({**document, "slices": slices}, SlicesSummary)
 
 
+def kind_of_metrics(document: Mapping[str, Any]) -> RunKind:
+    """The kind of a summary that has not been read as a type; no other code asks for the member."""
+    return RunKind.RANKING if "ranking" in document else RunKind.GRADING
+
+
 _UNKNOWN = {"sum": None, "mean": None, "n_known": 0, "n_unknown": 0}
 _ERRORS = ("standard_error", "cluster_standard_error")
 _LATER_METRICS = {

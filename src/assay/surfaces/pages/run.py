@@ -8,6 +8,7 @@ import msgspec
 
 from assay.core.dataset_title import dataset_title
 from assay.core.gate_text import gate_texts
+from assay.core.summary import RunKind, kind_of_metrics
 from assay.surfaces.pages import display_values
 from assay.surfaces.pages.display_values import Badge, DecisionView, DisplayValue, Fact, KeyMetric, Timestamp
 from assay.surfaces.pages.links import Format, PageLinks
@@ -115,7 +116,7 @@ def run_page(
         shares=shares(view, place) if result.is_finished else (),
         total=_total(view),
         notes=tuple(_notes(metrics)),
-        rankings=ranking_tables(metrics["ranking"]) if "ranking" in metrics else (),
+        rankings=ranking_tables(metrics["ranking"]) if view.result.kind is RunKind.RANKING else (),
         drawings=_drawings(view) if metrics else (),
         slices=slice_table(view, place) if view.slices else None,
         errors=error_table(view, place) if metrics else None,
@@ -166,7 +167,7 @@ def _notes(metrics: Json) -> Iterator[Fact]:
     lines = [
         *(repeat_lines(metrics["repeats"]) if "repeats" in metrics else ()),
         *(panel_lines(metrics["panel"]) if "panel" in metrics else ()),
-        *(ranking_notes(metrics["ranking"]) if "ranking" in metrics else ()),
+        *(ranking_notes(metrics["ranking"]) if kind_of_metrics(metrics) is RunKind.RANKING else ()),
         *([("profile", profile_text(metrics["profile"]))] if metrics.get("profile") else ()),
     ]
     for name, text in lines:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import msgspec
 
 from assay.core.metrics_summary import latencies
+from assay.core.summary import RunKind
 from assay.surfaces.pages import display_values
 from assay.surfaces.pages.display_values import DisplayValue, IntervalBar, KeyMetric, Kind
 from assay.surfaces.pages.links import PageLinks
@@ -28,7 +29,7 @@ class BarSegment(msgspec.Struct, frozen=True, kw_only=True):
 def key_figures(view: RunReport) -> Iterator[KeyMetric]:
     """Pass rate and score, or the headline of a profile; time and cost."""
     metrics = view.result.metrics
-    if "ranking" in metrics:
+    if view.result.kind is RunKind.RANKING:
         yield _pass_rate(metrics, label="Decided", name="share of comparisons that are the same in both orders")
     else:
         yield _pass_rate(metrics, label="Pass rate", name="pass rate")
@@ -111,8 +112,8 @@ def shares(view: RunReport, place: PageLinks) -> tuple[BarSegment, ...]:
     total = counts.total_records
     passed = metrics.get("pass_count", 0)
     graded = counts.evaluated_records
-    good, poor = ("decided", "not decided") if "ranking" in metrics else (PASSED, NOT_PASSED)
-    words = _DECIDED if "ranking" in metrics else _GRADED
+    good, poor = ("decided", "not decided") if view.result.kind is RunKind.RANKING else (PASSED, NOT_PASSED)
+    words = _DECIDED if view.result.kind is RunKind.RANKING else _GRADED
     invalid = f"; {counts.invalid_records:,} of them invalid, and not sent" if counts.invalid_records else ""
     parts: tuple[tuple[str, Kind, int, str, dict[str, str]], ...] = (
         (good, "good", passed, words[0], {"passed": "true"}),

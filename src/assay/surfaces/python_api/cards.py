@@ -10,6 +10,7 @@ import msgspec
 from assay import api
 from assay.core.dataset_title import dataset_title
 from assay.core.errors import RunNotFound, StoreUnavailable
+from assay.core.summary import RunKind
 from assay.surfaces.pages.display_values import DASH, Badge, DecisionView, KeyMetric, Kind, state_mark
 from assay.surfaces.pages.links import FileLinks
 from assay.surfaces.pages.page_renderer import PageViewer, page
@@ -221,7 +222,7 @@ def _subject(view: RunReport) -> Iterable[str]:
 
 def _not_passed(view: RunReport) -> int:
     metrics = view.result.metrics
-    return metrics["n_scored"] - metrics["pass_count"] if metrics and "ranking" not in metrics else len(view.worst)
+    return metrics["n_scored"] - metrics["pass_count"] if metrics and view.result.kind is not RunKind.RANKING else len(view.worst)
 
 
 def _more(count: int, noun: str) -> str:

@@ -7,6 +7,7 @@ import msgspec
 
 from assay.core.dataset_title import dataset_title
 from assay.core.metrics_summary import interval_of
+from assay.core.summary import RunKind
 from assay.surfaces.charts import (
     Caption,
     IntervalRow,
@@ -41,9 +42,12 @@ def run_charts(views: Sequence[RunReport], *, width: int = WIDTH) -> list[Chart]
     if not shown:
         return []
     rankings = [
-        chart for view in shown if "ranking" in view.result.metrics for chart in _ranking(view, is_one=len(shown) == 1, width=width)
+        chart
+        for view in shown
+        if view.result.kind is RunKind.RANKING
+        for chart in _ranking(view, is_one=len(shown) == 1, width=width)
     ]
-    shown = [view for view in shown if "ranking" not in view.result.metrics]
+    shown = [view for view in shown if view.result.kind is not RunKind.RANKING]
     if not shown:
         return rankings
     names = _names(shown)

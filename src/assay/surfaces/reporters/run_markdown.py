@@ -7,6 +7,7 @@ from types import MappingProxyType
 from urllib.parse import quote
 
 from assay.core.dataset_title import dataset_title
+from assay.core.summary import RunKind
 from assay.surfaces.printable import encodable
 from assay.surfaces.reporters.markdown import code, plain
 from assay.surfaces.reporters.run_candidates import candidate_figures
@@ -124,7 +125,7 @@ def _profiles(views: Sequence[RunReport]) -> Iterator[str]:
 
 def _unscored(views: Sequence[RunReport]) -> Iterator[str]:
     """What the records without a score could change."""
-    found = [view for view in views if view.result.metrics.get("n_unscored") and "ranking" not in view.result.metrics]
+    found = [view for view in views if view.result.metrics.get("n_unscored") and view.result.kind is not RunKind.RANKING]
     yield from ("\n",) if found else ()
     for view in found:
         metrics = view.result.metrics
@@ -134,7 +135,7 @@ def _unscored(views: Sequence[RunReport]) -> Iterator[str]:
 
 
 def _rankings(views: Sequence[RunReport]) -> Iterator[str]:
-    for ranking in (view.result.metrics["ranking"] for view in views if "ranking" in view.result.metrics):
+    for ranking in (view.result.metrics["ranking"] for view in views if view.result.kind is RunKind.RANKING):
         yield "\n### Ranking\n\n"
         yield from (f"- {label}: {inert(text)}\n" for label, text in ranking_notes(ranking))
         for titles, rows in ranking_rows(ranking):

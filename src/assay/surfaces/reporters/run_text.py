@@ -6,7 +6,7 @@ from rich.cells import cell_len
 
 from assay.core.metrics_summary import latencies
 from assay.core.record_query import STATUS_GROUPS
-from assay.core.summary import Latency
+from assay.core.summary import Latency, RunKind
 from assay.surfaces.printable import printable, printable_id
 from assay.surfaces.reporters.paint import Paint, hanging, painter
 from assay.surfaces.reporters.run_decision import NO_GATES, RunDecision, decision_note, decisions
@@ -170,7 +170,7 @@ def _figures(view: RunReport, settings: ReportSettings, *, paint: Paint) -> Iter
     yield _labelled("records", record_counts(view), paint=paint, settings=settings)
     if not metrics:
         return
-    if "ranking" in metrics:
+    if view.result.kind is RunKind.RANKING:
         yield _labelled("decided", decided_text(metrics), paint=paint, settings=settings)
     else:
         yield from _grades(metrics, settings, paint=paint)
@@ -180,7 +180,7 @@ def _figures(view: RunReport, settings: ReportSettings, *, paint: Paint) -> Iter
         yield _labelled(label, text, paint=paint, settings=settings)
     times = _times(view.seconds, latencies(metrics), graded_by=grading_word(view.plan))
     yield _labelled("time", times, paint=paint, settings=settings)
-    if "ranking" not in metrics:
+    if view.result.kind is not RunKind.RANKING:
         yield _labelled("tokens", _tokens(metrics["tokens"]), paint=paint, settings=settings)
     yield _labelled("cost", cost_text(metrics["cost_usd"]), paint=paint, settings=settings)
 
@@ -215,7 +215,7 @@ def record_counts(view: RunReport) -> str:
 def _results(view: RunReport) -> list[str]:
     """How many graded records passed; of comparisons another line says how many were decided."""
     metrics = view.result.metrics
-    if not metrics or "ranking" in metrics:
+    if not metrics or view.result.kind is RunKind.RANKING:
         return []
     passed = metrics["pass_count"]
     return [f"{passed:,} {PASSED}", f"{metrics['n_scored'] - passed:,} {NOT_PASSED}"]
@@ -368,7 +368,7 @@ def one_line(text: str) -> str:
 def gate_lines(view: RunReport, settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
     """Whether the run is good enough, and every reason for it."""
     for decision in decisions(view):
-        if decision.word == NO_GATES and "ranking" in view.result.metrics:
+        if decision.word == NO_GATES and view.result.kind is RunKind.RANKING:
             continue
         if decision.word == NO_GATES:
             yield _labelled("gates", f"none set ({decision.reason})", paint=paint, settings=settings)

@@ -14,6 +14,7 @@ import msgspec
 from assay import api
 from assay.core.errors import RunNotFound, StoreUnavailable
 from assay.core.run_result import RunResult
+from assay.core.summary import RunKind
 
 FIRST_IDS = 3
 """Record ids that a group of failures names."""
@@ -94,7 +95,7 @@ def view_of(run: api.RunReader, *, is_verbose: bool = False, is_worst_first: boo
     view = RunReport(result=run.result, manifest=run.manifest)
     if not view.result.is_finished or view.result.is_away:
         return view
-    is_ranking = "ranking" in view.result.metrics
+    is_ranking = view.result.kind is RunKind.RANKING
     # What a slice passes is about answers; of comparisons it would only say how many were decided.
     for fill in (_with_failures,) if is_ranking else (_with_slices, _with_failures):
         view = _kept(fill, run, view)
@@ -106,7 +107,7 @@ def view_of(run: api.RunReader, *, is_verbose: bool = False, is_worst_first: boo
 def sketch_of(run: api.RunReader) -> RunReport:
     """The view of an opened run without any of its records: what its metrics say, however large it is."""
     view = RunReport(result=run.result, manifest=run.manifest)
-    if not view.result.is_finished or view.result.is_away or "ranking" in view.result.metrics:
+    if not view.result.is_finished or view.result.is_away or view.result.kind is RunKind.RANKING:
         return view
     return _kept(_with_slices, run, _kept(_with_counts, run, view))
 
