@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from assay.core.model_call import ModelFailure
+from assay.core.model_call import ModelFailure, Usage
 from assay.core.plan import DatasetPlan, ModelPlan, Plan, ProviderPlan
 from assay.engine.execution.limits import CallQueue, CallScheduler
 from assay.engine.run_counters import RunCounters
@@ -158,3 +158,12 @@ def test_a_call_that_is_cancelled_in_the_moment_in_which_it_gets_its_slot_gives_
         return await has_its_slots(limits, waiting)
 
     assert asyncio.run(is_given_back())
+
+
+def test_a_full_round_of_successes_after_a_429_makes_room_for_one_more_call() -> None:
+    limiter = limits_of(asyncio.Event(), concurrency=8).new_queue("a", "candidate").limiter
+    limiter.failed(ModelFailure("rate_limited", "slower"), 10.0)
+    assert limiter.limit == 4.0
+    for _ in range(4):
+        limiter.succeeded(Usage(), 11.0)
+    assert 4.8 < limiter.limit < 5.0

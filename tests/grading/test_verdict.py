@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from assay.core.outcome import GradingFailure
 from assay.grading.reply_object import UnusableReply
-from assay.grading.verdict import CRITERION, FIVE_POINT, TENTHS, Verdict, read_verdict, salvage_verdict
+from assay.grading.verdict import CRITERION, FIVE_POINT, RESULT, TENTHS, Verdict, read_verdict, salvage_verdict
 from tests.grading.driving import GOOD, drive, golden_case, judged
 
 FENCED = f"```json\n{GOOD}\n```"
@@ -273,3 +273,10 @@ def test_compact_and_spelled_out_verdicts_are_read_alike(members: dict[str, obje
 def test_any_reply_is_a_verdict_on_the_scale_or_refused(text: str, answer: str) -> None:
     found = read(text, answer)
     assert isinstance(found, UnusableReply) or found.value in (1, 2, 3, 4, 5)
+
+
+@pytest.mark.parametrize(("digit", "value"), [(0, 0.0), (1, 1.0)])
+def test_a_digit_that_is_asked_for_is_read(digit: int, value: float) -> None:
+    verdict = read_verdict(json.dumps({"result": digit, "reason": "It says so."}), RESULT, answer="Yes.")
+    assert isinstance(verdict, Verdict)
+    assert verdict.value == value

@@ -51,7 +51,11 @@ MODULES: tuple[Module, ...] = (
     Module("grading/verdict.py", "grading/test_verdict.py grading/test_five_point.py grading/test_rubric.py", _GRADING),
     Module("metrics/gates.py", "metrics/test_gates.py", "engine/test_gate.py surfaces/test_every_figure.py"),
     Module("metrics/intervals.py", "metrics/test_intervals.py metrics/test_clusters.py", _METRICS),
-    Module("metrics/summary.py", "metrics/test_summary.py metrics/test_repeats.py metrics/test_clusters.py", _METRICS),
+    Module(
+        "metrics/summary.py",
+        "metrics/test_summary.py metrics/test_repeats.py metrics/test_clusters.py metrics/test_profiles.py",
+        _METRICS,
+    ),
     Module("store/redact.py", "store/test_redact.py store/test_redact_custom.py", _STORE),
     Module("store/redact_personal.py", "store/test_redact.py", _STORE),
     Module("store/sqlite.py", "store/test_sqlite.py store/test_ledger.py", _STORE),
