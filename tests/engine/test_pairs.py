@@ -209,7 +209,7 @@ def test_runs_of_one_candidate_are_told_apart_by_their_ids(folder: Path) -> None
         (("long", "long"), (FAIR,), "'long' is named twice"),
         (("long", "nowhere"), (FAIR,), "no run 'nowhere'"),
         (("long", "short"), (), "no judge is named"),
-        (("long", "short"), ("nonsense",), "names no provider"),
+        (("long", "short"), ("nonsense",), "has no provider prefix"),
     ],
 )
 def test_what_cannot_be_ranked_is_said_before_any_call(

@@ -97,7 +97,7 @@ def test_a_hangup_prints_how_to_resume(job: Job, provider: CountingProvider) -> 
     wait_until_heard(running, signal.SIGHUP)
     provider.let_go()
     _, errors = running.communicate()
-    assert (running.returncode, "assay: interrupted\nhint: go on with: assay resume x" in errors) == (130, True)
+    assert (running.returncode, "assay: interrupted\nhint: resume with: assay resume x" in errors) == (130, True)
 
 
 def test_a_hangup_that_is_ignored_ends_no_run(job: Job, provider: CountingProvider) -> None:

@@ -41,7 +41,7 @@ def test_a_number_in_a_table_is_explained_by_the_head_of_its_column(gallery: Ser
 def test_a_run_that_nobody_knows_is_a_page_that_leads_back(gallery: Serving, visit: Visit) -> None:
     visitor = visit(gallery, "/runs/nobody")
     visitor.expect_status(404)
-    assert "Nothing here" in visitor.page.get_by_role("heading", level=1).inner_text()
+    assert "Not found" in visitor.page.get_by_role("heading", level=1).inner_text()
     assert visitor.page.get_by_role("link", name="To the runs").get_attribute("href") == "/runs"
 
 

@@ -132,9 +132,9 @@ def test_naming_a_broken_plugin_says_why_it_does_not_load(tmp_path: Path) -> Non
 
 UNKNOWN = {
     "nearest": ({"grader": "exactt"}, r"unknown grader 'exactt' \(did you mean 'exact'\?\)"),
-    "built-in model": ({"model": "openai", "grader": "exact"}, "'openai' names no provider"),
+    "built-in model": ({"model": "openai", "grader": "exact"}, "'openai' has no provider prefix"),
     "built-in policy": ({"policy": "default", "grader": "exact"}, "'default' is built in"),
-    "no model": ({"model": "parot", "grader": "exact"}, "'parot' names no provider"),
+    "no model": ({"model": "parot", "grader": "exact"}, "'parot' has no provider prefix"),
 }
 
 

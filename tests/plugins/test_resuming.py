@@ -169,7 +169,7 @@ def test_code_that_holds_what_cannot_be_compared_goes_on_only_as_itself(tmp_path
 
 def test_the_plan_says_that_it_cannot_tell(tmp_path: Path) -> None:
     request = api.RunRequest(datasets=(str(words(tmp_path)),), models=(last_word,), grader=closed_over(Worth()))
-    assert "only this process can go on with the run" in api.plan_runs(request).notes[0]
+    assert "only this process can resume the run" in api.plan_runs(request).notes[0]
 
 
 def test_a_version_of_its_own_stands_for_what_cannot_be_compared(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def test_a_detached_run_ends_well_and_says_how_its_batches_are_collected(tmp_pat
         shown = assay("show", "x", "--runs-dir", tmp_path / "runs")
         collected = assay("resume", "x", "--runs-dir", tmp_path / "runs")
     assert (left.exit_code, collected.exit_code) == (0, 0)
-    assert "1 batch of shop/model-1 for 6 requests, of unknown price; answers within 24 hours" in left.stderr
+    assert "1 batch of shop/model-1 for 6 requests, price unknown; answers within 24 hours" in left.stderr
     assert "the batches are handed in\nhint: collect them with: assay resume x" in left.stderr
     assert "waits for 1 batch with 6 requests" in listed.stdout
     assert "UNFINISHED  the run waits for 1 batch with 6 requests; assay resume collects" in shown.stdout

@@ -50,7 +50,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_sound_place_is_well_and_nothing_is_left_in_it(folder: Path) -> None:
     result = doctor("--offline")
     assert (result.exit_code, result.stderr) == (0, "")
-    assert result.stdout.endswith("\nall is well\n")
+    assert result.stdout.endswith("\nno problems found\n")
     assert list(folder.iterdir()) == []
 
 

@@ -63,7 +63,7 @@ def test_the_live_display_shows_counts_rate_rest_cost_latencies_and_errors() -> 
         "20 %",
         "40/s · 40 s left · 20 s so far",
         "32 calls in flight · 5 waiting for a retry · 400 graded",
-        "800 calls · p50 812 ms, p95 2.1 s · $0.4312 + 12 calls of unknown price",
+        "800 calls · p50 812 ms, p95 2.1 s · $0.4312 · price unknown for 12 calls",
         "errors: rate_limited 31, timeout 4",
     ):
         assert wanted in screen.text
@@ -159,7 +159,7 @@ def test_a_full_disk_ends_with_the_way_to_go_on(capsys: pytest.CaptureFixture[st
     progress.watch(at(10.0, 100))
     with pytest.raises(StoreUnavailable), progress:
         raise StoreUnavailable("no space left on device")
-    assert capsys.readouterr().err == "assay: nothing that is done is lost; go on with: assay resume nightly\n"
+    assert capsys.readouterr().err == "assay: progress is saved; resume with: assay resume nightly\n"
 
 
 def test_a_run_that_never_began_is_not_said_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:

@@ -252,7 +252,7 @@ def test_scores_of_several_scales_have_a_distribution_each() -> None:
     bins = [{"from": 0.0, "to": 0.5, "count": 1}, {"from": 0.5, "to": 1.0, "count": 3}]
     mixed = {**METRICS, "scale": None, "score_distribution": {"0-1": bins, "1-5": METRICS["score_distribution"]["1-5"]}}
     text = shown(msgspec.structs.replace(golden_view(), result=result("r", metrics=mixed)))
-    assert "mean score  0.69 [0.25, 1.00] · several scales, each brought to 0-1 · 0.55 at worst, 0.75 at best\n" in text
+    assert "mean score  0.69 [0.25, 1.00] · mixed scales, normalized to 0-1 · 0.55 at worst, 0.75 at best\n" in text
     assert "scores 0-1  0.00-0.50  ████████ 1\n" in text
 
 

@@ -93,7 +93,7 @@ def test_a_run_compares_itself_with_one_before(tmp_path: Path) -> None:
     before, after = law(tmp_path, "before", 0, 1, 2), law(tmp_path, "after", 1)
     found = after.compare(before)
     assert (found.before.run_id, found.after.run_id, found.passes.value) == ("before", "after", 0.25)
-    assert repr(found).startswith("<assay.Comparison before -> after: UNDECIDED: no difference of pass rates can be shown")
+    assert repr(found).startswith("<assay.Comparison before -> after: UNDECIDED: no significant difference in pass rate")
 
 
 def test_a_run_is_decided_about_and_the_decision_is_kept(tmp_path: Path) -> None:

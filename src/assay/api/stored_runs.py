@@ -108,7 +108,7 @@ def run_id_of(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> str:
 
 
 def verify(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> list[str]:
-    """One line for each artifact of a finished run that is not as it was published; empty when all is well.
+    """One line for each artifact of a finished run that is not as it was published; empty when no problem is found.
 
     The run may also lie in an object store: s3://bucket/prefix/run.
     """
@@ -151,7 +151,7 @@ def sealed_folder(run_name: str, runs_dir: str | Path) -> PublishedRun:
 def _sealed(run_name: str, runs_dir: str | Path) -> RunPaths:
     folders = find_run(Path(runs_dir), run_name)
     if not folders.is_sealed:
-        raise UsageProblem(f"run '{folders.run_id}' has not ended", hint=f"go on with it: assay resume {folders.run_id}")
+        raise UsageProblem(f"run '{folders.run_id}' is unfinished", hint=f"resume it: assay resume {folders.run_id}")
     return folders
 
 

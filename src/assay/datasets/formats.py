@@ -122,7 +122,7 @@ def guess_contract(source: Source) -> FormatGuess:
         return (
             FormatGuess("conversation_v1")
             if is_turns
-            else FormatGuess(None, "YAML is read for conversation_v1; found neither turn_id nor speaker")
+            else FormatGuess(None, "unrecognized format: not JSON, JSONL or conversation_v1 YAML")
         )
     head = source.head()
     contract = row_document(source) or _contract_of(head)

@@ -161,7 +161,7 @@ def _request_cancel(folders: RunPaths) -> None:
 def retry_plan(folders: RunPaths, run_id: str) -> Plan:
     """Return the plan of a new run over the records that a finished run could not evaluate."""
     if not folders.is_sealed:
-        raise UsageProblem(f"run '{folders.run_id}' has not ended", hint=f"go on with it: assay resume {folders.run_id}")
+        raise UsageProblem(f"run '{folders.run_id}' is unfinished", hint=f"resume it: assay resume {folders.run_id}")
     run = open_run_folder(folders.sealed)
     plan = _sealed_plan(run)
     if not has_failed_evaluations(run):

@@ -27,7 +27,7 @@ def _told(name: str, runs_dir: Path) -> list[str]:
     try:
         run = open_run(name, runs_dir=runs_dir)
         place = printable(os.path.relpath(run.run_dir))
-        last = place if run.is_finished else f"go on with: assay resume {name} --runs-dir {printable(os.path.relpath(runs_dir))}"
+        last = place if run.is_finished else f"resume with: assay resume {name} --runs-dir {printable(os.path.relpath(runs_dir))}"
         return [f"{name} · {run.state.replace('_', ' ')}", f"    {_figures(run)}", f"    {last}"]
     except AssayError as problem:
         return [f"{name} · {printable(problem.message)}"]

@@ -244,7 +244,7 @@ class Client:
         """Save all files of a finished run in a folder of runs, where commands find it; raises ServerProblem if one differs."""
         entries = self.artifacts(run_id)
         if not entries:
-            raise UsageProblem(f"run '{run_id}' has not ended", hint="wait for it first")
+            raise UsageProblem(f"run '{run_id}' is unfinished", hint="wait for it first")
         return publish(entries, run_id, Path(runs_dir), fetch=lambda name, path: self.artifact(run_id, name, path))
 
     def compare(self, before: str, after: str, *, cluster: str = "", flips: int | None = None) -> Json:

@@ -65,7 +65,7 @@ def _dataset_id(dataset: str, tally: ConversionCounts) -> str:
 
 
 def _dataset_version(tally: ConversionCounts) -> str:
-    tally.note("changed", "no version is known; '1' stands in its place", path="dataset_version")
+    tally.note("changed", "no version found; using '1'", path="dataset_version")
     return "1"
 
 

@@ -34,7 +34,7 @@ def golden_document(cases: tuple[Case, ...], tally: ConversionCounts, *, version
     document: Row = {"version": found or FIRST_VERSION, "cases": [_golden_case(case) for case in cases]}
     _check(document)
     if not found:
-        tally.note("changed", f"no version is known; {FIRST_VERSION!r} stands in its place", path="version")
+        tally.note("changed", f"no version found; using {FIRST_VERSION!r}", path="version")
     for case in cases:
         _note_losses(case, tally, version=found)
     tally.emitted = len(cases)

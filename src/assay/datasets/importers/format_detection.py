@@ -33,7 +33,7 @@ def detect_format(sources: list[ImportSource]) -> ImportFormat:
         return known.pop()
     shown = ", ".join(f"'{name}' looks like {form or 'none of them'}" for name, form in found.items())
     hint = f"name the format: --from {'|'.join(get_args(ImportFormat))}"
-    raise UsageProblem(f"cannot tell whose files these are: {shown}" if found else "no file is named", hint=hint)
+    raise UsageProblem(f"unrecognized format: {shown}" if found else "no file is named", hint=hint)
 
 
 def _format_of(source: ImportSource) -> ImportFormat | None:

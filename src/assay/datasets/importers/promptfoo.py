@@ -51,7 +51,7 @@ def _yaml(source: ImportSource) -> Row:
     document = parse_yaml(bytes(source.opened.buffer()))
     if document.flaws or not isinstance(document.value, dict):
         reason = document.flaws[0].message if document.flaws else f"it is {kind(document.value)}"
-        raise SourceUnreadable(f"'{source.name}' is no config of promptfoo: {reason}", hint="name the format: --from")
+        raise SourceUnreadable(f"'{source.name}' is not a promptfoo config: {reason}", hint="name the format: --from")
     return document.value
 
 

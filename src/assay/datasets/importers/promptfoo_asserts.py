@@ -16,18 +16,18 @@ _REFERENCES = frozenset(
 _RUBRICS = frozenset({"llm-rubric", "model-graded-closedqa", "g-eval", "search-rubric", "agent-rubric"})
 """Assertions whose value is a demand in words, which a judge decides."""
 _TITLES = {
-    "contains": "Contains {}",
-    "icontains": "Contains {}, whatever the capitals",
-    "contains-all": "Contains all of {}",
-    "icontains-all": "Contains all of {}, whatever the capitals",
-    "contains-any": "Contains any of {}",
-    "icontains-any": "Contains any of {}, whatever the capitals",
-    "starts-with": "Starts with {}",
-    "equals": "Is exactly {}",
-    "similar": "Means the same as {}",
-    "is-refusal": "Refuses to answer",
+    "contains": ("Contains {}", "Does not contain {}"),
+    "icontains": ("Contains {} (case-insensitive)", "Does not contain {} (case-insensitive)"),
+    "contains-all": ("Contains all of {}", "Does not contain all of {}"),
+    "icontains-all": ("Contains all of {} (case-insensitive)", "Does not contain all of {} (case-insensitive)"),
+    "contains-any": ("Contains any of {}", "Does not contain any of {}"),
+    "icontains-any": ("Contains any of {} (case-insensitive)", "Does not contain any of {} (case-insensitive)"),
+    "starts-with": ("Starts with {}", "Does not start with {}"),
+    "equals": ("Is exactly {}", "Is not exactly {}"),
+    "similar": ("Means the same as {}", "Does not mean the same as {}"),
+    "is-refusal": ("Refuses to answer", "Does not refuse to answer"),
 }
-"""Checks that can be said in words."""
+"""Titles of the checks that a judge can decide, and of their negations."""
 _SET = "assert-set"
 _NOT = "not-"
 _VARIABLE = re.compile(r"(?<!\$)\{\{\s*(?P<name>[A-Za-z_][A-Za-z0-9_.-]*)\s*\}\}")
@@ -98,14 +98,14 @@ def _values(value: Any) -> list[str]:
 
 
 def _title(form: str, values: list[str]) -> str:
-    """A check in words; empty where there is no way to say it."""
+    """Return the title of a check for a judge; empty for a check that has none."""
     if form in _RUBRICS:
         return "; ".join(values)
     plain = form.removeprefix(_NOT)
     if plain not in _TITLES or (not values and plain != "is-refusal"):
         return ""
-    title = _TITLES[plain].format(", ".join(f'"{value}"' for value in values))
-    return title if plain == form else f"Not so: {title[:1].lower()}{title[1:]}"
+    positive, negative = _TITLES[plain]
+    return (positive if plain == form else negative).format(", ".join(f'"{value}"' for value in values))
 
 
 def _weight(assertion: Row) -> Row:

@@ -159,7 +159,7 @@ class _BatchCollector:
         if self._has_waiting:
             raise ServerProblem(
                 "not everything is handed in: the provider takes no more requests until earlier batches have ended",
-                hint=f"nothing is lost; collect these and hand in the others with: assay resume {self._plan.run_id}",
+                hint=f"progress is saved; collect these and submit the others with: assay resume {self._plan.run_id}",
             )
         return all(row.state == "submitted" for row in self._open_rows())
 
@@ -290,7 +290,7 @@ class _BatchCollector:
     def _give_up(self, what: str, failure: ModelFailure) -> NoReturn:
         raise ServerProblem(
             f"{what}: {failure.message} ({failure.code})",
-            hint=f"nothing is lost and nothing is paid for twice; go on with: assay resume {self._plan.run_id}",
+            hint=f"progress is saved and no call is paid for twice; resume with: assay resume {self._plan.run_id}",
         ) from failure
 
     # Collecting
@@ -419,7 +419,7 @@ class _BatchCollector:
         told = "; ".join(status.problems) or "it does not say why"
         raise ServerProblem(
             f"the provider refused batch {row.batch_id} ({row.requests:,} requests): {told}",
-            hint=f"nothing of it was paid for; when the cause is gone, go on with: assay resume {self._plan.run_id}",
+            hint=f"nothing of it was paid for; when the cause is fixed, resume with: assay resume {self._plan.run_id}",
         )
 
     # Waiting

@@ -44,13 +44,13 @@ def examine(
     yield from examine_proxies(environ)
     known = {provider.name: provider for provider in (*keyed_providers(environ), *providers) if PROVIDERS[provider.kind].vendor}
     if is_offline:
-        yield DoctorCheck(area="providers", name="none", standing="note", says="was asked: --offline")
+        yield DoctorCheck(area="providers", name="none", standing="note", says="skipped (--offline)")
         yield examine_clock(time.time(), [])
         return
     reached = asyncio.run(_reach_all(list(known.values()), environ))
     yield from (_provider(name, found) for name, found in zip(known, reached, strict=True))
     if not known:
-        yield DoctorCheck(area="providers", name="none", standing="note", says="has a key, so that none was asked")
+        yield DoctorCheck(area="providers", name="none", standing="note", says="has a key; none was called")
     yield examine_clock(time.time(), [found.date for found in reached if found.date])
 
 

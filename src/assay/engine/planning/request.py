@@ -129,7 +129,7 @@ class PlanProblems(UsageProblem):
         self.problems = tuple(problems)
         self.refused = tuple(refused)
         """What was said of datasets that cannot be used."""
-        super().__init__(in_one_line(self.problems), hint="nothing was called; correct these and try again")
+        super().__init__(in_one_line(self.problems), hint="no model was called; fix these and run again")
 
 
 class MergedSettings:

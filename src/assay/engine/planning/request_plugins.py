@@ -150,7 +150,7 @@ class RequestPlugins:
         name = self._settings.value.policy
         plans = [plugin.plan for plugin in self.plugins.values() if plugin.plan.token]
         return [
-            *(f"only this process can go on with the run: {uncomparable(plan)}" for plan in plans),
+            *(f"only this process can resume the run: {uncomparable(plan)}" for plan in plans),
             *([f"the policy '{name}' says all that candidates get, so that the system prompt is not sent"] if has_prompt else []),
             *(["the grader asks judges as often as it likes; an estimate counts its first questions only"] if asks else []),
         ]

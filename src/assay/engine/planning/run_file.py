@@ -58,7 +58,7 @@ class ProviderEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         _says("Name of the environment variable that holds the key. Default: that of the kind, or none beside a `base_url`."),
     ] = None
     timeout: Annotated[Positive, _says("Seconds for one attempt as a whole.")] = 120.0
-    requests_per_minute: Annotated[Positive | None, _says("Calls per minute at most.")] = None
+    requests_per_minute: Annotated[Positive | None, _says("Maximum calls per minute.")] = None
     tokens_per_minute: Annotated[Positive | None, _says("Tokens per minute at most.")] = None
     headers: Annotated[dict[str, str], _says("Headers sent with every call; `$NAME` stands for an environment variable.")] = {}
 
@@ -103,8 +103,8 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 class StageSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Limits on all calls of one stage."""
 
-    concurrency: Annotated[Calls | None, _says("Calls in flight at most.")] = None
-    requests_per_minute: Annotated[Positive | None, _says("Calls per minute at most.")] = None
+    concurrency: Annotated[Calls | None, _says("Maximum concurrent calls.")] = None
+    requests_per_minute: Annotated[Positive | None, _says("Maximum calls per minute.")] = None
 
 
 class RunSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -141,7 +141,7 @@ class RunSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     criteria: Annotated[
         tuple[CriterionName, ...], _says("What records of batch_v1 are judged by that name no criteria. Default: `overall`.")
     ] = ()
-    concurrency: Annotated[Calls, _says("Calls in flight at most.")] = 32
+    concurrency: Annotated[Calls, _says("Maximum concurrent calls.")] = 32
     generation: Annotated[StageSection, _says("Limits on the candidate's calls.")] = StageSection()
     judging: Annotated[StageSection, _says("Limits on the judges' calls.")] = StageSection()
     keep_raw: Annotated[bool, _says("Keep the providers' whole replies, redacted, in the attempt log.")] = False
@@ -270,9 +270,7 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     limit: Annotated[Count | None, _says("Take the first so many records of the run.")] = None
     sample: Annotated[Count | None, _says("Take so many records, chosen by `seed` and their ids.")] = None
     seed: Annotated[int, _says("Seed of the sample and of resampled intervals.")] = 0
-    repeat: Annotated[
-        Repeat, _says("Ask every record so many times, and evaluate each answer; for pass@k, pass^k and how steady answers are.")
-    ] = 1
+    repeat: Annotated[Repeat, _says("Answers per record, each evaluated; for pass@k, pass^k and the variance between answers.")] = 1
     redact: Annotated[
         tuple[RedactRule, ...],
         _says("Custom redaction rules, applied before the built-in ones to everything that the run stores, logs and reports."),

@@ -87,7 +87,7 @@ def neighbours_of(run: RunReader, search: RecordSearch, row: IndexedRecord) -> N
 def row_at(run: RunReader, position: int) -> IndexedRecord:
     """Return the record of a finished run at a position; raises RunNotFound."""
     if not run.folders.is_sealed:
-        raise UsageProblem(f"run '{run.folders.run_id}' has not ended", hint="its records can be labelled when it has")
+        raise UsageProblem(f"run '{run.folders.run_id}' is unfinished", hint="its records can be labelled when it has")
     return index_run(run.folders.sealed).at_position(position)
 
 

@@ -22,7 +22,7 @@ def fetch_published(address: str, runs_dir: Path) -> RunPaths:
     folders = folders_of(runs_dir, found.run_id).fetch_if_remote()
     if not folders.is_sealed:
         if folders.has_ledger:
-            raise UsageProblem(f"run '{found.run_id}' has not ended here", hint=f"go on with it: assay resume {found.run_id}")
+            raise UsageProblem(f"run '{found.run_id}' is unfinished here", hint=f"resume it: assay resume {found.run_id}")
         check_target_free(folders)
         fetch_new(storage, active=folders.active, sealed=folders.sealed)
     if open_run_folder(folders.sealed).manifest.get("manifest_sha256") != found.manifest_sha256:

@@ -12,7 +12,7 @@ def intact_run(folders: RunPaths) -> PublishedRun:
     A new run made from changed files would have consistent hashes, and so hide the change.
     """
     if not folders.is_sealed:
-        raise UsageProblem(f"run '{folders.run_id}' has not ended", hint=f"go on with it: assay resume {folders.run_id}")
+        raise UsageProblem(f"run '{folders.run_id}' is unfinished", hint=f"resume it: assay resume {folders.run_id}")
     _refuse(folders.run_id, verify_run(folders.sealed))
     run = open_run_folder(folders.sealed)
     removed = [tombstone.name for tombstone in run.removed()]

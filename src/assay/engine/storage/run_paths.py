@@ -18,6 +18,8 @@ from assay.store.ledger import Ledger
 from assay.store.ledgers import LEDGER, POINTER, LedgerOpener, adopt_known, has_ledger, ledger_file, open_ledger, pointed_to
 from assay.store.published_run import read_manifest
 
+MAX_MATCHES = 3
+"""Ids that a message lists where a prefix is not unique."""
 ACTIVE = ".active"
 UPLOAD = "upload"
 """Folder of an upload to a server, inside the run's working state; deleted with it when the run is sealed."""
@@ -114,7 +116,10 @@ def _find_paths(runs_dir: Path, run: str) -> RunPaths:
     if len(matches) == 1:
         return RunPaths(runs_dir, matches[0])
     if matches:
-        raise RunNotFound(f"'{run}' is the beginning of {len(matches)} runs", hint="give more of the id; see: assay runs")
+        listed = ", ".join(matches[:MAX_MATCHES]) + (", …" if len(matches) > MAX_MATCHES else "")
+        raise RunNotFound(
+            f"'{run}' matches {len(matches)} runs: {listed}", hint="give more of the id; list the runs with: assay runs"
+        )
     raise _not_found(runs_dir, run, known)
 
 
@@ -147,7 +152,9 @@ def _check_ledger_available(folders: RunPaths, ledgers: LedgerOpener) -> None:
 
 
 def _not_found(runs_dir: Path, run: str, known: list[str]) -> RunNotFound:
-    listed = "list the runs with: assay runs" if known else "it holds none yet; make one with assay run, or name another --runs-dir"
+    listed = (
+        "list the runs with: assay runs" if known else "no runs here yet; start one with `assay run`, or name another --runs-dir"
+    )
     return RunNotFound(
         f"there is no run '{run}' in '{runs_dir}'", hint=(nearest(run, ("latest", *known)) if known else "") or listed
     )

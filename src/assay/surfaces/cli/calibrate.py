@@ -14,7 +14,7 @@ from assay.surfaces.cli.run_options import RUN, json_option, runs_dir_option, te
 from assay.surfaces.cli.streams import check_writable, write_file
 from assay.surfaces.reporters.calibration import calibration_text
 
-HELP = """Say how far the judge of a finished run can be trusted, by labels that people gave to a part of its answers.
+HELP = """Measure the judge of a finished run against labels that people gave to some of its answers.
 
 LABELS is JSON lines or CSV: `record_id`, and `passed` (passed or not passed) or `score` on the run's scale, and `rater` where there
 are several; `assay label` writes a file to fill in. Without it the labels count that people gave on the pages of `assay serve`.

@@ -57,7 +57,7 @@ def _view(run: api.RunReader) -> RunReport:
     view = view_of(run)
     name = view.result.run_id
     if not view.result.is_finished:
-        raise UsageProblem(f"run '{name}' has not ended", hint=f"go on with it: assay resume {name}")
+        raise UsageProblem(f"run '{name}' is unfinished", hint=f"resume it: assay resume {name}")
     if not view.result.metrics:
         raise UsageProblem(f"the metrics of run '{name}' were removed by retention", hint="its manifest still says how it ended")
     return view

@@ -9,7 +9,7 @@ from assay.surfaces.cli import exits
 from assay.surfaces.cli.run_options import json_option, write_json, write_text
 from assay.surfaces.printable import printable
 
-HELP = """Say everything that would keep a run file from running, without evaluating anything.
+HELP = """Check a run file and report every problem, without evaluating anything.
 
 Settings, datasets, given answers and attachments are checked as `assay run` does before its first call; beyond that, whether the
 keys of the providers that this run uses are there, and whether those providers can be reached.

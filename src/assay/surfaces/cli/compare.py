@@ -24,7 +24,7 @@ from assay.surfaces.cli.run_options import (
 from assay.surfaces.reporters.comparison import comparison_text
 from assay.surfaces.reporters.comparison_markdown import comparison_markdown
 
-HELP = """Say what changed between two finished runs, and whether it can be believed.
+HELP = """Compare two finished runs and test the difference.
 
 Records are aligned by id and contents; those that changed, are missing, or have no grade in one of the runs are listed and left
 out. The difference is that of the same records, with a 95 % interval that decides and p of the same test; McNemar's exact test,

@@ -30,7 +30,7 @@ Examples:
 
 \b
 Exit codes:
-  0  all is well
+  0  no problems found
   1  something must be mended; each line says what to do
   2  could not run"""
 

@@ -189,7 +189,7 @@ def _system_message(error: OSError) -> str:
 
 def _explain_defect(error: BaseException) -> None:
     print_error(
-        f"internal error: {type(error).__name__}: {error}", hint=f"this is a defect; {TRACEBACK_VARIABLE}=1 shows where it happened"
+        f"internal error: {type(error).__name__}: {error}", hint=f"this is a bug; set {TRACEBACK_VARIABLE}=1 for a traceback"
     )
     if os.environ.get(TRACEBACK_VARIABLE):
         traceback.print_exception(error)

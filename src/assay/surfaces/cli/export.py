@@ -205,7 +205,7 @@ def _target(subject: ExportSubject, options: ExportOptions) -> ExportTarget:
 
 def _named_by(output: str | None) -> str:
     if output is None:
-        raise UsageProblem("nothing says what to write", hint=f"-o FILE, or --format {'|'.join(FORMATS)}")
+        raise UsageProblem("no output given", hint=f"use -o FILE or --format {'|'.join(FORMATS)}")
     suffix = Path(output).suffix.lower()
     if suffix not in _BY_SUFFIX:
         raise UsageProblem(f"the ending of '{output}' names no format", hint=f"--format {'|'.join(FORMATS)}")

@@ -92,7 +92,7 @@ class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
 )
 @click.option("--responses", metavar="FILE", help="Write the answers as a file that `assay run --responses` takes.")
 @click.option("--run", "is_run", is_flag=True, help="Make a finished run of the answers, one for each candidate.")
-@click.option("--id", "--run-id", "run_id", metavar="ID", help="Name the run.")
+@click.option("--id", "--run-id", "run_id", metavar="ID", help="Run id.")
 @runs_dir_option
 @click.option("--scorer", metavar="NAME", help="Whose scores are the grades of the run; the first scorer's if left out.")
 @click.option("--scale", metavar="LOW-HIGH", help="The scale of the scorer, where its values are not from 0 to 1.")

@@ -96,7 +96,7 @@ def push_after_run(run_id: str, shown: OutputOptions) -> None:
     except AssayError as problem:
         named = ("--experiment", shown.experiment) if shown.experiment else ()
         later = command_line("mlflow", "push", run_id, "--uri", shown_uri(shown.mlflow or ""), *named, shown=shown)
-        exits.print_error(f"the run is not in MLflow: {problem.message}", hint=f"nothing is lost; push it later: {later}")
+        exits.print_error(f"the run is not in MLflow: {problem.message}", hint=f"the run is unchanged; push it later: {later}")
         return
     if not shown.is_quiet:
         for line in _lines(pushed):

@@ -77,7 +77,7 @@ class ProbeOptions(msgspec.Struct, frozen=True, kw_only=True):
 )
 @click.option("--limit", type=click.IntRange(2), default=16, show_default=True, metavar="N", help="Records to use.")
 @click.option("--seed", type=int, default=0, show_default=True, metavar="S", help="Seed of the choice among a dataset's records.")
-@click.option("--concurrency", type=click.IntRange(1), default=32, show_default=True, metavar="N", help="Calls in flight at most.")
+@click.option("--concurrency", type=click.IntRange(1), default=32, show_default=True, metavar="N", help="Maximum concurrent calls.")
 @click.option("--max-cost", type=Number(min=0), metavar="X", help="US dollars after which no new call is made.")
 @click.option("-o", "--output", metavar="DIR", help=f"Write {CARD_JSON} and {CARD_MARKDOWN} into this folder.")
 @runs_dir_option

@@ -17,7 +17,7 @@ from assay.core.record_query import INVALID, STATUS_GROUPS
 from assay.surfaces.cli import exits
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.run_numbers import dollars, duration, latency, percent
-from assay.surfaces.reporters.wording import ERROR, counted
+from assay.surfaces.reporters.wording import ERROR, counted, price_unknown_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -64,7 +64,7 @@ class RunProgress:
         elif self._last is not None and self._last is not self._said:
             self._say(self._last)
         if isinstance(error, KeyboardInterrupt | StoreUnavailable) and self._resume and self._has_begun:
-            click.echo(f"assay: nothing that is done is lost; go on with: {printable(self._resume)}", err=True)
+            click.echo(f"assay: progress is saved; resume with: {printable(self._resume)}", err=True)
 
     def announce(self, what: str) -> None:
         """Name the run before anything happens, so that a log says how to go on with it; a terminal shows it anyway."""
@@ -227,10 +227,10 @@ def _calls(now: api.Snapshot) -> list[str]:
     parts = [counted(now.calls, "call")]
     if now.p50_ms is not None:
         parts.append(f"p50 {latency(now.p50_ms)}, p95 {latency(now.p95_ms)}")
-    unknown = f"{counted(now.unknown_costs, 'call')} of unknown price" if now.unknown_costs else ""
+    unknown = price_unknown_text(now.unknown_costs, "call")
     # Where nobody was called one by one, answers of batches may have a price that is not known.
     known = dollars(now.cost) if now.cost or (now.calls and not unknown) else ""
-    return [*parts, *filter(None, (" + ".join(part for part in (known, unknown) if part),))]
+    return [*parts, *filter(None, (known, unknown))]
 
 
 def _problem(now: api.Snapshot) -> list[str]:

@@ -35,7 +35,7 @@ Examples:
 Exit codes:
   0    compared, whoever is ahead
   2    could not run: no record in common, no such run or judge, or nothing could be compared
-  130  interrupted or cancelled; `assay resume RUN` goes on with an interrupted run"""
+  130  interrupted or cancelled; continue an interrupted run with `assay resume RUN`"""
 
 _COUNT = click.IntRange(min=1)
 _SAME = ("runs_dir", "limit", "sample", "seed", "concurrency", "max_cost")
@@ -46,11 +46,11 @@ _SAME = ("runs_dir", "limit", "sample", "seed", "concurrency", "max_cost")
 @click.argument("runs", nargs=-1, metavar="RUN RUN...")
 @click.option("--judge", multiple=True, metavar="PROVIDER/MODEL", help="A judge; of several, more than half must say the same.")
 @runs_dir_option
-@click.option("--run-id", metavar="ID", help="Name the run; an unfinished run of that name and the same settings goes on.")
+@click.option("--run-id", metavar="ID", help="Run id; an unfinished run with the same id and settings is resumed.")
 @click.option("--limit", type=_COUNT, metavar="N", help="Compare the first N records.")
 @click.option("--sample", type=_COUNT, metavar="N", help="Compare N records at random, the same ones for the same seed.")
 @click.option("--seed", type=int, metavar="S", help="Seed of the sample.  [default: 0]")
-@click.option("--concurrency", type=_COUNT, metavar="N", help="Calls in flight at most.  [default: 32]")
+@click.option("--concurrency", type=_COUNT, metavar="N", help="Maximum concurrent calls.  [default: 32]")
 @click.option("--max-cost", type=click.FloatRange(min=0), metavar="X", help="US dollars after which no new call is made.")
 @json_option
 @markdown_option

@@ -53,7 +53,7 @@ class RemoteOptions(msgspec.Struct, frozen=True, kw_only=True):
 def server_options(command: Decorated) -> Decorated:
     """`--server URL` and what belongs to it, the same for every command that knows servers."""
     options: tuple[Callable[[Decorated], Decorated], ...] = (
-        click.option("--allow-http", is_flag=True, help="With --server: send everything readable by others on the way."),
+        click.option("--allow-http", is_flag=True, help="With --server: allow unencrypted HTTP."),
         click.option(
             "--key-variable", metavar="NAME", help=f"Variable that holds the key of the server.  [default: {KEY_VARIABLE}]"
         ),
@@ -130,7 +130,7 @@ class RemoteRunFollower(msgspec.Struct, frozen=True, kw_only=True):
             write_json(_result(last[0], self._place(run_id)).to_dict())
         goes_on = "" if last and last[0].is_stopped else "; the run goes on at the server"
         follow, cancel = (self.remote.command_line(word, run_id) for word in ("resume", "cancel"))
-        exits.print_error(f"{what}{goes_on}", hint=f"go on with: {follow} · end it with: {cancel}")
+        exits.print_error(f"{what}{goes_on}", hint=f"resume with: {follow} · cancel it with: {cancel}")
         return code
 
     def _place(self, run_id: str) -> str:

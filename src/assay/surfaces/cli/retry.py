@@ -40,7 +40,7 @@ Exit codes:
   0    every gate is met, or there is none
   1    a gate was missed
   2    could not run, or nothing could be evaluated
-  130  interrupted or cancelled; `assay resume RUN` goes on with an interrupted run"""
+  130  interrupted or cancelled; continue an interrupted run with `assay resume RUN`"""
 
 
 @click.command("retry", help=HELP, epilog=EPILOG)

@@ -86,7 +86,7 @@ Exit codes:
   0    every gate is met, or there is none
   1    a gate was missed
   2    could not run, or nothing could be evaluated
-  130  interrupted or cancelled; `assay resume RUN` goes on with an interrupted run"""
+  130  interrupted or cancelled; continue an interrupted run with `assay resume RUN`"""
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,8 +146,8 @@ _COUNT = click.IntRange(min=1)
 
 @click.command("run", help=HELP, epilog=EPILOG)
 @click.argument("sources", nargs=-1, metavar="DATASET...|RUNFILE")
-@click.option("--model", multiple=True, metavar="PROVIDER/MODEL", help="A candidate; several are run one after the other.")
-@click.option("--judge", multiple=True, metavar="PROVIDER/MODEL", help="A judge; several vote.")
+@click.option("--model", multiple=True, metavar="PROVIDER/MODEL", help="Candidate model; repeat for several.")
+@click.option("--judge", multiple=True, metavar="PROVIDER/MODEL", help="Judge model; repeat for a panel that votes.")
 @click.option(
     "--contract",
     metavar="CONTRACT",
@@ -162,13 +162,13 @@ _COUNT = click.IntRange(min=1)
     "--responses", metavar="FILE", help="Grade the answers of this file, or of an earlier run's folder; asks no candidate."
 )
 @runs_dir_option
-@click.option("--run-id", metavar="ID", help="Name the run; an unfinished run of that name and the same settings goes on.")
-@click.option("--concurrency", type=_COUNT, metavar="N", help="Calls in flight at most.  [default: 32]")
+@click.option("--run-id", metavar="ID", help="Run id; an unfinished run with the same id and settings is resumed.")
+@click.option("--concurrency", type=_COUNT, metavar="N", help="Maximum concurrent calls.  [default: 32]")
 @click.option("--record", multiple=True, metavar="ID", help="Take only the record with this id; may be given several times.")
 @click.option("--limit", type=_COUNT, metavar="N", help="Take the first N records.")
 @click.option("--sample", type=_COUNT, metavar="N", help="Take N records at random, the same ones for the same seed.")
 @click.option("--seed", type=int, metavar="S", help="Seed of the sample and of resampled intervals.  [default: 0]")
-@click.option("--repeat", type=click.IntRange(1, 1_000), metavar="K", help="Ask every record K times, for pass@k and pass^k.")
+@click.option("--repeat", type=click.IntRange(1, 1_000), metavar="K", help="Answers per record, for pass@k and pass^k.")
 @click.option("--quorum", type=_COUNT, metavar="N", help="Judges who must vote, or a record has no score.  [default: all]")
 @click.option("--escalate", is_flag=True, help="Ask the first judge alone, and the others only where it is unsure.")
 @click.option("--batch", is_flag=True, help="Ask the candidate in its provider's batches: half the price, within 24 hours.")
@@ -197,7 +197,7 @@ _COUNT = click.IntRange(min=1)
     help="Gate: mean score on the dataset's scale; with --profile, its headline.",
 )
 @click.option("--max-error-rate", type=_RATE, metavar="X", help="Gate: share of records that may be left without a score.")
-@click.option("--dry-run", is_flag=True, help="Check everything, show the plan, call nobody.")
+@click.option("--dry-run", is_flag=True, help="Check everything and show the plan; call no model.")
 @json_option
 @junit_option
 @github_option

@@ -168,8 +168,8 @@ def finished_run(name: str, runs_dir: str) -> api.RunReader:
     done = counts.evaluated_records + counts.failed_records
     resume = command_line("resume", result.run_id, shown=OutputOptions(runs_dir=str(run.folders.runs_dir)))
     raise UsageProblem(
-        f"run '{result.run_id}' has not ended: it is {result.state}, {done:,} of {counts.total_records:,} records are done",
-        hint=f"go on with it: {resume}",
+        f"run '{result.run_id}' is unfinished: it is {result.state}, {done:,} of {counts.total_records:,} records are done",
+        hint=f"resume it: {resume}",
     )
 
 
@@ -270,17 +270,17 @@ def _complain_of_interruption(result: RunResult, shown: OutputOptions) -> None:
     resume = command_line("resume", result.run_id, shown=shown)
     if result.is_elsewhere:
         words = {word: command_line(word, result.run_id, shown=shown) for word in ("show", "cancel")}
-        ways = f"watch it again: {resume} · look at it: {words['show']} · end it: {words['cancel']}"
-        exits.print_error(f"the workers go on with {printable(result.run_id)}", hint=ways)
+        ways = f"follow it: {resume} · show it: {words['show']} · cancel it: {words['cancel']}"
+        exits.print_error(f"the workers continue {printable(result.run_id)}", hint=ways)
         return
     if shown.is_detached:
         exits.print_error("the batches are handed in", hint=f"collect them with: {resume}")
         return
     if not shown.waiting:
-        exits.print_error("interrupted", hint=f"go on with: {resume}")
+        exits.print_error("interrupted", hint=f"resume with: {resume}")
         return
-    again = "repeat the same command: it goes on with this run, and then with the others"
-    alone = f"go on with: {resume} (with --run-id, repeating the same command goes on with all candidates)"
+    again = "repeat the same command: it resumes this run, then starts the others"
+    alone = f"resume with: {resume} (with --run-id, repeating the same command resumes all candidates)"
     exits.print_error(f"interrupted; not started: {printable(', '.join(shown.waiting))}", hint=again if shown.is_named else alone)
 
 

@@ -100,7 +100,7 @@ def command(context: click.Context, /, suite: str, runs_dir: str, *, run_id: str
         again = command_line(*same, *options, shown=shown)
         context.exit(exits.complain_of_report(problem, kept=kept, again=f"repeat it, nothing is asked twice: {again}"))
     if not found.is_finished:
-        exits.print_error("interrupted", hint=f"go on with: {command_line(*same, shown=shown)}")
+        exits.print_error("interrupted", hint=f"resume with: {command_line(*same, shown=shown)}")
         context.exit(exits.INTERRUPTED)
     if any(one.required and one.problem for one in found.runs):
         context.exit(exits.COULD_NOT_RUN)

@@ -38,7 +38,7 @@ MOST_WORKERS = 2
 """More processes than this gain little: the document is split before, and the report written after."""
 ALIASES = {"console": "text"}
 
-HELP = """Say everything that is wrong with datasets, in one pass.
+HELP = """Validate datasets and report every problem.
 
 PATHS are files, quoted globs ('data/**/*.jsonl'), folders, or - for standard input. JSON, JSONL and YAML are read, gzipped or
 not. The contract is recognised by content; --contract names it where that fails or must not be left to chance.

@@ -7,7 +7,7 @@ from assay.surfaces.cli import exits
 from assay.surfaces.cli.run_options import RUN, json_option, runs_dir_option, write_json, write_text
 from assay.surfaces.printable import printable
 
-HELP = """Say whether every file of a finished run is as it was published, and name those that are not.
+HELP = """Verify the files of a finished run against their hashes and list those that differ.
 
 Checked are the hash, size and lines of each artifact, the manifest's own hash, the hash chain of the attempt log and the Merkle
 root of the records. What `assay purge` has removed is named, and is in order. RUN is an id, a unique beginning of one, `latest`,

@@ -90,7 +90,7 @@ def _check(run: api.RunReader) -> None:
     result = run.result
     if not result.is_finished:
         raise UsageProblem(
-            f"run '{result.run_id}' has not ended: it is {result.state}", hint=f"go on with it: assay resume {result.run_id}"
+            f"run '{result.run_id}' is unfinished: it is {result.state}", hint=f"resume it: assay resume {result.run_id}"
         )
     problems = api.verify(result.run_id, runs_dir=run.folders.runs_dir)
     if problems:

@@ -10,7 +10,7 @@ from assay.core.run_result import RunListing
 from assay.core.run_state import TERMINAL
 from assay.surfaces.reporters.run_numbers import UNKNOWN, decimal, dollars, latency
 from assay.surfaces.reporters.run_numbers import rate as rate_number
-from assay.surfaces.reporters.wording import counted
+from assay.surfaces.reporters.wording import counted, price_unknown_text
 
 Kind = Literal["good", "bad", "warn", "live", "quiet"]
 """How a word is meant; each has a colour and a shape, and the word beside it."""
@@ -212,7 +212,7 @@ def score(
 
 def money(amount: float | None, *, unpriced: int = 0) -> DisplayValue:
     """What calls cost; what is not known makes it a lower bound."""
-    rest = f"; {counted(unpriced, 'record')} of unknown price" if unpriced else ""
+    rest = f"; {price_unknown_text(unpriced, 'record')}" if unpriced else ""
     if amount is None:
         return DisplayValue("unknown" if unpriced else DASH, f"cost in US dollars: no price is known{rest}")
     return DisplayValue(("> " if unpriced else "") + dollars(amount), f"cost in US dollars of candidate and judges{rest}")

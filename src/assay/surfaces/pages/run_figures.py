@@ -12,7 +12,7 @@ from assay.surfaces.pages.links import PageLinks
 from assay.surfaces.reporters.run_numbers import duration, latency, rate_ends_text
 from assay.surfaces.reporters.run_slices import shared_mean
 from assay.surfaces.reporters.run_view import Json, RunReport
-from assay.surfaces.reporters.wording import ERROR, NOT_PASSED, PASSED, counted
+from assay.surfaces.reporters.wording import ERROR, NOT_PASSED, PASSED, counted, price_unknown_text
 
 
 class BarSegment(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,7 +81,7 @@ def _score(view: RunReport) -> KeyMetric:
     interval = display_values.ends(metrics, mean.member)
     over = display_values.basis(metrics["n_scored"], metrics, mean.member)
     found = display_values.score(metrics[mean.member], interval, over=over, scale=scale, name=mean.title)
-    several = "" if metrics["scale"] or not metrics["n_scored"] else "several scales, each brought to 0-1 · "
+    several = "" if metrics["scale"] or not metrics["n_scored"] else "mixed scales, normalized to 0-1 · "
     known = f"{several}scale {scale}" if metrics["n_scored"] else "no record has a score"
     note = f"{known} · 95 % interval {display_values.interval_text(interval)}" if interval else known
     return KeyMetric(label=mean.title.capitalize(), figure=found, note=note, bar=_bar(metrics[mean.member], interval, scale))
@@ -98,7 +98,7 @@ def _cost(cost: Json) -> DisplayValue:
 
 def _each(cost: Json) -> str:
     if cost["sum"] is None:
-        return f"{counted(cost['n_unknown'], 'record')} of unknown price" if cost["n_unknown"] else ""
+        return price_unknown_text(cost["n_unknown"], "record")
     return f"{display_values.money(cost['mean']).text} for a record"
 
 

@@ -36,7 +36,7 @@ class NotebookProgress:
         assert self._last is not None
         line = plain_line(self._last, self._pace)
         if is_over and self._last.is_stopping:
-            line += " · nothing that is done is lost; assay.open_run(...).resume() goes on"
+            line += " · progress is saved; resume with: assay.open_run(...).resume()"
         both = {"text/plain": f"{self._name} · {line}", "text/html": progress_card(self._name, self._last, line, is_over=is_over)}
         if self._shown is None:
             self._shown = import_module("IPython.display").display(both, raw=True, display_id=True)

@@ -141,7 +141,7 @@ class Run(api.RunReader):
         return api.gate(self._folder, demand, runs_dir=self.folders.runs_dir, baseline=_named(baseline))
 
     def verify(self) -> list[str]:
-        """One line for each artifact that is not as it was published; empty when all is well."""
+        """One line for each artifact that is not as it was published; empty when no problem is found."""
         return api.verify(self._folder)
 
     def resume(self, *, progress: bool | None = None) -> "Run":
@@ -156,7 +156,7 @@ class Run(api.RunReader):
     def report(self, path: str | Path, *, records: int | None = RECORDS) -> Path:
         """Write the finished run as one HTML file, as `assay report` does; `records` is how many it has, None for all."""
         if not self.is_finished:
-            raise UsageProblem(f"run '{self.run_id}' has not ended", hint="go on with it: run.resume()")
+            raise UsageProblem(f"run '{self.run_id}' is unfinished", hint="resume it: run.resume()")
         return _write_report(self, Path(path), records)
 
     @property
@@ -220,7 +220,7 @@ def run(
     """Run a request, a run file or a dataset, one run for each candidate; an unfinished run of the same id goes on.
 
     `options` are the members of RunRequest; `model` and `judge` may be used for one model each. A notebook shows how it is
-    going; a script only with `progress=True`. Interrupted, it waits for the calls in flight, and nothing that is done is lost.
+    going; a script only with `progress=True`. Interrupted, it waits for the calls in flight and saves the progress.
     """
     name = Path(source).name if isinstance(source, str | Path) else "run"
     with shown_progress(name, is_wanted=progress, watch=watch) as shown:

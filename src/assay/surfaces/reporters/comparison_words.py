@@ -103,7 +103,7 @@ def conclusion(found: api.RunComparison) -> tuple[str, str]:
         word = "IMPROVED" if interval.low > 0 else "WORSE"
         direction = "higher" if word == "IMPROVED" else "lower"
         return word, f"the pass rate is {direction} ({flips}, p {p_text(found.p_passes)}{_exact(found)})"
-    return "UNDECIDED", f"no difference of pass rates can be shown ({flips}{_exact(found)}){_power(found)}"
+    return "UNDECIDED", f"no significant difference in pass rate ({flips}{_exact(found)}){_power(found)}"
 
 
 def told_notes(found: api.RunComparison) -> list[str]:

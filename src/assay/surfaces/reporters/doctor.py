@@ -10,7 +10,7 @@ from assay.surfaces.reporters.paint import hanging, painter
 from assay.surfaces.reporters.settings import ReportSettings
 from assay.surfaces.reporters.wording import counted
 
-MARKS = {"ok": ("ok", "accepted"), "note": ("-", "quiet"), "problem": ("MEND", "error")}
+MARKS = {"ok": ("ok", "accepted"), "note": ("-", "quiet"), "problem": ("FIX", "error")}
 _MARK = 4
 _NAMES = 20
 
@@ -24,7 +24,7 @@ def doctor_text(checks: Sequence[api.DoctorCheck], settings: ReportSettings) -> 
             yield from _lines(check, settings)
         yield "\n"
     problems = sum(check.standing == "problem" for check in checks)
-    verdict = f"{counted(problems, 'thing')} to mend" if problems else "all is well"
+    verdict = f"{counted(problems, 'problem')} to fix" if problems else "no problems found"
     yield f"{paint(verdict, 'error' if problems else 'accepted')}\n"
 
 

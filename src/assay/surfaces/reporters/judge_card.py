@@ -9,7 +9,7 @@ from assay.surfaces.reporters.run_markdown import cell, inert, markdown_table
 from assay.surfaces.reporters.run_numbers import UNKNOWN, dollars, rate
 from assay.surfaces.reporters.run_table import TextCell, TextColumn, table
 from assay.surfaces.reporters.settings import ReportSettings
-from assay.surfaces.reporters.wording import counted
+from assay.surfaces.reporters.wording import counted, price_unknown_text
 
 TITLES: dict[str, str] = {
     "retest": "test and retest",
@@ -103,10 +103,10 @@ def asked_text(card: JudgeCard) -> str:
     """`16 records of shipped questions · 272 calls · $0.12`."""
     left_out = f" ({card.records_left_out:,} left out)" if card.records_left_out else ""
     cost = [dollars(card.cost)] if card.cost or not card.unknown_costs else []
-    cost += [f"{counted(card.unknown_costs, 'call')} of unknown price"] if card.unknown_costs else []
+    cost += [price_unknown_text(card.unknown_costs, "call")] if card.unknown_costs else []
     failed = f", {card.failed_calls:,} without a reply" if card.failed_calls else ""
     where = "shipped questions" if card.source == "shipped" else card.source
-    return f"{counted(card.records, 'record')} of {where}{left_out} · {counted(card.calls, 'call')}{failed} · {' + '.join(cost)}"
+    return f"{counted(card.records, 'record')} of {where}{left_out} · {counted(card.calls, 'call')}{failed} · {' · '.join(cost)}"
 
 
 def slips_text(probe: ProbeResult) -> str:

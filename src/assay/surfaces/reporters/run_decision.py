@@ -83,12 +83,12 @@ def _open_reason(result: RunResult) -> str:
     if result.is_resumable:
         return f"the run has failed: {result.problem}; assay resume continues it"
     if result.problem:
-        return f"a worker cannot go on: {result.problem}"
+        return f"a worker cannot continue: {result.problem}"
     if result.waiting:
         return f"the run {result.waiting}; assay resume collects them"
     if result.driver:
         return f"process {result.driver} works on it; assay resume waits for its end"
-    return "workers go on with it" if result.is_elsewhere else "the run can be resumed; nothing that is done is done again"
+    return "workers continue it" if result.is_elsewhere else "the run can be resumed; finished records are not repeated"
 
 
 def default_gates_text(plan: Json) -> str:

@@ -46,7 +46,7 @@ def plan_document(planned: api.PlannedRuns, estimate: api.CostEstimate) -> dict[
 def plan_text(planned: api.PlannedRuns, estimate: api.CostEstimate, settings: ReportSettings) -> Iterator[str]:
     """The plan for people."""
     paint = painter(is_coloured=settings.is_coloured)
-    yield paint("dry run", "strong") + " · nothing was called\n"
+    yield paint("dry run", "strong") + " · no model was called\n"
     for label, text in _lines(planned, estimate):
         words = hanging(printable(text, limit=TEXT_LIMIT), first=LABEL, width=settings.width, indent=LABEL)
         yield f"{paint(f'{label:{LABEL}}', 'quiet')}{words}\n"

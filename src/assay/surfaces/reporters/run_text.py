@@ -32,7 +32,7 @@ from assay.surfaces.reporters.run_table import Row, TextCell, TextColumn, table
 from assay.surfaces.reporters.run_view import FailureGroup, Json, RunReport, WorstRecord
 from assay.surfaces.reporters.settings import ReportSettings
 from assay.surfaces.reporters.verdict_words import MET
-from assay.surfaces.reporters.wording import ERROR, NOT_PASSED, PASSED, counted, error_text, without_code
+from assay.surfaces.reporters.wording import ERROR, NOT_PASSED, PASSED, counted, error_text, price_unknown_text, without_code
 
 LABEL = 12
 """Columns of the labels at the left."""
@@ -228,7 +228,7 @@ def _scores(metrics: Json, settings: ReportSettings, *, paint: Paint) -> Iterato
         yield _labelled("mean score", f"{mean} · scale {metrics['scale']}{ends}", paint=paint, settings=settings)
     elif metrics["n_scored"]:
         mean = figure_text(metrics, "score_mean")
-        yield _labelled("mean score", f"{mean} · several scales, each brought to 0-1{ends}", paint=paint, settings=settings)
+        yield _labelled("mean score", f"{mean} · mixed scales, normalized to 0-1{ends}", paint=paint, settings=settings)
     for scale, levels in metrics["score_distribution"].items():
         title = f"scores {scale}" if len(metrics["score_distribution"]) > 1 else "scores"
         yield from _distribution(title, levels, paint)
@@ -268,9 +268,9 @@ def _tokens(tokens: Json) -> str:
 
 def cost_text(cost: Json) -> str:
     """What the calls cost, and how many records have no known price."""
-    unknown = f"{counted(cost['n_unknown'], 'record')} of unknown price" if cost["n_unknown"] else ""
+    unknown = price_unknown_text(cost["n_unknown"], "record")
     known = dollars(cost["sum"]) if cost["sum"] is not None else ""
-    return " + ".join(part for part in (known, unknown) if part) or UNKNOWN
+    return " · ".join(part for part in (known, unknown) if part) or UNKNOWN
 
 
 # Slices

@@ -113,6 +113,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+def price_unknown_text(number: int, noun: str) -> str:
+    """`price unknown for 40 records`; empty for none."""
+    return f"price unknown for {counted(number, noun)}" if number else ""
+
+
 def plugin_words(plugin: Mapping[str, Any]) -> tuple[str, ...]:
     """`exact`, `acme-evals 2.1`, `source 1f2e3d4c5b6a`: a piece of code as a report names it."""
     package = f"{plugin.get('distribution', '')} {plugin.get('version', '')}".strip()

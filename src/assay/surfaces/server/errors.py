@@ -163,7 +163,7 @@ def broken(request: Request[Any, Any, Any], problem: Exception) -> Response[byte
     request_id = request_id_of(request)
     fields = {"event": "request_failed", "request_id": request_id, "code": "internal_error"}
     log.error("request %s failed", request_id, exc_info=problem, extra={FIELDS: fields})
-    return refused(request, HttpError(500, "something went wrong here; the log of the server says what"))
+    return refused(request, HttpError(500, "internal error; see the server log"))
 
 
 def request_id_of(request: Request[Any, Any, Any]) -> str:

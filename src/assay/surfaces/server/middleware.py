@@ -316,7 +316,7 @@ class _Exchange:
         """Tell callers without an answer to come back: the grace period is over."""
         self._is_late = True
         if not self.status:
-            await self.refuse(HttpError(503, "the service is about to end", headers={"Retry-After": str(RETRY_SECONDS)}))
+            await self.refuse(HttpError(503, "the service is shutting down", headers={"Retry-After": str(RETRY_SECONDS)}))
 
     async def refuse(self, refusal: HttpError) -> None:
         """Answer with an error before the framework sees the request."""

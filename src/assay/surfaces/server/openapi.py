@@ -31,7 +31,7 @@ REASONS = {
     416: "The range lies outside of the file.",
     429: "Too many requests; Retry-After says when to come back.",
     500: "Something went wrong in the service.",
-    503: "Not now; Retry-After says when to come back.",
+    503: "Temporarily unavailable; Retry-After gives the seconds to wait.",
 }
 _PARAMETER = re.compile(r"\{(\w+):\w+\}")
 _PLACES = {"run_id": "The id of a run.", "record_id": "The id of a record, or its index.", "name": "The name of an artifact."}

@@ -53,13 +53,13 @@ class SubmitQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     criteria: Annotated[
         tuple[CriterionName, ...], _says("What records of batch_v1 are judged by that name no criteria; `overall` by default.")
     ] = ()
-    concurrency: Annotated[Count | None, _says("Calls in flight at most.")] = None
+    concurrency: Annotated[Count | None, _says("Maximum concurrent calls.")] = None
     limit: Annotated[Count | None, _says("Take the first so many records.")] = None
     sample: Annotated[Count | None, _says("Take so many records at random.")] = None
     seed: Annotated[Annotated[int, Meta(ge=-(2**53), le=2**53)] | None, _says("Seed of the sample and of resampled intervals.")] = (
         None
     )
-    repeat: Annotated[Annotated[int, Meta(ge=1, le=1000)] | None, _says("Ask every record so many times.")] = None
+    repeat: Annotated[Annotated[int, Meta(ge=1, le=1000)] | None, _says("Answers per record.")] = None
     quorum: Annotated[Count | None, _says("Judges who must vote.")] = None
     escalate: Annotated[bool | None, _says("Ask the first judge alone, and the others only where it is unsure.")] = None
     max_cost: Annotated[
@@ -128,7 +128,7 @@ class CompareQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     cluster: Annotated[Annotated[str, Meta(max_length=128)] | None, _says("Member of metadata whose records belong together.")] = (
         None
     )
-    flips: Annotated[Annotated[int, Meta(ge=0, le=1000)], _says("Records that changed sides, at most so many of them.")] = 20
+    flips: Annotated[Annotated[int, Meta(ge=0, le=1000)], _says("Maximum number of records with changed results.")] = 20
 
 
 def read_query(request: AnyRequest, kind: type[T]) -> T:

@@ -174,7 +174,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
             result = run.result
             if result.is_finished:
                 raise RunNotFound(result.gate.reasons[0], hint="let the servers share one folder of runs, or an object store")
-            raise RunNotFound(f"run '{run_id}' has not ended", hint="its state says how far it is")
+            raise RunNotFound(f"run '{run_id}' is unfinished", hint="its state says how far it is")
         return str(run.folders.sealed)
 
 

@@ -80,7 +80,7 @@ class ServerSettingsRefused(UsageProblem):
     """Check that some run of the service could be made with the run file."""
 
     def __init__(self, problems: tuple[str, ...]) -> None:
-        super().__init__("; ".join(problems), hint="nothing was started; correct these and try again")
+        super().__init__("; ".join(problems), hint="nothing was started; fix these and start again")
         self.problems = problems
 
 
@@ -98,7 +98,7 @@ def read_server_settings(path: str) -> ServerSettings:
     longest(settings.retention, retention_in(os.environ))
     problems = api.redact_rule_problems(settings.redact)
     if problems:
-        raise UsageProblem(f"'{path}': {'; '.join(problems)}", hint="nothing was started; correct these and try again")
+        raise UsageProblem(f"'{path}': {'; '.join(problems)}", hint="nothing was started; fix these and start again")
     run_file = str((Path(path).parent / settings.run_file).absolute()) if settings.run_file else ""
     if run_file and not Path(run_file).is_file():
         raise SourceUnreadable(f"there is no run file '{run_file}', which '{path}' names", hint="its path is relative to that file")

@@ -22,7 +22,7 @@ async def healthz(request: AnyRequest) -> Answer:
 
 @get("/readyz", sync_to_thread=True, query=NoQuery, answer=Health, errors=(503,))
 def readyz(request: AnyRequest) -> Answer:
-    """Say whether a run could be taken now: there is room in the queue and on the disk, runs can be written, the ledger answers."""
+    """Report whether a run could start now: there is room in the queue and on the disk, runs can be written, the ledger answers."""
     read_query(request, NoQuery)
     server = server_of(request)
     if not os.access(server.runs_dir, os.W_OK):

@@ -77,7 +77,7 @@ def cancel_run(request: AnyRequest, run_id: FromPath[str]) -> Answer:
 
 @post("/v1/runs/{run_id:str}/resume", status_code=202, sync_to_thread=True, query=NoQuery, answer=RunResponse, errors=(404, 409))
 def resume_run(request: AnyRequest, run_id: FromPath[str]) -> Answer:
-    """Go on with a run that was interrupted."""
+    """Resume an interrupted run."""
     read_query(request, NoQuery)
     server, caller = server_of(request), caller_of(request)
     result = server.run(run_id, caller).result

@@ -40,7 +40,7 @@ _INVALID = {
 
 @post("/v1/validate", status_code=200, query=CheckQuery, answer=Checked, errors=(400, 413, 415), takes_dataset=True)
 async def validate_dataset(request: AnyRequest) -> Answer:
-    """Say everything that is wrong with a dataset, without starting a run."""
+    """Validate a dataset and report every problem, without starting a run."""
     server, query = server_of(request), read_query(request, CheckQuery)
     path = server.submissions.temporary / f"upload-{secrets.token_hex(8)}{ending_of(request, query.contract)}"
     with server.uploads.of(caller_of(request).name):
