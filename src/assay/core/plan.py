@@ -254,7 +254,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     generation: StageLimits = StageLimits()
     judging: StageLimits = StageLimits()
     max_cost: float | None = None
-    """US dollars after which no new call is made."""
+    """Budget in US dollars; no new call is made beyond it."""
     gates: Gates = Gates()
     default_gates: tuple[str, ...] = ()
     """Names of the gates that come from the contract, because the request sets none."""

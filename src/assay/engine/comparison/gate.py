@@ -64,7 +64,7 @@ class GateSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     mode: Mode = "absolute"
     delta: float | None = None
-    """The loss that is acceptable, for non-inferiority."""
+    """Acceptable loss, for non-inferiority."""
     measure: Measure = "pass_rate"
     gates: Gates | None = None
     """Thresholds in place of the same ones of the plan."""

@@ -162,7 +162,7 @@ class PanelSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         Count | None,
         _says("Judges who must vote on a question, or the record ends in an error, without a score. Default: all who are asked."),
     ] = None
-    escalate: Annotated[bool, _says("Ask the first judge alone, and the others only where it is unsure.")] = False
+    escalate: Annotated[bool, _says("Call the first judge, and the others only if it is unsure.")] = False
     min_confidence: Annotated[
         Rate, _says("With `escalate`: a first judge who says that it is less sure than this, from 0 to 1, is unsure.")
     ] = 0.7

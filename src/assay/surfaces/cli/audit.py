@@ -12,11 +12,11 @@ from assay.surfaces.reporters.paint import painter
 from assay.surfaces.reporters.run_table import TextColumn, table
 from assay.surfaces.reporters.verdict_words import gate_word
 
-HELP = """List every decision about the runs of a folder, the oldest first: promotions to a baseline, gates, suites, and what
-callers of a server submitted, cancelled and resumed.
+HELP = """Show the audit log of a folder of runs, the oldest entry first: baselines, gates and suites, and what clients of a server
+submitted, cancelled and resumed.
 
-The log is a file of its own beside the runs. Each line carries the hash of the one before, so that a changed, dropped or moved line
-is noticed.
+The log is a separate file next to the runs. Each line has the hash of the line before it, so that a changed, deleted or moved line
+is detected.
 """
 
 EPILOG = """\b

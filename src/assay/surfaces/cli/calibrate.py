@@ -16,11 +16,11 @@ from assay.surfaces.reporters.calibration import calibration_text
 
 HELP = """Measure the judge of a finished run against labels that people gave to some of its answers.
 
-LABELS is JSON lines or CSV: `record_id`, and `passed` (passed or not passed) or `score` on the run's scale, and `rater` where there
-are several; `assay label` writes a file to fill in. Without it the labels count that people gave on the pages of `assay serve`.
-Shown are agreement beyond chance, what the judge misses and what it lets
-through, and the pass rate and mean with its errors counted in, each with a 95 % interval. Where the labels cannot support a
-figure it is refused, and how many would is said.
+LABELS is a JSON Lines or CSV file with `record_id`, with `passed` (passed or not passed) or `score` on the run's scale, and with
+`rater` for several people; `assay label` writes a file to fill in. Without LABELS, the labels given on the pages of `assay serve`
+are used. The report shows the agreement beyond chance, the judge's false negatives and false positives, and the pass rate and mean
+corrected for the judge's errors, each with a 95 % interval. A metric that too few labels support is not shown; the report states
+how many labels it needs.
 """
 
 EPILOG = """\b
@@ -31,8 +31,8 @@ Examples:
 
 \b
 Exit codes:
-  0  calculated, whatever came out
-  2  could not run: no such run, a label that cannot be read, or none that belongs to the run"""
+  0  calculated, for any result
+  2  could not run: no such run, an unreadable label, or no label for the run"""
 
 
 class CalibrateOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,7 +49,7 @@ class CalibrateOptions(msgspec.Struct, frozen=True, kw_only=True):
 @click.command("calibrate", help=HELP, epilog=EPILOG)
 @RUN
 @click.argument("labels", metavar="[LABELS]", required=False)
-@click.option("--slices", metavar="NAMES", help="Slices to look at, separated by commas; the plan's where not given.")
+@click.option("--slices", metavar="NAMES", help="Slices to show, separated by commas.  [default: the plan's]")
 @click.option("--chart", metavar="FILE", help="Draw a reliability diagram as an SVG file.")
 @runs_dir_option
 @json_option

@@ -17,8 +17,8 @@ from assay.surfaces.reporters.run_view import RunReport, view_of
 
 HELP = """Save charts of finished runs as SVG files, and print their paths.
 
-One run: how often each score was given, and its slices with intervals. Several runs: the candidates side by side as well. The
-files hold no script and load nothing, follow the reader's light or dark theme, and can be printed.
+For one run: the distribution of scores, and the slices with intervals. For several runs: also the candidates side by side. The
+files contain no scripts, load nothing, follow the reader's light or dark theme, and can be printed.
 """
 
 EPILOG = """\b
@@ -29,7 +29,7 @@ Examples:
 \b
 Exit codes:
   0  saved, or there is nothing to draw
-  2  could not run: no such run, a run that has not ended, a folder that cannot be written"""
+  2  could not run: no such run, an unfinished run, a folder that cannot be written"""
 
 FOLDER = "charts"
 

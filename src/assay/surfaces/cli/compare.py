@@ -26,10 +26,10 @@ from assay.surfaces.reporters.comparison_markdown import comparison_markdown
 
 HELP = """Compare two finished runs and test the difference.
 
-Records are aligned by id and contents; those that changed, are missing, or have no grade in one of the runs are listed and left
-out. The difference is that of the same records, with a 95 % interval that decides and p of the same test; McNemar's exact test,
-the more cautious one, stands beside it; p of slices is corrected for looking at many (Holm). BEFORE and AFTER are ids, unique
-beginnings of one, `latest`, or paths of folders.
+Records are matched by id and contents; those that changed, are missing, or have no grade in one of the runs are listed and not
+compared. The difference has a 95 % interval, which decides, and the p value of the same test. McNemar's exact test, which is more
+conservative, is shown too. The p values of slices are corrected for multiple tests (Holm). BEFORE and AFTER are ids, unique
+prefixes of ids, `latest`, or paths of folders.
 """
 
 EPILOG = """\b
@@ -40,8 +40,8 @@ Examples:
 
 \b
 Exit codes:
-  0  compared, whatever came out; `assay gate` decides
-  2  could not run: no such run, it has not ended, or the runs have no record in common"""
+  0  compared, for any result; `assay gate` decides
+  2  could not run: no such run, it is unfinished, or the runs have no record in common"""
 
 
 class CompareOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,13 +63,13 @@ class CompareOptions(msgspec.Struct, frozen=True, kw_only=True):
 @click.argument("before", metavar="BEFORE")
 @click.argument("after", metavar="AFTER")
 @runs_dir_option
-@click.option("--cluster", metavar="KEY", help="Member of the metadata whose records hang together; the plan's where not given.")
-@click.option("--slices", metavar="NAMES", help="Slices to compare, separated by commas; the plan's where not given.")
+@click.option("--cluster", metavar="KEY", help="Metadata key whose records form clusters.  [default: the plan's]")
+@click.option("--slices", metavar="NAMES", help="Slices to compare, separated by commas.  [default: the plan's]")
 @click.option("--flips", metavar="N|all", default="10", show_default=True, help="Flips to show, with both answers and judgments.")
 @json_option
 @github_option
 @markdown_option
-@click.option("-v", "--verbose", is_flag=True, help="Show all slices and whole texts.")
+@click.option("-v", "--verbose", is_flag=True, help="Show all slices and full texts.")
 @click.pass_context
 def command(context: click.Context, /, **given: Any) -> None:
     """Entry of the command; see HELP."""

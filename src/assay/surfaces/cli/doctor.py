@@ -16,10 +16,10 @@ from assay.surfaces.cli import exits
 from assay.surfaces.cli.run_options import json_option, runs_dir_option, text_settings, write_json, write_text
 from assay.surfaces.reporters.doctor import doctor_text
 
-HELP = """Look at the place where assay runs: versions, extras, keys, the folder of the runs, proxies, providers, the terminal.
+HELP = """Check the installation: versions, extras, API keys, the folder of the runs, proxies, providers and the terminal.
 
-Providers are asked for the list of their models, which costs nothing: those that have a key, and those of RUNFILE if you name one.
-Of a key only the name of its variable is shown.
+The command requests the model list of every provider that has an API key, and of those in RUNFILE, which costs nothing. Of an API
+key it shows only the name of the variable.
 """
 
 EPILOG = """\b
@@ -31,13 +31,13 @@ Examples:
 \b
 Exit codes:
   0  no problems found
-  1  something must be mended; each line says what to do
+  1  something needs fixing; each line states what to do
   2  could not run"""
 
 
 @click.command("doctor", help=HELP, epilog=EPILOG)
 @click.argument("run_file", metavar="[RUNFILE]", required=False, default="")
-@click.option("--offline", is_flag=True, help="Ask no provider.")
+@click.option("--offline", is_flag=True, help="Call no provider.")
 @runs_dir_option
 @json_option
 @click.pass_context

@@ -7,10 +7,10 @@ from assay.surfaces.cli.run_options import OutputOptions, command_line, json_opt
 from assay.surfaces.printable import printable
 
 HELP = """Fetch a finished run from an object store: s3://BUCKET/PREFIX/RUN (also gs:// and az://), where `assay run --store` or
-`assay publish` has put it.
+`assay publish` wrote it.
 
-Its files are checked against the manifest before any of them appears in the folder of runs: hashes, sizes, the hash chain of the
-attempt log and the Merkle root of the records. A run that was changed is refused; one that is here already stays as it is.
+Its files are verified against the manifest before they appear in the folder of runs: hashes, sizes, the hash chain of the
+attempt log and the Merkle root of the records. A changed run is refused; a run that is already here stays unchanged.
 Credentials, region and endpoint come from the store's own environment variables (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
 AWS_REGION, AWS_ENDPOINT_URL; AWS_ALLOW_HTTP=true for one without TLS). Needs the extra `s3`.
 """
@@ -23,7 +23,7 @@ Examples:
 \b
 Exit codes:
   0  the run is here
-  2  could not run: no such run, it was changed, the store cannot be reached, or another run of that id is here"""
+  2  could not run: no such run, it was changed, the store cannot be reached, or another run has that id here"""
 
 
 @click.command("fetch", help=HELP, epilog=EPILOG)

@@ -29,12 +29,11 @@ from assay.surfaces.reporters.run_checks import gated_run
 from assay.surfaces.reporters.verdict import verdict_markdown, verdict_text
 from assay.surfaces.reporters.verdict_words import gate_word
 
-HELP = """Decide whether a finished run meets its gate, and say why.
+HELP = """Check a finished run against thresholds and a baseline, and report every reason.
 
-Thresholds are those that the run was started with, apart from those that are given here. A baseline (by default that of the run's
-dataset, see `assay baseline`) is compared record by record. `--mode absolute` misses on a loss that can be shown; `superiority`
-demands a gain that can be shown; `non-inferiority` demands that a loss of more than `--delta` is excluded. Every decision goes to
-the audit log.
+Options replace the thresholds that the run was started with. The baseline (by default that of the run's dataset, see
+`assay baseline`) is compared record by record. `--mode absolute` misses on a significant loss; `superiority` requires a
+significant gain; `non-inferiority` requires that a loss of more than `--delta` is excluded. The audit log records every decision.
 """
 
 EPILOG = """\b
@@ -46,8 +45,8 @@ Examples:
 \b
 Exit codes:
   0  the gate is met
-  1  the gate is missed: a threshold, a loss that is shown, or a demand that is not shown to be met
-  2  could not run: no such run or baseline, it has not ended or was changed, or nothing can be compared"""
+  1  the gate is missed: a threshold, a significant loss, or a requirement that is not shown to be met
+  2  could not run: no such run or baseline, it is unfinished or was changed, or nothing can be compared"""
 
 _RATE = Number(0, 1)
 
@@ -75,23 +74,25 @@ class GateOptions(msgspec.Struct, frozen=True, kw_only=True):
 @RUN
 @runs_dir_option
 @click.option(
-    "--baseline", metavar="NAME|RUN|previous|none", default="", help="What the run is measured against.  [default: its dataset's]"
+    "--baseline", metavar="NAME|RUN|previous|none", default="", help="Baseline to compare with.  [default: its dataset's]"
 )
 @click.option(
     "--mode",
     type=WordChoice(("absolute", "superiority", "non-inferiority")),
     default="absolute",
     show_default=True,
-    help="What the comparison has to show.",
+    help="What the comparison must show.",
 )
-@click.option("--delta", type=Number(min=0), metavar="D", help="The loss that is acceptable, for non-inferiority.")
+@click.option("--delta", type=Number(min=0), metavar="D", help="Acceptable loss, for non-inferiority.")
 @click.option(
     "--measure", type=WordChoice(("pass_rate", "score")), default="pass_rate", show_default=True, help="What is compared."
 )
-@click.option("--cluster", metavar="KEY", help="Member of the metadata whose records hang together; the plan's where not given.")
-@click.option("--pass-rate", type=_RATE, metavar="X", help="Share of graded records that must pass.")
-@click.option("--min-score", type=Number(0, 100), metavar="X", help="Mean score on the dataset's scale, or the profile's headline.")
-@click.option("--max-error-rate", type=_RATE, metavar="X", help="Share of all records that may end in an error or be cancelled.")
+@click.option("--cluster", metavar="KEY", help="Metadata key whose records form clusters.  [default: the plan's]")
+@click.option("--pass-rate", type=_RATE, metavar="X", help="Minimum pass rate of graded records.")
+@click.option(
+    "--min-score", type=Number(0, 100), metavar="X", help="Minimum mean score on the dataset's scale, or headline of the profile."
+)
+@click.option("--max-error-rate", type=_RATE, metavar="X", help="Maximum share of records with an error or cancelled.")
 @json_option
 @junit_option
 @github_option

@@ -22,10 +22,10 @@ from assay.surfaces.reporters.wording import counted
 LINE_EVERY = 5.0
 """Seconds between two plain lines at least."""
 
-HELP = """Show finished runs in MLflow, beside the runs of other tools.
+HELP = """Push finished runs to MLflow.
 
-A run is pushed whole or goes on being pushed: pushing it again adds what is missing and doubles nothing. MLflow gets what the
-artifacts say, redacted as they are, and an error stays an error there.
+Pushing a run again adds what is missing and duplicates nothing. MLflow receives the contents of the artifacts, redacted as they
+are, and an error stays an error there.
 """
 
 PUSH_HELP = """Push a finished run to an MLflow server.
@@ -33,7 +33,7 @@ PUSH_HELP = """Push a finished run to an MLflow server.
 MLflow gets parameters, metrics with their intervals, slices, the artifacts, the records as an evaluation dataset, and each record
 as a trace with its calls, grades, expectations and the labels of people. Pushing again adds what is missing. Parameters and
 metrics have the names of golden_v1 (pass_rate, average_score, ...), the same for every contract, so that runs line up in MLflow's
-comparison. RUN is an id, a unique beginning of one, `latest`, or the path of a run's folder.
+comparison. RUN is an id, a unique prefix of an id, `latest`, or the path of a run's folder.
 
 Where a server wants a login, MLflow reads it from MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or from
 MLFLOW_TRACKING_TOKEN.
@@ -49,7 +49,7 @@ Examples:
 \b
 Exit codes:
   0  pushed, or there already
-  2  could not run: no such run, a run that has not ended, a server that does not answer or refuses"""
+  2  could not run: no such run, an unfinished run, a server that does not answer or refuses"""
 
 
 @click.group("mlflow", help=HELP, epilog=EPILOG)
@@ -61,17 +61,17 @@ def command() -> None:
 @RUN
 @click.option("--uri", metavar="URI", help="The MLflow server.  [default: MLFLOW_TRACKING_URI]")
 @click.option(
-    "--experiment", metavar="NAME", help="Made where there is none.  [default: MLFLOW_EXPERIMENT_NAME, else the dataset's id]"
+    "--experiment", metavar="NAME", help="Experiment, created if missing.  [default: MLFLOW_EXPERIMENT_NAME, else the dataset's id]"
 )
 @click.option(
     "--traces",
     metavar="N|all|failed|none",
     default=str(MOST_TRACES),
     show_default=True,
-    help="Records that become traces: so many of them, all, those with an error or not passed, none.",
+    help="Records to send as traces: a number, all, those with an error or not passed, or none.",
 )
 @click.option(
-    "--labels", metavar="FILE", help="Labels of people, as assay label writes it; those given on the pages are pushed anyway."
+    "--labels", metavar="FILE", help="Human labels, in the format of assay label; labels from the pages are always pushed."
 )
 @runs_dir_option
 @json_option

@@ -42,7 +42,7 @@ def store_option(command: Decorated) -> Decorated:
         metavar="ADDRESS",
         default="",
         envvar="ASSAY_STORE",
-        help="Publish the artifacts there, too, before the run has ended: s3://bucket/prefix.  [default: in no store]",
+        help="Also publish the artifacts to this object store: s3://bucket/prefix.  [default: none]",
     )
     return option(command)
 
@@ -53,7 +53,7 @@ def engine_option(command: Decorated) -> Decorated:
         "--engine",
         type=WordChoice(("local", "temporal")),
         envvar="ASSAY_ENGINE",
-        help="Who evaluates: this process, or the workers of a Temporal server (assay worker).  [default: local]",
+        help="Where records are evaluated: in this process, or by the workers of a Temporal server (assay worker).  [default: local]",
     )
     return option(command)
 
@@ -72,7 +72,7 @@ def temporal_options(*, is_short: bool) -> Callable[[Decorated], Decorated]:
             command = option(command)
         more = " How else it is reached: assay worker --help." if is_short else ""
         address: Callable[[Decorated], Decorated] = click.option(
-            "--temporal", metavar="HOST:PORT", envvar="ASSAY_TEMPORAL", help=f"The Temporal server that hands out the work.{more}"
+            "--temporal", metavar="HOST:PORT", envvar="ASSAY_TEMPORAL", help=f"Temporal server.{more}"
         )
         return address(command)
 

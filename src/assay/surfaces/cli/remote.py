@@ -55,9 +55,9 @@ def server_options(command: Decorated) -> Decorated:
     options: tuple[Callable[[Decorated], Decorated], ...] = (
         click.option("--allow-http", is_flag=True, help="With --server: allow unencrypted HTTP."),
         click.option(
-            "--key-variable", metavar="NAME", help=f"Variable that holds the key of the server.  [default: {KEY_VARIABLE}]"
+            "--key-variable", metavar="NAME", help=f"Variable that holds the API key of the server.  [default: {KEY_VARIABLE}]"
         ),
-        click.option("--server", metavar="URL", help="Do it on the server at this address (assay serve)."),
+        click.option("--server", metavar="URL", help="Use the server at this address (assay serve)."),
     )
     for option in options:
         command = option(command)

@@ -29,11 +29,11 @@ from assay.surfaces.pages.display_values import moment, size
 from assay.surfaces.pages.report import ReportFile
 from assay.surfaces.printable import printable
 
-HELP = """Write a finished run as one HTML file: what `assay serve` shows, to mail, keep or publish.
+HELP = """Write a finished run as one HTML file that shows the same pages as `assay serve`.
 
-The file holds the page of the run with its charts, the list of its records with search, filters and sorting, and every record with
-its votes and attempts. It opens from disk in any browser, without a network: it asks nobody and sends nothing. What was redacted in
-the artifacts is redacted in it. RUN is an id, a unique beginning of one, `latest`, or the path of a run's folder.
+The file contains the page of the run with its charts, the list of its records with search, filters and sorting, and every record
+with its verdicts and attempts. It opens from disk in any browser and makes no network requests. Values redacted in the artifacts
+are redacted in the file. RUN is an id, a unique prefix of an id, `latest`, or the path of a run's folder.
 """
 
 EPILOG = """\b
@@ -44,8 +44,8 @@ Examples:
 
 \b
 Exit codes:
-  0  written, whatever the run came to
-  2  could not run: no such run, a run that has not ended, a file that cannot be written"""
+  0  written, for any result of the run
+  2  could not run: no such run, an unfinished run, a file that cannot be written"""
 
 MANY = 5_000
 """Records that a file has unless told otherwise: it should open at once, and go into a mail."""
@@ -64,14 +64,17 @@ class ReportOptions(msgspec.Struct, frozen=True, kw_only=True):
 @click.command("report", help=HELP, epilog=EPILOG)
 @RUN
 @click.option(
-    "-o", "--output", metavar="FILE", help="The file to write, whole or not at all; - for standard output.  [default: RUN.html]"
+    "-o",
+    "--output",
+    metavar="FILE",
+    help="Output file, written completely or not at all; - for standard output.  [default: RUN.html]",
 )
 @click.option(
     "--records",
     metavar="N|all",
     default=str(MANY),
     show_default=True,
-    help="How many records the file has; of a larger run those that did not pass come first, the lowest scores before others.",
+    help="Maximum number of records in the file: first those that did not pass, then by score, the lowest first.",
 )
 @runs_dir_option
 @json_option

@@ -24,10 +24,10 @@ from assay.surfaces.cli.run_options import (
 )
 from assay.surfaces.printable import printable
 
-HELP = """Give a finished run the official score of a benchmark, as a new run that names the old one.
+HELP = """Score a finished run with a benchmark's official profile, as a new run that refers to the old one.
 
-No model is called and no dataset is read: the old run's files are all it takes, and they are not changed. A profile that is not
-for the records of the run is refused, with every record that it is not for. RUN is an id, a unique beginning of one, `latest`, or
+The command reads only the files of the old run, which do not change; it calls no model and reads no dataset. If the profile does not
+fit records of the run, the command fails and lists them. RUN is an id, a unique prefix of an id, `latest`, or
 the path of a run's folder.
 """
 
@@ -40,21 +40,21 @@ Examples:
 Exit codes:
   0  every gate is met, or there is none
   1  a gate was missed
-  2  could not run: no such run, it has not ended, was changed, or the profile is not for its records"""
+  2  could not run: no such run, it is unfinished, was changed, or the profile does not fit its records"""
 
 
 @click.command("rescore", help=HELP, epilog=EPILOG)
 @RUN
 @profile_option
 @compat_option
-@click.option("--min-score", type=Number(0, 100), metavar="X", help="Gate: the headline of the profile must be at least this.")
-@click.option("--run-id", metavar="ID", help="Name the new run.")
+@click.option("--min-score", type=Number(0, 100), metavar="X", help="Gate: minimum headline score of the profile.")
+@click.option("--run-id", metavar="ID", help="Id of the new run.")
 @runs_dir_option
 @json_option
 @junit_option
 @github_option
 @markdown_option
-@click.option("-v", "--verbose", is_flag=True, help="List every record with its score and the reason for it.")
+@click.option("-v", "--verbose", is_flag=True, help="List every record with its score and reason.")
 @click.pass_context
 def command(context: click.Context, /, run: str, runs_dir: str, **given: Any) -> None:
     """Entry of the command; see HELP."""

@@ -33,11 +33,11 @@ from assay.surfaces.cli.telemetry import (
     telemetry_options,
 )
 
-HELP = """Go on with a run that was interrupted, under the settings that it was started with.
+HELP = """Resume an interrupted run with the settings that it was started with.
 
-RUN is an id, a unique beginning of one, `latest`, or the path of a run's folder. What is finished is not done again: an answer that
-was paid for is kept, and only what is missing is asked. A run that has ended is shown as it is.
-With --server, RUN is the whole id of a run there; it is followed to its end, and its artifacts are brought here.
+RUN is an id, a unique prefix of an id, `latest`, or the path of a run's folder. Finished records are not repeated, and answers that
+were paid for are kept; only missing calls are made. A finished run is shown unchanged. With --server, RUN is the whole id of a run
+there; the command follows it to its end and fetches its artifacts.
 """
 
 EPILOG = """\b
@@ -63,11 +63,11 @@ Exit codes:
 @markdown_option
 @charts_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
-@click.option("-v", "--verbose", is_flag=True, help="List every record with its score and the reason for it.")
+@click.option("-v", "--verbose", is_flag=True, help="List every record with its score and reason.")
 @mlflow_option
 @metrics_file_option
 @telemetry_options
-@click.option("--store", metavar="ADDRESS", default="", help="Publish the artifacts there instead.  [default: as it was started]")
+@click.option("--store", metavar="ADDRESS", default="", help="Publish the artifacts to this store instead.  [default: the run's]")
 @server_options
 @click.pass_context
 def command(context: click.Context, /, run: str, runs_dir: str, **given: Any) -> None:

@@ -24,10 +24,10 @@ from assay.surfaces.cli.run_options import (
     runs_dir_option,
 )
 
-HELP = """Run the records again that a finished run could not evaluate, as a new run that names the old one.
+HELP = """Retry the records that ended in an error, as a new run that refers to the old one.
 
-Taken are the records with an error, and those that were skipped or cancelled; answers that were graded and did not pass stay as
-they are. The old run is not changed. RUN is an id, a unique beginning of one, `latest`, or the path of a run's folder.
+The new run has the records with an error, and those that were skipped or cancelled; graded answers that did not pass are not
+repeated. The old run does not change. RUN is an id, a unique prefix of an id, `latest`, or the path of a run's folder.
 """
 
 EPILOG = """\b
@@ -45,7 +45,7 @@ Exit codes:
 
 @click.command("retry", help=HELP, epilog=EPILOG)
 @RUN
-@click.option("--run-id", metavar="ID", help="Name the new run.")
+@click.option("--run-id", metavar="ID", help="Id of the new run.")
 @runs_dir_option
 @json_option
 @junit_option
@@ -53,7 +53,7 @@ Exit codes:
 @markdown_option
 @charts_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
-@click.option("-v", "--verbose", is_flag=True, help="List every record with its score and the reason for it.")
+@click.option("-v", "--verbose", is_flag=True, help="List every record with its score and reason.")
 @mlflow_option
 @placement_options
 @click.pass_context

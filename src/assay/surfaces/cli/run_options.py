@@ -49,7 +49,7 @@ def runs_dir_option(command: Decorated) -> Decorated:
         default=RUNS_DIR,
         envvar=RUNS_DIR_VARIABLE,
         show_default=True,
-        help=f"The folder of the runs; {RUNS_DIR_VARIABLE} names it for all commands.",
+        help=f"Folder of the runs; {RUNS_DIR_VARIABLE} sets it for all commands.",
     )
     return option(command)
 
@@ -57,7 +57,7 @@ def runs_dir_option(command: Decorated) -> Decorated:
 def json_option(command: Decorated) -> Decorated:
     """`--json`, the same for every command."""
     option: Callable[[Decorated], Decorated] = click.option(
-        "--json", "is_json", is_flag=True, help="Print one JSON document instead of a report for people."
+        "--json", "is_json", is_flag=True, help="Print one JSON document instead of the text report."
     )
     return option(command)
 
@@ -85,7 +85,7 @@ def mlflow_option(command: Decorated) -> Decorated:
     option: Callable[[Decorated], Decorated] = click.option(
         "--mlflow",
         metavar="URI",
-        help="Push the finished run to this MLflow server too; one that does not answer is a warning. See assay mlflow push.",
+        help="Also push the finished run to this MLflow server; if it does not answer, print a warning. See assay mlflow push.",
     )
     return option(command)
 
@@ -96,7 +96,7 @@ def profile_option(command: Decorated) -> Decorated:
         "--profile",
         type=WordChoice(get_args(ProfileId)),
         metavar="P",
-        help=f"Compute the official score of a benchmark too: {', '.join(get_args(ProfileId))}.",
+        help=f"Also compute a benchmark's official score: {', '.join(get_args(ProfileId))}.",
     )
     return option(command)
 
@@ -128,7 +128,7 @@ def check_markdown(path: str | None, sources: Sequence[str] = (), *, is_json: bo
 
 
 RUN = click.argument("run", metavar="RUN")
-"""A run by its id, a unique beginning of one, `latest`, or the path of its folder."""
+"""A run by its id, a unique prefix of an id, `latest`, or the path of its folder."""
 
 
 class OutputOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,8 +20,8 @@ from assay.surfaces.reporters.run_record import record_text
 
 HELP = """Show a run, or one of its records: prompt, answer, scores, justification, every attempt.
 
-RUN is an id, a unique beginning of one, `latest`, or the path of a run's folder. Of a run that is under way it shows what is
-known so far.
+RUN is an id, a unique prefix of an id, `latest`, or the path of a run's folder. Of an unfinished run it shows the
+results so far.
 """
 
 EPILOG = """\b
@@ -34,7 +34,7 @@ Examples:
 
 \b
 Exit codes:
-  0  shown, whatever the run came to
+  0  shown, for any result of the run
   2  could not run: no such run or record"""
 
 
@@ -59,11 +59,9 @@ class ShowOptions(msgspec.Struct, frozen=True, kw_only=True):
 @click.argument("record", required=False)
 @runs_dir_option
 @json_option
-@click.option("--disagreements", is_flag=True, help="List what the judges of a panel do not agree on, with every vote.")
-@click.option(
-    "--sample", type=click.IntRange(min=0), metavar="N", help="Of a record that was asked several times: answer N, from 0."
-)
-@click.option("-v", "--verbose", is_flag=True, help="List every record; of one record, show long texts whole.")
+@click.option("--disagreements", is_flag=True, help="List the records on which the judges of a panel disagree, with every vote.")
+@click.option("--sample", type=click.IntRange(min=0), metavar="N", help="For a record with several answers: answer N, from 0.")
+@click.option("-v", "--verbose", is_flag=True, help="List every record; for one record, show long texts in full.")
 @click.pass_context
 def command(context: click.Context, /, **given: Any) -> None:
     """Entry of the command; see HELP."""

@@ -35,10 +35,10 @@ from assay.surfaces.reporters.run_checks import CheckedRun, gated_run, optional_
 from assay.surfaces.reporters.verdict import suite_markdown, suite_text
 from assay.surfaces.telemetry.observers import ObserverGroup
 
-HELP = """Run several run files one after the other, gate each, and decide about all of them together.
+HELP = """Run several run files in order, and gate them together.
 
-SUITE is a YAML file: a name and a list of run files, each with what is demanded of it. Everything is checked before the first
-call. The suite is missed when a required run misses its gate; with the others a missed gate is a warning.
+SUITE is a YAML file: a name and a list of run files, each with its gate. Everything is checked before the first call. The suite is
+missed when a required run misses its gate; a missed gate of an optional run is a warning.
 """
 
 EPILOG = """\b
@@ -62,15 +62,13 @@ Exit codes:
   0    every required run met its gate
   1    a required run missed its gate
   2    could not run: something is wrong with the suite or a run file, or nothing could be evaluated
-  130  interrupted; with --run-id, the same command goes on"""
+  130  interrupted; with --run-id, the same command resumes the runs"""
 
 
 @click.command("suite", help=HELP, epilog=EPILOG)
 @click.argument("suite", metavar="SUITE")
 @runs_dir_option
-@click.option(
-    "--run-id", metavar="ID", default="", help="Beginning of the ids of the runs; repeating the command goes on with them."
-)
+@click.option("--run-id", metavar="ID", default="", help="Prefix of the run ids; repeating the command resumes the runs.")
 @json_option
 @junit_option
 @github_option

@@ -47,7 +47,10 @@ def telemetry_options(command: Decorated) -> Decorated:
         ),
         click.option("--otel-content", is_flag=True, help="With --otel: send prompts, answers and explanations too, redacted."),
         click.option(
-            "--otel", is_flag=True, envvar="ASSAY_OTEL", help="Send OpenTelemetry traces and metrics; OTEL_* variables say where."
+            "--otel",
+            is_flag=True,
+            envvar="ASSAY_OTEL",
+            help="Send OpenTelemetry traces and metrics; OTEL_* variables set the destination.",
         ),
     )
     for option in options:
@@ -58,7 +61,7 @@ def telemetry_options(command: Decorated) -> Decorated:
 def metrics_file_option(command: Decorated) -> Decorated:
     """`--metrics-file FILE`, for commands that end; a server has an address for its figures."""
     option: Callable[[Decorated], Decorated] = click.option(
-        "--metrics-file", metavar="FILE", help="Write figures for Prometheus (a .prom file for node_exporter)."
+        "--metrics-file", metavar="FILE", help="Write metrics for Prometheus (a .prom file for node_exporter)."
     )
     return option(command)
 

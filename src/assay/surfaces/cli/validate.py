@@ -41,7 +41,7 @@ ALIASES = {"console": "text"}
 HELP = """Validate datasets and report every problem.
 
 PATHS are files, quoted globs ('data/**/*.jsonl'), folders, or - for standard input. JSON, JSONL and YAML are read, gzipped or
-not. The contract is recognised by content; --contract names it where that fails or must not be left to chance.
+not. The contract is detected by content; set it with --contract if detection fails or must not vary.
 """
 
 EPILOG = """\b
@@ -111,16 +111,18 @@ class SourceFiles(msgspec.Struct, frozen=True):
     metavar="|".join(FORMATS),
     help="How the report is written.",
 )
-@click.option("-o", "--output", "--report", metavar="FILE", default=STANDARD, help="Write the report to FILE, whole or not at all.")
+@click.option(
+    "-o", "--output", "--report", metavar="FILE", default=STANDARD, help="Write the report to FILE, completely or not at all."
+)
 @click.option(
     "--max-issues",
     type=click.IntRange(min=0),
     metavar="N",
     help="Issues shown per file; 0 for all.  [default: 20 for text, all for other formats]",
 )
-@click.option("--strict", is_flag=True, help="Warnings fail as errors do; conversations are read in strict mode.")
+@click.option("--strict", is_flag=True, help="Treat warnings as errors; read conversations in strict mode.")
 @click.option("--allow-size", is_flag=True, help="Accept golden datasets with fewer than 5 or more than 20 cases.")
-@click.option("--null-as-absent", is_flag=True, help="Read optional and forbidden fields that are null as absent.")
+@click.option("--null-as-absent", is_flag=True, help="Treat null in optional and forbidden fields as absent.")
 @click.option(
     "--lint/--no-lint",
     default=None,
@@ -132,10 +134,10 @@ class SourceFiles(msgspec.Struct, frozen=True):
     metavar="N",
     help="Processes for batch_v1 files above 25 MB.  [default: 2 where there are two cores]",
 )
-@click.option("--fix", metavar="OUT", help="Write a copy of the one file with the safe fixes to OUT, and list them.")
+@click.option("--fix", metavar="OUT", help="Write a copy of the file with the safe fixes to OUT, and list them.")
 @junit_option
 @github_option
-@click.option("-v", "--verbose", is_flag=True, help="Show every finding in full instead of collapsing those that are alike.")
+@click.option("-v", "--verbose", is_flag=True, help="Show every issue in full instead of grouping similar ones.")
 @click.pass_context
 def command(context: click.Context, /, **given: Any) -> None:
     """Entry of the command; see HELP."""

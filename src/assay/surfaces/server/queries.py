@@ -61,18 +61,18 @@ class SubmitQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     )
     repeat: Annotated[Annotated[int, Meta(ge=1, le=1000)] | None, _says("Answers per record.")] = None
     quorum: Annotated[Count | None, _says("Judges who must vote.")] = None
-    escalate: Annotated[bool | None, _says("Ask the first judge alone, and the others only where it is unsure.")] = None
+    escalate: Annotated[bool | None, _says("Call the first judge, and the others only if it is unsure.")] = None
     max_cost: Annotated[
-        Annotated[float, Meta(ge=0, le=1_000_000_000)] | None, _says("US dollars after which no new call is made.")
+        Annotated[float, Meta(ge=0, le=1_000_000_000)] | None, _says("Budget in US dollars; no new call is made beyond it.")
     ] = None
     on_invalid: Annotated[OnInvalid | None, _says("With invalid records: do not start, or evaluate the valid ones.")] = None
     allow_size: Annotated[bool | None, _says("Accept golden datasets with fewer than 5 or more than 20 cases.")] = None
     null_as_absent: Annotated[bool | None, _says("Optional and forbidden fields that are null count as absent.")] = None
     profile: Annotated[ProfileId | None, _says("Benchmark whose official score is computed too.")] = None
     compat: Annotated[bool | None, _says("With a profile: count errors as the benchmark does.")] = None
-    pass_rate: Annotated[Rate | None, _says("Gate: share of graded records that must pass.")] = None
+    pass_rate: Annotated[Rate | None, _says("Gate: minimum pass rate of graded records.")] = None
     min_score: Annotated[Annotated[float, Meta(ge=0, le=100)] | None, _says("Gate: mean score.")] = None
-    max_error_rate: Annotated[Rate | None, _says("Gate: share of records that may be left without a score.")] = None
+    max_error_rate: Annotated[Rate | None, _says("Gate: maximum share of records without a score.")] = None
 
 
 class RunsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
