@@ -62,7 +62,7 @@ def test_a_card_says_what_was_found_and_what_a_sound_judge_does(served: Serving,
 def test_without_labels_the_page_says_how_to_come_by_some(served: Serving, visit: Visit) -> None:
     page = visit(served, "/runs/judged").page
     page.get_by_role("link", name="Judge", exact=True).click()
-    expect(page.get_by_role("heading", name="Nobody has labelled an answer of this run yet")).to_be_visible()
+    expect(page.get_by_role("heading", name="No labels yet")).to_be_visible()
     expect(page.get_by_text("assay label judged -o labels.csv")).to_be_visible()
 
 
@@ -70,7 +70,7 @@ def test_labels_from_a_file_show_how_far_the_judge_can_be_trusted(served: Servin
     page = visit(served, "/runs/judged/judge").page
     page.locator("input[type=file]").set_input_files(labels(served, tmp_path / "labels.jsonl"))
     page.get_by_role("button", name="Calibrate").click()
-    expect(page.get_by_role("heading", name="Beside people")).to_be_visible()
+    expect(page.get_by_role("heading", name="Agreement with people")).to_be_visible()
     expect(page.locator(".key").filter(has_text="Agreement")).to_contain_text("85.0 %")
     expect(page.get_by_role("img", name="Judge's score, people's verdict").first).to_be_visible()
     expect(page.get_by_role("region", name="The run, with the judge's errors counted in")).to_contain_text("PPI++")
@@ -79,7 +79,7 @@ def test_labels_from_a_file_show_how_far_the_judge_can_be_trusted(served: Servin
 
 def test_labels_given_on_the_pages_are_taken_without_a_file(served: Serving, visit: Visit) -> None:
     page = visit(served, "/runs/talked-about/judge").page
-    assert "10 labels on 10 graded records by ann" in page.get_by_role("region", name="Beside people").inner_text()
+    assert "10 labels on 10 graded records by ann" in page.get_by_role("region", name="Agreement with people").inner_text()
 
 
 def test_labels_that_cannot_be_read_are_told_with_their_lines(served: Serving, visit: Visit, tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ from assay.surfaces.printable import printable
 HELP = """Fetch a finished run from an object store: s3://BUCKET/PREFIX/RUN (also gs:// and az://), where `assay run --store` or
 `assay publish` wrote it.
 
-Its files are verified against the manifest before they appear in the folder of runs: hashes, sizes, the hash chain of the
-attempt log and the Merkle root of the records. A changed run is refused; a run that is already here stays unchanged.
-Credentials, region and endpoint come from the store's own environment variables (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
-AWS_REGION, AWS_ENDPOINT_URL; AWS_ALLOW_HTTP=true for one without TLS). Needs the extra `s3`.
+Its files are verified against the manifest before they appear in the folder of runs: hashes, sizes, the hash chain of the attempt
+log and the Merkle root of the records. A changed run is refused; a run that is already here stays unchanged. Credentials, region
+and endpoint come from the store's own environment variables (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION,
+AWS_ENDPOINT_URL; AWS_ALLOW_HTTP=true for one without TLS). Needs the extra `s3`.
 """
 
 EPILOG = """\b

@@ -31,9 +31,9 @@ from assay.surfaces.reporters.verdict_words import gate_word
 
 HELP = """Check a finished run against thresholds and a baseline, and report every reason.
 
-Options replace the thresholds that the run was started with. The baseline (by default that of the run's dataset, see
-`assay baseline`) is compared record by record. `--mode absolute` misses on a significant loss; `superiority` requires a
-significant gain; `non-inferiority` requires that a loss of more than `--delta` is excluded. The audit log records every decision.
+Options replace the thresholds that the run was started with. The baseline (by default that of the run's dataset, see `assay
+baseline`) is compared record by record. `--mode absolute` misses on a significant loss; `superiority` requires a significant gain;
+`non-inferiority` requires that a loss of more than `--delta` is excluded. The audit log records every decision.
 """
 
 EPILOG = """\b

@@ -18,8 +18,8 @@ HELP = """Write a random sample of a run's answers to a file that people fill in
 
 The sample has the run's share of each dataset, so that results from the labels hold for the whole run. Fill in `passed` (passed or
 not passed), or `score` on the run's scale, or both; several people copy the rows and write their names into `rater`. The judge's
-verdicts are left out by default, because they influence the reader. A file name ending in .csv gives a table for a spreadsheet,
-any other JSON Lines. An existing file is not overwritten, because it may contain labels.
+verdicts are left out by default, because they influence the reader. A file name ending in .csv gives a table for a spreadsheet, any
+other JSON Lines. An existing file is not overwritten, because it may contain labels.
 """
 
 EPILOG = """\b

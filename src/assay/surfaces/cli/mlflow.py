@@ -31,8 +31,8 @@ are, and an error stays an error there.
 PUSH_HELP = """Push a finished run to an MLflow server.
 
 MLflow gets parameters, metrics with their intervals, slices, the artifacts, the records as an evaluation dataset, and each record
-as a trace with its calls, grades, expectations and the labels of people. Pushing again adds what is missing. Parameters and
-metrics have the names of golden_v1 (pass_rate, average_score, ...), the same for every contract, so that runs line up in MLflow's
+as a trace with its calls, grades, expectations and the labels of people. Pushing again adds what is missing. Parameters and metrics
+have the names of golden_v1 (pass_rate, average_score, ...), the same for every contract, so that runs line up in MLflow's
 comparison. RUN is an id, a unique prefix of an id, `latest`, or the path of a run's folder.
 
 Where a server wants a login, MLflow reads it from MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or from

@@ -21,7 +21,8 @@ HELP = """Rank finished runs by their answers: judges compare two answers at a t
 
 Every judge sees each record that two runs answered twice, A before B and B before A, without the names of the candidates. An answer
 wins only if it wins in both orders; the report shows how often a judge followed the position instead. Strengths come from the
-Bradley-Terry model, with 95 % intervals by record. A ranking is a run that you can interrupt, resume, show and verify. RUN is an id, a unique prefix of an id, `latest`, or the path of a run's folder.
+Bradley-Terry model, with 95 % intervals by record. A ranking is a run that you can interrupt, resume, show and verify. RUN is an
+id, a unique prefix of an id, `latest`, or the path of a run's folder.
 """
 
 EPILOG = """\b

@@ -26,9 +26,9 @@ from assay.surfaces.printable import printable
 
 HELP = """Score a finished run with a benchmark's official profile, as a new run that refers to the old one.
 
-The command reads only the files of the old run, which do not change; it calls no model and reads no dataset. If the profile does not
-fit records of the run, the command fails and lists them. RUN is an id, a unique prefix of an id, `latest`, or
-the path of a run's folder.
+The command reads only the files of the old run, which do not change; it calls no model and reads no dataset. If the profile does
+not fit records of the run, the command fails and lists them. RUN is an id, a unique prefix of an id, `latest`, or the path of a
+run's folder.
 """
 
 EPILOG = """\b

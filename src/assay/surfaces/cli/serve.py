@@ -17,9 +17,9 @@ from assay.surfaces.printable import printable
 HELP = """Start the HTTP service of batch_v1 and the web pages: submit datasets, run them, and read the results.
 
 Open the printed address to see all runs of the folder; /docs lists the HTTP endpoints. Without an API key only this machine can
-connect; to listen on another address, create one with `assay keys`. An accepted run is never lost: a run that is unfinished when the
-server stops continues at its next start. With --ledger several servers share their runs: each serves all of them, and another takes
-over the runs of a server that stops. With --engine temporal, workers on other machines evaluate the records (assay worker).
+connect; to listen on another address, create one with `assay keys`. An accepted run is never lost: a run that is unfinished when
+the server stops continues at its next start. With --ledger several servers share their runs: each serves all of them, and another
+takes over the runs of a server that stops. With --engine temporal, workers on other machines evaluate the records (assay worker).
 """
 
 EPILOG = """\b

@@ -20,8 +20,7 @@ from assay.surfaces.reporters.run_record import record_text
 
 HELP = """Show a run, or one of its records: prompt, answer, scores, justification, every attempt.
 
-RUN is an id, a unique prefix of an id, `latest`, or the path of a run's folder. Of an unfinished run it shows the
-results so far.
+RUN is an id, a unique prefix of an id, `latest`, or the path of a run's folder. Of an unfinished run it shows the results so far.
 """
 
 EPILOG = """\b

@@ -40,8 +40,8 @@ ALIASES = {"console": "text"}
 
 HELP = """Validate datasets and report every problem.
 
-PATHS are files, quoted globs ('data/**/*.jsonl'), folders, or - for standard input. JSON, JSONL and YAML are read, gzipped or
-not. The contract is detected by content; set it with --contract if detection fails or must not vary.
+PATHS are files, quoted globs ('data/**/*.jsonl'), folders, or - for standard input. JSON, JSONL and YAML are read, gzipped or not.
+The contract is detected by content; set it with --contract if detection fails or must not vary.
 """
 
 EPILOG = """\b

@@ -16,8 +16,8 @@ from assay.surfaces.printable import printable
 HELP = """Evaluate records of runs started with `assay run --engine temporal`, until a signal stops the worker.
 
 Start any number of workers on any number of machines. Each takes shards of 250 records from the Temporal server, calls the models
-with the API keys of its environment, and writes the results to the ledger. If a worker dies, others take over its shards after
-10 seconds; no result is lost or counted twice. SIGTERM waits for the calls in flight and returns the rest; a second one stops
+with the API keys of its environment, and writes the results to the ledger. If a worker dies, others take over its shards after 10
+seconds; no result is lost or counted twice. SIGTERM waits for the calls in flight and returns the rest; a second one stops
 immediately.
 
 The worker that finishes a run publishes its artifacts in --runs-dir, which all workers and the machines that start runs must share,

@@ -131,7 +131,7 @@ class ComparePage(msgspec.Struct, frozen=True, kw_only=True):
     offers: tuple[RunOption, ...]
     swapped_address: str
     suggestions: tuple[RunOption, ...] = ()
-    """Runs over the same dataset as the one that is chosen."""
+    """Runs on the same dataset as the one that is chosen."""
     problem: str = ""
     hint: str = ""
     outcome: ComparisonOutcome | None = None
@@ -241,7 +241,7 @@ def _differences(found: api.RunComparison) -> PageTable:
         ),
         PageColumn(
             "p",
-            "How likely so much is, or more, if neither run is better: McNemar's test of passed and not passed, t of scores.",
+            "Probability of this difference or more if neither run is better: McNemar's test for results, t test for scores.",
             is_number=True,
         ),
     )
@@ -268,13 +268,13 @@ def _key_figures(found: api.RunComparison) -> Iterator[KeyMetric]:
     same = found.both_passed + found.both_failed
     left_out = found.unscored.count + found.changed.count + found.missing.count + found.added.count
     unit = "records" if found.n_clusters is None else "clusters"
-    would_show = f"The smallest true difference of pass rates that so many {unit} would show in 4 of 5 such comparisons."
+    would_show = f"The smallest true difference in pass rate that 4 of 5 comparisons with this number of {unit} would detect."
     counts = (
         ("Compared", f"{found.n:,}", "Records that both runs graded, with the same contents."),
         ("Worse", f"{test.worse:,}", f"Passed before, not after; {of_all}."),
         ("Better", f"{test.better:,}", f"Passed after, not before; {of_all}."),
-        ("Same verdict", f"{same:,}", f"{found.both_passed:,} passed in both, {found.both_failed:,} in neither; {of_all}."),
-        ("Not compared", f"{left_out:,}", "Without a grade, changed, or in one run only: they are listed below."),
+        ("Same result", f"{same:,}", f"{found.both_passed:,} passed in both, {found.both_failed:,} in neither; {of_all}."),
+        ("Not compared", f"{left_out:,}", "Without a grade, changed, or in one run only; listed below."),
         ("Smallest detectable difference", display_values.shown(detectable_text(found)), would_show),
     )
     yield from (KeyMetric(label=label, figure=DisplayValue(text, says)) for label, text, says in counts)
@@ -284,7 +284,7 @@ def _drawings(found: api.RunComparison) -> Iterator[ChartPair]:
     test = found.mcnemar
     fates = FlipChartData(both_passed=found.both_passed, gained=test.better, lost=test.worse, both_failed=found.both_failed)
     note = f"{counted(found.n, 'record')} that both runs graded"
-    yield drawing("What became of the records", lambda width: flip_chart(fates, Caption("What became of the records", note, width)))
+    yield drawing("Records by result", lambda width: flip_chart(fates, Caption("Records by result", note, width)))
     if found.slices:
         shown, omitted = shown_slices(found, is_verbose=False)
         rows = [_plotted(row) for row in sorted(shown, key=lambda row: row.slice)]
@@ -321,9 +321,9 @@ def _slices(found: api.RunComparison) -> PageTable:
         PageColumn("n", "Compared records with this value.", is_number=True),
         PageColumn("Pass rate", "After minus before in percentage points (pp), with its 95 % interval.", is_number=True),
         PageColumn("Score", "After minus before, with its 95 % interval.", is_number=True),
-        PageColumn("p (Holm)", "Of the pass rates, corrected for the number of slices looked at.", is_number=True),
+        PageColumn("p (Holm)", "For the pass rates, corrected for the number of slices (Holm).", is_number=True),
     )
-    note = f"… and {counted(omitted, 'more value')}; those that are least likely chance come first." if omitted else ""
+    note = f"… and {counted(omitted, 'more value')}; the smallest p values come first." if omitted else ""
     return PageTable(caption="Slices", columns=columns, rows=rows, note=note)
 
 
@@ -344,11 +344,11 @@ def _listings(found: api.RunComparison, place: PageLinks) -> Iterator[ExcludedRe
             "Changed",
             found.changed,
             first,
-            "The same id with other contents: nothing can be said about the difference of their scores.",
+            "The same id with other contents; their scores cannot be compared.",
         ),
         ("Only before", found.missing, first, "The second run does not have them."),
         ("Only after", found.added, second, "The first run does not have them."),
-        ("Without a grade", found.unscored, first, "In both runs, but at least one of them could not grade them."),
+        ("Without a grade", found.unscored, first, "In both runs, but without a grade in at least one."),
     )
     for title, listed, run_id, says in kinds:
         if listed.count:

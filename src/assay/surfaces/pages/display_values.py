@@ -26,18 +26,18 @@ _KINDS: dict[str, Kind] = {
     "unreachable": "warn",
 }
 _STATES = {
-    "queued": "Waits for its turn.",
-    "validating": "Its records are being read and checked.",
-    "running": "Models are being asked.",
-    "retrying": "Records with an error are asked again.",
-    "finalizing": "The evidence is being written and hashed.",
-    "completed": "Every record has come to its end.",
-    "completed_with_failures": "It has ended; some records have no score.",
+    "queued": "Queued.",
+    "validating": "Its records are being validated.",
+    "running": "Models are being called.",
+    "retrying": "Records with an error are being retried.",
+    "finalizing": "The artifacts are being written and hashed.",
+    "completed": "Every record has been graded or skipped.",
+    "completed_with_failures": "It is finished; some records have no score.",
     "failed": "It could not continue. Unless it was sealed, it can be resumed.",
-    "cancelled": "Somebody ended it before all records were done.",
-    "interrupted": "It was begun, and nobody works on it; it can be gone on with.",
+    "cancelled": "It was cancelled before all records were done.",
+    "interrupted": "No process is working on it. You can resume it.",
     "damaged": "Its files cannot be read.",
-    "unreachable": "The ledger that keeps it cannot be asked, or has it no more.",
+    "unreachable": "Its ledger cannot be reached, or no longer contains it.",
 }
 _UNITS = ("bytes", "KB", "MB", "GB", "TB")
 
@@ -112,11 +112,11 @@ def is_live(listing: RunListing) -> bool:
 def gate_mark(listing: RunListing) -> Badge | None:
     """Whether a run met its gates; None where it has none."""
     if listing.has_no_result:
-        return Badge("no result", "bad", "There is nothing to decide by; its page says why.")
+        return Badge("no result", "bad", "No result; see its page for the reason.")
     if listing.passed is None:
         return None
     met = Badge("met", "good", "It met every gate.")
-    return met if listing.passed else Badge("missed", "bad", "It missed a gate; its page says which.")
+    return met if listing.passed else Badge("missed", "bad", "It missed a gate; see its page.")
 
 
 def moment(iso: str) -> Timestamp | None:

@@ -82,7 +82,7 @@ def _judge_row(judge: str, card: api.KeptCard | None, runs: list[RunListing], *,
 
 
 def _card_mark(card: JudgeCard) -> Badge:
-    return Badge(card_verdict(card).lower(), _KINDS[card.verdict], "What `assay probe` found; the card says how.")
+    return Badge(card_verdict(card).lower(), _KINDS[card.verdict], "Result of `assay probe`; see the card.")
 
 
 class ProbeView(msgspec.Struct, frozen=True, kw_only=True):
@@ -216,8 +216,8 @@ def calibration_view(found: api.Calibration) -> CalibrationView:
 def _agreement(found: api.Calibration) -> Iterator[KeyMetric]:
     detection = found.detection
     named: tuple[tuple[str, Any, str, tuple[float, float]], ...] = (
-        ("Agreement", found.agreement, "Share of labelled answers on which judge and people say the same.", (0.0, 1.0)),
-        ("Cohen's kappa", found.kappa, "Agreement beyond what chance would bring; 1 is perfect, 0 is chance.", (-1.0, 1.0)),
+        ("Agreement", found.agreement, "Share of labelled answers on which judge and people agree.", (0.0, 1.0)),
+        ("Cohen's kappa", found.kappa, "Agreement beyond chance; 1 is perfect, 0 is chance.", (-1.0, 1.0)),
         ("Sensitivity", detection.sensitivity, "Of the answers that people pass, the share that the judge passes.", (0.0, 1.0)),
         (
             "Specificity",
@@ -253,8 +253,8 @@ def _corrections(found: api.Calibration) -> PageTable:
         rows.append(("Mean score", figure(found.mean_score.raw), corrected(found.mean_score), "PPI++, of all answers"))
     columns = (
         PageColumn("Figure"),
-        PageColumn("As judged", "What the judge says, with its 95 % interval."),
-        PageColumn("Corrected", "With the judge's errors counted in, as the labels show them; refused where they are too few."),
+        PageColumn("As judged", "By the judge's grades, with a 95 % interval."),
+        PageColumn("Corrected", "Corrected for the judge's errors by the labels; not shown with too few labels."),
         PageColumn("By"),
     )
     cells = tuple(tuple(text_cell(display_values.shown(text)) for text in row) for row in rows)

@@ -160,7 +160,7 @@ class RecordView(msgspec.Struct, frozen=True, kw_only=True):
     """Context, reference, notes: what stands beside the question."""
     answer: TextBlock | None = None
     problem: TextBlock | None = None
-    """Why there is no grade."""
+    """Reason for no grade."""
     reasons: TextBlock | None = None
     criteria: tuple[CriterionView, ...] = ()
     is_judged: bool = False
@@ -317,7 +317,7 @@ def _turn(turn: Json) -> Iterator[TurnView]:
 def _choices(asked: Json, line: Json) -> Iterator[ChoiceView]:
     right, chosen = asked.get("correct_choice_ids") or (), line["selected_choice_ids"]
     for choice in asked.get("choices") or ():
-        marks = [Badge("right", "good", "The dataset says that this is right.")] if choice["id"] in right else []
+        marks = [Badge("right", "good", "The correct choice in the dataset.")] if choice["id"] in right else []
         if choice["id"] in chosen:
             is_wrong = bool(right) and choice["id"] not in right
             marks.append(Badge("chosen", "bad" if is_wrong else "live" if not right else "good", "The candidate chose this."))
@@ -363,7 +363,7 @@ def _rest(asked: Json) -> Iterator[TextBlock]:
 def _problem(line: Json) -> TextBlock | None:
     if not line["error_code"]:
         return None
-    return TextBlock(title="Why there is no grade", text=error_text(line["error_code"], line["error_message"]))
+    return TextBlock(title="Reason for no grade", text=error_text(line["error_code"], line["error_message"]))
 
 
 def _reasons(line: Json) -> TextBlock | None:
@@ -404,7 +404,7 @@ def _decided(vote: Json, decision: Mapping[str, Any]) -> Json:
 
 def _decision(decision: Mapping[str, Any], votes: Sequence[Json]) -> str:
     missing = ", ".join(decision.get("missing") or ())
-    absent = f"no vote of {missing}" if missing else "" if votes else "Nobody voted on it."
+    absent = f"no vote of {missing}" if missing else "" if votes else "No votes."
     return "; ".join(filter(None, (decision.get("words") or "", absent)))
 
 
@@ -452,7 +452,7 @@ def _attempt(attempt: Json) -> AttemptView:
         model=attempt["model"],
         at=moment(attempt["at"]),
         round=attempt["record_attempt"],
-        latency=DisplayValue(shown(latency(attempt["latency_ms"])), "How long the call took; none where nobody was asked."),
+        latency=DisplayValue(shown(latency(attempt["latency_ms"])), "Duration of the call; none if no model was called."),
         outcome=_outcome(attempt),
         problem=attempt["error_message"] or "",
         tokens=DisplayValue(_tokens(attempt) or DASH, "Tokens as the provider counts them."),
@@ -467,7 +467,7 @@ def _outcome(attempt: Json) -> Badge:
     if attempt["error_code"]:
         return Badge(f"{attempt['error_code']}{status}", "bad", attempt["error_message"] or "")
     given = next((flag for flag in ("prefilled", "cached", "replayed") if flag in attempt["flags"]), "")
-    return Badge(given or f"answered{status}", "quiet" if given else "good", "Nobody was asked for this." if given else "")
+    return Badge(given or f"answered{status}", "quiet" if given else "good", "No model was called for this." if given else "")
 
 
 def _attempt_facts(attempt: Json) -> Iterator[Fact]:

@@ -45,7 +45,7 @@ _SORTS: tuple[tuple[Sort, str], ...] = (
 )
 _STATUSES = {
     "timeout": "The model did not answer in time.",
-    "evaluation_error": "There is no grade; its page says why.",
+    "evaluation_error": "No grade; see its page for the reason.",
     "cancelled": "It was stopped before it had a grade.",
     "skipped": "It was valid, but not to be evaluated.",
     "invalid_record": "It broke its contract and was sent nowhere.",
@@ -364,9 +364,9 @@ def _text(value: str, count: int | None, words: Mapping[str, str]) -> str:
 def _headings(run_id: str, choice: RecordsChoice, *, place: PageLinks, is_sortable: bool) -> tuple[SortableColumn, ...]:
     columns: tuple[tuple[str, str, str, bool], ...] = (
         ("id", "Record", "The id of the record; its page shows everything that is known of it.", False),
-        ("", "Verdict", "Whether its answer passed; of a record without a grade, why it has none.", False),
+        ("", "Result", "Passed, not passed, or the error of a record without a grade.", False),
         ("score", "Score", "The score on the scale of the run.", True),
-        ("", "Question and answer", "The beginning of what was asked and of what was answered.", False),
+        ("", "Question and answer", "The beginning of the question and of the answer.", False),
         ("latency", "Latency", "How long the candidate took.", True),
         ("cost", "Cost", "US dollars of candidate and judges.", True),
     )

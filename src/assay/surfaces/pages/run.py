@@ -140,11 +140,7 @@ def run_page(
 
 def _verdict(word: str, reason: str) -> DecisionView:
     # What a report names there are options of a command.
-    said = (
-        "Nothing decides about this run: it was started without a pass rate, score or error rate to reach."
-        if word == NO_GATES
-        else reason
-    )
+    said = "The run was started without gates for pass rate, score or error rate." if word == NO_GATES else reason
     return DecisionView(Badge(word.lower(), _VERDICTS.get(word, "quiet")), said)
 
 
@@ -178,7 +174,7 @@ def _notes(metrics: Json) -> Iterator[Fact]:
 
 def _verification(problems: Sequence[str]) -> Badge:
     if problems:
-        return Badge("not as published", "bad", "Some files are not what the manifest says; they are named below.")
+        return Badge("not as published", "bad", "Some files do not match the manifest; they are listed below.")
     return Badge("verified", "good", "Every file is as it was published, and the hashes of records and attempts fit together.")
 
 

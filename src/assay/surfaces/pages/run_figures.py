@@ -102,8 +102,8 @@ def _each(cost: Json) -> str:
     return f"{display_values.money(cost['mean']).text} for a record"
 
 
-_GRADED = ("Graded, and good enough.", "Graded, and not good enough.")
-_DECIDED = ("Comparisons that are the same in both orders.", "Comparisons whose two orders say different things.")
+_GRADED = ("Graded and passed.", "Graded and not passed.")
+_DECIDED = ("Comparisons with the same winner in both orders.", "Comparisons whose two orders disagree.")
 
 
 def shares(view: RunReport, place: PageLinks) -> tuple[BarSegment, ...]:

@@ -30,7 +30,7 @@ def slice_table(view: RunReport, place: PageLinks) -> PageTable:
                 "Slice",
                 "What the records of a row have in common: a tag, a dataset, a member of metadata.",
             ),
-            PageColumn("Records", "Scored records of the slice; the figures beside it are theirs.", is_number=True),
+            PageColumn("Records", "Scored records of the slice.", is_number=True),
             PageColumn("Pass rate", "Share of them that passed; the bar is its 95 % interval from 0 to 100 %.", is_number=True),
             PageColumn(mean.title.capitalize(), "Their mean, with its 95 % interval.", is_number=True),
             PageColumn("Errors", "Records of the slice without a grade.", is_number=True),
@@ -116,10 +116,10 @@ def judge_table(judges: Sequence[Json]) -> PageTable:
     columns = (
         PageColumn("Judge", "A model that graded the answers."),
         PageColumn("Votes", "Criteria of records that it graded.", is_number=True),
-        PageColumn("Mean 0-1", "The mean of its scores, each brought to 0-1.", is_number=True),
+        PageColumn("Mean 0-1", "Mean of its scores, normalized to 0-1.", is_number=True),
         PageColumn("Agrees", "Share of its votes that are what the panel decided; the bar is its 95 % interval.", is_number=True),
         PageColumn("Calls", "Requests that were made.", is_number=True),
-        PageColumn("Failed calls", "Requests that brought no reply.", is_number=True),
+        PageColumn("Failed calls", "Requests without a reply.", is_number=True),
         PageColumn("Half below", "Median time of a call.", is_number=True),
         PageColumn("Tokens", "Of its requests and replies.", is_number=True),
         PageColumn("Cost", "US dollars; > where some prices are not known.", is_number=True),
@@ -166,20 +166,20 @@ def ranking_tables(ranking: Json) -> tuple[PageTable, ...]:
 
 _TEXTS = ("rank", "candidate", "first", "second", "judge")
 _RANKING = {
-    "rank": "Place by strength; none where the comparisons order nobody.",
+    "rank": "Rank by strength; none if the comparisons order no candidates.",
     "beats the average": "Chance of winning against the average candidate, with its 95 % interval.",
     "ahead of next": "How much stronger than the next candidate, with its 95 % interval; surely where that leaves 0 out.",
     "wins": "Comparisons won in both orders.",
     "losses": "Comparisons lost in both orders.",
     "ties": "Comparisons in which both answers were called equal in both orders.",
-    "inconsistent": "Comparisons whose two orders say different things: nobody has won them.",
+    "inconsistent": "Comparisons whose two orders disagree; neither candidate wins.",
     "first wins": "Comparisons that the first candidate won in both orders.",
     "second wins": "Comparisons that the second candidate won in both orders.",
     "no grade": "Comparisons without a verdict.",
     "share of first": "Share of the comparisons that went to the first, a tie counting half, with its 95 % interval.",
     "comparisons": "Comparisons that the judge made in both orders.",
-    "first place": "Of the inconsistent ones, those in which it preferred whoever stood first.",
-    "second place": "Of the inconsistent ones, those in which it preferred whoever stood second.",
+    "first place": "Inconsistent comparisons in which it preferred the first answer.",
+    "second place": "Inconsistent comparisons in which it preferred the second answer.",
     "rate": "Share of its comparisons in which the order decided, with its 95 % interval.",
 }
 
@@ -194,7 +194,7 @@ _TIMES = {
 
 def latency_table(metrics: Json, *, graded_by: str) -> PageTable:
     """How long the calls took."""
-    judges = ("Judges", "Time in which at least one judge was being asked about a record.")
+    judges = ("Judges", "Time with at least one judge call in flight for a record.")
     names = {
         "model": ("Candidate", "The candidate's call that was answered."),
         "judge": ("Grader", "Time that the run's own grader took on a record.") if graded_by == "grader" else judges,
@@ -248,10 +248,10 @@ def spending_table(metrics: Json) -> PageTable:
         )
     columns = (
         PageColumn("Spending", "Tokens are those of the candidate, but for the row of the judges."),
-        PageColumn("Sum", "Over all records whose figure is known.", is_number=True),
-        PageColumn("Each", "The mean of the records whose figure is known.", is_number=True),
-        PageColumn("Known", "Records whose figure is known.", is_number=True),
-        PageColumn("Unknown", "Records whose provider told no figure, or whose price is not known.", is_number=True),
+        PageColumn("Sum", "Over all records with a known value.", is_number=True),
+        PageColumn("Each", "Mean of the records with a known value.", is_number=True),
+        PageColumn("Known", "Records with a known value.", is_number=True),
+        PageColumn("Unknown", "Records without a value from the provider, or of unknown price.", is_number=True),
     )
     return PageTable(caption="Spending", columns=columns, rows=tuple(rows))
 
@@ -276,7 +276,7 @@ def artifact_table(
         PageColumn("Size", "A KB has 1024 bytes.", is_number=True),
         PageColumn("Lines", "Lines of the file.", is_number=True),
         PageColumn("State", "Whether the file is as it was published; verifying reads it and compares its hash."),
-        PageColumn("SHA-256", "As the manifest says."),
+        PageColumn("SHA-256", "From the manifest."),
     )
     return PageTable(caption="Artifacts", columns=columns, rows=rows)
 

@@ -220,7 +220,7 @@ def _headings(choice: RunsChoice, place: PageLinks) -> tuple[SortableColumn, ...
     columns: tuple[tuple[Sort | None, str, str, bool], ...] = (
         ("run", "Run", "The id of the run; it names its folder and its addresses.", False),
         (None, "State", "How far the run is, and whether it met its gates.", False),
-        ("dataset", "Dataset", "The dataset whose records were asked.", False),
+        ("dataset", "Dataset", "Dataset of the run.", False),
         ("candidate", "Candidate and judge", "The model that answered, and below it the models that graded its answers.", False),
         (None, "Records", "Records of the run; while it works, how many are done.", True),
         ("pass_rate", "Pass rate", "Share of scored records that passed; the bar is its 95 % interval from 0 to 100 %.", True),

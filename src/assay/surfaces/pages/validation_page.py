@@ -244,18 +244,18 @@ def _reason(examined: ValidationSummary) -> str:
     counts = examined.counts
     unit = record_word(examined.contract)
     if examined.outcome == "accepted":
-        return f"All {counted(counts.total_records, unit)} are as {examined.contract} wants them."
+        return f"All {counted(counts.total_records, unit)} are valid {examined.contract} {unit}s."
     if examined.outcome == "rejected":
-        return "Nothing can be evaluated before this is mended."
+        return "Nothing can be evaluated until this is fixed."
     return (
-        f"{counts.accepted_records:,} of {counted(counts.total_records, unit)} can be evaluated; the others are left out or mended."
+        f"{counts.accepted_records:,} of {counted(counts.total_records, unit)} can be evaluated; fix the others or leave them out."
     )
 
 
 def _key_figures(examined: ValidationSummary) -> Iterator[KeyMetric]:
     counts = examined.counts
-    yield KeyMetric(label="Contract", figure=DisplayValue(examined.contract or "unknown", "The format that the file was read as."))
-    yield KeyMetric(label="Records", figure=DisplayValue(f"{counts.total_records:,}", "Records that were found in the file."))
+    yield KeyMetric(label="Contract", figure=DisplayValue(examined.contract or "unknown", "Detected or chosen format of the file."))
+    yield KeyMetric(label="Records", figure=DisplayValue(f"{counts.total_records:,}", "Records in the file."))
     yield KeyMetric(
         label="Accepted", figure=DisplayValue(f"{counts.accepted_records:,}", f"Without an error; of {counts.total_records:,}.")
     )
@@ -263,7 +263,7 @@ def _key_figures(examined: ValidationSummary) -> Iterator[KeyMetric]:
         label="Rejected", figure=DisplayValue(f"{counts.rejected_records:,}", f"With an error; of {counts.total_records:,}.")
     )
     yield KeyMetric(label="Errors", figure=DisplayValue(f"{examined.errors:,}", "A record may have several."))
-    yield KeyMetric(label="Warnings", figure=DisplayValue(f"{examined.warnings:,}", "They keep nothing from being evaluated."))
+    yield KeyMetric(label="Warnings", figure=DisplayValue(f"{examined.warnings:,}", "They do not prevent a run."))
 
 
 def _codes(examined: ValidationSummary) -> Iterator[CodeCount]:

@@ -82,7 +82,7 @@ def judge_card_markdown(card: JudgeCard) -> Iterator[str]:
         for probe in card.probes
     ]
     yield from markdown_table(("probe", "verdict", "slips", "rate", "no judgment"), rows, n_texts=2)
-    yield "\nA rate has its 95 % interval (Wilson). By chance, a sound judge does not pass one probe in twenty at most.\n"
+    yield "\nA rate has its 95 % interval (Wilson). By chance, a sound judge fails at most 1 in 20 probes.\n"
     for probe in card.probes:
         yield f"\n## {TITLES[probe.id][:1].upper()}{TITLES[probe.id][1:]}: {WORDS[probe.verdict]}\n\n"
         yield f"A sound judge {inert(probe.expectation)}.\n\nFound: {inert(probe.words)}.{inert(_seen(probe))}\n"

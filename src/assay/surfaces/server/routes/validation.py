@@ -33,7 +33,7 @@ from assay.surfaces.server.routes.page_answers import paged, read_choice
 from assay.surfaces.server.routes.submissions import PendingUpload, check_settings
 from assay.surfaces.server.server import Answer, Server, caller_of, server_of
 
-_REFUSED = "{:,} invalid records: leave them out (see “Invalid records”), or mend them first"
+_REFUSED = "{:,} invalid records: leave them out (see “Invalid records”), or fix them first"
 _TOO_LARGE = "Split the file, or validate it where it is: assay validate FILE"
 
 
@@ -155,7 +155,7 @@ async def _page(
         address=_address(draft),
         file_name=draft.file_name,
         size=display_values.size(draft.spooled.size),
-        kept="It is kept here for an hour, and for you alone.",
+        kept="It is stored here for an hour and visible only to you.",
         choice=choice,
     )
     work = partial(examine, allow_size=draft.allow_size)
