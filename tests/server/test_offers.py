@@ -69,7 +69,7 @@ def test_a_file_that_only_a_pattern_allows_is_refused_with_the_reason(unlisted: 
 def test_a_name_with_a_line_feed_or_a_control_character_is_refused(unlisted: Asked, role: str, model: str) -> None:
     for who in ("write", "admin"):
         answer = unlisted.submit(who, f"?{role}={model}")
-        assert (answer.status, "is no name of a model" in answer.json["error"]["message"]) == (400, True)
+        assert (answer.status, "is not a model name" in answer.json["error"]["message"]) == (400, True)
 
 
 def test_a_server_does_not_start_with_a_run_file_that_no_run_can_be_made_with(tmp_path: Path) -> None:

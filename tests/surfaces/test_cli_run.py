@@ -355,7 +355,7 @@ def test_a_report_that_cannot_be_written_keeps_no_other_from_being_written() -> 
 @pytest.mark.parametrize(
     ("options", "again"),
     [
-        (("--run-id", "both"), "then repeat the same command: nothing is asked twice\n"),
+        (("--run-id", "both"), "then repeat the same command: no call is repeated\n"),
         ((), "then write one for each run: assay resume RUN --markdown /dev/full\n"),
     ],
 )

@@ -160,7 +160,7 @@ def seen(*, model: str, record_id: str = "q") -> api.RecordEvent:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--otel-content"], "--otel-content says what --otel sends"),
+        (["--otel-content"], "--otel-content needs --otel"),
         (["--log-file", "x"], "--log-file needs --log-format"),
         (["--metrics-file", "none/x.prom"], "--metrics-file 'none/x.prom': there is no folder 'none'"),
         (["--log-format", "json", "--log-file", "none/x"], "--log-file 'none/x': no such file or directory"),

@@ -73,7 +73,7 @@ def _calibrate_kept(run: PublishedRun, slices: tuple[str, ...] | None) -> Calibr
     kept = read_kept_labels(run)
     if not kept:
         raise UsageProblem(
-            f"nobody has labelled an answer of run '{run.path.name}' yet",
+            f"run '{run.path.name}' has no labels yet",
             hint="label answers on the pages of `assay serve`, or draw a sample with `assay label`",
         )
     found = calibrate_run(run, human_labels(kept), slices=slices)

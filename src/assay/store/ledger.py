@@ -87,7 +87,7 @@ class RunRow(msgspec.Struct, frozen=True):
     plan_sha256: str
     state: State
     states: tuple[tuple[State, float], ...]
-    """Every state that was entered, with its time."""
+    """Every state of the run, with its time."""
     is_cancel_requested: bool
     notes: dict[str, str]
     """Small values that must survive a crash, such as the final state while it is being published."""

@@ -118,7 +118,7 @@ class CaseRuns:
             raise pytest.Collector.CollectError(_complaint(function.name, problem)) from problem
         keys = tuple(CaseKey(record.record_id, record.sample) for record in listed.records)
         if not keys:
-            raise pytest.Collector.CollectError(f"{function.name}: nothing is selected of '{printable(source)}'")
+            raise pytest.Collector.CollectError(f"{function.name}: no records selected from '{printable(source)}'")
         place = _place(function)
         self._groups[place] = MarkerTests(source, options, keys, listed.gates != Gates(), self._run_id(place))
         return keys
@@ -238,7 +238,7 @@ class CaseRuns:
         except OSError as problem:
             reason = (problem.strerror or str(problem)).lower()
             raise UsageProblem(
-                f"no run can be kept in '{self._runs_dir}': {reason}", hint="--assay-runs-dir names a folder"
+                f"cannot store a run in '{self._runs_dir}': {reason}", hint="--assay-runs-dir names a folder"
             ) from problem
 
     def check(self, item: pytest.Function) -> None:

@@ -20,7 +20,7 @@ def write_summary(terminal: Any, runs_dir: Path, session: str) -> None:
     for name in names:
         for line in _told(name, runs_dir):
             terminal.write_line(line)
-    terminal.write_line(f"look at one with: assay show {names[-1]} --runs-dir {printable(folder)}")
+    terminal.write_line(f"show one with: assay show {names[-1]} --runs-dir {printable(folder)}")
 
 
 def _told(name: str, runs_dir: Path) -> list[str]:

@@ -48,7 +48,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     """Of the records that are left out, at most 1,000; `Client.errors` gives all of them."""
     request_id: str
     record_errors_total: int | None = None
-    """How many there are, when not all are listed."""
+    """Number of errors, when not all are listed."""
 
 
 class Validation(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,7 +98,7 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     started_at: str | None = None
     completed_at: str | None = None
     states: tuple[Json, ...] = ()
-    """Every state that was entered, with its time."""
+    """Every state of the run, with its time."""
     eta_seconds: float | None = None
     metrics: Json | None = None
     """The metrics summary; None before the end."""

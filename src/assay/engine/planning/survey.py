@@ -226,7 +226,7 @@ class _SurveyState:
             return []
         return listed(
             [
-                f"nothing is selected of '{dataset.name}': {self._reason(number)}"
+                f"no records selected from '{dataset.name}': {self._reason(number)}"
                 for number, dataset in enumerate(self._rules.datasets)
             ]
         )

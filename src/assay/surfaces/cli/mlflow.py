@@ -134,5 +134,5 @@ def _lines(pushed: PushResult) -> list[str]:
     sent = f"{counted(pushed.traces_sent, 'trace')} and {counted(pushed.artifacts_sent, 'file')} sent"
     what = f"{counted(pushed.parameters, 'parameter')}, {counted(pushed.metrics, 'metric')}, {sent}"
     place = pushed.url or f"{pushed.uri}, run {pushed.mlflow_run_id}"
-    state = "pushed to" if pushed.is_new else "brought up to date in"
+    state = "pushed to" if pushed.is_new else "updated in"
     return [f"{pushed.run_id}: {state} MLflow, experiment '{pushed.experiment}': {what}", place, *pushed.notes]

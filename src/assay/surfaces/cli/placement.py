@@ -16,8 +16,8 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 Option = Callable[[Decorated], Decorated]
 
 _REST = {
-    "namespace": ("--temporal-namespace", "NAME", "The namespace there.  [default: default]"),
-    "task_queue": ("--task-queue", "NAME", "The queue that runs and workers meet in.  [default: assay]"),
+    "namespace": ("--temporal-namespace", "NAME", "Temporal namespace.  [default: default]"),
+    "task_queue": ("--task-queue", "NAME", "Task queue of runs and workers.  [default: assay]"),
     "server_ca": ("--temporal-ca", "FILE", "The certificate that signs the server's (PEM).  [default: what the machine trusts]"),
     "server_name": ("--temporal-server-name", "NAME", "The name in the server's certificate, if it is not the host's."),
     "client_certificate": ("--temporal-certificate", "FILE", "The certificate that the server knows us by (PEM, mTLS)."),
@@ -53,7 +53,7 @@ def engine_option(command: Decorated) -> Decorated:
         "--engine",
         type=WordChoice(("local", "temporal")),
         envvar="ASSAY_ENGINE",
-        help="Where records are evaluated: in this process, or by the workers of a Temporal server (assay worker).  [default: local]",
+        help="Where records are evaluated: in this process, or by workers of a Temporal server (assay worker).  [default: local]",
     )
     return option(command)
 
@@ -62,7 +62,7 @@ def temporal_options(*, is_short: bool) -> Callable[[Decorated], Decorated]:
     """`--temporal HOST:PORT` and how it is reached, which a short help leaves to that of `assay worker`."""
 
     def decorate(command: Decorated) -> Decorated:
-        text = "Encrypt the connection; a certificate or a key says so too."
+        text = "Encrypt the connection; implied by a certificate or an API key."
         tls = click.option("--temporal-tls", is_flag=True, envvar="ASSAY_TEMPORAL_TLS", help=text, hidden=is_short)
         command = tls(command)
         for member, (name, metavar, text) in reversed(_REST.items()):
@@ -94,7 +94,7 @@ def check_no_placement(context: click.Context) -> None:
     """Raises UsageProblem for what was said here of a run that a server keeps where it keeps all of its own."""
     for name in ("ledger", "store", "engine"):
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
-            raise UsageProblem(f"--{name} cannot be used with --server", hint="the server keeps its runs where it was told to")
+            raise UsageProblem(f"--{name} cannot be used with --server", hint="the server stores its runs in its own folder")
 
 
 def kept_here(given: dict[str, Any], what: str, *, is_quiet: bool) -> RunBackend:
@@ -127,5 +127,5 @@ def server_of(given: dict[str, Any]) -> TemporalServer | None:
         return None
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
-        raise UsageProblem(f"--temporal '{address}' is no address of a server", hint="it looks like temporal.example.org:7233")
+        raise UsageProblem(f"--temporal '{address}' is not a server address", hint="it looks like temporal.example.org:7233")
     return TemporalServer(address=address, **{name: value for name, value in members.items() if value})

@@ -24,7 +24,7 @@ HELP = """Test a judge for consistency and bias before you use its grades.
 
 The judge grades answers of known quality with the prompts of a run: the same answer several times, right and wrong answers, good
 answers to another question, an empty answer, padding without content, wrong answers that ask for a better score, and right answers
-with another question's reference. Each probe reports its number of answers, the rate of judge errors with a 95 % interval, and a
+with another question's reference. Each probe reports its number of answers, the rate of slips with a 95 % interval, and a
 result: passed, warning, not passed or not enough evidence. Calls without a verdict are counted separately.
 
 Without DATASET and RUN, assay uses its own questions. A dataset may have any contract; its reference answers are used if present.
@@ -83,7 +83,7 @@ class ProbeOptions(msgspec.Struct, frozen=True, kw_only=True):
 @runs_dir_option
 @json_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
-@click.option("-v", "--verbose", is_flag=True, help="List the records with judge errors.")
+@click.option("-v", "--verbose", is_flag=True, help="List the records in which the judge slipped.")
 @click.pass_context
 def command(context: click.Context, /, **given: Any) -> None:
     """Entry of the command; see HELP."""
@@ -136,6 +136,6 @@ def _made(output: str | None) -> Path | None:
 
 def _exit_code(card: JudgeCard) -> int:
     if not any(probe.n for probe in card.probes):
-        exits.print_error("the judge gave no verdict at all", hint="the card says under 'no judgment' what went wrong")
+        exits.print_error("the judge gave no verdict at all", hint="see 'no verdict' on the card for the reason")
         return exits.COULD_NOT_RUN
     return exits.GATES_PASSED if card.passed else exits.GATE_FAILED

@@ -156,14 +156,14 @@ def batch_words(now: api.Snapshot) -> list[str]:
     batch = now.batch
     collected = f"{batch.merged:,} of {batch.batches:,} batches" if batch.batches != 1 else f"{batch.merged} of 1 batch"
     merged = f"{collected} collected" if batch.batches else "writing batches"
-    problem = [f"last look: {printable(batch.problem, limit=PROBLEM_LIMIT)}"] if batch.problem else []
+    problem = [f"last error: {printable(batch.problem, limit=PROBLEM_LIMIT)}"] if batch.problem else []
     return [merged, *([f"{batch.done:,}/{batch.requests:,} requests done"] if batch.requests else []), *problem]
 
 
 def _notes(now: api.Snapshot) -> dict[str, str]:
     """The lines below the bar of a live display, with their styles."""
     if now.batch is not None:
-        leave = {} if now.is_stopping else {"Ctrl-C leaves; the batches go on, and assay resume collects them": "dim"}
+        leave = {} if now.is_stopping else {"Ctrl-C exits; the batches continue, and assay resume collects them": "dim"}
         return {" · ".join(["waiting for the provider", *batch_words(now)]): "", **leave, **_stopping_note(now)}
     notes = {" · ".join([*_under_way(now), *_records(now)]): ""}
     if calls := _calls(now):

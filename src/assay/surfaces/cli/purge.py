@@ -79,7 +79,7 @@ def _check(options: PurgeOptions) -> None:
     if options.force and options.run is None:
         raise UsageProblem("--force needs a run", hint="name the run whose artifacts must go early")
     if options.force and not options.reason.strip():
-        raise UsageProblem("--force needs a --reason", hint="it is kept in the audit log")
+        raise UsageProblem("--force needs a --reason", hint="it is written to the audit log")
     if options.reason and not options.force:
         raise UsageProblem("--reason is for --force", hint="what has expired is removed without a reason")
 

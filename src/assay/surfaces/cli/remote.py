@@ -128,7 +128,7 @@ class RemoteRunFollower(msgspec.Struct, frozen=True, kw_only=True):
         """Say how to go on with a run that was not followed to its end."""
         if self.shown.is_json and last:
             write_json(_result(last[0], self._place(run_id)).to_dict())
-        goes_on = "" if last and last[0].is_stopped else "; the run goes on at the server"
+        goes_on = "" if last and last[0].is_stopped else "; the run continues on the server"
         follow, cancel = (self.remote.command_line(word, run_id) for word in ("resume", "cancel"))
         exits.print_error(f"{what}{goes_on}", hint=f"resume with: {follow} · cancel it with: {cancel}")
         return code

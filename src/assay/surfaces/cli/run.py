@@ -263,7 +263,7 @@ def _show_plan(planned: api.PlannedRuns, options: RunOptions) -> None:
 def check_told_here(telemetry: TelemetryOptions, placement: RunBackend) -> None:
     """Raises UsageProblem when the command line asks for telemetry of records that workers evaluate."""
     if placement.temporal is not None:
-        check_local(telemetry, "--engine temporal", who="the workers tell of their records: assay worker")
+        check_local(telemetry, "--engine temporal", who="the workers report their records: assay worker")
 
 
 def _check_batch(options: RunOptions, planned: api.PlannedRuns) -> None:
@@ -343,7 +343,7 @@ def _check_sendable(options: RunOptions) -> None:
         "--config": bool(options.config),
         "--dry-run": options.dry_run,
         "--batch": options.batch or options.detach or bool(options.batch_fallback),
-        "--no-download beside --markdown, which links to the artifacts,": options.no_download and options.markdown is not None,
+        "--no-download with --markdown, which links to the artifacts,": options.no_download and options.markdown is not None,
     }
     for what in (what for what, is_wanted in unusable.items() if is_wanted):
         hint = "a server takes one dataset and one candidate; leave it out, or run it here, without --server"

@@ -220,12 +220,12 @@ def _writing_again(results: Sequence[RunResult], shown: OutputOptions, *, option
     if len(results) == 1:
         return f"write it again: {command_line('resume', results[0].run_id, *options, shown=shown)}"
     if shown.is_named:
-        return "repeat the same command: nothing is asked twice"
+        return "repeat the same command: no call is repeated"
     return f"write one for each run: {command_line('resume', 'RUN', *options, shown=shown)}"
 
 
 def _kept_text(result: RunResult) -> str:
-    words = f"has ended ({result.state}), and its artifacts are" if result.is_finished else f"is {result.state}, and is kept"
+    words = f"has ended ({result.state}), and its artifacts are" if result.is_finished else f"is {result.state}, and is stored"
     return f"run '{result.run_id}' {words} in {near(result.run_dir)}"
 
 
@@ -274,7 +274,7 @@ def _complain_of_interruption(result: RunResult, shown: OutputOptions) -> None:
         exits.print_error(f"the workers continue {printable(result.run_id)}", hint=ways)
         return
     if shown.is_detached:
-        exits.print_error("the batches are handed in", hint=f"collect them with: {resume}")
+        exits.print_error("the batches are submitted", hint=f"collect them with: {resume}")
         return
     if not shown.waiting:
         exits.print_error("interrupted", hint=f"resume with: {resume}")

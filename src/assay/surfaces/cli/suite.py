@@ -96,7 +96,7 @@ def command(context: click.Context, /, suite: str, runs_dir: str, *, run_id: str
         kept = [f"run '{one.run_id}' is in {Path(runs_dir, one.run_id)}" for one in found.runs]
         options = [*report_options(msgspec.structs.replace(shown, markdown=given["markdown"])), *pipeline.options]
         again = command_line(*same, *options, shown=shown)
-        context.exit(exits.complain_of_report(problem, kept=kept, again=f"repeat it, nothing is asked twice: {again}"))
+        context.exit(exits.complain_of_report(problem, kept=kept, again=f"repeat it; no call is repeated: {again}"))
     if not found.is_finished:
         exits.print_error("interrupted", hint=f"resume with: {command_line(*same, shown=shown)}")
         context.exit(exits.INTERRUPTED)

@@ -67,7 +67,7 @@ def metrics_file_option(command: Decorated) -> Decorated:
 
 
 def check_local(
-    telemetry: TelemetryOptions, elsewhere: str = "--server", *, who: str = "a server tells of its runs: assay serve"
+    telemetry: TelemetryOptions, elsewhere: str = "--server", *, who: str = "a server reports its runs: assay serve"
 ) -> None:
     """Raises UsageProblem when the command line, and not only the environment, asks for what is told elsewhere."""
     asked = {
@@ -84,7 +84,7 @@ def telemetry_of(given: dict[str, Any]) -> TelemetryOptions:
     """What options ask for, taken out of them; raises UsageProblem for what does not fit together."""
     telemetry = msgspec.convert({name: given.pop(name, None) for name in TelemetryOptions.__struct_fields__}, TelemetryOptions)
     if telemetry.otel_content and not telemetry.otel:
-        raise UsageProblem("--otel-content says what --otel sends", hint="add --otel")
+        raise UsageProblem("--otel-content needs --otel", hint="add --otel")
     if telemetry.log_file is not None and telemetry.log_format is None:
         raise UsageProblem("--log-file needs --log-format", hint="add --log-format json")
     if telemetry.metrics_file is not None:

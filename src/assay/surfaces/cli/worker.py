@@ -40,7 +40,7 @@ Exit codes:
 
 @click.command("worker", help=HELP, epilog=EPILOG)
 @temporal_options(is_short=False)
-@ledger_option("The PostgreSQL that keeps the runs: postgresql://user@host/database.")
+@ledger_option("PostgreSQL database of the runs: postgresql://user@host/database.")
 @store_option
 @runs_dir_option
 @click.option(

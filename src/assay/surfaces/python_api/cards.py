@@ -203,7 +203,10 @@ def _charts(view: RunReport) -> Iterable[Chart]:
 
 def _reason(found: RunDecision) -> str:
     """The reason, in the words of Python and not of the command line."""
-    words = {NO_GATES: "pass_rate, min_score and max_error_rate set them", "UNFINISHED": f"{found.reason}: run.resume() goes on"}
+    words = {
+        NO_GATES: "pass_rate, min_score and max_error_rate set them",
+        "UNFINISHED": f"{found.reason}: continue with run.resume()",
+    }
     return words.get(found.word, found.reason)
 
 

@@ -97,7 +97,7 @@ def conclusion(found: api.RunComparison) -> tuple[str, str]:
     """One word on the difference of pass rates, and the sentence behind it."""
     interval = found.passes.interval
     if interval is None or found.n == 0:
-        return "UNDECIDED", found.passes.reason or "there is nothing to compare"
+        return "UNDECIDED", found.passes.reason or "no records to compare"
     flips = f"{found.mcnemar.better:,} better and {found.mcnemar.worse:,} worse of {counted(found.n, 'record')}"
     if interval.low > 0 or interval.high < 0:
         word = "IMPROVED" if interval.low > 0 else "WORSE"

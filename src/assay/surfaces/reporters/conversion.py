@@ -11,7 +11,7 @@ from assay.surfaces.reporters.settings import ReportSettings
 from assay.surfaces.reporters.wording import counted
 
 MAX_KINDS = 20
-"""Different remarks shown unless all are asked for."""
+"""Different remarks shown unless all are called for."""
 SHOWN_OF_A_KIND = 3
 COUNTS = ("read", "emitted", "invalid", "skipped")
 TEXT_LIMIT = 400

@@ -55,7 +55,7 @@ def judge_card_text(card: JudgeCard, settings: ReportSettings) -> Iterator[str]:
         TextColumn("verdict"),
         TextColumn("slips", is_number=True),
         TextColumn("rate"),
-        TextColumn("no judgment"),
+        TextColumn("no verdict"),
     )
     rows = [
         (
@@ -81,7 +81,7 @@ def judge_card_markdown(card: JudgeCard) -> Iterator[str]:
         (TITLES[probe.id], f"**{WORDS[probe.verdict]}**", slips_text(probe), rate_text(probe), inert(failed_text(probe)))
         for probe in card.probes
     ]
-    yield from markdown_table(("probe", "verdict", "slips", "rate", "no judgment"), rows, n_texts=2)
+    yield from markdown_table(("probe", "verdict", "slips", "rate", "no verdict"), rows, n_texts=2)
     yield "\nA rate has its 95 % interval (Wilson). By chance, a sound judge fails at most 1 in 20 probes.\n"
     for probe in card.probes:
         yield f"\n## {TITLES[probe.id][:1].upper()}{TITLES[probe.id][1:]}: {WORDS[probe.verdict]}\n\n"

@@ -9,7 +9,7 @@ from assay.surfaces.reporters.run_table import Row, TextCell, TextColumn, table
 from assay.surfaces.reporters.settings import ReportSettings
 from assay.surfaces.reporters.wording import counted
 
-NOTHING = "no plugins are installed; code of your own needs none: --grader file.py:function\n"
+NOTHING = "no plugins are installed; custom code needs none: --grader file.py:function\n"
 INDENT = 2
 _COLUMNS = (TextColumn("kind"), TextColumn("name"), TextColumn("package"), TextColumn("state"), TextColumn("code"))
 

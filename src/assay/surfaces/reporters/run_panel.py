@@ -15,7 +15,7 @@ Json = dict[str, Any]
 NAME_LIMIT = 48
 WHY_LIMIT = 160
 MAX_SHOWN = 20
-"""Disagreements that are listed unless all are asked for."""
+"""Disagreements that are listed unless all are called for."""
 _COLUMNS = (
     TextColumn("judge"),
     TextColumn("votes", is_number=True),

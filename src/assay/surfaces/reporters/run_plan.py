@@ -23,9 +23,9 @@ from assay.surfaces.reporters.wording import counted, first_datasets
 
 LABEL = 12
 TEXT_LIMIT = 400
-_FALLBACKS = {"live": "asked one by one at the full price", "fail": "their records end in an error"}
+_FALLBACKS = {"live": "sent as single calls at full price", "fail": "their records end in an error"}
 """What becomes of requests that a batch leaves without an answer."""
-_SOURCES = {"sampled": "asked now", "prefilled": "answers from {path}", "part_of_conversation": "recorded answers"}
+_SOURCES = {"sampled": "called in this run", "prefilled": "answers from {path}", "part_of_conversation": "recorded answers"}
 
 
 def plan_document(planned: api.PlannedRuns, estimate: api.CostEstimate) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def _model(model: ModelPlan) -> str:
 def _panel(plan: Plan) -> str:
     wanted = plan.panel.quorum or len(plan.judges)
     votes = f"at least {wanted} of {len(plan.judges)} judges must vote" if wanted < len(plan.judges) else "every judge must vote"
-    order = f"{plan.judges[0].name} first, the others where it is unsure" if plan.panel.escalate else "all are asked"
+    order = f"{plan.judges[0].name} first, the others where it is unsure" if plan.panel.escalate else "all are called"
     return f"{order} · {votes} · the majority or the median counts"
 
 

@@ -58,12 +58,12 @@ def leader(ranking: Json) -> str:
         return f"'{first['name']}' leads, but nothing is known of how surely: {ahead['reason']}"
     if interval["low"] > 0:
         return f"'{first['name']}' is ahead of '{others[0]['name']}'"
-    return f"'{first['name']}' and '{others[0]['name']}' cannot be told apart: the interval of the difference holds 0"
+    return f"'{first['name']}' and '{others[0]['name']}' do not differ significantly: the interval of the difference contains 0"
 
 
 def result_word(case: Json) -> str:
     """How one comparison ended."""
-    return _WORDS[case["score"]] if case["passed"] else "nobody won"
+    return _WORDS[case["score"]] if case["passed"] else "no winner"
 
 
 def decided_text(metrics: Json) -> str:

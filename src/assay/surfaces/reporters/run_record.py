@@ -16,7 +16,7 @@ from assay.surfaces.reporters.wording import error_text
 
 INDENT = 4
 TEXT_LIMIT = 4_000
-"""Characters of a prompt or an answer that are shown unless all are asked for."""
+"""Characters of a prompt or an answer that are shown unless all are called for."""
 UNREADABLE_VERDICT = "judge_parse_error"
 """The error for which one wants to see what the judge said."""
 _ATTEMPT_COLUMNS = (

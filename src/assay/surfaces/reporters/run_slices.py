@@ -9,7 +9,7 @@ from assay.surfaces.reporters.run_profile import headline_text, profile_name
 from assay.surfaces.reporters.run_view import Json, RunReport, SliceValue
 
 MAX_ROWS = 12
-"""Rows that are shown unless all are asked for."""
+"""Rows that are shown unless all are called for."""
 FEWEST_VALUES = 4
 """Values that are shown however many candidates have a row for each."""
 NO_VALUE = "(none)"

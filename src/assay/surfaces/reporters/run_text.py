@@ -98,7 +98,7 @@ def _heading(view: RunReport, paint: Paint) -> str:
 
 def place_lines(view: RunReport, settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
     """Where the run is on the disk, and what is not there any more."""
-    yield _labelled("artifacts" if view.result.is_finished else "kept in", printable(view.result.run_dir), paint=paint)
+    yield _labelled("artifacts" if view.result.is_finished else "stored in", printable(view.result.run_dir), paint=paint)
     for problem in view.missing:
         yield _labelled("missing", printable(problem, limit=TEXT_LIMIT), paint=paint, settings=settings)
 

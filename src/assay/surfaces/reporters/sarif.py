@@ -40,7 +40,7 @@ def _rule(code: str) -> dict[str, Any]:
     return {
         "id": code,
         "shortDescription": {"text": meaning},
-        "help": {"text": SUGGESTIONS.get(code, "Nothing has to be done.")},
+        "help": {"text": SUGGESTIONS.get(code, "No action needed.")},
     }
 
 

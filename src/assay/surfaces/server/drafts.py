@@ -68,7 +68,7 @@ class Drafts:
         """Find the owner's draft; raises RunNotFound."""
         draft = self._kept.get(draft_id)
         if draft is None or draft.owner != owner or draft.at < self._clock() - KEPT_SECONDS:
-            raise RunNotFound("there is no such upload any more", hint="an upload is kept for an hour; choose the file again")
+            raise RunNotFound("the upload has expired", hint="an upload is stored for an hour; choose the file again")
         return draft
 
     def drop(self, draft: UploadDraft) -> None:

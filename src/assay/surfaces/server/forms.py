@@ -81,7 +81,7 @@ class FileForm:
         found = next((ending for ending in ENDINGS if name.endswith(ending)), "")
         if not found:
             raise HttpError(
-                415, f"'{self.file_name[:100]}' is no dataset: its name must end in {', '.join(ENDINGS)}, or that and .gz"
+                415, f"'{self.file_name[:100]}' is not a dataset: its name must end in {', '.join(ENDINGS)}, or that and .gz"
             )
         return found
 

@@ -84,7 +84,7 @@ def refuse_unoffered(
     for name in (*candidates, *judges):
         if not name.isprintable():
             hint = "send provider/model without line feeds and control characters"
-            raise HttpError(400, f"{name[:200]!r} is no name of a model", details={"hint": hint})
+            raise HttpError(400, f"{name[:200]!r} is not a model name", details={"hint": hint})
     offers, files = offers_to(caller, settings), api.file_models((*candidates, *judges), settings.run_file)
     for offer, names in ((offers.candidates, candidates), (offers.judges, judges)):
         for name in names:

@@ -54,8 +54,8 @@ class SubmitQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         tuple[CriterionName, ...], _says("What records of batch_v1 are judged by that name no criteria; `overall` by default.")
     ] = ()
     concurrency: Annotated[Count | None, _says("Maximum concurrent calls.")] = None
-    limit: Annotated[Count | None, _says("Take the first so many records.")] = None
-    sample: Annotated[Count | None, _says("Take so many records at random.")] = None
+    limit: Annotated[Count | None, _says("Use the first N records.")] = None
+    sample: Annotated[Count | None, _says("Use a random sample of N records.")] = None
     seed: Annotated[Annotated[int, Meta(ge=-(2**53), le=2**53)] | None, _says("Seed of the sample and of resampled intervals.")] = (
         None
     )
@@ -68,7 +68,7 @@ class SubmitQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     on_invalid: Annotated[OnInvalid | None, _says("With invalid records: do not start, or evaluate the valid ones.")] = None
     allow_size: Annotated[bool | None, _says("Accept golden datasets with fewer than 5 or more than 20 cases.")] = None
     null_as_absent: Annotated[bool | None, _says("Optional and forbidden fields that are null count as absent.")] = None
-    profile: Annotated[ProfileId | None, _says("Benchmark whose official score is computed too.")] = None
+    profile: Annotated[ProfileId | None, _says("Benchmark whose official score is also computed.")] = None
     compat: Annotated[bool | None, _says("With a profile: count errors as the benchmark does.")] = None
     pass_rate: Annotated[Rate | None, _says("Gate: minimum pass rate of graded records.")] = None
     min_score: Annotated[Annotated[float, Meta(ge=0, le=100)] | None, _says("Gate: mean score.")] = None
@@ -82,7 +82,7 @@ class RunsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     cursor: Annotated[RunId | None, _says("The `next_cursor` of the page before.")] = None
     state: Annotated[
         State | Literal["damaged", "unreachable", "interrupted"] | None,
-        _says("Only runs in this state; `interrupted` are those that were begun, and that nobody works on, whatever their state."),
+        _says("Only runs in this state; `interrupted` are started runs that no process is working on, in any state."),
     ] = None
     dataset: Annotated[Annotated[str, Meta(max_length=128)] | None, _says("Only runs over the dataset with this id.")] = None
     model: Annotated[Annotated[str, Meta(max_length=256)] | None, _says("Only runs of this candidate.")] = None
@@ -125,9 +125,7 @@ class CompareQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     before: Annotated[RunId, _says("The run that was there first.")]
     after: Annotated[RunId, _says("The run that is compared with it.")]
-    cluster: Annotated[Annotated[str, Meta(max_length=128)] | None, _says("Member of metadata whose records belong together.")] = (
-        None
-    )
+    cluster: Annotated[Annotated[str, Meta(max_length=128)] | None, _says("Metadata key whose records form clusters.")] = None
     flips: Annotated[Annotated[int, Meta(ge=0, le=1000)], _says("Maximum number of records with changed results.")] = 20
 
 
@@ -148,7 +146,7 @@ def read_query(request: AnyRequest, kind: type[T]) -> T:
         raise HttpError(400, f"the query cannot be used: {why_unusable(kind, given, problem)}") from problem
     empty = [name for name in given if getattr(read, name) is None]
     if empty:
-        raise HttpError(400, f"the query cannot be used: '{empty[0]}' is no value for '{given[empty[0]]}'")
+        raise HttpError(400, f"the query cannot be used: '{empty[0]}' is not a value for '{given[empty[0]]}'")
     return read
 
 

@@ -48,6 +48,8 @@ def _take_waiting(server: Server, tried: dict[str, float], seen: frozenset[str])
             continue
         if server.queue.free and not server.queue.has(run_id) and server.shared.adopt(run_id):
             tried[run_id] = now
-            log.info("run %s has no driver, and goes on here", run_id, extra={FIELDS: {"event": "run_taken", "run_id": run_id}})
+            log.info(
+                "run %s has no driver; this server resumes it", run_id, extra={FIELDS: {"event": "run_taken", "run_id": run_id}}
+            )
             server.queue.add(run_id, waiting.owner)
     return frozenset(waiting.run_id for waiting in found)

@@ -114,7 +114,9 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
             # Any server with capacity continues it; until then the reason why this one stopped is shown.
             is_worked_on = standing.is_driven or standing.is_with_workers
             return standing.problem or ("" if is_worked_on else self.told(self.queue.problem(run_id)))
-        why = self.queue.problem(run_id) or ("" if api.is_driven(run_id, self.runs_dir) else "nobody works on this run; resume it")
+        why = self.queue.problem(run_id) or (
+            "" if api.is_driven(run_id, self.runs_dir) else "no process is working on this run; resume it"
+        )
         return self.told(why)
 
     def is_driven(self, run_id: str) -> bool:
@@ -174,7 +176,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
             result = run.result
             if result.is_finished:
                 raise RunNotFound(result.gate.reasons[0], hint="let the servers share one folder of runs, or an object store")
-            raise RunNotFound(f"run '{run_id}' is unfinished", hint="its state says how far it is")
+            raise RunNotFound(f"run '{run_id}' is unfinished", hint="see its state for the progress")
         return str(run.folders.sealed)
 
 

@@ -64,12 +64,12 @@ def _sha256(run: api.RunReader, name: str, path: Path) -> str:
     errors=(404, 410, 412, 416),
 )
 def show_artifact(request: AnyRequest, run_id: FromPath[str], name: FromPath[str]) -> Response[bytes] | Stream:
-    """A file of a finished run as it was published; its ETag is its SHA-256, and a part of it can be asked for."""
+    """A file of a finished run as it was published; its ETag is its SHA-256, and it supports range requests."""
     read_query(request, NoQuery)
     run = server_of(request).run(run_id, caller_of(request))
     path = run.artifacts().get(name)
     if path is None and any(name == tombstone.name for tombstone in run.removed()):
-        raise ArtifactGone(f"'{name}' was removed by retention", hint=f"/v1/runs/{run_id}/artifacts says when and why")
+        raise ArtifactGone(f"'{name}' was removed by retention", hint=f"/v1/runs/{run_id}/artifacts lists when and why")
     if path is None:
         raise RunNotFound(f"run '{run_id}' has no artifact of that name", hint=f"/v1/runs/{run_id}/artifacts lists them")
     etag = f'"{_sha256(run, name, path)}"'

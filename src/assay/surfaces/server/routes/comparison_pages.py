@@ -53,14 +53,14 @@ async def show_flip(request: AnyRequest) -> Answer:
     if measured is None:
         return paged(request, "compare.html", ComparePage(choice=choice, offers=(), swapped_address="", is_pending=True))
     if choice.start >= len(measured.flips):
-        raise HttpError(404, "there is no such flip", details={"hint": f"the comparison has {len(measured.flips):,}"})
+        raise HttpError(404, "no such changed result", details={"hint": f"the comparison has {len(measured.flips):,}"})
     return await asyncio.to_thread(_flip_page, request, measured)
 
 
 def _choice(request: AnyRequest) -> CompareChoice:
     choice = read_choice(request, CompareChoice)
     if choice.start < 0:
-        raise HttpError(400, "the address asks for something that cannot be: there is nothing before the first flip")
+        raise HttpError(400, "invalid address: no result before the first one")
     return choice
 
 

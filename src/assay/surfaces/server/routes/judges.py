@@ -38,7 +38,7 @@ def show_card(request: AnyRequest, card_id: FromPath[str]) -> Answer:
     cards = _visible_cards(request, server_of(request).visible(caller_of(request))).cards
     found = next((kept for kept in cards if kept.id == card_id), None)
     if found is None:
-        raise HttpError(404, "there is no such judge card", details={"hint": "`assay probe` makes one"})
+        raise HttpError(404, "no such judge card", details={"hint": "`assay probe` makes one"})
     others = [kept for kept in cards if kept.card.judge == found.card.judge]
     return paged(request, "judge_card.html", card_page(found, others))
 

@@ -32,9 +32,9 @@ def read_choice(request: AnyRequest, kind: type[T]) -> T:
     filled = [(name, value) for name, value in request.query_params.multi_items() if value.strip()]
     given = dict(filled)
     if len(given) < len(filled):
-        raise HttpError(400, "the address says something twice")
+        raise HttpError(400, "invalid address: a parameter is given twice")
     try:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as problem:
         reason = why_unusable(kind, given, problem)
-        raise HttpError(400, f"the address asks for something that cannot be: {reason}") from problem
+        raise HttpError(400, f"invalid address: {reason}") from problem

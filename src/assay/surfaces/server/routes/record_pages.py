@@ -147,7 +147,7 @@ def labels_file(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     """What people say of the answers of a run, as a file that `assay calibrate` reads."""
     labels = server_of(request).look(run_id, caller_of(request), api.kept_labels)
     if not labels:
-        raise RunNotFound(f"nobody has labelled an answer of run '{run_id}' yet", hint="the page of a record has a form for it")
+        raise RunNotFound(f"run '{run_id}' has no labels yet", hint="the page of a record has a form for it")
     lines = "".join(f"{json_text(msgspec.to_builtins(label))}\n" for label in labels)
     headers = {"Content-Disposition": f'attachment; filename="{run_id}-labels.jsonl"'}
     return Response(lines.encode(), media_type="application/x-ndjson", headers=headers)

@@ -39,7 +39,7 @@ async def home() -> Answer:
 async def static_file(request: AnyRequest, name: FromPath[str]) -> Answer:
     """A style, script or picture of the pages; under the address that names its content a browser may keep it for good."""
     if name not in STATIC_NAMES:
-        raise HttpError(404, "there is no such file")
+        raise HttpError(404, "no such file")
     media_type = MEDIA_TYPES[PurePath(name).suffix]
     is_this_one = PLACE.static(name).endswith(f"?v={request.query_params.get('v', '')}")
     headers = {"Cache-Control": "public, max-age=31536000, immutable" if is_this_one else "no-cache"}
