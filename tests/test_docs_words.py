@@ -7,7 +7,7 @@ import pytest
 
 from tests.test_docs import ROOT
 
-PAGE = ROOT / "docs" / "reference" / "words.md"
+PAGE = ROOT / "docs" / "reference" / "glossary.md"
 ROWS = re.findall(r"^\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
 DEFINED = [
     (name, (PAGE.parent / target).resolve())

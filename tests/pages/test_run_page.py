@@ -42,7 +42,7 @@ def test_a_run_that_nobody_knows_is_a_page_that_leads_back(gallery: Serving, vis
     visitor = visit(gallery, "/runs/nobody")
     visitor.expect_status(404)
     assert "Not found" in visitor.page.get_by_role("heading", level=1).inner_text()
-    assert visitor.page.get_by_role("link", name="To the runs").get_attribute("href") == "/runs"
+    assert visitor.page.get_by_role("link", name="Show all runs").get_attribute("href") == "/runs"
 
 
 def test_programs_still_get_the_envelope(gallery: Serving) -> None:

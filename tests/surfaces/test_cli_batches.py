@@ -33,7 +33,7 @@ def test_a_detached_run_ends_well_and_says_how_its_batches_are_collected(tmp_pat
 def test_the_report_says_what_became_of_requests_without_an_answer(tmp_path: Path) -> None:
     with BatchProvider(faults=Faults(expired=2, duplicated=1)) as provider:
         result = assay("run", write_run(tmp_path, provider), "--run-id", "x", "--runs-dir", tmp_path / "runs", "--quiet")
-    wanted = "1 batch · 4 of 6 requests answered · batch_expired 2 · 2 asked one by one · 1 repeated line of results"
+    wanted = "1 batch · 4 of 6 requests answered · batch_expired 2 · 2 sent as single calls · 1 repeated line of results"
     assert wanted in result.stdout
 
 

@@ -372,7 +372,7 @@ def test_a_suite_whose_report_cannot_be_written_says_what_writes_it() -> None:
     result = assay("suite", "suite.yaml", "--run-id", "night", "--quiet", "--markdown", FULL)
     assert result.exit_code == 2
     assert "  run 'night-run' is in runs/night-run\n" in result.stderr
-    assert result.stderr.endswith("nothing is asked twice: assay suite suite.yaml --run-id night --markdown /dev/full\n")
+    assert result.stderr.endswith("no call is repeated: assay suite suite.yaml --run-id night --markdown /dev/full\n")
 
 
 @needs_full
