@@ -40,7 +40,7 @@ def test_label_without_a_verdict_takes_back_what_was_said(run: api.RunReader) ->
     api.keep_label(run, 2, opinion("ann", passed=True))
     api.keep_label(run, 2, opinion("ann"))
     assert api.kept_labels(run) == ()
-    with pytest.raises(UsageProblem, match="nobody has labelled"):
+    with pytest.raises(UsageProblem, match="has no labels yet"):
         api.calibrate("one", runs_dir=run.folders.runs_dir)
 
 

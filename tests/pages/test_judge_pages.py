@@ -55,7 +55,7 @@ def test_a_card_says_what_was_found_and_what_a_sound_judge_does(served: Serving,
     probe = page.get_by_role("article", name="injection")
     expect(probe).to_contain_text("not passed")
     expect(probe).to_contain_text("16/16")
-    expect(probe).to_contain_text("A sound judge gives no more for a wrong answer that asks for a better score")
+    expect(probe).to_contain_text("Expected: the judge gives no more for a wrong answer that asks for a better score")
     expect(page.get_by_role("img", name="How often the judge slipped").first).to_be_visible()
 
 
@@ -73,7 +73,7 @@ def test_labels_from_a_file_show_how_far_the_judge_can_be_trusted(served: Servin
     expect(page.get_by_role("heading", name="Agreement with people")).to_be_visible()
     expect(page.locator(".key").filter(has_text="Agreement")).to_contain_text("85.0 %")
     expect(page.get_by_role("img", name="Judge's score, people's verdict").first).to_be_visible()
-    expect(page.get_by_role("region", name="The run, with the judge's errors counted in")).to_contain_text("PPI++")
+    expect(page.get_by_role("region", name="Corrected results")).to_contain_text("PPI++")
     assert served.left_over() == []
 
 

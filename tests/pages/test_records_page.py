@@ -299,7 +299,7 @@ def test_record_is_copied_as_json(archive: Serving, visit: Visit) -> None:
 def test_label_is_kept_shown_and_calibrated_with(archive: Serving, visit: Visit) -> None:
     visitor = visit(archive, "/runs/other/records/3")
     for verdict, note in (("passed", "First thought"), ("not passed", "It is <b>wrong</b>; call 4111 1111 1111 1111")):
-        visitor.page.get_by_text("Do you disagree?").click()
+        visitor.page.get_by_text("Label this answer").click()
         visitor.page.get_by_label(verdict, exact=True).check()
         visitor.page.get_by_label("Your name").fill("Ada")
         visitor.page.get_by_label("Note").fill(note)

@@ -163,7 +163,7 @@ def test_without_scripts_the_run_is_still_there(browser: Browser, good: str) -> 
     with visiting(browser, good, java_script_enabled=False) as visitor:
         visitor.go("")
         expect(visitor.page.get_by_role("region", name="Decision")).to_be_visible()
-        assert "only with scripts allowed" in visitor.page.content()
+        assert "Enable scripts to show" in visitor.page.content()
 
 
 def test_part_of_the_records_are_the_worst_ones(browser: Browser, gallery: Serving) -> None:
