@@ -39,7 +39,7 @@ def verify_run(path: Path) -> list[str]:
 
 
 def verify_place(storage: RunStorage) -> list[str]:
-    """List the files of a run that are not as they were published, one line each; empty when all is well.
+    """List the files of a run that are not as they were published, one line each; empty when no problem is found.
 
     A purged artifact is well when its tombstone agrees with the manifest. Raises RunNotFound for a storage without a run,
     StoreUnavailable when a file cannot be read.

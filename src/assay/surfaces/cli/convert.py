@@ -40,8 +40,7 @@ assay convert prbench|apexv1|lexam|includebase|lar_echr SOURCES... -o OUT
 assay convert PLUGIN|FILE.py:FUNCTION SOURCES... -o OUT
 assay convert --from CONTRACT --to CONTRACT SOURCE -o OUT
 
-Rows that cannot be converted, rows that are skipped and everything that is lost or changed on the way are listed; nothing is
-left out silently.
+The report lists rows that cannot be converted, rows that are skipped, and every value that is lost or changed.
 """
 
 EPILOG = """\b
@@ -85,16 +84,16 @@ class ConversionJob(msgspec.Struct, frozen=True, kw_only=True):
 @click.argument("words", nargs=-1, metavar="[BENCHMARK] SOURCES...")
 @click.option("--from", "source_contract", type=WordChoice(list(CONTRACTS)), help="The contract of the source.")
 @click.option("--to", "target_contract", type=WordChoice(list(CONTRACTS)), help="The contract of the output.")
-@click.option("-o", "--output", metavar="OUT", help="The dataset to write, whole or not at all; - for standard output.")
+@click.option("-o", "--output", metavar="OUT", help="Output dataset, written completely or not at all; - for standard output.")
 @click.option(
     "--id-style",
     type=WordChoice(ID_STYLES),
     default="stable",
     show_default=True,
-    help="Row and choice ids that never depend on line numbers, or those of older conversions.",
+    help="Make row and choice ids without line numbers, or as older versions did.",
 )
-@click.option("--report", metavar="FILE", help="Write the report of the conversion to FILE as JSON.")
-@click.option("-v", "--verbose", is_flag=True, help="List every remark instead of collapsing those that are alike.")
+@click.option("--report", metavar="FILE", help="Write the conversion report to FILE as JSON.")
+@click.option("-v", "--verbose", is_flag=True, help="List every note instead of grouping similar ones.")
 @click.pass_context
 def command(context: click.Context, /, **given: Any) -> None:
     """Entry of the command; see HELP."""

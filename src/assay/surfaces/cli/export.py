@@ -37,11 +37,11 @@ from assay.surfaces.reporters.wording import counted
 
 HELP = """Write the records of a finished run, or of a dataset, as a file or a folder that other tools open.
 
-The ending of -o decides the format, or --format does: csv, xlsx, parquet, json and jsonl have a row for each record with what was
-asked, the answer and its scores; hf is a folder that Hugging Face datasets loads; responses has the answers alone, as other runs
-take them; dataset has the accepted records in their own contract, ready to be validated and run again; eval-results is the
-EvalRun of golden_v1 with a number for every score. No text of a model is evaluated as a formula. RUN is an id, a unique beginning
-of one, `latest`, or the path of a run's folder; the path of a file is a dataset, which can be csv, parquet, jsonl or hf.
+The suffix of -o sets the format, or --format does: csv, xlsx, parquet, json and jsonl have a row for each record with the prompt,
+the answer and its scores; hf is a folder for Hugging Face datasets; responses has only the answers, for other runs; dataset has the
+accepted records in their own contract, to validate and run again; eval-results is the EvalRun of golden_v1 with a number for every
+score. Text of a model is never evaluated as a formula. RUN is an id, a unique prefix of an id, `latest`, or the path of a run's
+folder; the path of a file is a dataset, which can be csv, parquet, jsonl or hf.
 """
 
 EPILOG = """\b
@@ -58,8 +58,8 @@ Examples:
 
 \b
 Exit codes:
-  0  written, whatever the run came to
-  2  could not run: no such run, one that has not ended, an invalid dataset, a file that exists or cannot be written"""
+  0  written, for any result of the run
+  2  could not run: no such run, an unfinished run, an invalid dataset, a file that exists or cannot be written"""
 
 FOLDER = "hf"
 """The one format that is a folder."""
@@ -108,11 +108,14 @@ class ExportTarget(msgspec.Struct, frozen=True):
 @click.command("export", help=HELP, epilog=EPILOG)
 @click.argument("source", metavar="RUN|DATASET")
 @click.option(
-    "-o", "--output", metavar="PATH", help="What to write, whole or not at all; - for standard output.  [default: RUN.ENDING]"
+    "-o",
+    "--output",
+    metavar="PATH",
+    help="Output file, written completely or not at all; - for standard output.  [default: RUN.ENDING]",
 )
-@click.option("--format", "--as", "format", type=WordChoice(FORMATS), help="The format, where the ending of -o does not say it.")
-@click.option("--bom", is_flag=True, help="Begin CSV with the mark by which Excel knows UTF-8.")
-@click.option("--force", is_flag=True, help="Replace what is already there.")
+@click.option("--format", "--as", "format", type=WordChoice(FORMATS), help="Output format.  [default: by the suffix of -o]")
+@click.option("--bom", is_flag=True, help="Write a byte order mark at the start of CSV, for Excel.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file or folder.")
 @runs_dir_option
 @json_option
 @click.pass_context

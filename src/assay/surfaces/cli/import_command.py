@@ -27,18 +27,18 @@ from assay.surfaces.reporters.imports import import_text
 
 FORMATS = ("inspect", "promptfoo", "openai-evals", "openai-batch", "lm-eval", "deepeval")
 
-HELP = """Bring questions, answers and scores over from another evaluation tool.
+HELP = """Import questions, answers and scores from another evaluation tool.
 
 \b
 assay import SOURCES... -o DATASET     the questions, as a dataset that `assay run` takes
 assay import SOURCES... --run          answers and scores, as a finished run for each candidate
 
-Both may be asked for at once; with neither, only the report is shown. No model is called and nothing is graded anew: a run keeps
-the scores of the other tool, and an answer without a score, or with an error, stays without one. What the files hold and a
-dataset or a run has no place for is listed by name.
+You can give both; with neither, only the report is shown. No model is called and nothing is graded again: a run keeps the scores of
+the other tool, and an answer with an error or without a score stays unscored. The report lists every field that a dataset or a run
+cannot hold.
 
 \b
-Formats, told by the content:
+Formats, detected by content:
   inspect       logs of Inspect AI: .eval and .json
   promptfoo     results (JSON) and configs (YAML)
   deepeval      goldens and test cases (JSON, JSONL, CSV), test runs (JSON)
@@ -85,27 +85,25 @@ class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 @click.command("import", help=HELP, epilog=EPILOG)
 @click.argument("sources", nargs=-1, metavar="SOURCES...")
-@click.option("--from", "format", type=WordChoice(FORMATS), help="Whose files they are, where their content does not tell.")
-@click.option("-o", "--output", metavar="DATASET", help="Write the questions, whole or not at all; - for standard output.")
-@click.option(
-    "--to", "contract", type=WordChoice(list(CONTRACTS)), help="The contract of the dataset; the one that fits if left out."
-)
+@click.option("--from", "format", type=WordChoice(FORMATS), help="Source format.  [default: detected by content]")
+@click.option("-o", "--output", metavar="DATASET", help="Write the questions, completely or not at all; - for standard output.")
+@click.option("--to", "contract", type=WordChoice(list(CONTRACTS)), help="Contract of the dataset.  [default: the one that fits]")
 @click.option("--responses", metavar="FILE", help="Write the answers as a file that `assay run --responses` takes.")
-@click.option("--run", "is_run", is_flag=True, help="Make a finished run of the answers, one for each candidate.")
+@click.option("--run", "is_run", is_flag=True, help="Create a finished run from the answers, one for each candidate.")
 @click.option("--id", "--run-id", "run_id", metavar="ID", help="Run id.")
 @runs_dir_option
-@click.option("--scorer", metavar="NAME", help="Whose scores are the grades of the run; the first scorer's if left out.")
-@click.option("--scale", metavar="LOW-HIGH", help="The scale of the scorer, where its values are not from 0 to 1.")
-@click.option("--candidate", metavar="NAME", help="Only the answers of this one of several candidates.")
+@click.option("--scorer", metavar="NAME", help="Scorer whose scores become the grades.  [default: the first]")
+@click.option("--scale", metavar="LOW-HIGH", help="Scale of the scorer.  [default: 0-1]")
+@click.option("--candidate", metavar="NAME", help="Import only the answers of this candidate.")
 @click.option(
     "--pass-threshold",
     type=Number(0, 1),
     metavar="SHARE",
-    help="Share of the scale from which an answer passes, where the tool has no verdict of its own; 0.7 if left out.",
+    help="Share of the scale from which an answer passes, if the tool has no verdict.  [default: 0.7]",
 )
-@click.option("--with-files", is_flag=True, help="Read files too that a config names, below its folder.")
+@click.option("--with-files", is_flag=True, help="Also read files below its folder that a config names.")
 @json_option
-@click.option("-v", "--verbose", is_flag=True, help="List every remark and everything that was not carried over.")
+@click.option("-v", "--verbose", is_flag=True, help="List every note and every value that was not imported.")
 @click.pass_context
 def command(context: click.Context, /, **given: Any) -> None:
     """Entry of the command; see HELP."""

@@ -23,8 +23,8 @@ from assay.surfaces.reporters.paint import hanging
 
 HELP = """Write a commented run file and a tiny dataset into DIR (default: here), ready to run without a key or a network.
 
-In a terminal it asks what you evaluate and which model answers; elsewhere, and with --yes, it takes the options or the defaults.
-Nothing that exists is overwritten.
+In a terminal it asks what you evaluate and which model answers; otherwise, and with --yes, it uses the options or the defaults.
+Existing files are never overwritten.
 """
 
 EPILOG = """\b
@@ -97,9 +97,9 @@ class InitOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 @click.command("init", help=HELP, epilog=EPILOG)
 @click.argument("folder", metavar="[DIR]", required=False, default=".")
-@click.option("--contract", type=WordChoice(list(CONTRACTS)), help=f"What the dataset is.  [default: {DEFAULT}]")
-@click.option("--model", metavar="PROVIDER/MODEL", help="Who answers, and judges.  [default: scripted models]")
-@click.option("-y", "--yes", is_flag=True, help="Ask nothing.")
+@click.option("--contract", type=WordChoice(list(CONTRACTS)), help=f"Contract of the dataset.  [default: {DEFAULT}]")
+@click.option("--model", metavar="PROVIDER/MODEL", help="Candidate and judge model.  [default: scripted models]")
+@click.option("-y", "--yes", is_flag=True, help="Ask no questions.")
 @click.pass_context
 def command(context: click.Context, /, folder: str, contract: ContractId | None, *, model: str | None, yes: bool) -> None:
     """Entry of the command; see HELP."""

@@ -24,8 +24,8 @@ HELP = """Test a judge for consistency and bias before you use its grades.
 
 The judge grades answers of known quality with the prompts of a run: the same answer several times, right and wrong answers, good
 answers to another question, an empty answer, padding without content, wrong answers that ask for a better score, and right answers
-with another question's reference. Each probe reports its number of answers, the rate of slips with a 95 % interval, and a
-result: passed, warning, not passed or not enough evidence. Calls without a verdict are counted separately.
+with another question's reference. Each probe reports its number of answers, the rate of slips with a 95 % interval, and a result:
+passed, warning, not passed or not enough evidence. Calls without a verdict are counted separately.
 
 Without DATASET and RUN, assay uses its own questions. A dataset may have any contract; its reference answers are used if present.
 Of a finished run (its id, `latest`, or its folder) the answers are judged again. A probe that has no answers is listed as not

@@ -52,19 +52,18 @@ from assay.surfaces.reporters.run_estimate import batch_text
 from assay.surfaces.reporters.wording import counted
 from assay.surfaces.telemetry.observers import ObserverGroup
 
-HELP = """Ask models, grade their answers, and leave the complete evidence in a folder.
+HELP = """Run models on a dataset, grade the answers, and write all artifacts to a folder.
 
 \b
 assay run DATASET... --model PROVIDER/MODEL [--judge PROVIDER/MODEL]
 assay run RUNFILE
 
-DATASET is a file, a folder of files or a quoted pattern ('data/*.jsonl'), gzipped or not, with as many rows as there are. A run
-file (YAML) says everything that the options say and more; options given beside it win. Everything that is wrong with the
-settings is said at once, before any call. Ctrl-C once waits for the calls in flight and leaves a run that can be resumed; twice
-stops at once.
+DATASET is a file, a folder of files or a quoted pattern ('data/*.jsonl'), gzipped or not, of any size. A run file (YAML) holds all
+settings of a run; options take precedence over it. All problems with the settings are reported together, before any call. Ctrl-C
+waits for the calls in flight and leaves a run that can be resumed; a second Ctrl-C stops immediately.
 
-With --server the dataset is sent to a server, which runs it; progress, report and exit code are the same, the artifacts are
-brought here, and after Ctrl-C the run goes on there.
+With --server the dataset is sent to a server, which runs it. Progress, report and exit code are the same; the artifacts are fetched
+to this machine, and after Ctrl-C the run continues on the server.
 """
 
 EPILOG = """\b
@@ -152,51 +151,47 @@ _COUNT = click.IntRange(min=1)
     "--contract",
     metavar="CONTRACT",
     default="",
-    help="The format of the datasets, also of your own.  [default: recognised by content]",
+    help="Contract of the datasets, built-in or custom.  [default: detected by content]",
 )
-@click.option(
-    "--grader", metavar="NAME", default="", help="Grade by code of your own: a plugin, module:function or file.py:function."
-)
-@click.option("--policy", metavar="NAME", default="", help="Ask by code of your own, named in the same way.")
-@click.option(
-    "--responses", metavar="FILE", help="Grade the answers of this file, or of an earlier run's folder; asks no candidate."
-)
+@click.option("--grader", metavar="NAME", default="", help="Custom grader: a plugin, module:function or file.py:function.")
+@click.option("--policy", metavar="NAME", default="", help="Custom policy: a plugin, module:function or file.py:function.")
+@click.option("--responses", metavar="FILE", help="Grade the answers in this file or earlier run's folder; call no candidate.")
 @runs_dir_option
 @click.option("--run-id", metavar="ID", help="Run id; an unfinished run with the same id and settings is resumed.")
 @click.option("--concurrency", type=_COUNT, metavar="N", help="Maximum concurrent calls.  [default: 32]")
-@click.option("--record", multiple=True, metavar="ID", help="Take only the record with this id; may be given several times.")
-@click.option("--limit", type=_COUNT, metavar="N", help="Take the first N records.")
-@click.option("--sample", type=_COUNT, metavar="N", help="Take N records at random, the same ones for the same seed.")
+@click.option("--record", multiple=True, metavar="ID", help="Use only the record with this id; repeat for several.")
+@click.option("--limit", type=_COUNT, metavar="N", help="Use the first N records.")
+@click.option("--sample", type=_COUNT, metavar="N", help="Use a random sample of N records, the same for the same seed.")
 @click.option("--seed", type=int, metavar="S", help="Seed of the sample and of resampled intervals.  [default: 0]")
 @click.option("--repeat", type=click.IntRange(1, 1_000), metavar="K", help="Answers per record, for pass@k and pass^k.")
-@click.option("--quorum", type=_COUNT, metavar="N", help="Judges who must vote, or a record has no score.  [default: all]")
-@click.option("--escalate", is_flag=True, help="Ask the first judge alone, and the others only where it is unsure.")
-@click.option("--batch", is_flag=True, help="Ask the candidate in its provider's batches: half the price, within 24 hours.")
+@click.option("--quorum", type=_COUNT, metavar="N", help="Votes that a record needs for a score.  [default: all judges]")
+@click.option("--escalate", is_flag=True, help="Call the first judge, and the others only if it is unsure.")
+@click.option("--batch", is_flag=True, help="Call the candidate through its provider's batch API: half the price, within 24 hours.")
 @click.option(
     "--batch-fallback",
     type=WordChoice(("live", "fail")),
-    help="With --batch: requests without an answer are asked one by one at the full price, or end in an error.  [default: live]",
+    help="With --batch: repeat unanswered requests as single calls at full price, or end in an error.  [default: live]",
 )
-@click.option("--detach", is_flag=True, help="With --batch or --engine temporal: hand over and leave; assay resume follows.")
-@click.option("--max-cost", type=Number(min=0), metavar="X", help="US dollars after which no new call is made.")
+@click.option("--detach", is_flag=True, help="With --batch or --engine temporal: submit and exit; assay resume follows the run.")
+@click.option("--max-cost", type=Number(min=0), metavar="X", help="Budget in US dollars; no new call is made beyond it.")
 @click.option(
     "--on-invalid",
     type=WordChoice(("reject", "skip")),
-    help="With invalid records: do not start, or evaluate the valid ones.  [default: skip for batch_v1, else reject]",
+    help="Invalid records: do not start, or evaluate the valid ones.  [default: skip for batch_v1, else reject]",
 )
 @click.option("--allow-size", is_flag=True, help="Accept golden datasets with fewer than 5 or more than 20 cases.")
-@click.option("--null-as-absent", is_flag=True, help="Read optional and forbidden fields that are null as absent.")
-@click.option("--config", metavar="FILE", default="", help="Settings of the validation, as for assay validate --config.")
+@click.option("--null-as-absent", is_flag=True, help="Treat null in optional and forbidden fields as absent.")
+@click.option("--config", metavar="FILE", default="", help="Validation settings, as for assay validate --config.")
 @profile_option
 @compat_option
-@click.option("--pass-rate", type=_RATE, metavar="X", help="Gate: share of graded records that must pass.")
+@click.option("--pass-rate", type=_RATE, metavar="X", help="Gate: minimum pass rate of graded records.")
 @click.option(
     "--min-score",
     type=Number(0, 100),
     metavar="X",
-    help="Gate: mean score on the dataset's scale; with --profile, its headline.",
+    help="Gate: minimum mean score on the dataset's scale; with --profile, its headline.",
 )
-@click.option("--max-error-rate", type=_RATE, metavar="X", help="Gate: share of records that may be left without a score.")
+@click.option("--max-error-rate", type=_RATE, metavar="X", help="Gate: maximum share of records without a score.")
 @click.option("--dry-run", is_flag=True, help="Check everything and show the plan; call no model.")
 @json_option
 @junit_option
@@ -205,12 +200,12 @@ _COUNT = click.IntRange(min=1)
 @charts_option
 @mlflow_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
-@click.option("-v", "--verbose", is_flag=True, help="List every record with its score and the reason for it.")
+@click.option("-v", "--verbose", is_flag=True, help="List every record with its score and reason.")
 @metrics_file_option
 @telemetry_options
 @placement_options
 @server_options
-@click.option("--no-download", is_flag=True, help="With --server: leave the artifacts there.")
+@click.option("--no-download", is_flag=True, help="With --server: do not fetch the artifacts.")
 @click.pass_context
 def command(context: click.Context, /, **given: Any) -> None:
     """Entry of the command; see HELP."""

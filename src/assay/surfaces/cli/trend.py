@@ -15,11 +15,11 @@ from assay.surfaces.cli.streams import check_writable, write_file
 from assay.surfaces.cli.words import WordChoice
 from assay.surfaces.reporters.trend import direction_words, trend_text
 
-HELP = """Show the complete runs of a candidate over a dataset in the order of time, and the direction that a test supports.
+HELP = """Show the complete runs of a candidate on a dataset over time, and the trend that a test supports.
 
-A direction is named only where Mann and Kendall's exact test supports it at 5 %: at least five runs, and an order that
-chance rarely makes. Without `--dataset` and `--candidate` it is those of the newest run. Runs over other contents, rescored and
-retried ones are left out and counted.
+A direction is shown only if the exact Mann-Kendall test is significant at 5 %, which takes at least five runs. `--dataset` and
+`--candidate` default to those of the newest run. Runs on other contents of the dataset, rescored runs and retries are left out and
+counted.
 """
 
 EPILOG = """\b
@@ -29,7 +29,7 @@ Examples:
 
 \b
 Exit codes:
-  0  shown, whatever the direction
+  0  shown, for any direction
   2  could not run: no finished run over that dataset"""
 
 
@@ -50,11 +50,9 @@ class TrendOptions(msgspec.Struct, frozen=True, kw_only=True):
 @runs_dir_option
 @click.option("--dataset", default="", metavar="ID", help="The dataset.  [default: that of the newest run]")
 @click.option("--candidate", default="", metavar="NAME", help="The candidate.  [default: that of the newest run]")
-@click.option("--any-version", is_flag=True, help="Count runs over other contents of the dataset too.")
+@click.option("--any-version", is_flag=True, help="Include runs on other contents of the dataset.")
 @click.option("--last", type=click.IntRange(min=1), metavar="N", help="Only the newest N runs.")
-@click.option(
-    "--measure", type=WordChoice(("pass_rate", "score")), default="pass_rate", show_default=True, help="The figure to follow."
-)
+@click.option("--measure", type=WordChoice(("pass_rate", "score")), default="pass_rate", show_default=True, help="Metric to show.")
 @click.option("--chart", metavar="FILE", help="Draw it as an SVG file.")
 @json_option
 @click.pass_context

@@ -91,7 +91,7 @@ class RunQueue:
 
     def _check_room(self) -> None:
         if self._is_stopping or self._seats + self._count_waiting() >= self._max_queue:
-            why = "the service is about to end" if self._is_stopping else "too many runs are waiting"
+            why = "the service is shutting down" if self._is_stopping else "too many runs are waiting"
             raise HttpError(503, why, headers={"Retry-After": str(RETRY_SECONDS)})
 
     def add(self, run_id: str, owner: str) -> None:
@@ -185,7 +185,7 @@ class RunQueue:
         finally:
             if not is_over:
                 # A defect of ours, which the log has: without this the run would seem to be running forever.
-                self._keep_failure(run_id, AssayError("an internal error ended the work on it; the server's log says where"))
+                self._keep_failure(run_id, AssayError("an internal error stopped the run; see the server log"))
             self._snapshots.pop(run_id, None)
             with self._lock:
                 del self._working[run_id]
@@ -213,7 +213,7 @@ class RunQueue:
 
     def _log_failure(self, run_id: str, message: str, *, code: str) -> None:
         fields = {"event": "run_failed", "run_id": run_id, "code": code}
-        log.warning("run %s cannot go on: %s", run_id, message, extra={FIELDS: fields})
+        log.warning("run %s cannot continue: %s", run_id, message, extra={FIELDS: fields})
 
     def _keep_failure(self, run_id: str, problem: Exception) -> None:
         """Mark the run as `failed` as soon as the storage can be written again."""

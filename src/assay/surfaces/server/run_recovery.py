@@ -26,7 +26,7 @@ async def adopt_orphaned_runs(server: Server) -> None:
             seen = await asyncio.to_thread(_take_waiting, server, tried, seen)
             await asyncio.to_thread(server.submissions.sweep)
         except StoreUnavailable as problem:
-            log.warning("cannot look for runs to go on with: %s", problem.message)
+            log.warning("cannot look for runs to resume: %s", problem.message)
 
 
 def _take_waiting(server: Server, tried: dict[str, float], seen: frozenset[str]) -> frozenset[str]:
