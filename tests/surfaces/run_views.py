@@ -169,7 +169,7 @@ def hostile_view() -> RunReport:
     candidate = {"name": HOSTILE, "provider": HOSTILE, "model": HOSTILE, "parameters": {"reasoning_effort": HOSTILE}}
     datasets = [{"name": HOSTILE, "dataset_id": HOSTILE, "dataset_version": HOSTILE, "contract": "golden_v1"}]
     return RunReport(
-        result=result(HOSTILE, HOSTILE, blocked=HOSTILE, candidate=HOSTILE),
+        result=result(HOSTILE, HOSTILE, HOSTILE, blocked=HOSTILE, candidate=HOSTILE),  # more reasons than gates: as they are stored
         manifest=manifest(candidate=candidate, datasets=datasets, parent_run_id=HOSTILE),
         failures=grouped([failure(HOSTILE, "error", HOSTILE)]),
         cases=(prediction(HOSTILE, 3, HOSTILE), prediction(HOSTILE, None, HOSTILE)),
