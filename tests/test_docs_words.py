@@ -39,7 +39,7 @@ def test_the_words_of_grading_are_all_there() -> None:
         "task",
         "task_type",
         "kind",
-        "way",
+        "grading method",
         "evaluator",
         "policy",
         "template",
