@@ -159,7 +159,7 @@ def holding(value: Any) -> Callable[[], Any]:
         (str.upper, str.lower),
         (Rule, Colour),
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )
 def test_held_values_tell_plugins_apart(one: Any, other: Any) -> None:
     first, again, second = (source_of_object(holding(value)) for value in (one, one, other))
