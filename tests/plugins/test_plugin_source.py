@@ -76,6 +76,14 @@ def test_a_module_that_appears_after_the_run_was_planned_is_a_change(tmp_path: P
         reopened(plan)
 
 
+def test_folders_without_an_init_are_followed_before_they_are_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "bare_rules_of_mine" / "inner").mkdir(parents=True)
+    (tmp_path / "bare_rules_of_mine" / "inner" / "scale.py").write_text("")
+    text = "def grade(record, answer):\n    from bare_rules_of_mine.inner import scale\n    return 1\n"
+    assert list(plan_of(tmp_path, main=text).imports or {}) == ["bare_rules_of_mine.inner.scale"]
+
+
 def test_installed_packages_and_ours_are_not_followed(tmp_path: Path) -> None:
     assert plan_of(tmp_path, main="import assay, json, msgspec, pytest\ndef grade(record, answer): return 1\n").imports == {}
 

@@ -15,7 +15,16 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache, partial
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import (
+    BYTECODE_SUFFIXES,
+    EXTENSION_SUFFIXES,
+    SOURCE_SUFFIXES,
+    ExtensionFileLoader,
+    FileFinder,
+    ModuleSpec,
+    SourceFileLoader,
+    SourcelessFileLoader,
+)
 from pathlib import Path, PurePath
 from textwrap import dedent
 from typing import Any
@@ -32,6 +41,11 @@ MAX_NAMED = 5
 MAX_PATH = 100
 _PLAIN = (type(None), type(...), type(NotImplemented), bool, int, float, complex, str, bytes)
 _CONTAINERS = (list, tuple, dict, set, frozenset, types.MappingProxyType)
+_LOADERS: tuple[tuple[Any, list[str]], ...] = (
+    (ExtensionFileLoader, EXTENSION_SUFFIXES),
+    (SourceFileLoader, SOURCE_SUFFIXES),
+    (SourcelessFileLoader, BYTECODE_SUFFIXES),
+)
 _OWN_PACKAGE = __name__.partition(".")[0]
 _FROZEN = "<frozen "
 """How the file names of modules begin that are part of the interpreter."""
@@ -206,9 +220,18 @@ def _files(name: str) -> Iterator[tuple[str, Path]]:
 
 
 def _below(name: str, package: ModuleSpec) -> ModuleSpec | None:
-    """Find a module of a package without importing the package."""
-    folders = package.submodule_search_locations
-    return None if folders is None else PathFinder.find_spec(name, list(folders))
+    """Find a module of a package without importing the package, which the path finder needs for folders without an `__init__`."""
+    portions: list[str] = []
+    for folder in package.submodule_search_locations or ():
+        spec = FileFinder(folder, *_LOADERS).find_spec(name)
+        if spec is not None and spec.loader is not None:
+            return spec
+        portions += (spec and spec.submodule_search_locations) or ()
+    if not portions:
+        return None
+    found = ModuleSpec(name, None, is_package=True)
+    found.submodule_search_locations = portions
+    return found
 
 
 def is_installed(path: Path) -> bool:
