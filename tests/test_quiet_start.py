@@ -93,12 +93,12 @@ HEAVY = {
 }
 UNUSED_IN_A_RUN = {
     "assay.datasets.converters",
-    "assay.engine.readers.run_reader",
+    "assay.engine.looking.opened",
     "assay.engine.planning.pairs",
     "assay.engine.rescore",
-    "assay.engine.execution.batch_collector",
+    "assay.engine.running.batches",
     "assay.models.anthropic",
-    "assay.models.batch_api",
+    "assay.models.batching",
     "assay.models.replay",
     "assay.models.scripted",
     "assay.store.postgres",

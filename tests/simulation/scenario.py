@@ -69,7 +69,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def concurrency(self) -> int:
-        """Maximum concurrent calls."""
+        """Calls in flight at most."""
         return int(self.run_file["run"]["concurrency"])
 
     @property

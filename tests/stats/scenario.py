@@ -5,7 +5,7 @@ from collections.abc import Callable
 import msgspec
 import numpy as np
 
-from assay.core.summary import Interval
+from assay.metrics.intervals import Interval
 
 Generator = np.random.Generator
 Trial = Callable[[Generator], bool | None]

@@ -1,4 +1,4 @@
-"""The input document of a run: the rows of each contract as one file of strict JSON."""
+"""The document that a run stores its input in: how the rows of each contract are written as one file of strict JSON."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,41 +6,41 @@ from typing import Any
 import msgspec
 
 INPUT = "input_dataset.json"
-"""Artifact with the accepted records of a run in their own contract."""
+"""The artifact: the accepted records of a run in their own contract."""
 MANIFEST = "run_manifest.json"
-"""Artifact that describes the run and lists the hashes of all others."""
+"""The artifact next to it that says what the run was."""
 ROW_MEMBERS: Mapping[str, str] = {"legal_eval_v1": "rows", "conversation_v1": "conversations"}
-"""Contracts without a document of their own, and the member that lists their rows in the stored document."""
+"""Contracts without a document of their own, and the member that lists their rows in the one they are stored in."""
 SEVERAL = "datasets_v1"
-"""`schema_version` of a document that holds several datasets."""
+"""`schema_version` of a document that holds the documents of several datasets."""
 REFERENCE = "reference_v1"
-"""`schema_version` of a document with the hash of its input instead of the content."""
+"""`schema_version` of a document that names its input by hash and holds none of it."""
 
 
 class StoredName(msgspec.Struct, frozen=True):
-    """Names of a dataset in the run that stored it."""
+    """What a dataset was called when the run was made that has stored it."""
 
     name: str
     file: str
     null_as_absent: bool = False
-    """The run read null in optional fields as absent."""
+    """The run took optional fields that are null for absent ones."""
 
 
 class DatasetHead(msgspec.Struct, frozen=True):
-    """Stored in a ledger with the first valid record of a dataset."""
+    """What a ledger stores with the first valid record of a dataset."""
 
     dataset: int
     """Position among the datasets of the plan."""
     members: dict[str, Any] = {}
-    """The document's members besides its records."""
+    """What the document says besides its records."""
 
 
 class DatasetPart(msgspec.Struct, frozen=True):
     """One of several datasets in a document."""
 
     name: str
-    """The run's name for it."""
+    """What the run called it."""
     file: str
-    """Name of the file that it was read from."""
+    """The name of the file that it was read from."""
     contract: str
     document: msgspec.Raw

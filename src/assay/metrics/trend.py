@@ -7,8 +7,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from assay.core.summary import LEVEL, Interval
-from assay.metrics.intervals import Estimate, Floats
+from assay.metrics.intervals import LEVEL, Estimate, Floats, Interval
 
 MAX_RUNS = 60
 """The latest runs that a trend looks at; its exact test grows with their cube."""

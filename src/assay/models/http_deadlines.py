@@ -1,4 +1,4 @@
-"""Deadlines of exchanges: one timer for all connections of a pool, which costs less than one per call."""
+"""When exchanges expire: one timer for all connections of a pool, which costs less than one for each call."""
 
 import asyncio
 
@@ -6,25 +6,25 @@ from assay.models.http_connection import HttpConnection
 
 
 class Deadlines:
-    """Times, by the event loop's clock, at which exchanges expire."""
+    """The moments, by the clock of the event loop, at which replies are waited for no longer."""
 
     def __init__(self) -> None:
-        self._deadlines: dict[HttpConnection, float] = {}
+        self._due: dict[HttpConnection, float] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def set(self, connection: HttpConnection, at: float) -> None:
-        """Set the deadline of the exchange that starts on a connection."""
-        self._deadlines[connection] = at
+        """The exchange that begins on a connection expires at this moment."""
+        self._due[connection] = at
         if self._timer is None or at < self._timer.when():
             self._wait_until(at)
 
     def lift(self, connection: HttpConnection) -> None:
-        """Remove the deadline of a finished exchange; a timer set for it finds nothing, or re-arms for the next."""
-        del self._deadlines[connection]
+        """The exchange is over; a timer that was set for it finds nothing, or what comes next."""
+        del self._due[connection]
 
     def close(self) -> None:
-        """Cancel an unneeded timer; exchanges in flight keep their deadlines."""
-        if not self._deadlines:
+        """Leave no timer behind; exchanges that are under way keep their deadlines."""
+        if not self._due:
             self._cancel()
 
     def _cancel(self) -> None:
@@ -34,13 +34,13 @@ class Deadlines:
 
     def _wait_until(self, at: float) -> None:
         self._cancel()
-        self._timer = asyncio.get_running_loop().call_at(at, self._expire_due)
+        self._timer = asyncio.get_running_loop().call_at(at, self._look)
 
-    def _expire_due(self) -> None:
+    def _look(self) -> None:
         self._timer = None
         now = asyncio.get_running_loop().time()
-        for connection, at in self._deadlines.items():
+        for connection, at in self._due.items():
             if at <= now:
                 connection.expire()
-        if pending := [at for at in self._deadlines.values() if at > now]:
-            self._wait_until(min(pending))
+        if left := [at for at in self._due.values() if at > now]:
+            self._wait_until(min(left))

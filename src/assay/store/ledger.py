@@ -1,4 +1,4 @@
-"""The ledger: durable log of an unfinished run. Everything else, artifacts included, is computed from it."""
+"""The ledger: the durable truth of a run. Everything else, artifacts included, is computed from it."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
@@ -7,49 +7,49 @@ import msgspec
 
 from assay.core.outcome import Attempt, Outcome
 from assay.core.run_state import State
-from assay.store.leases import LeaseStore
+from assay.store.leases import Leases
 
 SHARD_SIZE = 250
-"""Maximum records in a shard, the unit of work of one worker."""
+"""Records at most in a shard, the unit that an engine hands out."""
 SHARD_BYTES = 8 << 20
-"""Maximum bytes of a shard's records, which a worker holds in memory together; a larger record is a shard of its own."""
+"""Bytes at most of the records in a shard, which a worker takes into memory together; a larger record is a shard of its own."""
 READ = "read"
-"""Name of the note that tells that the records came with the run, and need not be read from its datasets."""
+"""Under this name a note says that the records came with the run, and need not be read from its datasets."""
 FAILURE = "failure"
-"""Name of the note with the reason why the run has failed; empty once it is resumed."""
+"""Under this name a note says why the run has failed, until it is resumed; empty otherwise."""
 FAILURES = "failures"
-"""Name of the note that lists the failures after which the run was resumed."""
+"""Under this name a note lists the failures after which the run was resumed."""
 UNPREPARED: tuple[State, ...] = ("queued", "validating")
-"""States in which the records of a run may be written, because no worker has started."""
+"""States in which the records of a run may be written: nobody works on them yet."""
 NOWHERE = (1 << 63) - 1
-"""A position that no record has: the largest integer that a database column holds."""
+"""A position that no record has: the largest whole number that a database can be asked for."""
 
 
 def askable(position: int) -> int:
-    """Return the position, or one that no record has when the database could not hold it."""
+    """The position, or nowhere for one that a database cannot be asked for."""
     return position if 0 <= position < NOWHERE else NOWHERE
 
 
 class RecordRow(msgspec.Struct, frozen=True):
-    """One record of the input: a valid case, or the issues of an invalid record."""
+    """One record of the input: a case to evaluate, or what is wrong with it."""
 
     position: int
-    """Index over all datasets of the run, in their order, from 0."""
+    """Zero-based over all datasets of the run, in their order."""
     record_id: str | None
     sha256: str
     case: bytes | None
-    """The Case as JSON; None for an invalid record."""
+    """The Case as JSON; None for a record that broke its contract."""
     issues: bytes = b""
-    """Errors and warnings as a JSON array; empty when there are none."""
+    """Its errors and warnings as a JSON array; empty when there are none."""
     row: bytes = b""
-    """The record in its own contract, as compact JSON; empty when an earlier record has it (several answers to one record, several
-    records of one conversation), and in ledgers of earlier versions. For an invalid record: its slices, as JSON."""
+    """The record in its own contract, as compact JSON; empty where an earlier record has it (several answers to one record, several
+    records of one conversation), and in ledgers of earlier versions. Of a record that broke its contract: its slices, as JSON."""
     head: bytes = b""
     """With the first valid record of a dataset: which dataset it is, and the document's members besides its records, as JSON."""
 
 
-class CommitEntry(msgspec.Struct, frozen=True):
-    """What one commit adds for one record: attempts, and its outcome once it has one."""
+class Entry(msgspec.Struct, frozen=True):
+    """What one commit adds for one record: attempts, and its outcome when it has come to an end."""
 
     position: int
     attempts: tuple[Attempt, ...] = ()
@@ -57,14 +57,14 @@ class CommitEntry(msgspec.Struct, frozen=True):
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """The right of one worker to append to a shard, until another worker claims it."""
+    """The right to append to a shard until somebody else claims it."""
 
     shard: int
     epoch: int
 
 
 class OpenRecord(msgspec.Struct, frozen=True):
-    """A record without an outcome, and its attempts so far."""
+    """A record without an outcome and what was already tried for it."""
 
     position: int
     case: bytes
@@ -72,7 +72,7 @@ class OpenRecord(msgspec.Struct, frozen=True):
 
 
 class FinishedRecord(msgspec.Struct, frozen=True):
-    """A record with all its attempts and its outcome."""
+    """Everything that the ledger knows of one record."""
 
     record: RecordRow
     attempts: tuple[Attempt, ...]
@@ -80,21 +80,21 @@ class FinishedRecord(msgspec.Struct, frozen=True):
 
 
 class RunRow(msgspec.Struct, frozen=True):
-    """The run itself: plan, state, and history of states."""
+    """The run itself: its plan, where it stands, when it got there."""
 
     plan: bytes
     """The Plan as JSON."""
     plan_sha256: str
     state: State
     states: tuple[tuple[State, float], ...]
-    """Every state of the run, with its time."""
+    """Every state that was entered, with its time."""
     is_cancel_requested: bool
     notes: dict[str, str]
-    """Small values that must survive a crash, such as the final state while it is being published."""
+    """Small facts that must survive a crash, such as the final state while it is being published."""
 
 
-class RunStatusRow(msgspec.Struct, frozen=True):
-    """State and progress of a run."""
+class StandingRow(msgspec.Struct, frozen=True):
+    """Where a run stands."""
 
     run_id: str
     state: State
@@ -102,101 +102,101 @@ class RunStatusRow(msgspec.Struct, frozen=True):
     is_cancel_requested: bool
     created_at: float
     done: int
-    """Records with an outcome; 0 once the run has ended and its records are deleted here."""
+    """Records with an outcome; 0 when the run has ended, and its records are deleted here."""
     is_submitted: bool
-    """It was submitted to a server; the servers bring it to its end."""
+    """Servers see to it that it comes to its end."""
     is_driven: bool
-    """A process drives it."""
+    """A process has it for itself."""
     is_with_workers: bool
-    """A Temporal server distributes it to workers."""
+    """A Temporal server has handed it to workers."""
     problem: str
-    """Why the servers have given it up, or why workers cannot continue."""
+    """Why the servers have given it up, or what keeps workers from going on."""
     notes: dict[str, str]
-    """For a run that has ended: counts of records by status, and where the artifacts are."""
+    """How many records of each kind there were, and where the artifacts are, of a run that has ended."""
 
 
-class ClaimLost(Exception):
-    """Another worker has taken over the shard, or the run; the write is refused."""
+class Fenced(Exception):
+    """Somebody else goes on with the shard, or with the run; what this one wanted to write is refused."""
 
 
-class FinishedRun(Protocol):
-    """What a run is finalized from: its row and all its records."""
+class Finished(Protocol):
+    """What the end of a run is made from: its row and all its records."""
 
     def run(self) -> RunRow:
-        """Read the run's row; its final state is known once all records were read."""
+        """The run's row; its final state is known when all records were taken."""
 
     def finished(self) -> Iterator[FinishedRecord]:
-        """Read all records in order, each with its attempts and outcome, in constant memory."""
+        """All records in order, each with its attempts and outcome, in constant memory."""
 
 
 class Ledger(Protocol):
     """The tables of one run; every method is one durable transaction. Not safe for use from two threads at once."""
 
     def run(self) -> RunRow:
-        """Read the run's row."""
+        """The run's row."""
 
     def check(self) -> None:
-        """Check that what is written here can be found again; raises LedgerLost otherwise."""
+        """Raises LedgerLost where what is written here would be found by no one."""
 
     def rescue(self) -> bool:
-        """Restore a ledger that was removed; False when that is not possible."""
+        """Put a ledger back that was removed; False where that is not possible."""
 
     def set_state(self, old: State, new: State, *, at: float) -> bool:
-        """Change the state from `old` to `new`; False when the run is no longer in `old`."""
+        """Go from one state to the next; False when the run is not in `old` any more."""
 
     def is_ours(self, state: State) -> bool:
-        """Tell whether the run is in this state and no other process drives it; renews the driver's lease."""
+        """True while the run is in this state and nobody else drives it; whoever drives it may go on for the time of a lease."""
 
     def set_note(self, name: str, value: str) -> None:
-        """Store a small value under a name."""
+        """Keep a small fact."""
 
     def request_cancel(self) -> None:
-        """Request a cancel; the workers of the run see it at their next append."""
+        """Ask whoever works on the run to stop."""
 
     def replace_records(self, rows: Iterable[RecordRow]) -> int:
-        """Replace the whole input, in one transaction and in constant memory; returns the number of records.
+        """Write the whole input anew, in one transaction and in constant memory; returns the number of records.
 
-        Divides the records into shards by count and size. Raises ClaimLost when a worker has started on the run already; nothing is
-        changed then.
+        This is where shards begin and end: at so many records, or before so many bytes. Raises Fenced when the run is worked on
+        already, and then nothing was changed.
         """
 
     def shards(self) -> Sequence[int]:
-        """List the shards that have records without an outcome."""
+        """The shards that have records without an outcome."""
 
     def claim(self, shard: int, *, owner: str) -> Claim:
-        """Claim a shard, which ends every earlier claim to it."""
+        """Take a shard, which ends every earlier claim to it."""
 
     def open_records(self, shard: int) -> list[OpenRecord]:
-        """Read the shard's records that have no outcome, in order."""
+        """The shard's records that have no outcome, in order."""
 
-    def append(self, claim: Claim, entries: Sequence[CommitEntry]) -> bool:
-        """Append attempts and outcomes; True when a cancel was requested. Raises ClaimLost, and then nothing was appended.
+    def append(self, claim: Claim, entries: Sequence[Entry]) -> bool:
+        """Append attempts and outcomes; True when a cancel was requested. Raises Fenced, and then nothing was appended.
 
-        The first outcome of a record counts; later ones are ignored.
+        An outcome that a record already has is kept: the first one counts.
         """
 
     def close_open(self, outcome: Outcome) -> int:
-        """Give this outcome to every record without one; returns how many there were."""
+        """Give every record without an outcome this one; returns how many there were."""
 
     def counts(self) -> dict[str, int]:
-        """Count records by status; those without an outcome are counted as `open`."""
+        """Records by record status; those without an outcome are counted as `open`."""
 
     def spent(self) -> float:
-        """Sum the cost of all attempts in US dollars, as far as prices are known."""
+        """US dollars that the attempts so far have cost, as far as their prices are known."""
 
     def latest_failures(self, limit: int) -> list[FinishedRecord]:
-        """Read the last records that ended with an error, the last first, without their attempts."""
+        """The last records that ended with an error, the last first; without their attempts."""
 
     def finished(self) -> Iterator[FinishedRecord]:
-        """Read all records in order, each with its attempts and outcome, in constant memory."""
+        """All records in order, each with its attempts and outcome, in constant memory."""
 
     def finished_part(
         self, *, statuses: Sequence[str], passed: bool | None, limit: int, offset: int = 0, first: int = 0
     ) -> tuple[int, list[FinishedRecord]]:
-        """Count the records with one of these statuses (or any) and this verdict (or any), and read a page of them."""
+        """How many records have an outcome of these statuses, or any, and of a verdict; and some of them."""
 
-    def leases(self) -> LeaseStore | None:
-        """Open the limits that the workers of the run share; None for a ledger that only one worker can use."""
+    def leases(self) -> Leases | None:
+        """Where the workers of the run share its limits; None for a ledger that only one of them can use."""
 
     def close(self) -> None:
-        """Close the database."""
+        """Let go of the database."""

@@ -1,4 +1,4 @@
-"""Location of a run's ledger: a file in its working folder, or rows in a PostgreSQL that many machines share."""
+"""Where the ledger of a run is: a file in its working folder, or rows in a PostgreSQL that many machines share."""
 
 import os
 import secrets
@@ -11,8 +11,8 @@ import msgspec
 
 from assay.core.errors import LedgerUnavailable, MissingExtra, RunNotFound, StoreUnavailable, UsageProblem
 from assay.store.failures import disk_errors, sync_folder
+from assay.store.folder import open_run_folder
 from assay.store.ledger import Ledger
-from assay.store.published_run import open_run_folder
 from assay.store.sqlite import create_ledger as create_file
 from assay.store.sqlite import open_ledger as open_file
 
@@ -21,38 +21,38 @@ if TYPE_CHECKING:
 
 LEDGER = "ledger.sqlite"
 POINTER = "ledger.json"
-"""Replaces the ledger file when the run's ledger is shared, and holds its address."""
+"""In the place of the file it says where the shared ledger of the run is."""
 LEDGER_VARIABLE = "ASSAY_LEDGER"
-"""Environment variable with the address of a shared ledger; the only setting of ours that may hold its password."""
+"""The variable of the environment with the address of a shared ledger; the one place of ours that may hold its password."""
 
 
 class Pointer(msgspec.Struct, frozen=True):
-    """Content of the pointer file: the shared ledger of a run."""
+    """Where the shared ledger of a run is."""
 
     ledger: str
-    """Address without a password."""
+    """Its address, without a password."""
     place: str = ""
     """A name for this working folder that no other has."""
 
 
 def ledger_file(active: Path) -> Path:
-    """Return the file that marks a working folder as that of a run: the ledger, or the pointer to it."""
+    """What makes a working folder that of a run: the ledger, or what points to it."""
     own = active / LEDGER
     return own if own.is_file() else active / POINTER
 
 
 def is_own(active: Path) -> bool:
-    """Tell whether the run has a local ledger, so that only processes on this machine can drive it."""
+    """True for a run with a ledger of its own, which nobody on another machine works on."""
     return (active / LEDGER).is_file()
 
 
 def has_ledger(active: Path) -> bool:
-    """Tell whether the working folder is that of a run."""
+    """True when the working folder is that of a run."""
     return (active / LEDGER).is_file() or (active / POINTER).is_file()
 
 
 def pointed_to(active: Path) -> str:
-    """Read the address of the shared ledger, without its password; empty for a local ledger. Raises StoreUnavailable."""
+    """The address of the shared ledger, as it is kept; empty for a run with a ledger of its own. Raises StoreUnavailable."""
     return _pointer(active).ledger
 
 
@@ -66,7 +66,7 @@ def _pointer(active: Path) -> Pointer:
 
 
 def create_ledger(active: Path, *, plan: bytes, plan_sha256: str, at: float, address: str = "") -> None:
-    """Create a run in state `queued`, in a local file or at the address; raises UsageProblem when it exists already."""
+    """A new run in state `queued`, here or at the address; raises UsageProblem when there is one already."""
     if not address:
         create_file(active / LEDGER, plan=plan, plan_sha256=plan_sha256, at=at).close()
         return
@@ -78,30 +78,30 @@ def create_ledger(active: Path, *, plan: bytes, plan_sha256: str, at: float, add
 
 
 def open_ledger(active: Path, *, driver: str = "") -> Ledger:
-    """Open the ledger of an existing run, local or shared; raises RunNotFound when there is none."""
+    """The ledger of an existing run, wherever it is; raises RunNotFound when there is none."""
     address = pointed_to(active)
     return open_shared(address, active.name, driver=driver) if address else open_file(active / LEDGER)
 
 
 def open_briefly(active: Path) -> Ledger:
-    """Open the shared ledger of a run, with a short timeout."""
+    """The shared ledger of a run, without a long wait where it does not answer."""
     return open_shared(pointed_to(active), active.name, is_brief=True)
 
 
 def open_shared(address: str, run_id: str, *, driver: str = "", is_brief: bool = False) -> Ledger:
-    """Open the ledger of a run in PostgreSQL; raises RunNotFound when there is none."""
+    """The ledger of a run in PostgreSQL; raises RunNotFound when there is none."""
     ledger: Ledger = _postgres().open_run(reachable(address), run_id, driver=driver, is_brief=is_brief)
     return ledger
 
 
-class LedgerOpener:
-    """Opens the ledgers of many runs: waits once, and briefly, for a shared ledger that does not answer."""
+class Looks:
+    """Looks at many runs in a row: a shared ledger that does not answer is waited for once, and briefly."""
 
     def __init__(self) -> None:
         self._away: dict[str, LedgerUnavailable] = {}
 
     def open(self, active: Path) -> Ledger:
-        """Open a ledger as open_ledger does; raises LedgerUnavailable at once for an address that did not answer before."""
+        """As open_ledger; raises LedgerUnavailable at once for an address that has not answered before."""
         address = pointed_to(active)
         if not address:
             return open_file(active / LEDGER)
@@ -115,7 +115,7 @@ class LedgerOpener:
 
 
 def lease_of(active: Path, *, owner: str) -> "PostgresLease | None":
-    """Create the lease to drive a run in a shared ledger; None for a local ledger, which a lock in its folder guards."""
+    """The right to drive a run in a shared ledger; None for a run with a ledger of its own, which a lock in its folder guards."""
     pointer = _pointer(active)
     if not pointer.ledger:
         return None
@@ -124,36 +124,36 @@ def lease_of(active: Path, *, owner: str) -> "PostgresLease | None":
 
 
 def shared_catalogue(address: str) -> "PostgresCatalogue":
-    """Open the list of all runs in a shared ledger."""
+    """All runs of a shared ledger at a glance."""
     catalogue: PostgresCatalogue = _postgres().PostgresCatalogue(reachable(address))
     return catalogue
 
 
 def shared_submissions(address: str) -> "PostgresSubmissions":
-    """Open the submissions to all servers that use a shared ledger."""
+    """What was submitted to all servers over a shared ledger."""
     submissions: PostgresSubmissions = _postgres().PostgresSubmissions(reachable(address))
     return submissions
 
 
 def point_to(active: Path, address: str) -> None:
-    """Point a working folder to a run in a shared ledger; raises UsageProblem for an address that cannot be stored."""
-    pointer = msgspec.json.encode(Pointer(_postgres().address_without_password(address), secrets.token_hex(8)))
+    """Let a working folder stand for a run whose ledger is elsewhere; raises UsageProblem for an address that cannot be kept."""
+    kept = msgspec.json.encode(Pointer(_postgres().address_without_password(address), secrets.token_hex(8)))
     path, new = active / POINTER, active / f".{POINTER}-{secrets.token_hex(8)}"
     with disk_errors(path):
-        new.write_bytes(pointer)
+        new.write_bytes(kept)
         new.replace(path)
     sync_folder(active)
 
 
 def adopt(active: Path, address: str) -> None:
-    """Create a working folder for a run in a shared ledger."""
+    """Let a working folder that is not there yet stand for a run of a shared ledger."""
     with disk_errors(active):
         active.mkdir(mode=0o700, parents=True, exist_ok=True)
     point_to(active, address)
 
 
 def adopt_known(active: Path) -> bool:
-    """Adopt a run of the ledger that the environment names; False without such a ledger or run."""
+    """The same for a run of the ledger that the environment names; False without one, or when it has no such run."""
     address = os.environ.get(LEDGER_VARIABLE, "")
     if not address:
         return False
@@ -166,7 +166,7 @@ def adopt_known(active: Path) -> bool:
 
 
 def empty_ledger(active: Path, sealed: Path) -> None:
-    """Delete the records of a published run from a shared ledger; its final state stays, and its plan as in the manifest."""
+    """Delete the records of a published run from a shared ledger; how it ended stays, and its plan as the manifest has it."""
     address = pointed_to(active)
     if address:
         ledger = _postgres().open_run(reachable(address), active.name)
@@ -177,13 +177,13 @@ def empty_ledger(active: Path, sealed: Path) -> None:
 
 
 def shared_ledgers(address: str) -> "PostgresLedgers":
-    """Open a shared ledger and bring its tables up to date; raises UsageProblem for an invalid address."""
+    """The runs of a shared ledger, whose tables are brought up to date; raises UsageProblem for an address that is none."""
     ledgers: PostgresLedgers = _postgres().PostgresLedgers(reachable(address))
     return ledgers
 
 
 def reachable(address: str) -> str:
-    """Return the address with the password from the environment, if it is set there."""
+    """The address with the password that the environment has for it."""
     given = os.environ.get(LEDGER_VARIABLE, "")
     without = _postgres().address_without_password
     if given and without(given) == without(address):

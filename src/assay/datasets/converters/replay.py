@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 
 from assay.core.case import Case, Turn
-from assay.datasets.converters.canonical import Row, RowDraft
-from assay.datasets.converters.report import ConversionCounts
+from assay.datasets.converters.canonical import Draft, Row
+from assay.datasets.converters.report import Tally
 
 ROLES = ("user", "assistant", "system")
 
 
-def replay_drafts(case: Case, tally: ConversionCounts, *, dataset: str | None) -> Iterator[RowDraft]:
+def replay_drafts(case: Case, tally: Tally, *, dataset: str | None) -> Iterator[Draft]:
     """One draft for each user turn that a reply follows; the others are reported."""
     name = conversation_name(case)
     _note_losses(case, name, tally=tally)
@@ -24,7 +24,7 @@ def replay_drafts(case: Case, tally: ConversionCounts, *, dataset: str | None) -
             tally.skip(reason, record_id=row_id, path=f"turn {turn.turn_id}")
             continue
         history = [message for earlier in case.turns[:position] for message in _message(earlier)]
-        yield RowDraft(
+        yield Draft(
             id=row_id,
             dataset=dataset or case.dataset or "conversation_v1",
             task_type="reference_qa",
@@ -66,7 +66,7 @@ def _action(reply: Turn) -> Row:
     return {**members, "metadata": reply.metadata} if reply.metadata else members
 
 
-def _note_losses(case: Case, name: str, *, tally: ConversionCounts) -> None:
+def _note_losses(case: Case, name: str, *, tally: Tally) -> None:
     tools = [str(turn.turn_id) for turn in case.turns if turn.tool_used is not None]
     others = sorted({turn.speaker for turn in case.turns} - set(ROLES))
     if tools:

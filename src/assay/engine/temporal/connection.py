@@ -1,4 +1,4 @@
-"""Connection to a Temporal server: address, namespace, certificates, API key."""
+"""The way to a Temporal server: address, namespace, certificates, key."""
 
 import logging
 from collections.abc import Mapping
@@ -15,38 +15,38 @@ from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, Tele
 from temporalio.service import RPCError, RPCStatusCode, TLSConfig
 
 from assay.core.errors import StoreUnavailable, UsageProblem
-from assay.core.run_backend import TemporalServer
+from assay.core.placement import TemporalServer
 
 
 class QuietFailures(DefaultFailureConverter):
-    """Converter of failures for Temporal's history: only the type of an unexpected error, whose message may quote a model."""
+    """Failures as they are kept in a history: of a surprise only its kind, since its words may hold what a model said."""
 
     def to_failure(
         self, exception: BaseException, payload_converter: PayloadConverter, failure: temporalio.api.failure.v1.Failure
     ) -> None:
-        """Convert an exception; errors that were raised for Temporal keep their message."""
-        reported = exception
+        """See Temporal's documentation; what is raised for the history is kept as it is."""
+        told = exception
         if not isinstance(exception, FailureError):
-            reported = ApplicationError("see the log of the worker", type=type(exception).__name__)
-        super().to_failure(reported, payload_converter, failure)
+            told = ApplicationError("see the log of the worker", type=type(exception).__name__)
+        super().to_failure(told, payload_converter, failure)
         failure.stack_trace = ""
 
 
 _CERTIFICATES = ("privatekey", "certificate", "invalid peer")
-"""Lower-case words by which connection errors about certificates are recognized."""
+"""What speaks of certificates in the words of the connection, in small letters."""
 CONVERTER = replace(DataConverter.default, failure_converter_class=QuietFailures)
 
 
 @cache
 def _runtime() -> Runtime:
-    """Return Temporal's runtime, with its warnings off standard output; the worker reports outages in its own words."""
-    forwarding = LogForwardingConfig(logger=logging.getLogger(__name__))
+    """Temporal's core, which would write its warnings to standard output; that a server is away is told in other words."""
+    kept = LogForwardingConfig(logger=logging.getLogger(__name__))
     filtered = TelemetryFilter(core_level="ERROR", other_level="ERROR")
-    return Runtime(telemetry=TelemetryConfig(logging=LoggingConfig(filter=filtered, forwarding=forwarding)))
+    return Runtime(telemetry=TelemetryConfig(logging=LoggingConfig(filter=filtered, forwarding=kept)))
 
 
 async def connect(server: TemporalServer, *, environ: Mapping[str, str], identity: str) -> Client:
-    """Connect to the server; raises UsageProblem for unusable settings, StoreUnavailable when the server does not answer."""
+    """A client of the server; raises UsageProblem for settings that cannot be used, StoreUnavailable when nobody answers."""
     key = _api_key(server, environ)
     try:
         return await Client.connect(
@@ -63,7 +63,7 @@ async def connect(server: TemporalServer, *, environ: Mapping[str, str], identit
 
 
 async def check_namespace(client: Client, server: TemporalServer) -> None:
-    """Raise StoreUnavailable when the server has no such namespace, or denies access to it."""
+    """Raises StoreUnavailable when the server has no such namespace, or does not let us use it."""
     try:
         await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=server.namespace))
     except RPCError as problem:
@@ -71,7 +71,7 @@ async def check_namespace(client: Client, server: TemporalServer) -> None:
 
 
 def unreachable(server: TemporalServer, problem: Exception) -> StoreUnavailable:
-    """Return the error for a failed connection or call."""
+    """The error to raise when the server cannot be spoken to."""
     words = " ".join(str(problem).split())
     if isinstance(problem, RPCError) and problem.status == RPCStatusCode.NOT_FOUND:
         return StoreUnavailable(
@@ -102,7 +102,7 @@ def _api_key(server: TemporalServer, environ: Mapping[str, str]) -> str | None:
 
 
 def _tls(server: TemporalServer, *, has_key: bool) -> TLSConfig | bool:
-    """Return the TLS settings: encryption is on with a certificate or a key, or when it is requested."""
+    """How the connection is encrypted: as soon as there is a certificate or a key, or when it is asked for."""
     if bool(server.client_certificate) != bool(server.client_key):
         raise UsageProblem(
             "a client certificate and its key belong together", hint="give --temporal-certificate and --temporal-key, or neither"

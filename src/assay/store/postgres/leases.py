@@ -1,66 +1,66 @@
-"""Shared limits of workers, in one row of PostgreSQL per run: each request locks the row, and uses the database's time."""
+"""Limits that workers share, in one row of PostgreSQL for each run: whoever asks holds its lock, and the time is the database's."""
 
 import msgspec
 import psycopg
 
 from assay.core.run_state import TERMINAL
-from assay.store.leases import LeaseGrant, LeaseRequest, Pool, RunLimits, grant_lease, without
-from assay.store.postgres.connection import ReconnectingConnection
+from assay.store.leases import Grant, Need, Pool, Terms, settle, without
+from assay.store.postgres.connection import Link
 
 _PATIENCE = 5.0
-"""Seconds for which one request is retried; the caller decides how often to repeat it."""
+"""Seconds that one question is tried again; whoever asks decides how often to."""
 _DECODER = msgspec.json.Decoder(Pool)
 
 
 class PostgresLeases:
-    """The pool row of one run, through a connection of its own."""
+    """The row of one run, through a connection of its own."""
 
     def __init__(self, address: str, run: int) -> None:
         self._run = run
-        # A worker that is suspended while it holds the row's lock must not block the others.
-        self._connection = ReconnectingConnection(address, patience=_PATIENCE, idle_in_transaction=1.0)
+        # A worker that is frozen while it holds the row's lock must not hold up the others.
+        self._link = Link(address, patience=_PATIENCE, idle_in_transaction=1.0)
 
-    def ask(self, request: LeaseRequest, limits: RunLimits) -> LeaseGrant:
-        """Renew the worker's lease; raises StoreUnavailable when the database cannot be reached."""
+    def ask(self, need: Need, terms: Terms) -> Grant:
+        """What the worker may do now; raises StoreUnavailable when nobody can say."""
 
-        def renew(database: psycopg.Connection) -> LeaseGrant:
-            pool, now, started = self._lock_pool(database)
-            pool, grant = grant_lease(pool, request, limits, now=now, started=started)
+        def settled(database: psycopg.Connection) -> Grant:
+            pool, now, started = self._locked(database)
+            pool, grant = settle(pool, need, terms, now=now, started=started)
             self._write(database, pool)
             return grant
 
-        return self._connection.transact(renew)
+        return self._link.transact(settled)
 
     def leave(self, worker: str) -> None:
-        """Give up the worker's lease."""
+        """Give everything back."""
 
-        def remove(database: psycopg.Connection) -> None:
-            found = self._select_pool(database)
+        def left(database: psycopg.Connection) -> None:
+            found = self._selected(database)
             if found is None:
                 return
             pool = without(found[0], worker)
             self._write(database, pool)
             if not pool.shares:
-                # While a run continues, its used-up rates must stay known.
+                # Of a run that goes on, the rates are still used up.
                 ended = "DELETE FROM pool USING run WHERE pool.run = %s AND run.run = pool.run AND run.state = ANY(%s)"
                 database.execute(ended, (self._run, sorted(TERMINAL)))
 
-        self._connection.transact(remove)
+        self._link.transact(left)
 
     def close(self) -> None:
-        """Close the connection."""
-        self._connection.close()
+        """Let go of the connection."""
+        self._link.close()
 
-    def _lock_pool(self, database: psycopg.Connection) -> tuple[Pool, float, float]:
-        found = self._select_pool(database)
+    def _locked(self, database: psycopg.Connection) -> tuple[Pool, float, float]:
+        found = self._selected(database)
         if found is None:
             database.execute("INSERT INTO pool VALUES (%s, %s) ON CONFLICT DO NOTHING", (self._run, msgspec.json.encode(Pool())))
-            found = self._select_pool(database)
+            found = self._selected(database)
         assert found is not None
         return found
 
-    def _select_pool(self, database: psycopg.Connection) -> tuple[Pool, float, float] | None:
-        """Lock and read the pool, with the database's time and its start time."""
+    def _selected(self, database: psycopg.Connection) -> tuple[Pool, float, float] | None:
+        """The pool under its lock, the database's time, and the time when the database was started."""
         row = database.execute(
             "SELECT body, extract(epoch FROM clock_timestamp()), extract(epoch FROM pg_postmaster_start_time())"
             " FROM pool WHERE run = %s FOR UPDATE",

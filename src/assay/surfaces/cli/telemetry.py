@@ -12,15 +12,14 @@ import click
 import msgspec
 
 from assay.core.errors import AssayError, MissingExtra, UsageProblem
-from assay.surfaces.cli.exits import print_error
+from assay.surfaces.cli.exits import complain
 from assay.surfaces.cli.streams import check_writable, encoded, write_file
-from assay.surfaces.cli.words import WordChoice
-from assay.surfaces.telemetry.observers import ObserverGroup, RunObserver
+from assay.surfaces.telemetry.tellers import Teller, Tellers
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
-class TelemetryOptions(msgspec.Struct, frozen=True, kw_only=True):
+class Telemetry(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked for."""
 
     otel: bool = False
@@ -41,16 +40,13 @@ def telemetry_options(command: Decorated) -> Decorated:
         click.option("--log-file", metavar="FILE", help="Append the lines of --log-format to FILE instead of standard error."),
         click.option(
             "--log-format",
-            type=WordChoice(["json"]),
+            type=click.Choice(["json"]),
             envvar="ASSAY_LOG",
             help="Log a line for each record, failed call and run.",
         ),
         click.option("--otel-content", is_flag=True, help="With --otel: send prompts, answers and explanations too, redacted."),
         click.option(
-            "--otel",
-            is_flag=True,
-            envvar="ASSAY_OTEL",
-            help="Send OpenTelemetry traces and metrics; OTEL_* variables set the destination.",
+            "--otel", is_flag=True, envvar="ASSAY_OTEL", help="Send OpenTelemetry traces and metrics; OTEL_* variables say where."
         ),
     )
     for option in options:
@@ -61,14 +57,12 @@ def telemetry_options(command: Decorated) -> Decorated:
 def metrics_file_option(command: Decorated) -> Decorated:
     """`--metrics-file FILE`, for commands that end; a server has an address for its figures."""
     option: Callable[[Decorated], Decorated] = click.option(
-        "--metrics-file", metavar="FILE", help="Write metrics for Prometheus (a .prom file for node_exporter)."
+        "--metrics-file", metavar="FILE", help="Write figures for Prometheus (a .prom file for node_exporter)."
     )
     return option(command)
 
 
-def check_local(
-    telemetry: TelemetryOptions, elsewhere: str = "--server", *, who: str = "a server reports its runs: assay serve"
-) -> None:
+def check_local(telemetry: Telemetry, elsewhere: str = "--server", *, who: str = "a server tells of its runs: assay serve") -> None:
     """Raises UsageProblem when the command line, and not only the environment, asks for what is told elsewhere."""
     asked = {
         "--otel": telemetry.otel and not os.environ.get("ASSAY_OTEL"),
@@ -80,11 +74,11 @@ def check_local(
         raise UsageProblem(f"{option} cannot be used with {elsewhere}", hint=f"{who} --help")
 
 
-def telemetry_of(given: dict[str, Any]) -> TelemetryOptions:
+def telemetry_of(given: dict[str, Any]) -> Telemetry:
     """What options ask for, taken out of them; raises UsageProblem for what does not fit together."""
-    telemetry = msgspec.convert({name: given.pop(name, None) for name in TelemetryOptions.__struct_fields__}, TelemetryOptions)
+    telemetry = msgspec.convert({name: given.pop(name, None) for name in Telemetry.__struct_fields__}, Telemetry)
     if telemetry.otel_content and not telemetry.otel:
-        raise UsageProblem("--otel-content needs --otel", hint="add --otel")
+        raise UsageProblem("--otel-content says what --otel sends", hint="add --otel")
     if telemetry.log_file is not None and telemetry.log_format is None:
         raise UsageProblem("--log-file needs --log-format", hint="add --log-format json")
     if telemetry.metrics_file is not None:
@@ -93,9 +87,9 @@ def telemetry_of(given: dict[str, Any]) -> TelemetryOptions:
 
 
 @contextmanager
-def open_observers(telemetry: TelemetryOptions) -> Iterator[ObserverGroup]:
+def telling(telemetry: Telemetry) -> Iterator[Tellers]:
     """Those who are told, for as long as a command works; what could not be told is said at its end."""
-    tellers: list[RunObserver] = []
+    tellers: list[Teller] = []
     ends: list[Callable[[], list[str]]] = []
     for wanted, begin in ((telemetry.otel, _otel), (telemetry.log_format, _log), (telemetry.metrics_file, _figures)):
         if wanted:
@@ -103,7 +97,7 @@ def open_observers(telemetry: TelemetryOptions) -> Iterator[ObserverGroup]:
             tellers.append(teller)
             ends.append(end)
     try:
-        yield ObserverGroup(tellers)
+        yield Tellers(tellers)
     except AssayError as problem:
         for teller in tellers:
             if hasattr(teller, "run_failed"):
@@ -111,10 +105,10 @@ def open_observers(telemetry: TelemetryOptions) -> Iterator[ObserverGroup]:
         raise
     finally:
         for line in [line for end in ends for line in end()]:
-            print_error(line)
+            complain(line)
 
 
-def _otel(telemetry: TelemetryOptions) -> tuple[RunObserver, Callable[[], list[str]]]:
+def _otel(telemetry: Telemetry) -> tuple[Teller, Callable[[], list[str]]]:
     try:
         otel = import_module("assay.surfaces.telemetry.otel").Otel(wants_texts=telemetry.otel_content)
     except ImportError as problem:
@@ -123,14 +117,14 @@ def _otel(telemetry: TelemetryOptions) -> tuple[RunObserver, Callable[[], list[s
     return otel, otel.close
 
 
-def _log(telemetry: TelemetryOptions) -> tuple[RunObserver, Callable[[], list[str]]]:
+def _log(telemetry: Telemetry) -> tuple[Teller, Callable[[], list[str]]]:
     lines = import_module("assay.surfaces.telemetry.json_log")
     destination = lines.log_to(telemetry.log_file)
     return lines.RunLog(), lambda: lines.stop_logging(destination)
 
 
-def _figures(telemetry: TelemetryOptions) -> tuple[RunObserver, Callable[[], list[str]]]:
-    figures = import_module("assay.surfaces.telemetry.prometheus").PrometheusMetrics()
+def _figures(telemetry: Telemetry) -> tuple[Teller, Callable[[], list[str]]]:
+    figures = import_module("assay.surfaces.telemetry.figures").Figures()
     path = telemetry.metrics_file or ""
 
     def end() -> list[str]:

@@ -4,14 +4,14 @@ from collections.abc import Callable
 
 import msgspec
 
-from assay.surfaces.pages.display_values import Badge, DisplayValue, IntervalBar
+from assay.surfaces.pages.figures import Figure, Mark, Whisker
 
 WIDE = 460
 NARROW = 340
 """Widths in pixels that charts are drawn for: text in a picture cannot flow, so that a phone gets its own."""
 
 
-class PageColumn(msgspec.Struct, frozen=True):
+class Column(msgspec.Struct, frozen=True):
     """The head of a column."""
 
     text: str
@@ -19,27 +19,27 @@ class PageColumn(msgspec.Struct, frozen=True):
     is_number: bool = False
 
 
-class PageCell(msgspec.Struct, frozen=True, kw_only=True):
+class Cell(msgspec.Struct, frozen=True, kw_only=True):
     """What stands in a cell."""
 
-    figure: DisplayValue = DisplayValue("")
+    figure: Figure = Figure("")
     address: str = ""
-    bar: IntervalBar | None = None
-    mark: Badge | None = None
+    bar: Whisker | None = None
+    mark: Mark | None = None
     is_code: bool = False
 
 
-class PageTable(msgspec.Struct, frozen=True, kw_only=True):
+class Table(msgspec.Struct, frozen=True, kw_only=True):
     """Rows below columns; the first cell of a row names it."""
 
     caption: str
-    columns: tuple[PageColumn, ...]
-    rows: tuple[tuple[PageCell, ...], ...]
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
     note: str = ""
     """What is left out of it, or true of all of it."""
 
 
-class ChartPair(msgspec.Struct, frozen=True, kw_only=True):
+class Drawing(msgspec.Struct, frozen=True, kw_only=True):
     """A chart in two widths."""
 
     title: str
@@ -47,11 +47,11 @@ class ChartPair(msgspec.Struct, frozen=True, kw_only=True):
     narrow: str
 
 
-def text_cell(text: str, says: str = "", *, address: str = "", is_code: bool = False) -> PageCell:
+def text_cell(text: str, says: str = "", *, address: str = "", is_code: bool = False) -> Cell:
     """A cell that holds a text."""
-    return PageCell(figure=DisplayValue(text, says), address=address, is_code=is_code)
+    return Cell(figure=Figure(text, says), address=address, is_code=is_code)
 
 
-def drawing(title: str, draw: Callable[[int], str]) -> ChartPair:
+def drawing(title: str, draw: Callable[[int], str]) -> Drawing:
     """A chart drawn for both widths."""
-    return ChartPair(title=title, wide=draw(WIDE), narrow=draw(NARROW))
+    return Drawing(title=title, wide=draw(WIDE), narrow=draw(NARROW))

@@ -14,7 +14,6 @@ import msgspec
 from assay import api
 from assay.core.errors import RunNotFound, StoreUnavailable
 from assay.core.run_result import RunResult
-from assay.core.summary import RunKind
 
 FIRST_IDS = 3
 """Record ids that a group of failures names."""
@@ -57,7 +56,7 @@ class SliceValue(msgspec.Struct, frozen=True, kw_only=True):
     """Their metrics, as metrics_by_slice.json has them."""
 
 
-class RunReport(msgspec.Struct, frozen=True, kw_only=True):
+class RunView(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a report on one run needs."""
 
     result: RunResult
@@ -90,12 +89,12 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
         return (datetime.fromisoformat(end) - datetime.fromisoformat(begin)).total_seconds() if begin and end else None
 
 
-def view_of(run: api.RunReader, *, is_verbose: bool = False, is_worst_first: bool = True) -> RunReport:
+def view_of(run: api.Run, *, is_verbose: bool = False, is_worst_first: bool = True) -> RunView:
     """The view of an opened run; golden datasets list their cases, other contracts theirs only when everything is asked for."""
-    view = RunReport(result=run.result, manifest=run.manifest)
+    view = RunView(result=run.result, manifest=run.manifest)
     if not view.result.is_finished or view.result.is_away:
         return view
-    is_ranking = view.result.kind is RunKind.RANKING
+    is_ranking = "ranking" in view.result.metrics
     # What a slice passes is about answers; of comparisons it would only say how many were decided.
     for fill in (_with_failures,) if is_ranking else (_with_slices, _with_failures):
         view = _kept(fill, run, view)
@@ -104,15 +103,15 @@ def view_of(run: api.RunReader, *, is_verbose: bool = False, is_worst_first: boo
     return view
 
 
-def sketch_of(run: api.RunReader) -> RunReport:
+def sketch_of(run: api.Run) -> RunView:
     """The view of an opened run without any of its records: what its metrics say, however large it is."""
-    view = RunReport(result=run.result, manifest=run.manifest)
-    if not view.result.is_finished or view.result.is_away or view.result.kind is RunKind.RANKING:
+    view = RunView(result=run.result, manifest=run.manifest)
+    if not view.result.is_finished or view.result.is_away or "ranking" in view.result.metrics:
         return view
     return _kept(_with_slices, run, _kept(_with_counts, run, view))
 
 
-def _kept(fill: Callable[..., RunReport], run: api.RunReader, view: RunReport, **settings: Any) -> RunReport:
+def _kept(fill: Callable[..., RunView], run: api.Run, view: RunView, **settings: Any) -> RunView:
     """The view with more in it; an artifact that is gone or damaged is said to be missing."""
     try:
         return fill(run, view, **settings)
@@ -120,7 +119,7 @@ def _kept(fill: Callable[..., RunReport], run: api.RunReader, view: RunReport, *
         return msgspec.structs.replace(view, missing=tuple(dict.fromkeys((*view.missing, str(problem)))))
 
 
-def _with_slices(run: api.RunReader, view: RunReport) -> RunReport:
+def _with_slices(run: api.Run, view: RunView) -> RunView:
     named = [(name, found) for name, found in run.slices().items() if found["n_values"] > 1]
     # Datasets first: they are what a run of several is about. A slice with hundreds of values must not hide the small ones.
     named.sort(key=lambda item: (item[0] != "dataset", item[1]["n_values"], item[0]))
@@ -130,7 +129,7 @@ def _with_slices(run: api.RunReader, view: RunReport) -> RunReport:
     return msgspec.structs.replace(view, slices=values, omitted_slice_values=sum(found["n_values_omitted"] for _, found in named))
 
 
-def _with_counts(run: api.RunReader, view: RunReport) -> RunReport:
+def _with_counts(run: api.Run, view: RunView) -> RunView:
     """Errors by code and answers that did not pass by reason: the summary counts the labels of both together."""
     metrics = view.result.metrics
     labels = Counter(metrics.get("labels") or {})
@@ -143,7 +142,7 @@ def _with_counts(run: api.RunReader, view: RunReport) -> RunReport:
     return msgspec.structs.replace(view, errors=dict(errors), reasons=dict(+labels))
 
 
-def _with_failures(run: api.RunReader, view: RunReport) -> RunReport:
+def _with_failures(run: api.Run, view: RunView) -> RunView:
     """One look at all failures: their groups, and what is said about the worst."""
     predictions = run.worst(MAX_WORST)
     said: dict[int, Json] = {prediction["index"]: {} for prediction in predictions}
@@ -190,16 +189,16 @@ def _lost(score: Json) -> float:
     return float(weight * (1 - value) if weight > 0 else -weight * value)
 
 
-def _with_cases(run: api.RunReader, view: RunReport, *, limit: int | None) -> RunReport:
+def _with_cases(run: api.Run, view: RunView, *, limit: int | None) -> RunView:
     return _listed(view, tuple(islice(run.predictions(), limit)))
 
 
-def _with_worst_first(run: api.RunReader, view: RunReport, *, limit: int | None) -> RunReport:
+def _with_worst_first(run: api.Run, view: RunView, *, limit: int | None) -> RunView:
     predictions = run.predictions()
     return _listed(view, tuple(sorted(predictions, key=badness) if limit is None else nsmallest(limit, predictions, key=badness)))
 
 
-def _listed(view: RunReport, cases: tuple[Json, ...]) -> RunReport:
+def _listed(view: RunView, cases: tuple[Json, ...]) -> RunView:
     return msgspec.structs.replace(view, cases=cases, omitted_cases=view.result.counts.valid_records - len(cases))
 
 

@@ -21,7 +21,7 @@ class Change(Protocol):
         """What was changed."""
 
 
-class ReportSettings(msgspec.Struct, frozen=True, kw_only=True):
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How reports are shown; every reporter takes the same."""
 
     version: str

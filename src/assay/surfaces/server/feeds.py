@@ -1,4 +1,4 @@
-"""Shared polling: one poll serves all who follow the same thing."""
+"""What changes and is followed by many: looked at once for all of them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -11,15 +11,15 @@ T = TypeVar("T")
 
 
 class Feeds(Generic[T]):
-    """Polls each followed thing twice a second, however many callers follow it."""
+    """A look at each thing that somebody follows, twice a second, however many follow it."""
 
     def __init__(self) -> None:
-        self._feeds: dict[str, _FollowedFeed[T]] = {}
+        self._feeds: dict[str, _Feed[T]] = {}
 
     async def follow(self, name: str, look: Callable[[], T]) -> AsyncIterator[T]:
-        """Iterate over the results of every poll, without end; raises what a poll raises."""
+        """What every look finds, without end; raises what a look raises."""
         if name not in self._feeds:
-            self._feeds[name] = _FollowedFeed(look)
+            self._feeds[name] = _Feed(look)
         feed = self._feeds[name]
         feed.followers += 1
         try:
@@ -32,8 +32,8 @@ class Feeds(Generic[T]):
                 del self._feeds[name]
 
 
-class _FollowedFeed(Generic[T]):
-    """One followed thing."""
+class _Feed(Generic[T]):
+    """One thing that is followed."""
 
     def __init__(self, look: Callable[[], T]) -> None:
         self._look = look
@@ -53,6 +53,6 @@ class _FollowedFeed(Generic[T]):
             await asyncio.sleep(POLL_SECONDS)
 
     def end(self) -> None:
-        """Stop polling after the last follower has left."""
+        """Nobody follows it any more."""
         self._task.cancel()
         self.found.cancel()

@@ -1,4 +1,4 @@
-"""Queue of submitted runs and the threads that execute them; callers take turns, however many runs each has submitted."""
+"""Runs that wait for their turn, and the threads that work on them: callers take turns, whoever has submitted how many."""
 
 import logging
 import threading
@@ -12,52 +12,52 @@ import msgspec
 
 from assay import api
 from assay.core.errors import AssayError, RunNotFound, RunSealed, StoreRefused, StoreUnavailable
-from assay.core.run_backend import LOCAL_BACKEND, RunBackend
+from assay.core.placement import HERE, Placement
 from assay.core.run_result import RunResult
-from assay.surfaces.server.errors import RETRY_SECONDS, HttpError
+from assay.surfaces.server.errors import RETRY_SECONDS, Refusal
 from assay.surfaces.server.meters import Meters
 from assay.surfaces.telemetry.json_log import FIELDS
-from assay.surfaces.telemetry.observers import ObserverGroup, RunObserver
+from assay.surfaces.telemetry.tellers import Teller, Tellers
 
 log = logging.getLogger("assay.server")
 MAX_OUTAGES = 2
-"""Storage failures after which a run of a shared ledger is `failed`; a single one may be local or temporary."""
+"""So many storage failures of one run, with several servers over one ledger, make it `failed`; one alone has it."""
 RECORD_AGAIN_SECONDS = 1.0
-"""Seconds between two attempts to store that a run has failed."""
+"""Between two tries to write that a run has failed."""
 
 
-class QueueLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of the queue."""
+class Seats(msgspec.Struct, frozen=True, kw_only=True):
+    """How many runs there is room for."""
 
     max_runs: int
     max_queue: int
 
 
-class RunCallbacks(msgspec.Struct, frozen=True, kw_only=True):
-    """Callbacks about runs."""
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """Who hears of runs."""
 
     ended: Callable[[str], None]
-    """Called when the artifacts of a run are on this machine."""
+    """That the artifacts of a run are here."""
     given_up: Callable[[str, AssayError], None] = lambda *_: None
-    """Called with the reason when execution stops before the run's end."""
-    teller: RunObserver = ObserverGroup()
+    """That work on a run has stopped before its end, and why."""
+    teller: Teller = Tellers()
 
 
-class QueueBackend(msgspec.Struct, frozen=True):
-    """Storage and backend of the queue."""
+class Placing(msgspec.Struct, frozen=True):
+    """Where runs are kept and worked on."""
 
-    placement: RunBackend = LOCAL_BACKEND
+    placement: Placement = HERE
     shared: api.SharedRuns | None = None
-    """Runs of a ledger that other servers share."""
+    """The runs of a ledger that other servers use too."""
 
 
 class RunQueue:
     """The runs of one service between their submission and their end."""
 
-    def __init__(self, runs_dir: Path, meters: Meters, *, seats: QueueLimits, told: RunCallbacks, placing: QueueBackend) -> None:
+    def __init__(self, runs_dir: Path, meters: Meters, *, seats: Seats, told: Told, placing: Placing) -> None:
         self._runs_dir = runs_dir
         self._meters = meters
-        self._teller = ObserverGroup((meters.figures, told.teller))
+        self._teller = Tellers((meters.figures, told.teller))
         self._max_runs = seats.max_runs
         self._max_queue = seats.max_queue
         self._told = told
@@ -67,14 +67,14 @@ class RunQueue:
         self._snapshots: dict[str, api.Snapshot] = {}
         self._problems: dict[str, str] = {}
         self._outages: Counter[str] = Counter()
-        """Number of times that execution was given up here because of storage."""
+        """How often work on a run was given up here because of storage."""
         self._seats = 0
         self._is_stopping = False
         self._lock = threading.Lock()
 
     @contextmanager
     def seat(self) -> Iterator[None]:
-        """Reserve a place for a run that is being submitted; raises HttpError when the queue is full."""
+        """Room for one more run while it is being submitted; raises Refusal when there is none."""
         with self._lock:
             self._check_room()
             self._seats += 1
@@ -85,17 +85,17 @@ class RunQueue:
                 self._seats -= 1
 
     def check_room(self) -> None:
-        """Raise HttpError when the queue is full, before an upload rather than after it."""
+        """Raises Refusal when there is no seat: better before an upload than after it."""
         with self._lock:
             self._check_room()
 
     def _check_room(self) -> None:
         if self._is_stopping or self._seats + self._count_waiting() >= self._max_queue:
-            why = "the service is shutting down" if self._is_stopping else "too many runs are waiting"
-            raise HttpError(503, why, headers={"Retry-After": str(RETRY_SECONDS)})
+            why = "the service is about to end" if self._is_stopping else "too many runs are waiting"
+            raise Refusal(503, why, headers={"Retry-After": str(RETRY_SECONDS)})
 
     def add(self, run_id: str, owner: str) -> None:
-        """Enqueue a durable run, unless it is queued already."""
+        """Let a durable run wait for its turn, unless it does already."""
         with self._lock:
             if run_id not in self._working and not any(run_id in line for line in self._waiting.values()):
                 self._problems.pop(run_id, None)
@@ -103,7 +103,7 @@ class RunQueue:
             self._fill()
 
     def leave(self, run_id: str) -> None:
-        """Remove a run that has nothing to wait for any more."""
+        """Give up the place of a run that has nothing to wait for any more."""
         with self._lock:
             for owner, line in list(self._waiting.items()):
                 if run_id in line:
@@ -113,35 +113,35 @@ class RunQueue:
             self._fill()
 
     def has(self, run_id: str) -> bool:
-        """Tell whether the run is queued or executed here."""
+        """True while the run waits or is worked on."""
         with self._lock:
             return run_id in self._working or any(run_id in line for line in self._waiting.values())
 
     @property
     def free(self) -> int:
-        """Return how many runs could start at once."""
+        """Runs that could be begun at once."""
         with self._lock:
             return 0 if self._is_stopping else max(0, self._max_runs - len(self._working) - self._count_waiting())
 
     def snapshot(self, run_id: str) -> api.Snapshot | None:
-        """Return the progress of a run that is executed here."""
+        """How a run goes that is worked on here."""
         return self._snapshots.get(run_id)
 
     @property
     def is_stopping(self) -> bool:
-        """Tell whether the service is shutting down."""
+        """True when the service is about to end."""
         return self._is_stopping
 
     def problem(self, run_id: str) -> str:
-        """Return why execution of a run was given up before its end; empty if it was not."""
+        """Why work on a run was given up before its end; empty when it was not."""
         return self._problems.get(run_id, "")
 
     def stop(self) -> None:
-        """Start nothing more, and stop running work; safe to call from a signal handler."""
+        """Begin nothing more, and let what is under way come to a halt; safe to call from a signal handler."""
         self._is_stopping = True
 
     def wait(self, seconds: float) -> None:
-        """Wait for the calls in flight; what is left continues at the next start."""
+        """Give the calls in flight some time; what is left goes on at the next start."""
         with self._lock:
             threads = list(self._working.values())
         end = time.monotonic() + seconds
@@ -157,7 +157,7 @@ class RunQueue:
             line = self._waiting.pop(owner)
             run_id = line.popleft()
             if line:
-                # A served caller goes to the end of the line.
+                # Whoever had a turn goes to the end of the line.
                 self._waiting[owner] = line
             thread = threading.Thread(target=self._work, args=(run_id,), name=f"run {run_id}", daemon=True)
             thread.start()
@@ -170,22 +170,22 @@ class RunQueue:
         try:
             standing = None if self._shared is None else self._shared.standing(run_id)
             if standing is not None and standing.is_with_workers:
-                # Workers execute them without this server; submitting them again changes nothing.
+                # They need nobody who watches; to hand it to them again changes nothing.
                 api.resume(run_id, runs_dir=self._runs_dir, placement=self._placement, is_detached=True)
             elif standing is None or not standing.is_driven:
                 result = self._driven(run_id)
                 self._tell_end(result)
                 if result.is_resumable:
                     self._log_failure(run_id, result.problem, code="provider_rejected")
-            # Otherwise another server was faster; if that one goes away, the run is found again.
+            # Else another server was quicker; when that one goes away, the run is found again.
             is_over = True
         except AssayError as problem:
             self._give_up(run_id, problem)
             is_over = True
         finally:
             if not is_over:
-                # A defect of ours, which the log has: without this the run would seem to be running forever.
-                self._keep_failure(run_id, AssayError("an internal error stopped the run; see the server log"))
+                # A defect of ours, which the log has: the run must not seem to go on for ever because of it.
+                self._keep_failure(run_id, AssayError("an internal error ended the work on it; the server's log says where"))
             self._snapshots.pop(run_id, None)
             with self._lock:
                 del self._working[run_id]
@@ -198,7 +198,7 @@ class RunQueue:
 
     def _give_up(self, run_id: str, problem: AssayError) -> None:
         if isinstance(problem, RunSealed | RunNotFound) and self._shared is not None:
-            # Another server has taken the run over because this one's lease expired, or has ended it.
+            # Another server has taken the run over, because this one was not heard of for too long, or has ended it.
             log.warning("%s", problem.message)
             return
         self._problems[run_id] = problem.message
@@ -207,16 +207,16 @@ class RunQueue:
         is_outage = isinstance(problem, StoreUnavailable) and not isinstance(problem, StoreRefused)
         self._outages[run_id] += is_outage
         if self._shared is not None and is_outage and self._outages[run_id] < MAX_OUTAGES:
-            # Another server, or this one later, takes the run.
+            # Another server, or this one in a while, takes the run.
             return
         self._keep_failure(run_id, problem)
 
     def _log_failure(self, run_id: str, message: str, *, code: str) -> None:
         fields = {"event": "run_failed", "run_id": run_id, "code": code}
-        log.warning("run %s cannot continue: %s", run_id, message, extra={FIELDS: fields})
+        log.warning("run %s cannot go on: %s", run_id, message, extra={FIELDS: fields})
 
     def _keep_failure(self, run_id: str, problem: Exception) -> None:
-        """Mark the run as `failed` as soon as the storage can be written again."""
+        """Let the run be `failed` as soon as anything can be written again, whoever asks."""
         at = time.time()
         if api.record_failure(run_id, self._runs_dir, problem, at=at):
             return
@@ -225,7 +225,7 @@ class RunQueue:
             is_kept = False
             while not is_kept:
                 time.sleep(RECORD_AGAIN_SECONDS)
-                # If a user has resumed it meanwhile, that execution decides.
+                # Whoever has resumed it meanwhile will fail or succeed with it.
                 is_kept = self._is_stopping or self.has(run_id) or api.record_failure(run_id, self._runs_dir, problem, at=at)
 
         threading.Thread(target=keep, name=f"failure of {run_id}", daemon=True).start()

@@ -1,0 +1,106 @@
+"""Metrics recomputed from the artifacts alone, to be compared with those that were published."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from assay.core.case import Case
+from assay.core.plan import Plan
+from assay.engine.groups import RecordGroups
+from assay.engine.sealing.evidence import PredictionLine, facts_of, invalid_facts
+from assay.engine.sealing.panels import read_panel
+from assay.engine.sealing.rankings import add_comparison, ranking_of
+from assay.metrics.facts import Columns
+from assay.metrics.gates import cancelled_reason, check_gates
+from assay.metrics.profiles import profile_of
+from assay.metrics.summary import summarize, summarize_slices
+from assay.store.folder import RunFolder
+
+BY_SLICE = "metrics_by_slice.json"
+Line = dict[str, Any]
+Read = Callable[[Line, Case], PredictionLine]
+
+_TALLIES = frozenset({"errors", "flags", "left_out", "unscored"})
+"""Members that count records by words of theirs: one that is not there is a count of 0, not a figure that was added later.
+
+`labels` is none of them, because the first versions gave no label to a record that broke its contract.
+"""
+
+
+def recompute(run: RunFolder) -> dict[str, Line]:
+    """The metrics documents by file name, from the predictions, the input and the validation results."""
+    plan = msgspec.convert(run.manifest["plan"], Plan)
+    ranking = ranking_of(plan.comparison, seed=plan.seed)
+    groups = RecordGroups(plan.datasets, is_former="slices_version" not in run.document(BY_SLICE))
+
+    def ranked(line: Line, case: Case) -> PredictionLine:
+        prediction = prediction_of(line)
+        if ranking is not None:
+            add_comparison(ranking, prediction, case, cluster=groups.cluster(case, plan.cluster_key))
+        return prediction
+
+    columns = columns_of(run, plan, read=ranked, groups=groups)
+    blocks = {**read_panel(run, plan), **({} if ranking is None else ranking.block())}
+    return metrics_of(columns, plan, blocks=blocks, is_cancelled=_is_said_to_be_cancelled(run.manifest))
+
+
+def _is_said_to_be_cancelled(manifest: Line) -> bool:
+    """Whether a cancelled run did not pass for that; the first versions decided by the part that was evaluated."""
+    counts = manifest["counts"]
+    return cancelled_reason(counts["evaluated_records"], counts["total_records"]) in manifest["gate"]["reasons"]
+
+
+def metrics_of(columns: Columns, plan: Plan, *, blocks: Line, is_cancelled: bool) -> dict[str, Line]:
+    """The metrics documents by file name, from the facts of all records and the figures of a panel or a ranking."""
+    profile = profile_of(plan.profile, is_compat=plan.compat)
+    summary = summarize(columns, seed=plan.seed, profile=profile, repeat=plan.repeat)
+    gate = msgspec.to_builtins(check_gates(plan.gates, summary, is_cancelled=is_cancelled))
+    return {
+        "metrics_summary.json": {**summary, **blocks, "gate": gate},
+        BY_SLICE: summarize_slices(columns, seed=plan.seed, profile=profile),
+    }
+
+
+def prediction_of(line: Line) -> PredictionLine:
+    """A line of predictions.jsonl; those of earlier versions name no policy."""
+    return msgspec.convert({"policy_id": None, **line}, PredictionLine)
+
+
+def columns_of(run: RunFolder, plan: Plan, *, read: Read, groups: RecordGroups | None = None) -> Columns:
+    """The facts of all records in their order; `read` is called with every prediction and its case."""
+    groups = groups or RecordGroups(plan.datasets)
+    cases = (msgspec.convert(entry["record"], Case) for entry in run.records())
+    predictions = run.lines("predictions.jsonl")
+    columns = Columns()
+    for line in run.lines("record_validation.jsonl"):
+        if line["result"] == "rejected":
+            columns.append(invalid_facts(line["index"], line.get("slices") or {}))
+            continue
+        case = next(cases)
+        prediction = read(next(predictions), case)
+        columns.append(facts_of(prediction, groups.slices(case, plan.slices), groups.cluster(case, plan.cluster_key)))
+    return columns
+
+
+def differences(run: RunFolder) -> list[str]:
+    """One line for each figure of the run that is not what its records give; empty when everything is.
+
+    A figure that the run does not have is one that a later version has added, and no difference.
+    """
+    return [
+        line
+        for name, computed in recompute(run).items()
+        for line in _differing(run.document(name), msgspec.json.decode(msgspec.json.encode(computed)), (name,))
+    ]
+
+
+def _differing(stored: Any, computed: Any, path: tuple[str, ...]) -> Iterator[str]:
+    if isinstance(stored, dict) and isinstance(computed, dict):
+        for name in sorted({*stored, *computed} if path[-1] in _TALLIES else stored):
+            yield from _differing(stored.get(name), computed.get(name), (*path, name))
+    elif isinstance(stored, list) and isinstance(computed, list) and len(stored) == len(computed):
+        for index, (one, other) in enumerate(zip(stored, computed, strict=True)):
+            yield from _differing(one, other, (*path[:-1], f"{path[-1]}[{index}]"))
+    elif stored != computed:
+        yield f"{path[0]}: {'.'.join(path[1:])} is {stored!r}, but the records give {computed!r}"

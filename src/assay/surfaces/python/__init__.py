@@ -1,0 +1,1 @@
+"""What `import assay` gives to scripts and notebooks: runs that show themselves, and tables of their records."""

@@ -1,1 +1,0 @@
-"""What `import assay` gives to scripts and notebooks: rich display in notebooks, and tables of their records."""
