@@ -9,7 +9,7 @@ COMPILE := uv pip compile --quiet --generate-hashes --no-emit-index-url --univer
 	--fork-strategy fewest --no-annotate --custom-compile-command 'make lock' $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-local test test-pythons check format schema bench bench-peers soak stats fuzz crash crash-server chaos sim load lock lock-peers audit release clean
+.PHONY: help demo demo-local test test-pythons check format schema bench bench-peers soak stats fuzz mutants crash crash-server chaos sim load lock lock-peers audit release clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -59,6 +59,9 @@ stats: $(VENV)/dev.stamp ## Simulate how often every interval holds the truth an
 fuzz: $(VENV)/dev.stamp ## Feed at least 100,000 mutated inputs to the readers
 	@$(PIP) --only-binary :all: --require-hashes -r requirements/fuzz.txt || echo 'atheris has no wheel for this platform; going on without it'
 	$(RUN) -m tests.fuzz $(ARGS)
+
+mutants: $(VENV)/dev.stamp $(VENV)/postgres.stamp ## Change central modules at random, one place at a time, and list the changes that no test notices (an hour; ARGS="--count 30 --nearest")
+	$(RUN) -m tests.mutation $(ARGS)
 
 crash: $(VENV)/dev.stamp ## Kill runs at random moments and at system calls, and check that nothing is lost (about 12 minutes)
 	$(RUN) -m tests.crash $(ARGS)

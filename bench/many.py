@@ -118,7 +118,7 @@ def rows_table(rows: list[Row]) -> str:
     return table(("command", "rows", "CPU s", "µs CPU for each", "peak memory MB"), ordered)
 
 
-TEXT = """# What many rows cost
+TEXT = """# Cost of large datasets
 
 A [folder or a file of millions of rows](../how-to/run-large-datasets.md) is validated, planned, run and sealed in one process.
 This page says what each step costs. `make bench ARGS=many` measures it again, `ARGS="many --rows 2000000"` with another size, and

@@ -4,7 +4,7 @@ import argparse
 import resource
 import sys
 
-from assay.metrics.facts import Columns, RecordFacts
+from assay.metrics.facts import RecordColumns, RecordFacts
 from assay.metrics.summary import summarize, summarize_slices
 from measure import measure
 
@@ -34,7 +34,7 @@ def main() -> None:
 
 def aggregate(rows: int) -> None:
     """Print the CPU seconds from the columns of a run to its metrics; filling the columns is not counted."""
-    columns = Columns()
+    columns = RecordColumns()
     for position in range(rows):
         columns.append(facts(position))
     before = used()

@@ -83,7 +83,7 @@ def write_page(page: Page, *, repeat: int, others: Mapping[str, str], stages: st
     return SPEED_PAGE
 
 
-_PAGE = """# Speed
+_PAGE = """# Validation speed
 
 What validation costs, beside what people would call otherwise. The figures are ratios within one run on one machine; they
 say little about another machine's seconds and much about its ratios. `make bench ARGS=validate` measures them again, with

@@ -264,7 +264,7 @@ def read_file(browser: Browser, address: str) -> list[float]:
         context.close()
 
 
-TEXT = """# What pages cost
+TEXT = """# Page speed
 
 Every page of `assay serve` and every filter should be seen within a second and cost the server less than 300 ms of CPU, also
 over runs of {records} records. `make bench ARGS=pages` measures this again, with `ARGS="pages --quick"` over smaller runs, and

@@ -2,7 +2,8 @@
 
 Each is installed into an environment of its own (`install.py`) and cannot reach any network but loopback, where the system allows
 that. Results are kept in bench/results/peers.jsonl as they come: what was interrupted goes on where it stopped, a larger `--limit`
-measures what had too little time, `--again` measures anew, and `--write` renews docs/explanation/beside-other-tools.md from them.
+measures what had too little time, `--again` repeats measurements, and `--write` updates
+docs/explanation/comparison-with-other-tools.md.
 """
 
 import argparse
@@ -111,7 +112,9 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--repeat", type=int, default=3, metavar="N", help="runs of the bare loop and of assay (default 3)")
     parser.add_argument("--again", action="store_true", help="forget what was kept of those that are measured")
     parser.add_argument("--results", type=Path, metavar="FILE", help="keep results there instead of below bench/results")
-    parser.add_argument("--write", action="store_true", help="renew docs/explanation/beside-other-tools.md with all that is kept")
+    parser.add_argument(
+        "--write", action="store_true", help="renew docs/explanation/comparison-with-other-tools.md with all that is kept"
+    )
     options = parser.parse_args()
     if options.quick and options.write:
         parser.error("the page shows whole measurements: --write goes without --quick")

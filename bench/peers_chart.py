@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from math import ceil, floor, log10
 from typing import NamedTuple
 
-from assay.surfaces.charts import ink
-from assay.surfaces.charts.scales import Scale
+from assay.surfaces.charts import svg
+from assay.surfaces.charts.scales import LinearScale
 from assay.surfaces.charts.values import Caption
 
 WIDTH = 760
@@ -33,28 +33,28 @@ class Dot(NamedTuple):
 def dot_chart(dots: Sequence[Dot], title: str, *, note: str) -> str:
     """The whole chart; bars would have to start at 0, which such a scale has not."""
     caption = Caption(title=title, note=note, width=WIDTH)
-    top = ink.caption_height(caption) + 6
+    top = svg.caption_height(caption) + 6
     bottom = top + ROW * len(dots)
     low, high = floor(log10(min(dot.value for dot in dots))), ceil(log10(max(dot.value for dot in dots)))
-    scale = Scale(low=low, high=max(high, low + 1), start=ink.EDGE + LABELS, end=WIDTH - ink.EDGE - FIGURES)
+    scale = LinearScale(low=low, high=max(high, low + 1), start=svg.EDGE + LABELS, end=WIDTH - svg.EDGE - FIGURES)
     elements = [*_axis(scale, top=top, bottom=bottom), *_rows(dots, scale, top=top)]
     spoken = "; ".join(f"{dot.name}: {dot.text}" for dot in dots)
-    return ink.document(caption, elements, height=bottom + 24 + ink.EDGE, says=spoken)
+    return svg.document(caption, elements, height=bottom + 24 + svg.EDGE, says=spoken)
 
 
-def _axis(scale: Scale, *, top: float, bottom: float) -> Iterator[str]:
+def _axis(scale: LinearScale, *, top: float, bottom: float) -> Iterator[str]:
     for power in range(int(scale.low), int(scale.high) + 1):
         x = scale(power)
-        yield ink.line((x, top), (x, bottom), style="rule")
-        yield ink.words(x, bottom + 18, f"{10.0**power:,g}", style="small quiet", anchor="middle")
+        yield svg.line((x, top), (x, bottom), style="rule")
+        yield svg.words(x, bottom + 18, f"{10.0**power:,g}", style="small quiet", anchor="middle")
 
 
-def _rows(dots: Sequence[Dot], scale: Scale, *, top: float) -> Iterator[str]:
+def _rows(dots: Sequence[Dot], scale: LinearScale, *, top: float) -> Iterator[str]:
     for number, dot in enumerate(dots):
         y = top + ROW * (number + 0.5)
         x = scale(log10(dot.value))
         tone = "" if dot.name == EMPHASISED else "-warn" if dot.note else "-soft"
-        yield ink.words(ink.EDGE, y + 4, dot.name, style="" if tone else "strong")
-        yield ink.line((scale.start, y), (scale.end, y), style="rule")
-        yield ink.dot((x, y), 5.5, style=f"dot{tone}", says=f"{dot.name}: {dot.text}")
-        yield ink.words(x + 12, y + 4, dot.text, style="halo")
+        yield svg.words(svg.EDGE, y + 4, dot.name, style="" if tone else "strong")
+        yield svg.line((scale.start, y), (scale.end, y), style="rule")
+        yield svg.dot((x, y), 5.5, style=f"dot{tone}", says=f"{dot.name}: {dot.text}")
+        yield svg.words(x + 12, y + 4, dot.text, style="halo")

@@ -1,4 +1,4 @@
-"""Results of peers as Markdown: tables, and the page docs/explanation/beside-other-tools.md with its chart."""
+"""Results of peers as Markdown: tables, and the page docs/explanation/comparison-with-other-tools.md with its chart."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ from peers_chart import Dot, dot_chart
 from validate import smaller
 
 DOCS = Path(__file__).parent.parent / "docs"
-PEERS_PAGE = DOCS / "explanation" / "beside-other-tools.md"
+PEERS_PAGE = DOCS / "explanation" / "comparison-with-other-tools.md"
 CHART = DOCS / "images" / "beside-other-tools.svg"
 YARDSTICK = "bare loop"
 MEGABYTE = 1_000_000

@@ -152,12 +152,12 @@ def write_run_page(page: RunPage, *, repeat: int, parts: str) -> Path:
     return RUN_PAGE
 
 
-_PAGE = """# What a run costs
+_PAGE = """# Run speed
 
 A run does more than its calls: it validates, writes every reply to disk before it goes on, grades, and leaves hashed evidence. This
 page says what that costs beside a loop that does the calls and nothing else. Figures are ratios within one run on one machine.
 `make bench ARGS=run` measures them again, with `ARGS="run --quick"` roughly and in two minutes, and `ARGS="run --write"` renews
-this page. [Validation](speed.md) and [other tools](beside-other-tools.md) have pages of their own.
+this page. [Validation](speed.md) and [other tools](comparison-with-other-tools.md) have pages of their own.
 
 {setting}
 

@@ -13,14 +13,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from assay.api import plan_runs
-from assay.core.ask import Reply, Stage, Usage
-from assay.core.outcome import Attempt, Grade, Graded, Outcome, Score
-from assay.engine.places.folders import RunFolders
+from assay.core.model_call import Reply, Stage, Usage
+from assay.core.outcome import Attempt, Grade, GradedOutcome, Outcome, Score
+from assay.engine.execution.run import open_or_create
+from assay.engine.finalization.finalize import finalize
 from assay.engine.planning.request import RunRequest
 from assay.engine.planning.selection import prepared_records
-from assay.engine.running.run import open_or_create
-from assay.engine.sealing.finalize import finalize
-from assay.store.ledger import SHARD_SIZE, Entry, Ledger
+from assay.engine.storage.run_paths import RunPaths
+from assay.store.ledger import SHARD_SIZE, CommitEntry, Ledger
 from cases import cases_file
 from stub import ANSWER, CANDIDATE, JUDGE, VERDICT
 
@@ -56,7 +56,7 @@ def main(count: int, folder: Path) -> dict[str, float]:
     with watch.on("plan"):
         planned = plan_runs(request, environ={"OPENAI_API_KEY": "bench"})
     (plan,) = planned.plans
-    folders = RunFolders(folder, RUN_ID)
+    folders = RunPaths(folder, RUN_ID)
     open_or_create(plan, folders, at=time.time())
     ledger = folders.open_ledger()
     ledger.set_state("queued", "validating", at=time.time())
@@ -80,8 +80,8 @@ def append_all(ledger: Ledger, count: int, watch: Stopwatch) -> None:
         positions = range(shard, min(shard + SHARD_SIZE, count))
         for start in range(0, len(positions), GROUP):
             group = positions[start : start + GROUP]
-            answered = [Entry(position, (attempt("candidate", position),)) for position in group]
-            judged = [Entry(position, (attempt("judge", position),), graded()) for position in group]
+            answered = [CommitEntry(position, (attempt("candidate", position),)) for position in group]
+            judged = [CommitEntry(position, (attempt("judge", position),), graded()) for position in group]
             with watch.on("append"):
                 ledger.append(claim, answered)
                 ledger.append(claim, judged)
@@ -126,7 +126,7 @@ def graded() -> Outcome:
         evaluator="judge_1_5/1",
         template_sha256=hashlib.sha256(b"template").hexdigest(),
     )
-    return Graded(grade=grade)
+    return GradedOutcome(grade=grade)
 
 
 if __name__ == "__main__":

@@ -13,10 +13,10 @@ from threading import Barrier
 from typing import NamedTuple
 from uuid import uuid4
 
-from assay.core.ask import Usage
+from assay.core.model_call import Usage
 from assay.core.plan import DatasetPlan, ModelPlan, Plan, ProviderPlan
-from assay.engine.running.leasing import SharedLimits
-from assay.store.leases import Grant, Leases, Need, Terms
+from assay.engine.execution.shared_scheduler import SharedCallScheduler
+from assay.store.leases import LeaseGrant, LeaseRequest, LeaseStore, RunLimits
 from assay.store.postgres import PostgresLedgers
 
 LATENCY = 0.3
@@ -57,11 +57,11 @@ class Work(NamedTuple):
 class Counting:
     """Leases that count the questions."""
 
-    def __init__(self, leases: Leases) -> None:
+    def __init__(self, leases: LeaseStore) -> None:
         self._leases = leases
         self.questions = 0
 
-    def ask(self, need: Need, terms: Terms) -> Grant:
+    def ask(self, need: LeaseRequest, terms: RunLimits) -> LeaseGrant:
         """See Leases."""
         self.questions += 1
         return self._leases.ask(need, terms)
@@ -114,21 +114,21 @@ def worked(ledger: str, run_id: str, case: Case, start: Barrier, seconds: float)
     return Work(calls, leases.questions)
 
 
-async def called(leases: Leases, case: Case, end: float) -> list[tuple[float, float]]:
+async def called(leases: LeaseStore, case: Case, end: float) -> list[tuple[float, float]]:
     """Begin and end of all calls that were made."""
     stop, calls = asyncio.Event(), list[tuple[float, float]]()
-    limits = SharedLimits(plan_of(case), leases, clock=time.time, stop=stop)
+    limits = SharedCallScheduler(plan_of(case), leases, clock=time.time, stop=stop)
     gate = limits.gate("provider", "candidate")
 
     async def call_on() -> None:
         while not stop.is_set():
-            await limits.enter(gate)
+            await limits.acquire(gate)
             begun = time.time()
             if not stop.is_set():
                 await asyncio.sleep(LATENCY)
                 calls.append((begun, time.time()))
                 gate.lane.succeeded(Usage(total_tokens=TOKENS), begun)
-            limits.leave(gate)
+            limits.release(gate)
 
     asyncio.get_running_loop().call_later(end - time.time(), stop.set)
     await asyncio.gather(*(call_on() for _ in range(case.concurrency)))

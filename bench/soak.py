@@ -203,7 +203,7 @@ def sizes_table(soak: Soak) -> str:
     return table(("file", "MB", "bytes for each record"), rows)
 
 
-TEXT = """# A run of a million records
+TEXT = """# Soak test
 
 A run must not grow while it works. This one has a million records in a folder of files, a candidate and a judge on the same
 machine that answer at once, and somebody who looks at it every second from outside. `make soak` does it again,

@@ -1,7 +1,7 @@
 """Where the time of a JSONL file goes: `python bench/stages.py [legal|conversation ...]` prints each stage beside orjson per line.
 
-The stages are those of `assay.datasets.lane`, called one by one on the same blocks; between two rounds orjson reads the file, and a
-stage counts as a share of what orjson took just before and after it, so that a busy machine changes little.
+The stages are those of `assay.datasets.fast_path`, called one by one on the same blocks; between two rounds orjson reads the file,
+and a stage counts as a share of what orjson took just before and after it, so that a busy machine changes little.
 """
 
 import sys
@@ -17,8 +17,8 @@ import orjson
 
 from assay.datasets.config import ValidationConfig
 from assay.datasets.conversation_v1.fast import lane_for
-from assay.datasets.hashing import looked_at, whole_floats_settled
-from assay.datasets.lane import Kind, _seams, _write_sorted, _write_values
+from assay.datasets.fast_path import RowSchema, _seams, _write_sorted, _write_values
+from assay.datasets.hashing import scan_values, whole_floats_settled
 from assay.datasets.legal_eval_v1.fast import KIND
 from assay.datasets.scan import LineScanner
 from assay.datasets.source import BATCH_BYTES, Block, open_source
@@ -66,7 +66,7 @@ def _cells(share: float, yardstick: float) -> tuple[str, str]:
     return f"{share:.2f}", f"{share * yardstick * 1000:.1f}"
 
 
-def _kind(name: str) -> Kind[Any]:
+def _kind(name: str) -> RowSchema[Any]:
     if name == "legal":
         return KIND
     lane = lane_for(ValidationConfig())
@@ -74,7 +74,7 @@ def _kind(name: str) -> Kind[Any]:
     return lane._kind
 
 
-def _shares(path: Path, kind: Kind[Any]) -> tuple[Stages, float]:
+def _shares(path: Path, kind: RowSchema[Any]) -> tuple[Stages, float]:
     """The median share of each stage, and the smallest time of orjson."""
     scanner = LineScanner(2 * BATCH_BYTES)
     found: dict[str, list[float]] = defaultdict(list)
@@ -99,7 +99,7 @@ def _digests(texts: list[bytes]) -> list[bytes]:
     return [sha256(text).digest() for text in texts]
 
 
-def _costs(path: Path, kind: Kind[Any], scanner: LineScanner) -> Stages:
+def _costs(path: Path, kind: RowSchema[Any], scanner: LineScanner) -> Stages:
     """One pass over the file."""
     costs: Stages = defaultdict(float)
 
@@ -115,7 +115,7 @@ def _costs(path: Path, kind: Kind[Any], scanner: LineScanner) -> Stages:
         timed("line feeds between rows", _seams, block, kind.brackets)
         written = timed("rules that types cannot say", kind.proved, rows)
         timed("strings of the text, escaped NUL", scanner.scan, block.view)
-        timed(HASHES[0], looked_at, written.others)
+        timed(HASHES[0], scan_values, written.others)
         timed(HASHES[0], whole_floats_settled, written.numbered, kind.number)
         timed(OPEN, scanner.strings, timed(OPEN, _write_values, written.others))
         texts = timed("writing sorted", list, map(_write_sorted, rows))

@@ -31,10 +31,10 @@ START = "start: imports"
 ARTIFACTS = "artifacts: evidence, redaction, hashes, metrics"
 PARTS = {
     "models/": "calls: requests, HTTP, replies, sockets",
-    "engine/running/stopping": "calls: requests, HTTP, replies, sockets",
+    "engine/execution/shutdown": "calls: requests, HTTP, replies, sockets",
     "grading/": "grading: prompts of judges, their replies, grades",
     "store/": "ledger: rows in and out",
-    "engine/running/journal": "ledger: rows in and out",
+    "engine/execution/ledger_writer": "ledger: rows in and out",
     "datasets/": "reading, validation, plan",
     "engine/planning/": "reading, validation, plan",
     "engine/": "engine: slots, rates, retries, order",
@@ -99,7 +99,7 @@ def _part(frame: FrameType | None) -> str:
     if any("importlib" in file for file in files):
         return START
     modules = [file.rpartition(f"{os.sep}assay{os.sep}")[2] for file in files if f"{os.sep}assay{os.sep}" in file]
-    if any(module.startswith("engine/sealing/") for module in modules):
+    if any(module.startswith("engine/finalization/") for module in modules):
         return ARTIFACTS
     named = (part for module in modules for folder, part in PARTS.items() if module.startswith(folder))
     return next(named, OTHER)

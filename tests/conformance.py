@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from assay import AssayError, Report, ValidationConfig, validate
+from assay import AssayError, ValidationConfig, ValidationReport, validate
 
 TARGETS = ("dataset", "golden_dataset", "conversation")
 """What `assay.validate` answers; other targets are about runs."""
@@ -132,7 +132,7 @@ def outcome_of(vector: Vector, source: bytes | Path) -> Outcome:
         return {"outcome": "config_error", "message": problem.message}
 
 
-def _batch_outcome(report: Report) -> Outcome:
+def _batch_outcome(report: ValidationReport) -> Outcome:
     shown = report.to_dict()
     first = (shown["dataset_errors"] or [{}])[0]
     if report.outcome == "rejected":
@@ -141,7 +141,7 @@ def _batch_outcome(report: Report) -> Outcome:
     return {"outcome": report.outcome, "http_status": 202, "summary": shown["summary"], "record_errors": shown["record_errors"]}
 
 
-def _legal_outcome(report: Report) -> Outcome:
+def _legal_outcome(report: ValidationReport) -> Outcome:
     shown = report.to_dict()
     return {
         "outcome": "accepted" if report.is_valid else "rejected_rows",
@@ -151,19 +151,19 @@ def _legal_outcome(report: Report) -> Outcome:
     }
 
 
-def _golden_outcome(report: Report) -> Outcome:
+def _golden_outcome(report: ValidationReport) -> Outcome:
     shown = report.to_dict()
     return {"outcome": report.outcome, "record_errors": shown["dataset_errors"] + shown["record_errors"]}
 
 
-def _conversation_outcome(report: Report) -> Outcome:
+def _conversation_outcome(report: ValidationReport) -> Outcome:
     shown = report.to_dict()
     errors = [{**error, "turn_index": error.get("index")} for error in shown["dataset_errors"] + shown["record_errors"]]
     unread = any(error["code"] in ("invalid_json", "invalid_yaml", "invalid_encoding") for error in errors)
     return {"outcome": "valid" if report.is_valid else "invalid", "parse_error": unread, "errors": errors}
 
 
-_WORDINGS: dict[str, Callable[[Report], Outcome]] = {
+_WORDINGS: dict[str, Callable[[ValidationReport], Outcome]] = {
     "batch_v1": _batch_outcome,
     "legal_eval_v1": _legal_outcome,
     "golden_v1": _golden_outcome,

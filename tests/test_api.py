@@ -439,6 +439,12 @@ def test_every_public_name_can_be_imported() -> None:
     assert [name for name in assay.__all__ if getattr(assay, name, None) is None] == []
 
 
+@pytest.mark.parametrize(("before", "now"), [("Ask", "ModelRequest"), ("Report", "ValidationReport")])
+def test_a_public_name_from_before_still_works_and_warns(before: str, now: str) -> None:
+    with pytest.warns(DeprecationWarning, match=f"assay.{now}"):
+        assert getattr(assay, before) is getattr(assay, now)
+
+
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no_such_name"):
         _ = assay.no_such_name

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.core.document import EXCERPT_LENGTH, Place, excerpt
+from assay.core.document import EXCERPT_LENGTH, Location, excerpt
 from assay.core.issue import path_text
-from assay.core.json_door import parse_json
+from assay.core.strict_json import parse_json
 
 TEXT = '{\n  "a": [1, {"é😀": "x"}],\r\n  "b": null\n}\n'
 
@@ -48,7 +48,7 @@ def test_a_name_inside_an_object_of_the_same_name_is_found() -> None:
 def test_a_place_is_the_line_and_the_column_that_one_would_count(text: str, data: st.DataObject) -> None:
     offset = data.draw(st.integers(0, len(text)))
     before = text[:offset]
-    expected = Place(before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
+    expected = Location(before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
     assert parse_json(text).place(offset) == expected
 
 
@@ -56,8 +56,8 @@ def test_a_place_is_the_line_and_the_column_that_one_would_count(text: str, data
 def test_a_text_that_begins_elsewhere_shifts_only_its_first_line(text: str, line: int, column: int) -> None:
     document = parse_json(text)
     alone = [document.place(offset) for offset in range(len(text) + 1)]
-    shifted = [document.place(offset, start=Place(line, column)) for offset in range(len(text) + 1)]
-    assert shifted == [Place(at.line + line - 1, at.column + (column - 1) * (at.line == 1)) for at in alone]
+    shifted = [document.place(offset, start=Location(line, column)) for offset in range(len(text) + 1)]
+    assert shifted == [Location(at.line + line - 1, at.column + (column - 1) * (at.line == 1)) for at in alone]
 
 
 @given(st.text(max_size=400), st.data())

@@ -5,9 +5,11 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from assay.core.gate_text import gate_texts, reason_text
+from assay.core.gate_text import MissedGate, gate_texts, missed_gates
 from assay.core.number_text import rate_change_text, rate_text, score_change_text, score_text
+from assay.metrics.summary import summarize
 
 
 @pytest.mark.parametrize(
@@ -59,7 +61,7 @@ def test_a_change_over_other_records_than_the_two_means_is_shown_as_it_was_measu
 
 
 def test_gates_are_shown_in_the_unit_of_what_they_are_about() -> None:
-    gates = gate_texts({"pass_rate": 0.8, "min_score": 3.5, "max_error_rate": 0.0}, {})
+    gates = gate_texts({"pass_rate": 0.8, "min_score": 3.5, "max_error_rate": 0.0}, None)
     assert [gate.asked for gate in gates] == [
         "pass rate at least 80.0 %",
         "mean score at least 3.50",
@@ -68,7 +70,21 @@ def test_gates_are_shown_in_the_unit_of_what_they_are_about() -> None:
 
 
 def test_a_missed_gate_is_shown_with_the_digits_that_tell_it_from_its_limit() -> None:
-    gates = gate_texts({"pass_rate": 0.8}, {"pass_rate": 0.7996, "pass_rate_interval": None})
-    stored = "pass rate 0.7996 is below 0.8000"
-    assert reason_text(stored, gates) == "pass rate 79.96 % is below 80.00 %"
-    assert reason_text("nothing could be evaluated", gates) == "nothing could be evaluated"
+    gates = gate_texts({"pass_rate": 0.8}, replace(summarize(()), pass_rate=0.7996))
+    stored = ["pass rate 0.7996 is below 0.8000"]
+    assert missed_gates(stored, gates) == [MissedGate("pass_rate", "pass rate 79.96 % is below 80.00 %")]
+
+
+def test_a_reason_belongs_to_its_gate_however_it_is_worded() -> None:
+    gates = gate_texts(
+        {"pass_rate": 0.8, "min_score": 3.5, "max_error_rate": 0.1}, replace(summarize(()), pass_rate=0.9, error_rate=0.2)
+    )
+    missed = missed_gates(["no score at all", "too many errors"], gates)
+    assert missed == [MissedGate("min_score", "no score at all"), MissedGate("max_error_rate", "error rate 20.0 % is above 10.0 %")]
+
+
+def test_a_reason_about_the_whole_run_belongs_to_no_gate() -> None:
+    gates = gate_texts({"pass_rate": 0.8}, replace(summarize(()), pass_rate=0.8))
+    assert missed_gates(["pass rate or not, nothing could be evaluated"], gates) == [
+        MissedGate("", "pass rate or not, nothing could be evaluated")
+    ]

@@ -93,12 +93,12 @@ HEAVY = {
 }
 UNUSED_IN_A_RUN = {
     "assay.datasets.converters",
-    "assay.engine.looking.opened",
+    "assay.engine.readers.run_reader",
     "assay.engine.planning.pairs",
     "assay.engine.rescore",
-    "assay.engine.running.batches",
+    "assay.engine.execution.batch_collector",
     "assay.models.anthropic",
-    "assay.models.batching",
+    "assay.models.batch_api",
     "assay.models.replay",
     "assay.models.scripted",
     "assay.store.postgres",

@@ -15,16 +15,16 @@ from pydantic import BaseModel, ValidationError
 
 from assay import RunRequest, RunResult, open_run, run, validate
 from assay.api import PlanProblems, cancel, plan_runs, verify
-from assay.core.ask import TRANSIENT_CODES, Reply
 from assay.core.case import Case
 from assay.core.errors import AssayError, RunSealed
+from assay.core.model_call import TRANSIENT_CODES, Reply
 from assay.core.outcome import Flow, Grade
 from assay.core.plan import RetryPlan, retry_delay
 from assay.core.run_state import count_records, final_state, may_follow
-from assay.datasets.converters import Source, convert_rows
+from assay.datasets.converters import RowSource, convert_rows
 from assay.golden import EvalResult, EvalRunMetrics, EvalRunParameters
 from assay.grading import GradingSettings, start
-from assay.store.artifacts import ARTIFACTS, Staging
+from assay.store.artifacts import ARTIFACTS, StagingFolder
 from assay.store.retention import purge_run, purgeable
 from assay.testing import StubProvider, StubReply
 from tests.conformance import Vector, differences
@@ -164,7 +164,7 @@ def artifact_write_once(value: Value, folder: Path) -> Value:
 
 
 def publish_again(finished: Path, artifact: str, change: Callable[[bytes], bytes]) -> None:
-    with Staging(finished.parent / "work") as staging:
+    with StagingFolder(finished.parent / "work") as staging:
         for name in ARTIFACTS[1:]:
             kept = (finished / name).read_bytes()
             staging.write(name, change(kept) if name == artifact else kept)
@@ -315,7 +315,7 @@ def converter_property(value: Value, _: Path) -> Value:
 
 
 def ids(name: str, rows: list[dict[str, Any]]) -> list[str]:
-    return [row["id"] for row in convert_rows(name, [Source("rows.jsonl", tuple(enumerate(rows, 1)))]).rows]
+    return [row["id"] for row in convert_rows(name, [RowSource("rows.jsonl", tuple(enumerate(rows, 1)))]).rows]
 
 
 def normalize(value: Value, _: Path) -> Value:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.core.document import Place
+from assay.core.document import Location
 from assay.datasets.checks import strings_in
 from assay.datasets.scan import (
     Cursor,
@@ -204,7 +204,7 @@ def test_a_cursor_counts_lines_and_columns_as_one_would_by_hand(text: str, data:
     cursor = Cursor(mark + text.encode())
     places = [cursor.place(len(mark) + len(text[:offset].encode())) for offset in offsets]
     lines = [text[:offset].split("\n") for offset in offsets]
-    assert places == [Place(len(line), len(line[-1]) + 1) for line in lines]
+    assert places == [Location(len(line), len(line[-1]) + 1) for line in lines]
 
 
 def test_a_cursor_counts_across_blocks() -> None:

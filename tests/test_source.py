@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -201,3 +202,27 @@ def test_a_file_and_its_bytes_have_the_same_hash_and_parts(tmp_path: Path, size:
     sources = (open_source(path), open_source(content))
     assert {source.sha256() for source in sources} == {hashlib.sha256(content).hexdigest()}
     assert {source.part(3, 8) for source in sources} == {content[3:8]}
+
+
+def test_a_long_line_is_in_memory_twice_until_it_is_read(tmp_path: Path) -> None:
+    """Once in the buffer, which does not double for it, and once as the line."""
+    size = 13_000_000
+    source = tmp_path / "long.jsonl"
+    source.write_bytes(b"x" * size + b"\n")
+    tracemalloc.start()
+    try:
+        (block,) = open_source(source).blocks()
+        (line,) = block.lines(1)
+        assert len(line.content) == size
+        assert tracemalloc.get_traced_memory()[1] < 2.5 * size
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_block_that_somebody_still_looks_at_does_not_change_its_size(tmp_path: Path) -> None:
+    source = tmp_path / "long.jsonl"
+    lines = [b"a" * 10, b"b" * 3_000_000, b"c"]
+    source.write_bytes(b"\n".join(lines) + b"\n")
+    views = [block.view for block in open_source(source).blocks()]
+    assert [len(view) for view in views] == [11, 3_000_003]
+    assert bytes(views[-1]) == b"\n".join(lines[1:]) + b"\n"

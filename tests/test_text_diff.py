@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.core.text_diff import MOST_WORDS, Piece, TextDiff, diff_texts
+from assay.core.text_diff import MAX_WORDS, DiffPiece, TextDiff, diff_texts
 
 TEXTS = st.text(alphabet="ab \n.é", max_size=60)
 
@@ -21,33 +21,33 @@ def test_both_texts_can_be_read_back_from_their_difference(before: str, after: s
 def test_a_changed_word_is_the_only_difference() -> None:
     diff = diff_texts("The court held for the plaintiff.", "The court held for the defendant.")
     assert diff.pieces == (
-        Piece("same", "The court held for the "),
-        Piece("removed", "plaintiff"),
-        Piece("added", "defendant"),
-        Piece("same", "."),
+        DiffPiece("same", "The court held for the "),
+        DiffPiece("removed", "plaintiff"),
+        DiffPiece("added", "defendant"),
+        DiffPiece("same", "."),
     )
 
 
 def test_words_that_begin_alike_differ_as_a_whole() -> None:
-    assert Piece("removed", "untrue") in diff_texts("that is untrue here", "that is undone here").pieces
+    assert DiffPiece("removed", "untrue") in diff_texts("that is untrue here", "that is undone here").pieces
 
 
 def test_equal_texts_are_one_piece() -> None:
-    assert diff_texts("same", "same").pieces == (Piece("same", "same"),)
+    assert diff_texts("same", "same").pieces == (DiffPiece("same", "same"),)
 
 
 def test_an_answer_that_was_empty_is_all_new() -> None:
-    assert diff_texts("", "now there is one").pieces == (Piece("added", "now there is one"),)
+    assert diff_texts("", "now there is one").pieces == (DiffPiece("added", "now there is one"),)
 
 
 def test_too_many_words_are_compared_by_their_lines() -> None:
-    lines = [f"line {number}" for number in range(MOST_WORDS // 2)]
+    lines = [f"line {number}" for number in range(MAX_WORDS // 2)]
     diff = diff_texts("\n".join(["old", *lines, "old"]), "\n".join(["new", *lines, "new"]))
     assert (diff.precision, len(diff.pieces)) == ("lines", 5)
 
 
 def test_what_has_too_many_words_and_lines_is_told_as_a_whole() -> None:
-    before, after = ("\n".join(f"{word} {number}" for number in range(3 * MOST_WORDS)) for word in ("old", "new"))
+    before, after = ("\n".join(f"{word} {number}" for number in range(3 * MAX_WORDS)) for word in ("old", "new"))
     assert diff_texts(before, after).precision == "whole"
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
-from assay.core.ask import Ask, Reply, Usage
 from assay.core.case import Case
+from assay.core.model_call import ModelRequest, Reply, Usage
 from assay.core.outcome import GradingFailure
-from assay.datasets.yaml_door import parse_yaml
+from assay.datasets.strict_yaml import parse_yaml
 from assay.engine.planning.attachments import read_attachment
 from assay.engine.planning.conversations import recorded_replies
 from assay.engine.planning.inputs import DatasetInput, cases_of, dataset_plan, read_dataset
@@ -85,7 +85,7 @@ class _Speaker:
         self._written = written
         self._answer = written.answer if spoken is None else spoken
 
-    def says(self, ask: Ask) -> str:
+    def says(self, ask: ModelRequest) -> str:
         if ask.stage == "candidate":
             return self._answer
         _, criterion, *again = ask.call_id.split(":")
@@ -96,7 +96,7 @@ class _Speaker:
 
 def _conversation(
     case: Case, speaker: _Speaker, settings: GradingSettings, *, attachments: Mapping[str, str]
-) -> Iterator[tuple[Ask, str]]:
+) -> Iterator[tuple[ModelRequest, str]]:
     """Everything that is asked about a case, with the reply to it."""
     flow = start(case, settings, attachments=attachments)
     asks = next(flow)
@@ -109,7 +109,7 @@ def _conversation(
             return
 
 
-def _line(ask: Ask, text: str) -> dict[str, Any]:
+def _line(ask: ModelRequest, text: str) -> dict[str, Any]:
     asked, said = sum(_tokens(message.content) for message in ask.messages), _tokens(text)
     usage = Usage(input_tokens=asked, output_tokens=said, total_tokens=asked + said)
     reply = Reply(text=text, finish_reason="stop", usage=usage, model=LABEL)

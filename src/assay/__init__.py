@@ -2,53 +2,53 @@
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+from warnings import warn
 
 from assay.core.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from assay.api import AsyncClient, Client, RunRequest, ValidationConfig, convert, stream
-    from assay.core.ask import Ask, ModelFailure, Reply, Usage
     from assay.core.case import Case, Message
     from assay.core.errors import AssayError, ServerProblem, SourceUnreadable, UsageProblem
     from assay.core.issue import Issue
     from assay.core.judgement import Judgement
+    from assay.core.model_call import ModelFailure, ModelRequest, Reply, Usage
     from assay.core.outcome import GradingFailure
-    from assay.core.report import Report
+    from assay.core.report import ValidationReport
     from assay.core.run_result import RunResult
-    from assay.surfaces.python.reports import validate
-    from assay.surfaces.python.runs import Run, open_run, run, run_async
+    from assay.surfaces.python_api.reports import validate
+    from assay.surfaces.python_api.runs import Run, open_run, run, run_async
 
 _HOMES = {
-    "validate": "assay.surfaces.python.reports",
+    "validate": "assay.surfaces.python_api.reports",
     "stream": "assay.api",
     "convert": "assay.api",
     "ValidationConfig": "assay.api",
-    "Run": "assay.surfaces.python.runs",
-    "run": "assay.surfaces.python.runs",
-    "run_async": "assay.surfaces.python.runs",
-    "open_run": "assay.surfaces.python.runs",
+    "Run": "assay.surfaces.python_api.runs",
+    "run": "assay.surfaces.python_api.runs",
+    "run_async": "assay.surfaces.python_api.runs",
+    "open_run": "assay.surfaces.python_api.runs",
     "RunRequest": "assay.api",
     "Client": "assay.api",
     "AsyncClient": "assay.api",
     "RunResult": "assay.core.run_result",
-    "Ask": "assay.core.ask",
+    "ModelRequest": "assay.core.model_call",
     "Case": "assay.core.case",
     "GradingFailure": "assay.core.outcome",
     "Judgement": "assay.core.judgement",
     "Message": "assay.core.case",
-    "ModelFailure": "assay.core.ask",
-    "Reply": "assay.core.ask",
+    "ModelFailure": "assay.core.model_call",
+    "Reply": "assay.core.model_call",
     "Issue": "assay.core.issue",
-    "Report": "assay.core.report",
+    "ValidationReport": "assay.core.report",
     "AssayError": "assay.core.errors",
     "ServerProblem": "assay.core.errors",
     "SourceUnreadable": "assay.core.errors",
-    "Usage": "assay.core.ask",
+    "Usage": "assay.core.model_call",
     "UsageProblem": "assay.core.errors",
 }
 
 __all__ = [
-    "Ask",
     "AssayError",
     "AsyncClient",
     "Case",
@@ -58,8 +58,8 @@ __all__ = [
     "Judgement",
     "Message",
     "ModelFailure",
+    "ModelRequest",
     "Reply",
-    "Report",
     "Run",
     "RunRequest",
     "RunResult",
@@ -68,6 +68,7 @@ __all__ = [
     "Usage",
     "UsageProblem",
     "ValidationConfig",
+    "ValidationReport",
     "convert",
     "open_run",
     "run",
@@ -77,8 +78,15 @@ __all__ = [
 ]
 
 
+_RENAMED = {"Ask": "ModelRequest", "Report": "ValidationReport"}
+"""Former public names, kept for one release."""
+
+
 def __getattr__(name: str) -> Any:
     """Load a public name when it is first used, so that `import assay` stays light."""
+    if name in _RENAMED:
+        warn(f"assay.{name} is now assay.{_RENAMED[name]}", DeprecationWarning, stacklevel=2)
+        name = _RENAMED[name]
     if name not in _HOMES:
         raise AttributeError(f"module 'assay' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

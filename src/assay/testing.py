@@ -9,8 +9,8 @@ from typing import Any, Self
 
 import msgspec
 
-from assay.core.ask import ModelFailure, Reply
 from assay.core.contract import CONTRACTS, ContractId
+from assay.core.model_call import ModelFailure, Reply
 from assay.models.scripted import Answer, Script, ScriptedModel, named_script
 
 __all__ = [

@@ -163,8 +163,8 @@ def test_interrupted_command_says_how_to_go_on_and_the_run_goes_on(server: tuple
     process.send_signal(number)
     output, complaints = process.communicate(timeout=60)
     assert (process.returncode, json.loads(output)["run_id"]) == (130, run_id)
-    assert "assay: interrupted; the run goes on at the server\n" in complaints
-    assert f"go on with: assay resume {run_id} --server {server[1]} · end it with: assay cancel {run_id} --server" in complaints
+    assert "assay: interrupted; the run continues on the server\n" in complaints
+    assert f"resume with: assay resume {run_id} --server {server[1]} · cancel it with: assay cancel {run_id} --server" in complaints
     cancelled = assay("cancel", run_id, *server)
     assert (cancelled.exit_code, run_id in cancelled.stdout) == (0, True)
     resumed = assay("resume", run_id, *server, "--json")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import assay
-from assay.api.client.answers import ArtifactsAnswer, ErrorAnswer, Health, LinesPage, RunEvent, RunPage, RunStatus, Submission
+from assay.api.client.answers import ArtifactsAnswer, ErrorAnswer, Health, LinesPage, RunEvent, RunListPage, RunStatus, Submission
 from assay.surfaces.server import answers as served
 from tests.client.answering import HANG_UP, SILENT, Answering, Told, refused, told
 
@@ -186,8 +186,8 @@ def test_address_may_lie_below_another() -> None:
     [
         (Health, served.Health),
         (Submission, served.Accepted),
-        (RunStatus, served.RunView),
-        (RunPage, served.RunsPage),
+        (RunStatus, served.RunResponse),
+        (RunListPage, served.RunsPage),
         (LinesPage, served.LinesPage),
         (ArtifactsAnswer, served.ArtifactsView),
         (ErrorAnswer, served.ErrorAnswer),

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from assay import api
-from assay.engine.sealing.evidence import VOLATILE_FIELDS
+from assay.engine.finalization.artifact_lines import VOLATILE_FIELDS
 from tests.crash.job import Job
 from tests.crash.provider import CountingProvider
 

@@ -11,17 +11,17 @@ import rfc8785
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from assay import Report, ValidationConfig, validate
+from assay import ValidationConfig, ValidationReport, validate
 from assay.core.canonical import canonical_json
 from assay.core.issue import Finding, Path
-from assay.core.json_door import parse_json
+from assay.core.strict_json import parse_json
 from assay.datasets.batch_v1 import fast as batch_fast
 from assay.datasets.batch_v1.rules import CheckedRecord
 from assay.datasets.batch_v1.workers import clean_in_parallel
 from assay.datasets.checks import Findings, check_flaws
 from assay.datasets.conversation_v1.fast import Conversations, lane_for
 from assay.datasets.conversation_v1.rules import check_document
-from assay.datasets.lane import Lane
+from assay.datasets.fast_path import FastPath
 from assay.datasets.legal_eval_v1 import fast as legal_fast
 from assay.datasets.legal_eval_v1 import rules as legal_rules
 from tests.mutants import mutant_of
@@ -101,13 +101,13 @@ seeds = st.integers(0, 2**32 - 1)
 EXAMPLES = settings(max_examples=max(settings().max_examples, 200))
 
 
-def lane_verdicts(raws: list[bytes], *, suspects: frozenset[int]) -> list[batch_fast.Clean | None]:
+def lane_verdicts(raws: list[bytes], *, suspects: frozenset[int]) -> list[batch_fast.CleanRecord | None]:
     batches = batch_fast.clean_records([msgspec.Raw(raw) for raw in raws], suspects=suspects)
     return [verdict for batch in batches for verdict in batch]
 
 
-def legal_verdicts(lines: list[bytes]) -> list[legal_fast.Clean | None]:
-    return legal_fast.clean_rows(Lane(legal_fast.KIND), lines)
+def legal_verdicts(lines: list[bytes]) -> list[legal_fast.CleanRow | None]:
+    return legal_fast.clean_rows(FastPath(legal_fast.KIND), lines)
 
 
 def conversation_lane(config: ValidationConfig) -> Conversations:
@@ -165,7 +165,7 @@ def found_by_the_exact_rules(records: list[bytes]) -> tuple[set[tuple[int, str, 
     return errors, digests
 
 
-def digests_of(report: Report) -> list[bytes]:
+def digests_of(report: ValidationReport) -> list[bytes]:
     return [bytes.fromhex(case.record_sha256) for case in report.cases]
 
 

@@ -8,7 +8,7 @@ import pytest
 from assay import validate
 from assay.core.case import Case, Turn
 from assay.core.errors import UsageProblem
-from assay.datasets.converters import PAIRS, Conversion, convert_cases
+from assay.datasets.converters import PAIRS, ConversionResult, convert_cases
 
 LEGAL_ROWS: Any = [
     {
@@ -83,11 +83,11 @@ def cases_of(source: Any, contract: str) -> list[Case]:
     return list(report.cases)
 
 
-def convert(source: Any, before: Any, after: Any, **naming: str) -> Conversion:
+def convert(source: Any, before: Any, after: Any, **naming: str) -> ConversionResult:
     return convert_cases(cases_of(source, before), source=before, target=after, **naming)
 
 
-def actions(conversion: Conversion, record_id: str | None) -> list[tuple[str, str]]:
+def actions(conversion: ConversionResult, record_id: str | None) -> list[tuple[str, str]]:
     return [(remark.action, remark.path) for remark in conversion.report.remarks if remark.record_id == record_id]
 
 
@@ -97,7 +97,7 @@ def record(**members: Any) -> Case:
     return Case(index=0, contract="legal_eval_v1", task="reference", dataset="d", **given)
 
 
-def to_batch(*cases: Case, **naming: str) -> Conversion:
+def to_batch(*cases: Case, **naming: str) -> ConversionResult:
     return convert_cases(cases, source="legal_eval_v1", target="batch_v1", **naming)
 
 
@@ -347,7 +347,7 @@ def test_batch_record_without_an_answer_is_reported_as_not_convertible() -> None
     assert actions(conversion, "r-2") == [("invalid", "")]
 
 
-def conversation(*turns: Turn) -> Conversion:
+def conversation(*turns: Turn) -> ConversionResult:
     case = Case(
         id="conversation-1", index=0, contract="conversation_v1", task="conversation", dataset="desk", prompt="", turns=turns
     )

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from assay.core.errors import SourceUnreadable, UsageProblem
-from assay.datasets.converters import Unreadable, convert_files, read_source
+from assay.datasets.converters import UnreadableLine, convert_files, read_source
 
 QUESTION = {
     "question": "Who signs?",
@@ -32,7 +32,7 @@ def written(folder: Path, name: str, content: bytes) -> Path:
 
 
 def lines(path: Path) -> list[tuple[int, Any]]:
-    return [(number, found.reason if isinstance(found, Unreadable) else found) for number, found in read_source(path).lines]
+    return [(number, found.reason if isinstance(found, UnreadableLine) else found) for number, found in read_source(path).lines]
 
 
 @pytest.mark.parametrize(

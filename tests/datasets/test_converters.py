@@ -8,7 +8,7 @@ import pytest
 
 from assay import validate
 from assay.core.errors import UsageProblem
-from assay.datasets.converters import CONVERTERS, Conversion, Source, Unreadable, convert_rows
+from assay.datasets.converters import CONVERTERS, ConversionResult, RowSource, UnreadableLine, convert_rows
 from assay.datasets.converters.canonical import choice_id
 
 PRBENCH = {
@@ -66,8 +66,8 @@ ECHR = {
 }
 
 
-def convert(name: str, *rows: Mapping[str, Any] | Unreadable, id_style: Any = "stable") -> Conversion:
-    return convert_rows(name, [Source("rows.jsonl", list(enumerate(rows, 1)))], id_style=id_style)
+def convert(name: str, *rows: Mapping[str, Any] | UnreadableLine, id_style: Any = "stable") -> ConversionResult:
+    return convert_rows(name, [RowSource("rows.jsonl", list(enumerate(rows, 1)))], id_style=id_style)
 
 
 def only_row(name: str, row: Mapping[str, Any], id_style: Any = "stable") -> dict[str, Any]:
@@ -431,7 +431,7 @@ def test_value_that_json_cannot_hold_is_refused(value: Any) -> None:
 
 
 def test_report_counts_every_row_and_names_line_and_reason() -> None:
-    conversion = convert("includebase", INCLUDE, Unreadable("not JSON"), {**INCLUDE, "answer": 9}, INCLUDE)
+    conversion = convert("includebase", INCLUDE, UnreadableLine("not JSON"), {**INCLUDE, "answer": 9}, INCLUDE)
     report = conversion.report.to_dict()
     assert report["totals"] == {"read": 4, "emitted": 1, "invalid": 2, "skipped": 1}
     assert report["sources"] == [{"source": "rows.jsonl", **report["totals"]}]
@@ -444,7 +444,7 @@ def test_report_counts_every_row_and_names_line_and_reason() -> None:
 
 
 def test_duplicate_in_another_source_is_skipped_and_both_places_are_named() -> None:
-    sources = [Source("a.jsonl", [(7, LEXAM)]), Source("b.jsonl", [(3, LEXAM), (4, {**LEXAM, "gold": 0})])]
+    sources = [RowSource("a.jsonl", [(7, LEXAM)]), RowSource("b.jsonl", [(3, LEXAM), (4, {**LEXAM, "gold": 0})])]
     conversion = convert_rows("lexam", sources)
     reasons = [remark.reason for remark in conversion.report.remarks]
     assert len(conversion.rows) == 1

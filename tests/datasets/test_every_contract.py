@@ -13,7 +13,7 @@ from assay import api
 from assay.core.contract import CONTRACTS, ContractId
 from assay.core.run_state import State
 from assay.surfaces.cli.program import program
-from assay.surfaces.pages.validating import CHOICES
+from assay.surfaces.pages.validation_page import CHOICES
 from assay.surfaces.server.queries import ContractChoice
 from assay.surfaces.server.uploads import media_types
 from assay.testing import example_dataset

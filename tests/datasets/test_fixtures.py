@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from assay import Report, ValidationConfig, validate
+from assay import ValidationConfig, ValidationReport, validate
 from assay.api import load_config
 from assay.core.contract import CONTRACTS
 from tests.regenerating import REGENERATE, is_regenerating
@@ -36,7 +36,7 @@ def settings_of(path: Path) -> ValidationConfig:
     return load_config(config) if config.exists() else ValidationConfig()
 
 
-def found_in(report: Report) -> dict[str, Any]:
+def found_in(report: ValidationReport) -> dict[str, Any]:
     """The report in the form of an issues.json file."""
     fields = FIELDS + (TURN_FIELDS if report.contract == "conversation_v1" else ())
     issues = [{field: getattr(issue, field) for field in fields} for issue in report.issues]

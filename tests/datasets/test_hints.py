@@ -20,11 +20,11 @@ LISTED = "put it into a list, also where it is the only one"
 ABSENT = "leave the field out instead of writing null"
 
 
-def issue_of(folder: Path, contract: str, value: Any) -> Issue:
-    """The one issue of a wrong type in a document of a contract."""
+def issue_of(folder: Path, contract: str, value: Any, *, code: str = "invalid_field_type") -> Issue:
+    """The one issue of a code, that of a wrong type, in a document of a contract."""
     source = folder / ("data.jsonl" if contract == "legal_eval_v1" else "data.json")
     source.write_text(json.dumps(value), encoding="utf-8")
-    (issue,) = [issue for issue in validate(source, contract=contract).issues if issue.code == "invalid_field_type"]
+    (issue,) = [issue for issue in validate(source, contract=contract).issues if issue.code == code]
     return issue
 
 
@@ -158,3 +158,9 @@ def test_a_misspelt_member_of_the_document_is_named(contract: str, member: str) 
     document[f"{member}x"] = document.pop(member)
     hints = {issue.path: issue.hint for issue in validate(document, contract=contract).issues}
     assert hints[member] == f"is it written as '{member}x'?"
+
+
+@pytest.mark.parametrize(("member", "hint"), [("reviewer", "move it into metadata"), ("contxt", "did you mean 'context'?")])
+def test_an_unknown_field_of_legal_eval_v1(tmp_path: Path, member: str, hint: str) -> None:
+    row = {**RUBRIC, "rubric": [{"id": "c1", "title": "Says no."}], member: "x"}
+    assert issue_of(tmp_path, "legal_eval_v1", row, code="unsupported_field").hint == hint

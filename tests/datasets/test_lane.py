@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay import Report, ValidationConfig, validate
+from assay import ValidationConfig, ValidationReport, validate
 from assay.api import validate_with_hashes
 from assay.core.canonical import canonical_json
 from assay.datasets.conversation_v1.fast import lane_for
-from assay.datasets.lane import Lane
+from assay.datasets.fast_path import FastPath
 from assay.datasets.legal_eval_v1.fast import KIND
 from assay.datasets.legal_eval_v1.rules import TASK_FIELDS, check_row
 from assay.datasets.source import BATCH_BYTES, BOM, Block, open_source
@@ -36,12 +36,12 @@ def block(content: bytes) -> Block:
     return Block(bytearray(content + b"left over from the block before"), len(content))
 
 
-def places(report: Report) -> list[tuple[str, int | None, int | None]]:
+def places(report: ValidationReport) -> list[tuple[str, int | None, int | None]]:
     return [(issue.code, issue.index, issue.line) for issue in report.issues]
 
 
 def test_a_block_of_clean_rows_is_taken_as_a_whole() -> None:
-    taken = Lane(KIND).all_rows(block(b"\n".join(map(row, range(40))) + b"\n"))
+    taken = FastPath(KIND).all_rows(block(b"\n".join(map(row, range(40))) + b"\n"))
     assert taken is not None
     assert [each.id for each in taken.rows] == [f"r{number}" for number in range(40)]
 
@@ -49,7 +49,7 @@ def test_a_block_of_clean_rows_is_taken_as_a_whole() -> None:
 @pytest.mark.parametrize("ending", [b"\n", b"\r\n"])
 @pytest.mark.parametrize("last", [b"", b"\n", b"\r\n"])
 def test_line_endings_do_not_keep_a_block_from_being_taken(ending: bytes, last: bytes) -> None:
-    taken = Lane(KIND).all_rows(block(ending.join(map(row, range(3))) + last))
+    taken = FastPath(KIND).all_rows(block(ending.join(map(row, range(3))) + last))
     assert taken is not None
     assert len(taken.rows) == 3
 
@@ -68,7 +68,7 @@ def test_line_endings_do_not_keep_a_block_from_being_taken(ending: bytes, last: 
     ids=["a-space-between", "nothing-between", "blank", "blank-first", "indented", "cut-off", "carriage-return"],
 )
 def test_a_block_in_which_lines_and_rows_may_differ_is_left_to_its_lines(content: bytes) -> None:
-    assert Lane(KIND).all_rows(block(content)) is None
+    assert FastPath(KIND).all_rows(block(content)) is None
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def spellings(kind: tuple[dict[str, Any], str], filling: str) -> list[bytes]:
 
 
 def is_taken(line: bytes) -> bool:
-    return Lane(KIND).all_rows(block(b"\n".join([row(1), line, row(2)]))) is not None
+    return FastPath(KIND).all_rows(block(b"\n".join([row(1), line, row(2)]))) is not None
 
 
 @pytest.mark.parametrize("kind", REQUIRED)
@@ -264,7 +264,7 @@ def test_rows_in_a_block_are_judged_like_rows_alone(seed: int) -> None:
     random = Random(seed)
     mutants = [mutant_of(ROW | {"id": f"r{number}"}, random, most=1).replace(b"\n", b" ") for number in range(6)]
     lines = [*map(row, range(10, 14)), *mutants]
-    lane = Lane(KIND)
+    lane = FastPath(KIND)
     together = lane.clean_rows(lines)
     alone = [lane.clean_rows([line])[0] for line in lines]
     taken = lane.all_rows(block(b"\n".join(lines)))
@@ -323,7 +323,7 @@ def test_conversations_with_any_score_are_hashed_as_their_cases_are(scores: list
 def test_a_carriage_return_inside_a_row_does_not_end_it_when_it_is_hashed() -> None:
     lines = [row(number, metadata={"share": 1.0}).replace(b", ", b",\r", 1) for number in range(3)]
     report = validate_with_hashes(b"\n".join(lines) + b"\n", "legal_eval_v1")
-    assert Lane(KIND).all_rows(block(b"\n".join(lines))) is not None
+    assert FastPath(KIND).all_rows(block(b"\n".join(lines))) is not None
     assert list(report.hashes) == [rfc8785_digest(line) for line in lines]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from assay import Report, validate
+from assay import ValidationReport, validate
 from assay.core.contract import CONTRACTS
 from assay.core.issue import MAX_LISTED
 
@@ -16,7 +16,7 @@ GOOD = '{"record_id":"good","input":{"prompt":"p"}}'
 Found = list[tuple[str, str]]
 
 
-def batch(*records: str, tail: str = "]}") -> Report:
+def batch(*records: str, tail: str = "]}") -> ValidationReport:
     return validate((HEAD + ",".join((*records, GOOD)) + tail).encode(), "batch_v1")
 
 
@@ -24,7 +24,7 @@ def record(prompt: str, **more: Any) -> str:
     return json.dumps({"record_id": "r", "input": {"prompt": prompt}, **more}, ensure_ascii=False)
 
 
-def errors_of(report: Report) -> Found:
+def errors_of(report: ValidationReport) -> Found:
     return [(issue.code, issue.path) for issue in report.issues if issue.severity == "error"]
 
 

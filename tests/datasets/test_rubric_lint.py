@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from assay import ValidationConfig, validate
 from assay.core.case import Criterion
-from assay.datasets.linting import MOST_ISSUES
 from assay.datasets.rubric_lint import lint_rubric, undecidable
+from assay.datasets.rubric_linter import MOST_ISSUES
 from assay.datasets.rubric_screen import doubtful_rows
 from assay.datasets.unsent_context import fact_of_context
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from assay import api
 from assay.core.run_result import RunResult
+from assay.engine.execution.run_environment import RunEnvironment
 from assay.engine.planning.request import RunRequest
-from assay.engine.running.surroundings import Surroundings
 from assay.engine.runs import start
 from tests.engine.run_settings import mcq_row, planned, write_rows
 from tests.models.batch_provider import BatchProvider
@@ -89,4 +89,4 @@ def run_priced(folder: Path, provider: BatchProvider, **members: Any) -> RunResu
     run_file = write_run(folder, provider, candidates=[candidate], providers=providers, **members)
     environ = {"http_proxy": provider.base_url.removesuffix("/v1")}
     (plan,) = planned(RunRequest(run_file=str(run_file), run_id="x", runs_dir=str(folder / "runs")), **environ).plans
-    return start(plan, folder / "runs", Surroundings(environ=environ))
+    return start(plan, folder / "runs", RunEnvironment(environ=environ))

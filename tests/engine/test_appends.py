@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from assay.engine.places.folders import RunFolders
+from assay.engine.execution.run import evaluate, open_or_create, prepare
+from assay.engine.execution.run_environment import RunEnvironment
 from assay.engine.planning.request import RunRequest
-from assay.engine.running.run import evaluate, open_or_create, prepare
-from assay.engine.running.surroundings import Surroundings
-from assay.store.ledger import Claim, Entry, Ledger
+from assay.engine.storage.run_paths import RunPaths
+from assay.store.ledger import Claim, CommitEntry, Ledger
 from assay.testing import StubProvider
 from tests.engine.run_settings import planned, write_golden, write_rows
 
@@ -23,7 +23,7 @@ class Noting:
         self._ledger = ledger
         self.appends: list[list[tuple[str, ...]]] = []
 
-    def append(self, claim: Claim, entries: Sequence[Entry]) -> bool:
+    def append(self, claim: Claim, entries: Sequence[CommitEntry]) -> bool:
         """See Ledger."""
         self.appends.append([_parts(entry) for entry in entries])
         return self._ledger.append(claim, entries)
@@ -32,7 +32,7 @@ class Noting:
         return getattr(self._ledger, name)
 
 
-def _parts(entry: Entry) -> tuple[str, ...]:
+def _parts(entry: CommitEntry) -> tuple[str, ...]:
     return (*(attempt.stage for attempt in entry.attempts), *(["outcome"] if entry.outcome else []))
 
 
@@ -41,9 +41,9 @@ def appends_of(folder: Path, environ: dict[str, str] | None = None, **settings: 
     dataset = str(write_golden(folder / "golden.json", RECORDS))
     request = RunRequest(datasets=(dataset,), concurrency=4, runs_dir=str(folder / "runs"), **settings)
     (plan,) = planned(request, **(environ or {})).plans
-    folders = RunFolders(folder / "runs", plan.run_id)
+    folders = RunPaths(folder / "runs", plan.run_id)
     open_or_create(plan, folders, at=0.0)
-    around = Surroundings(environ=environ or {})
+    around = RunEnvironment(environ=environ or {})
     prepare(folders, around)
     noting = Noting(folders.open_ledger())
     assert evaluate(noting, plan, around)

@@ -12,15 +12,16 @@ import msgspec
 import pytest
 
 from assay import api
-from assay.core.ask import Reply
+from assay.core.artifact_lines import AttemptLine, CaseLine, FailureLine, PredictionLine, ValidationLine
 from assay.core.case import Case
-from assay.core.metrics_summary import Latency
-from assay.core.outcome import Attempt, Grade, Graded, Score
+from assay.core.model_call import Reply
+from assay.core.outcome import Attempt, Grade, GradedOutcome, Score
 from assay.core.plan import plan_sha256
 from assay.core.run_result import RunResult
+from assay.core.summary import Latency
+from assay.engine.finalization.artifact_lines import RecordArtifacts
+from assay.engine.finalization.redacted_plan import RedactedPlan
 from assay.engine.planning.request import RunRequest
-from assay.engine.sealing.evidence import AttemptLine, CaseLine, Evidence, FailureLine, PredictionLine, ValidationLine
-from assay.engine.sealing.shown import ShownPlan
 from assay.store.ledger import FinishedRecord, RecordRow
 from assay.store.redact import Redactor
 from assay.testing import StubProvider, StubReply, StubRequest
@@ -39,9 +40,11 @@ def call(call_id: str, started_at: float, latency_ms: float, **members: Any) -> 
     return Attempt(stage=stage, call_id=call_id, round=1, started_at=started_at, latency_ms=latency_ms, model="m", **given)
 
 
-def evidence_of(*attempts: Attempt, grade: Grade = GRADE) -> Evidence:
+def evidence_of(*attempts: Attempt, grade: Grade = GRADE) -> RecordArtifacts:
     row = RecordRow(0, "q", "ab" * 32, msgspec.json.encode(CASE))
-    return Evidence(FinishedRecord(row, attempts, Graded(grade=grade)), ShownPlan(plan_of(provider_of("scripted")), Redactor()))
+    return RecordArtifacts(
+        FinishedRecord(row, attempts, GradedOutcome(grade=grade)), RedactedPlan(plan_of(provider_of("scripted")), Redactor())
+    )
 
 
 def finished(path: Path, **options: Any) -> RunResult:
@@ -262,7 +265,7 @@ def test_hashes_in_a_redacted_plan_stay_whole() -> None:
     card = "4242424242424242"
     dataset = msgspec.structs.replace(DATASET, sha256=f"a{card}b", name="ann@example.org")
     plan = msgspec.structs.replace(plan_of(provider_of("scripted")), datasets=(dataset,), responses_sha256=f"a {card} b")
-    members = ShownPlan(plan, Redactor()).members()
+    members = RedactedPlan(plan, Redactor()).members()
     assert (members["datasets"][0]["sha256"], members["responses_sha256"]) == (dataset.sha256, plan.responses_sha256)
     assert members["datasets"][0]["name"] == "[REDACTED:email]"
 

@@ -12,7 +12,8 @@ import pytest
 from assay import api
 from assay.core.case import Attachment, Case
 from assay.core.outcome import GradingFailure
-from assay.engine.places.folders import RunFolders
+from assay.engine.execution.run import open_or_create, run_to_completion
+from assay.engine.execution.run_environment import RunEnvironment
 from assay.engine.planning.attachments import (
     MAX_BYTES,
     MAX_CHARACTERS,
@@ -25,8 +26,7 @@ from assay.engine.planning.attachments import (
 from assay.engine.planning.plans import PlannedRuns
 from assay.engine.planning.request import RunRequest
 from assay.engine.planning.selection import prepared_records
-from assay.engine.running.run import drive, open_or_create
-from assay.engine.running.surroundings import Surroundings
+from assay.engine.storage.run_paths import RunPaths
 from tests.engine.run_settings import mcq_row, planned, problems_of, write_rows
 
 
@@ -80,9 +80,9 @@ def texts_of(runs: PlannedRuns, *cases: Case) -> list[Mapping[str, str]]:
 
 def finished(runs: PlannedRuns, *, watch: Callable[[object], None] | None = None) -> dict[str, tuple[str, str | None]]:
     """Status and error code of each record, after a run by another process than the one that planned it."""
-    folders = RunFolders(Path(runs.runs_dir), runs.plans[0].run_id)
+    folders = RunPaths(Path(runs.runs_dir), runs.plans[0].run_id)
     open_or_create(runs.plans[0], folders, at=1_700_000_000.0)
-    drive(folders, Surroundings(environ={}, watch=watch))
+    run_to_completion(folders, RunEnvironment(environ={}, watch=watch))
     lines = map(json.loads, (folders.sealed / "predictions.jsonl").read_text().splitlines())
     return {line["record_id"]: (line["status"], line["error_code"]) for line in lines}
 

@@ -10,11 +10,11 @@ import pytest
 
 from assay import api
 from assay.core.errors import ServerProblem
+from assay.engine.execution.batch_collector import LOST_LOOKS, PATIENCE
+from assay.engine.execution.run_environment import RunEnvironment
 from assay.engine.planning.request import RunRequest
-from assay.engine.running.batches import LOST_LOOKS, PATIENCE
-from assay.engine.running.surroundings import Surroundings
 from assay.engine.runs import start
-from assay.models.batching import SKEW, Mark, earliest
+from assay.models.batch_api import SKEW, BatchKey, earliest
 from assay.surfaces.reporters.run_subject import batch_words
 from tests.engine.batch_runs import attempts, manifest, resumed, run, write_run
 from tests.engine.run_settings import planned
@@ -122,7 +122,7 @@ def test_a_clock_that_is_wrong_has_no_batch_handed_in_twice(ahead: float, tmp_pa
             run_file=str(write_run(tmp_path, provider, kind="anthropic")), run_id="x", runs_dir=str(tmp_path / "runs")
         )
         (plan,) = planned(request).plans
-        result = start(plan, tmp_path / "runs", Surroundings(environ={}, clock=lambda: time.time() + ahead))
+        result = start(plan, tmp_path / "runs", RunEnvironment(environ={}, clock=lambda: time.time() + ahead))
     assert (result.counts.evaluated_records, provider.created, provider.live) == (6, 1, [])
 
 
@@ -139,7 +139,7 @@ def test_a_clock_that_is_wrong_has_no_batch_handed_in_twice(ahead: float, tmp_pa
     ids=["right", "ahead", "behind", "unreadable", "untold", "set back"],
 )
 def test_a_batch_is_looked_for_since_the_earlier_of_both_clocks(at: float, now: float, date: str, since: float) -> None:
-    assert earliest(Mark(name="a", run_id="x", requests=1, at=at, now=now), date) == since
+    assert earliest(BatchKey(name="a", run_id="x", requests=1, at=at, now=now), date) == since
 
 
 def test_a_batch_of_the_same_size_from_before_the_run_is_not_even_looked_at(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from assay import api
 from assay.core.errors import ServerProblem
+from assay.engine.execution.batch_collector import TRIES
 from assay.engine.planning.request import RunRequest
-from assay.engine.running.batches import TRIES
 from tests.engine.batch_runs import KINDS, attempts, ledger_rows, manifest, resumed, run, started, write_run
 from tests.engine.run_settings import batch_record, mcq_row, problems_of, write_batch, write_golden, write_rows
 from tests.models.batch_provider import BatchProvider, Faults, Refused

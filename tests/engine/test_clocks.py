@@ -3,20 +3,24 @@
 import asyncio
 import json
 from collections.abc import Callable
+from datetime import datetime
 from functools import partial
 from itertools import count
 from pathlib import Path
 
+import msgspec
+import pytest
+
 from assay.core.plan import DatasetPlan, ModelPlan, Plan, ProviderPlan
 from assay.core.run_result import RunResult
+from assay.engine.execution.limits import CallScheduler
+from assay.engine.execution.run_environment import RunEnvironment
 from assay.engine.planning.request import RunRequest
-from assay.engine.running.limits import Limits
-from assay.engine.running.surroundings import Surroundings
 from assay.engine.runs import start
 from tests.engine.run_settings import mcq_row, write_rows
 from tests.engine.run_settings import planned as plans_of
 from tests.simulation.loop import VirtualLoop
-from tests.simulation.world import World
+from tests.simulation.world import EPOCH, World
 
 HOUR = 3600.0
 
@@ -34,7 +38,7 @@ def run_in(
     }
     (folder / "run.json").write_text(json.dumps(settings))
     (plan,) = plans_of(RunRequest(run_file=str(folder / "run.json"))).plans
-    around = Surroundings(environ={}, clock=clock, stopwatch=world.clock.time, loop=partial(VirtualLoop, world))
+    around = RunEnvironment(environ={}, clock=clock, stopwatch=world.clock.time, loop=partial(VirtualLoop, world))
     return start(plan, folder / "runs", around)
 
 
@@ -68,12 +72,12 @@ def test_calls_that_waited_for_one_rate_do_not_exceed_another() -> None:
     )
 
     async def moments() -> list[int]:
-        limits, begun = Limits(plan, clock=world.clock.time, stop=asyncio.Event()), []
-        gate = limits.gate("a", "candidate")
-        gate.lane.tokens.charge(0.0, 1000)
+        limits, begun = CallScheduler(plan, clock=world.clock.time, stop=asyncio.Event()), []
+        queue = limits.new_queue("a", "candidate")
+        queue.limiter.tokens.charge(0.0, 1000)
 
         async def call() -> None:
-            await limits.enter(gate)
+            await limits.acquire(queue)
             begun.append(round(world.clock.now))
 
         await asyncio.gather(*(call() for _ in range(5)))
@@ -81,3 +85,27 @@ def test_calls_that_waited_for_one_rate_do_not_exceed_another() -> None:
 
     with asyncio.Runner(loop_factory=partial(VirtualLoop, world)) as runner:
         assert runner.run(moments()) == [59, 59, 60, 61, 62]
+
+
+@pytest.mark.parametrize("away", [0.0, 3.0, 3600.0])
+def test_a_resumed_record_waits_for_what_is_left_of_its_delay(tmp_path: Path, away: float) -> None:
+    world = World(0)
+    rows = write_rows(tmp_path / "law.jsonl", mcq_row("q-0"))
+    (plan,) = plans_of(RunRequest(datasets=(str(rows),), models=("scripted/fail-service_unavailable",))).plans
+    around = RunEnvironment(
+        environ={},
+        clock=world.clock.wall,
+        stopwatch=world.clock.time,
+        chance=lambda: 0.5,
+        loop=partial(VirtualLoop, world),
+        is_stopping=lambda: world.clock.now > 3,
+    )
+    # Attempts are made after 0, 2 and 8 seconds; the run is stopped before the last one.
+    assert not start(plan, tmp_path / "runs", around).is_finished
+    stopped = world.clock.now
+    world.clock.now += away
+    result = start(plan, tmp_path / "runs", msgspec.structs.replace(around, is_stopping=None))
+    log = [json.loads(line) for line in (Path(result.run_dir) / "attempt_logs.jsonl").read_text().splitlines()]
+    begun = [datetime.fromisoformat(attempt["at"]).timestamp() - EPOCH for attempt in log]
+    assert stopped < 4
+    assert begun == pytest.approx([0.0, 2.0, max(8.0, stopped + away)], abs=0.1)

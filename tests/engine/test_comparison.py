@@ -8,7 +8,7 @@ import pytest
 
 from assay import api
 from assay.core.errors import UsageProblem
-from assay.engine.comparing.comparison import Comparison
+from assay.engine.comparison.run_comparison import RunComparison
 from tests.engine.graded_runs import RIGHT, WRONG, graded, passing, question
 from tests.engine.run_settings import write_rows
 
@@ -24,7 +24,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def compared(folder: Path, before: str = "before", after: str = "after", **options: Any) -> Comparison:
+def compared(folder: Path, before: str = "before", after: str = "after", **options: Any) -> RunComparison:
     return api.compare(before, after, runs_dir=folder / "runs", **options)
 
 

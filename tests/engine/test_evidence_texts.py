@@ -5,7 +5,8 @@ from typing import get_type_hints
 import msgspec
 import pytest
 
-from assay.engine.sealing.evidence import ATTEMPT_TEXTS, PREDICTION_TEXTS, AttemptLine, PredictionLine
+from assay.core.artifact_lines import AttemptLine, PredictionLine
+from assay.engine.finalization.artifact_lines import ATTEMPT_TEXTS, PREDICTION_TEXTS
 
 SHOWN = {"record_id"}
 """Redacted once for all lines of a record."""

@@ -13,7 +13,7 @@ import pytest
 from assay import api
 from assay.core.errors import StoreUnavailable
 from assay.core.run_result import RunResult
-from assay.engine.running.crew import Crew
+from assay.engine.execution.in_flight import InFlightRecords
 from tests.crash.check import problems_of, stable_artifacts
 from tests.crash.job import VERDICT, Job, steady, write_job
 from tests.crash.provider import Answer, CountingProvider, Script, error
@@ -124,13 +124,13 @@ def test_a_run_without_retries_never_enters_retrying(tmp_path: Path) -> None:
 
 
 def test_a_crew_is_not_retrying_while_another_record_has_its_first_round() -> None:
-    crew = Crew(4)
-    crew.admit([10, 10])
-    crew.complete()
-    crew.begin_retries()
-    assert not crew.only_retries.is_set()
-    crew.end_rounds(is_retrying=False)
-    assert crew.only_retries.is_set()
+    in_flight = InFlightRecords(4)
+    in_flight.add_shard([10, 10])
+    in_flight.complete()
+    in_flight.begin_retries()
+    assert not in_flight.only_retries.is_set()
+    in_flight.end_rounds(is_retrying=False)
+    assert in_flight.only_retries.is_set()
 
 
 # Breakers and budget
@@ -368,7 +368,7 @@ def test_a_decision_in_a_read_only_folder_is_not_told_to_resume_a_run(disk: Call
 
 
 def gated(runs: Path) -> None:
-    api.gate("peaceful", api.Demand(), runs_dir=runs, baseline="none")
+    api.gate("peaceful", api.GateSpec(), runs_dir=runs, baseline="none")
 
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import msgspec
 
-from assay.core.ask import Reply
 from assay.core.case import Case
-from assay.core.outcome import Attempt, Grade, Graded
-from assay.engine.places.folders import RunFolders
-from assay.engine.sealing.finalize import finalize
+from assay.core.model_call import Reply
+from assay.core.outcome import Attempt, Grade, GradedOutcome
+from assay.engine.finalization.finalize import finalize
+from assay.engine.storage.run_paths import RunPaths
 from assay.store.ledger import FinishedRecord, RecordRow, RunRow
 from tests.models.asking import plan_of, provider_of
 
@@ -35,11 +35,13 @@ def _record(position: int) -> FinishedRecord:
     row = RecordRow(position, case.id, "ab" * 32, msgspec.json.encode(case))
     reply = Reply(text=f"{position} " * (MEGABYTE // len(f"{position} ")))
     attempt = Attempt(stage="candidate", call_id="candidate", round=1, started_at=1.0, latency_ms=1.0, model="m", reply=reply)
-    return FinishedRecord(row, (attempt,), Graded(grade=Grade(score=1.0, passed=True, answer="", raw_score=1.0, scale="0/1")))
+    return FinishedRecord(
+        row, (attempt,), GradedOutcome(grade=Grade(score=1.0, passed=True, answer="", raw_score=1.0, scale="0/1"))
+    )
 
 
 def test_long_answers_are_written_before_many_of_them_are_in_memory(tmp_path: Path) -> None:
-    folders = RunFolders(tmp_path, "r")
+    folders = RunPaths(tmp_path, "r")
     tracemalloc.start()
     try:
         finalize(LongReplies(), folders)

@@ -3,11 +3,14 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from assay import api
 from assay.core.errors import RunNotFound, UsageProblem
 from assay.core.plan import Gates, Plan
-from assay.engine.comparing.gate import verdict_on
+from assay.core.summary import Interval, Summary
+from assay.engine.comparison.gate import decide_gate
+from assay.metrics.summary import summarize
 from tests.engine.graded_runs import graded, passing, question
 from tests.engine.run_settings import write_golden, write_rows
 
@@ -24,8 +27,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def decided(folder: Path, run: str, baseline: str = "none", **demand: Any) -> api.Verdict:
-    return api.gate(run, api.Demand(**demand), runs_dir=folder / "runs", baseline=baseline)
+def decided(folder: Path, run: str, baseline: str = "none", **demand: Any) -> api.GateDecision:
+    return api.gate(run, api.GateSpec(**demand), runs_dir=folder / "runs", baseline=baseline)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +63,7 @@ def test_a_threshold_of_the_run_stays_beside_one_that_is_given(tmp_path: Path) -
     (finished,) = api.run(
         write_golden(tmp_path / "g.json"), model="scripted/echo", judge="scripted/judge-3", runs_dir=str(tmp_path / "runs")
     )
-    verdict = api.gate(finished.run_id, api.Demand(gates=Gates(pass_rate=0.0)), runs_dir=tmp_path / "runs")
+    verdict = api.gate(finished.run_id, api.GateSpec(gates=Gates(pass_rate=0.0)), runs_dir=tmp_path / "runs")
     assert [finding.reason for finding in verdict.reasons if finding.is_failure] == ["mean score 3.00 is below 3.50"]
 
 
@@ -111,7 +114,7 @@ def test_the_last_promotion_of_a_name_counts(folder: Path) -> None:
 def test_every_decision_is_in_the_audit_log(tmp_path: Path) -> None:
     graded(tmp_path, "only", ROWS[:5], passing(ROWS[:5]))
     api.set_baseline("only", runs_dir=tmp_path / "runs", name="release", reason="it is good")
-    api.gate("only", api.Demand(gates=Gates(pass_rate=0.2)), runs_dir=tmp_path / "runs")
+    api.gate("only", api.GateSpec(gates=Gates(pass_rate=0.2)), runs_dir=tmp_path / "runs")
     promoted, gated = api.audit(tmp_path / "runs")
     assert (promoted["action"], promoted["name"], promoted["reason"]) == ("baseline_set", "release", "it is good")
     assert (gated["action"], gated["run_id"], gated["verdict"], gated["passed"]) == ("gate", "only", "PASS", True)
@@ -180,10 +183,11 @@ def test_a_margin_without_an_end_is_refused(folder: Path) -> None:
 
 
 def test_a_cancelled_run_does_not_pass() -> None:
-    summary = {"cancelled_records": 3, "total_records": 10, "pass_rate": 1.0, "pass_rate_interval": None, "error_rate": 0.3}
-    summary |= {"raw_score_mean": 1.0, "raw_score_mean_interval": None, "n_scored": 7}
+    summary = replace(
+        summarize(()), cancelled_records=3, total_records=10, pass_rate=1.0, error_rate=0.3, raw_score_mean=1.0, n_scored=7
+    )
     plan = msgspec.convert({"run_id": "x", "datasets": [], "candidate": {"name": "m", "provider": "p", "model": "m"}}, Plan)
-    verdict = verdict_on(plan, summary, api.Demand())
+    verdict = decide_gate(plan, summary, api.GateSpec())
     assert (verdict.word, verdict.passed) == ("WARNING", False)
     assert "3 of 10 records were cancelled" in verdict.reasons[0].reason
 
@@ -193,3 +197,44 @@ def test_a_threshold_on_a_profile_is_about_its_headline_and_its_interval(tmp_pat
     verdict = decided(tmp_path, "official")
     assert verdict.word == "WARNING"
     assert verdict.reasons[0].reason.startswith("lexam_mcq 0.90 (at least 0.85), but its 95 % interval begins at 0.8")
+
+
+def plan_with(**gates: float) -> Plan:
+    members = {"run_id": "x", "datasets": [], "candidate": {"name": "m", "provider": "p", "model": "m"}, "gates": gates}
+    return msgspec.convert(members, Plan)
+
+
+def measured(*, low: float = 0.5) -> Summary:
+    """A complete run that half of the records have passed, with an interval from `low` on."""
+    interval = Interval(low=low, high=0.75, method="wilson", n=10)
+    return replace(
+        summarize(()),
+        total_records=10,
+        n_scored=10,
+        error_rate=0.25,
+        pass_rate=0.5,
+        pass_rate_interval=interval,
+        raw_score_mean=0.5,
+        raw_score_mean_interval=interval,
+    )
+
+
+@pytest.mark.parametrize(
+    "gate", [{"pass_rate": 0.5}, {"min_score": 0.5}, {"max_error_rate": 0.25}], ids=lambda gate: next(iter(gate))
+)
+def test_a_limit_that_is_met_exactly_is_met(gate: dict[str, float]) -> None:
+    verdict = decide_gate(plan_with(**gate), measured(), api.GateSpec())
+    assert (verdict.word, verdict.passed) == ("PASS", True)
+
+
+def test_an_interval_that_begins_below_the_limit_is_a_warning() -> None:
+    verdict = decide_gate(plan_with(pass_rate=0.5), measured(low=0.4999), api.GateSpec())
+    assert (verdict.word, verdict.passed) == ("WARNING", True)
+
+
+@pytest.mark.parametrize(("missing", "warned"), [(5, False), (6, True)])
+def test_a_twentieth_of_the_baseline_may_be_missing_without_a_warning(tmp_path: Path, missing: int, *, warned: bool) -> None:
+    graded(tmp_path, "old", ROWS, passing(ROWS))
+    graded(tmp_path, "new", ROWS[missing:], passing(ROWS[missing:]))
+    reasons = [finding.reason for finding in decided(tmp_path, "new", "old").reasons]
+    assert (f"{missing} of 100 records of the baseline are not in the run" in reasons) is warned

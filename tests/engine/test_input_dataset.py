@@ -5,6 +5,8 @@ import gzip
 import json
 import shutil
 import weakref
+from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +19,12 @@ from assay.core.errors import UsageProblem
 from assay.core.run_result import RunResult
 from assay.datasets import read
 from assay.datasets.config import ValidationConfig
-from assay.datasets.progress import Effort
+from assay.datasets.read_options import ReadOptions
 from assay.datasets.row_documents import MAX_FREE_ROWS
 from assay.datasets.source import open_source
-from assay.engine.places.folders import RunFolders
-from assay.engine.sealing.finalize import finalize
-from assay.store.folder import open_run_folder
+from assay.engine.finalization.finalize import finalize
+from assay.engine.storage.run_paths import RunPaths
+from assay.store.published_run import open_run_folder
 from assay.testing import example_dataset
 from tests.commands import assay
 from tests.engine.run_settings import JUDGE, batch_record, mcq_row, write_batch, write_golden, write_rows
@@ -388,20 +390,57 @@ def test_a_row_with_a_member_called_rows_is_a_row(tmp_path: Path) -> None:
         assert [case.id for case in api.validate(path).cases] == ["a", "b"][:count]
 
 
-def test_attachments_are_found_where_the_records_are_exported_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+ANSWER_A = ("--model", "scripted/say-A", "--quiet")
+
+
+def run_with_attachment(text: str = "the agreement") -> None:
     Path("data").mkdir()
-    Path("data/a.txt").write_text("the agreement")
+    Path("data/a.txt").write_text(text)
     write_rows(Path("data/rows.jsonl"), mcq_row("q", attachments=[{"path": "a.txt"}]))
-    options = ("--model", "scripted/say-A", "--quiet")
-    assert assay("run", "data/rows.jsonl", *options, "--run-id", "first").exit_code == 0
-    refused = assay("run", "runs/first/input_dataset.json", *options)
+    assert assay("run", "data/rows.jsonl", *ANSWER_A, "--run-id", "first").exit_code == 0
+
+
+def attachments_of(run_id: str) -> Any:
+    return json.loads(Path(f"runs/{run_id}/cases.jsonl").read_text())["record"]["attachments"]
+
+
+def test_the_stored_input_of_a_run_with_attachments_repeats_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also a repetition can be repeated."""
+    monkeypatch.chdir(tmp_path)
+    run_with_attachment()
+    for earlier, later in pairwise(("first", "second", "third")):
+        again = assay("run", f"runs/{earlier}/input_dataset.json", *ANSWER_A, "--run-id", later)
+        assert again.exit_code == 0, again.stderr
+        assert attachments_of(later) == attachments_of("first")
+
+
+@pytest.mark.parametrize("change", [lambda path: path.unlink(), lambda path: path.write_text("another text")])
+def test_an_attachment_that_changed_since_the_run_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], object]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_with_attachment()
+    change(Path("data/a.txt"))
+    refused = assay("run", "runs/first/input_dataset.json", *ANSWER_A)
     assert refused.exit_code == 2
-    assert "assay export first --as dataset -o FOLDER/FILE" in refused.stderr
-    assert assay("export", "first", "--as", "dataset", "-o", "data/again.jsonl").exit_code == 0
-    assert assay("run", "data/again.jsonl", *options, "--run-id", "second").exit_code == 0
-    digests = [json.loads(Path(f"runs/{name}/cases.jsonl").read_text())["record"]["attachments"] for name in ("first", "second")]
-    assert digests[0] == digests[1]
+    assert "assay export runs/first --as dataset -o FOLDER/FILE.jsonl" in refused.stderr
+    Path("data/a.txt").write_text("the agreement")
+    assert assay("export", "runs/first", "--as", "dataset", "-o", "data/again.jsonl").exit_code == 0
+    assert assay("run", "data/again.jsonl", *ANSWER_A, "--run-id", "second").exit_code == 0
+    assert attachments_of("second") == attachments_of("first")
+
+
+def test_a_run_folder_that_was_sent_gets_nothing_read_that_its_sender_does_not_know(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_with_attachment()
+    Path("private").mkdir()
+    Path("private/a.txt").write_text("a secret")
+    manifest = Path("runs/first/run_manifest.json")
+    manifest.chmod(0o600)
+    manifest.write_text(manifest.read_text().replace(f"{tmp_path}/data/", f"{tmp_path}/private/"))
+    assert assay("run", "runs/first/input_dataset.json", *ANSWER_A).exit_code == 2
 
 
 @pytest.mark.parametrize("contract", sorted(CONTRACTS))
@@ -420,7 +459,7 @@ def test_an_exported_dataset_is_one_of_its_contract(tmp_path: Path, monkeypatch:
 
 def test_a_run_without_rows_in_its_ledger_names_its_input_by_hash(tmp_path: Path) -> None:
     """As a run that an earlier version has begun and this one finishes."""
-    folders = RunFolders(tmp_path, "r")
+    folders = RunPaths(tmp_path, "r")
     finalize(LongReplies(), folders)
     found = json.loads((folders.sealed / "input_dataset.json").read_bytes())
     assert found["schema_version"] == "reference_v1"
@@ -495,7 +534,7 @@ def test_rows_in_one_line_leave_memory_without_the_collector(contract: str, text
     is_enabled = gc.isenabled()
     gc.disable()
     try:
-        issues = read(source, contract, config=ValidationConfig(), effort=Effort()).issues
+        issues = read(source, contract, config=ValidationConfig(), effort=ReadOptions()).issues
         held = weakref.ref(source.rows.source), weakref.ref(source)
         del source
         assert len({issue.column for issue in issues}) == 3

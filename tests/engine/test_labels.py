@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.engine.judging.labels import HumanLabel, guarded, read_labels
+from assay.engine.judge_quality.labels import HumanLabel, guarded, read_labels
 from assay.engine.planning.request import PlanProblems
 
 

@@ -4,16 +4,16 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from assay.core.ask import ModelFailure
+from assay.core.model_call import ModelFailure, Usage
 from assay.core.plan import DatasetPlan, ModelPlan, Plan, ProviderPlan
-from assay.engine.running.limits import Gate, Limits
-from assay.engine.tally import Tally
+from assay.engine.execution.limits import CallQueue, CallScheduler
+from assay.engine.run_counters import RunCounters
 
 QUOTA = ModelFailure("quota_exceeded", "no more", is_exhausted=True)
 LONG = 600.0
 
 
-def limits_of(stop: asyncio.Event, *, concurrency: int = 8, rate: float | None = None) -> Limits:
+def limits_of(stop: asyncio.Event, *, concurrency: int = 8, rate: float | None = None) -> CallScheduler:
     """Limits with two providers, `a`, which may have a rate a minute, and `b`."""
     plan = Plan(
         run_id="x",
@@ -22,14 +22,14 @@ def limits_of(stop: asyncio.Event, *, concurrency: int = 8, rate: float | None =
         concurrency=concurrency,
         providers=(ProviderPlan(name="a", kind="openai", requests_per_minute=rate), ProviderPlan(name="b", kind="openai")),
     )
-    return Limits(plan, clock=time.time, stop=stop)
+    return CallScheduler(plan, clock=time.time, stop=stop)
 
 
-async def ended_by(event: Callable[[Limits, asyncio.Event], None], *, seconds: float = 60) -> bool:
+async def ended_by(event: Callable[[CallScheduler, asyncio.Event], None], *, seconds: float = 60) -> bool:
     """Whether something ends the wait of a record for provider `a` within so many seconds."""
     stop = asyncio.Event()
     limits = limits_of(stop)
-    waiting = asyncio.create_task(limits.pause(LONG, [limits.gate("a", "candidate")]))
+    waiting = asyncio.create_task(limits.pause(LONG, [limits.new_queue("a", "candidate")]))
     await asyncio.sleep(0)
     event(limits, stop)
     done, _ = await asyncio.wait([waiting], timeout=seconds)
@@ -38,11 +38,11 @@ async def ended_by(event: Callable[[Limits, asyncio.Event], None], *, seconds: f
 
 
 def test_a_record_between_two_rounds_hears_when_its_provider_takes_no_more_calls() -> None:
-    assert asyncio.run(ended_by(lambda limits, _: limits.gate("a", "judge").lane.give_up(QUOTA)))
+    assert asyncio.run(ended_by(lambda limits, _: limits.new_queue("a", "judge").limiter.give_up(QUOTA)))
 
 
 def test_a_record_between_two_rounds_does_not_care_for_another_provider() -> None:
-    assert not asyncio.run(ended_by(lambda limits, _: limits.gate("b", "judge").lane.give_up(QUOTA), seconds=0.1))
+    assert not asyncio.run(ended_by(lambda limits, _: limits.new_queue("b", "judge").limiter.give_up(QUOTA), seconds=0.1))
 
 
 def test_a_stop_ends_the_wait_between_two_rounds() -> None:
@@ -52,7 +52,7 @@ def test_a_stop_ends_the_wait_between_two_rounds() -> None:
 def test_a_wait_that_is_over_ends_by_itself() -> None:
     async def is_over() -> bool:
         limits = limits_of(asyncio.Event())
-        pause = asyncio.ensure_future(limits.pause(-1.0, [limits.gate("a", "candidate")]))
+        pause = asyncio.ensure_future(limits.pause(-1.0, [limits.new_queue("a", "candidate")]))
         done, _ = await asyncio.wait([pause], timeout=60)
         return pause in done and pause.exception() is None
 
@@ -62,14 +62,14 @@ def test_a_wait_that_is_over_ends_by_itself() -> None:
 def test_a_record_with_its_answer_is_judged_before_another_is_begun() -> None:
     async def order() -> list[str]:
         limits, begun = limits_of(asyncio.Event(), concurrency=1), []
-        candidate, judge = limits.gate("a", "candidate"), limits.gate("b", "judge")
+        candidate, judge = limits.new_queue("a", "candidate"), limits.new_queue("b", "judge")
 
         async def evaluate(name: str) -> None:
-            for gate in (candidate, judge):
-                await limits.enter(gate)
-                begun.append(f"{name} {gate.lane.provider.name}")
+            for queue in (candidate, judge):
+                await limits.acquire(queue)
+                begun.append(f"{name} {queue.limiter.provider.name}")
                 await asyncio.sleep(0)
-                limits.leave(gate)
+                limits.release(queue)
 
         await asyncio.gather(evaluate("first"), evaluate("second"))
         return begun
@@ -77,15 +77,15 @@ def test_a_record_with_its_answer_is_judged_before_another_is_begun() -> None:
     assert asyncio.run(order()) == ["first a", "first b", "second a", "second b"]
 
 
-async def entered(refuse: Callable[[Limits, Gate], None], *, seconds: float = 60) -> int:
-    """How many of four calls that wait for a gate, which lets one through in ten minutes, do so when something refuses them."""
+async def entered(refuse: Callable[[CallScheduler, CallQueue], None], *, seconds: float = 60) -> int:
+    """How many of four calls that wait for a queue, which lets one through in ten minutes, do so when something refuses them."""
     limits = limits_of(asyncio.Event(), rate=0.1)
-    gate = limits.gate("a", "candidate")
+    queue = limits.new_queue("a", "candidate")
     # Uses up the rate for an hour.
-    gate.lane.requests.charge(time.time(), 6.0)
-    calls = [asyncio.create_task(limits.enter(gate)) for _ in range(4)]
+    queue.limiter.requests.charge(time.time(), 6.0)
+    calls = [asyncio.create_task(limits.acquire(queue)) for _ in range(4)]
     await asyncio.sleep(0.05)
-    refuse(limits, gate)
+    refuse(limits, queue)
     done, waiting = await asyncio.wait(calls, timeout=seconds)
     for call in waiting:
         call.cancel()
@@ -93,14 +93,77 @@ async def entered(refuse: Callable[[Limits, Gate], None], *, seconds: float = 60
 
 
 def test_calls_wait_for_no_rate_when_the_budget_is_spent() -> None:
-    spent = Tally(4, {}, started=0.0, cost=10.0)
-    assert asyncio.run(entered(lambda limits, _: limits.share_cost(spent, 10.0))) == 4
+    spent = RunCounters(4, {}, started=0.0, cost=10.0)
+    assert asyncio.run(entered(lambda limits, _: limits.limit_cost(spent, 10.0))) == 4
 
 
 def test_calls_wait_for_no_rate_of_a_provider_that_takes_no_more() -> None:
-    assert asyncio.run(entered(lambda _, gate: gate.lane.give_up(QUOTA))) == 4
+    assert asyncio.run(entered(lambda _, queue: queue.limiter.give_up(QUOTA))) == 4
 
 
 def test_calls_within_the_budget_wait_for_their_rate() -> None:
-    begun = Tally(4, {}, started=0.0, cost=9.0)
-    assert asyncio.run(entered(lambda limits, _: limits.share_cost(begun, 10.0), seconds=0.1)) == 0
+    begun = RunCounters(4, {}, started=0.0, cost=9.0)
+    assert asyncio.run(entered(lambda limits, _: limits.limit_cost(begun, 10.0), seconds=0.1)) == 0
+
+
+async def has_its_slots(limits: CallScheduler, cancelled: "asyncio.Task[None]") -> bool:
+    """Whether two slots can be had, one after the other, when a call that waits is cancelled."""
+    await asyncio.sleep(0)
+    cancelled.cancel()
+    await asyncio.gather(cancelled, return_exceptions=True)
+    other = limits.new_queue("b", "candidate")
+    calls = [asyncio.create_task(limits.acquire(other)) for _ in range(2)]
+    done, waiting = await asyncio.wait(calls, timeout=0.5)
+    for call in waiting:
+        call.cancel()
+    return len(done) == 2
+
+
+def test_a_call_that_is_cancelled_while_it_waits_for_a_rate_gives_its_slot_back() -> None:
+    async def is_given_back() -> bool:
+        limits = limits_of(asyncio.Event(), concurrency=2, rate=0.1)
+        queue = limits.new_queue("a", "candidate")
+        queue.limiter.requests.charge(time.time(), 6.0)
+        return await has_its_slots(limits, asyncio.create_task(limits.acquire(queue)))
+
+    assert asyncio.run(is_given_back())
+
+
+def test_a_call_that_is_cancelled_behind_another_one_gives_its_slot_back() -> None:
+    async def is_given_back() -> bool:
+        limits = limits_of(asyncio.Event(), concurrency=3, rate=0.1)
+        queue = limits.new_queue("a", "candidate")
+        queue.limiter.requests.charge(time.time(), 6.0)
+        first = asyncio.create_task(limits.acquire(queue))
+        await asyncio.sleep(0)
+        try:
+            return await has_its_slots(limits, asyncio.create_task(limits.acquire(queue)))
+        finally:
+            first.cancel()
+
+    assert asyncio.run(is_given_back())
+
+
+def test_a_call_that_is_cancelled_in_the_moment_in_which_it_gets_its_slot_gives_it_back() -> None:
+    async def is_given_back() -> bool:
+        limits = limits_of(asyncio.Event(), concurrency=2)
+        queue = limits.new_queue("a", "candidate")
+        for _ in range(2):
+            await limits.acquire(queue)
+        waiting = asyncio.create_task(limits.acquire(queue))
+        await asyncio.sleep(0)
+        limits.release(queue)
+        limits.release(queue)
+        # The slot is handed out in the next round of the loop, before the call goes on.
+        return await has_its_slots(limits, waiting)
+
+    assert asyncio.run(is_given_back())
+
+
+def test_a_full_round_of_successes_after_a_429_makes_room_for_one_more_call() -> None:
+    limiter = limits_of(asyncio.Event(), concurrency=8).new_queue("a", "candidate").limiter
+    limiter.failed(ModelFailure("rate_limited", "slower"), 10.0)
+    assert limiter.limit == 4.0
+    for _ in range(4):
+        limiter.succeeded(Usage(), 11.0)
+    assert 4.8 < limiter.limit < 5.0

@@ -13,7 +13,7 @@ import pytest
 from assay import api
 from assay.core.case import Case
 from assay.core.errors import RunNotFound, RunSealed, UsageProblem
-from assay.core.placement import TemporalServer
+from assay.core.run_backend import TemporalServer
 from assay.core.run_result import RunResult
 from assay.testing import StubAnswer, StubProvider, StubReply, StubRequest
 from tests.crash.provider import Answer, CountingProvider
@@ -209,7 +209,7 @@ def test_runs_of_one_candidate_are_told_apart_by_their_ids(folder: Path) -> None
         (("long", "long"), (FAIR,), "'long' is named twice"),
         (("long", "nowhere"), (FAIR,), "no run 'nowhere'"),
         (("long", "short"), (), "no judge is named"),
-        (("long", "short"), ("nonsense",), "names no provider"),
+        (("long", "short"), ("nonsense",), "has no provider prefix"),
     ],
 )
 def test_what_cannot_be_ranked_is_said_before_any_call(
@@ -286,7 +286,7 @@ def test_a_kill_loses_no_verdict_that_was_paid_for(tmp_path: Path, monkeypatch: 
 def test_workers_are_not_given_a_ranking_and_nothing_is_left_of_it(folder: Path) -> None:
     pytest.importorskip("temporalio")
     request = api.RankRequest(runs=("long", "short"), judges=(FAIR,), runs_dir=str(folder / "runs"), run_id="ranking")
-    away = api.Placement(ledger="postgresql://127.0.0.1:9/none", temporal=TemporalServer(address="127.0.0.1:9"))
+    away = api.RunBackend(ledger="postgresql://127.0.0.1:9/none", temporal=TemporalServer(address="127.0.0.1:9"))
     with pytest.raises(UsageProblem, match="a ranking is made on one machine"):
         api.rank(request, placement=away)
     assert not (folder / "runs" / ".active" / "ranking").exists()

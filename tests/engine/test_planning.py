@@ -130,7 +130,7 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
         "--pass-rate: gates.pass_rate must be a number from 0 to 1, not 1.5",
         f"DATASET: cannot read '{tmp_path / 'gone.json'}': no such file or directory",
         "--model: unknown provider 'opnai'; did you mean 'openai'?",
-        "--model: 'gpt' names no provider; write provider/model, such as openai/gpt",
+        "--model: 'gpt' has no provider prefix; did you mean openai/gpt?",
         "--min-score: 0.5 is not on the scale 1-5 of the datasets",
         "'golden' (golden_v1) cannot be graded without a judge; add judges (--judge provider/model)",
     )

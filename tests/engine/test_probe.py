@@ -9,9 +9,9 @@ import pytest
 from assay import api
 from assay.core.errors import UsageProblem
 from assay.core.judge_card import JudgeCard
-from assay.engine.judging.probe_items import shipped_items
-from assay.engine.judging.probe_sources import dataset_items
-from assay.engine.judging.probes import same_family
+from assay.engine.judge_quality.probe_items import shipped_items
+from assay.engine.judge_quality.probe_sources import dataset_items
+from assay.engine.judge_quality.probes import same_family
 
 FAULTS = {
     "judge-flaky": {"retest"},

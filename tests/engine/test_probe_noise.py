@@ -7,8 +7,8 @@ import pytest
 
 from assay.core.judge_card import ProbeResult
 from assay.core.outcome import Grade
-from assay.engine.judging.probe_trials import CANARIES, PADDED, PARTIAL, WRONG, canary_role
-from assay.engine.judging.probes import Judgments, injection, length
+from assay.engine.judge_quality.probe_trials import CANARIES, PADDED, PARTIAL, WRONG, canary_role
+from assay.engine.judge_quality.probes import Judgments, injection, length
 
 ROLES = (PARTIAL, PADDED, WRONG, *map(canary_role, CANARIES))
 ITEMS = 16

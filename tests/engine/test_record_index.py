@@ -10,8 +10,8 @@ import pytest
 
 from assay import api
 from assay.core.errors import RunNotFound, StoreUnavailable, UsageProblem
-from assay.engine.looking.found import question_of
-from assay.engine.running.surroundings import Surroundings
+from assay.engine.execution.run_environment import RunEnvironment
+from assay.engine.readers.record_search import question_of
 from assay.engine.runs import start
 from assay.store.index_folder import index_of
 from assay.store.record_index import searchable
@@ -264,11 +264,11 @@ def test_run_under_way_is_searched_by_status_and_verdict(tmp_path: Path) -> None
     assert run.record_at(0)["failure"]["record_id"] == "broken"
     with pytest.raises(RunNotFound, match="no finished record '200'"):
         run.record_at(200)
-    with pytest.raises(UsageProblem, match="has not ended"):
+    with pytest.raises(UsageProblem, match="is unfinished"):
         api.find_records(run, api.RecordSearch(text="hello"), limit=10)
 
 
-def half_done(folder: Path) -> api.Run:
+def half_done(folder: Path) -> api.RunReader:
     """A run that is stopped after some of its records, the first of which broke its contract."""
     broken = {**batch_record("broken"), "input": {"prompt": 7}}
     dataset = write_batch(folder / "support.json", broken, *(batch_record(f"q-{number:03}") for number in range(200)))
@@ -276,7 +276,7 @@ def half_done(folder: Path) -> api.Run:
     request = api.RunRequest(datasets=(str(dataset),), runs_dir=str(folder / "runs"), run_id="half", concurrency=1, **options)
     (plan,) = api.plan_runs(request).plans
     done = [0]
-    around = Surroundings(environ={}, watch=lambda snapshot: done.append(snapshot.done), is_stopping=lambda: done[-1] > 5)
+    around = RunEnvironment(environ={}, watch=lambda snapshot: done.append(snapshot.done), is_stopping=lambda: done[-1] > 5)
     start(plan, folder / "runs", around)
     return api.open_run("half", runs_dir=folder / "runs")
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from assay import api
-from assay.core.ask import Ask
 from assay.core.case import Message
 from assay.core.errors import RunNotFound, RunSealed
+from assay.core.model_call import ModelRequest
 from assay.core.plan import ModelPlan, ProviderPlan
 from assay.core.run_result import RunResult
 from assay.engine.planning.request import RunRequest
@@ -90,8 +90,8 @@ def test_every_answer_is_asked_for_and_judged_anew_beside_a_cache(tmp_path: Path
 def test_the_first_sample_has_the_address_of_a_single_answer_and_the_others_their_own() -> None:
     provider, model = ProviderPlan(name="p", kind="openai"), ModelPlan(name="m", provider="p", model="m")
     message = (Message("user", "Hi"),)
-    asks = [Ask(stage="candidate", call_id="candidate", model="m", messages=message, sample=sample) for sample in range(3)]
-    single = Ask(stage="candidate", call_id="candidate", model="m", messages=message)
+    asks = [ModelRequest(stage="candidate", call_id="candidate", model="m", messages=message, sample=sample) for sample in range(3)]
+    single = ModelRequest(stage="candidate", call_id="candidate", model="m", messages=message)
     addresses = [request_sha256(provider, model, ask) for ask in asks]
     assert addresses[0] == request_sha256(provider, model, single)
     assert len(set(addresses)) == 3

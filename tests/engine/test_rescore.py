@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 
 from assay import api
+from assay.core.artifact_lines import read_prediction
 from assay.core.case import Criterion
 from assay.core.errors import RunSealed, UsageProblem
 from assay.core.input_document import MANIFEST
 from assay.core.plan import plan_sha256, read_plan
 from assay.core.run_result import RunResult
+from assay.engine.finalization.artifact_lines import VOLATILE_FIELDS
+from assay.engine.finalization.profile_scores import profiler_of
 from assay.engine.planning.request import PlanProblems, RunRequest
-from assay.engine.sealing.evidence import VOLATILE_FIELDS
-from assay.engine.sealing.profiling import profiler_of
-from assay.engine.sealing.recompute import prediction_of
-from assay.store.artifacts import ARTIFACTS, Staging
-from assay.store.evidence import AttemptChain
+from assay.store.artifacts import ARTIFACTS, StagingFolder
+from assay.store.hash_chain import AttemptChain
 from assay.store.retention import purgeable
 from assay.testing import StubAnswer, StubProvider, StubReply, StubRequest
 from tests.engine.run_settings import mcq_row, problems_of, write_golden, write_rows
@@ -203,7 +203,7 @@ def test_a_record_that_failed_says_what_it_could_have_had_and_the_headline_what_
 
 def test_what_was_cancelled_has_not_failed(first: RunResult) -> None:
     stopped = {**next(iter(api.open_run(first.run_dir).predictions())), "status": "cancelled", "error_code": "max_cost"}
-    line, profiler = prediction_of(stopped), profiler_of(plan_of(provider_of("scripted"), profile="prbench", compat=True))
+    line, profiler = read_prediction(stopped), profiler_of(plan_of(provider_of("scripted"), profile="prbench", compat=True))
     assert profiler is not None
     profiler.apply(line, rubric_case(criteria=(Criterion("c0", "Good"),)), {})
     assert (line.profile_score, line.profile_unscored) == (None, "max_cost")
@@ -382,7 +382,7 @@ def test_a_run_whose_records_were_purged_is_not_rescored(first: RunResult, tmp_p
 def as_of_an_earlier_version(finished: RunResult, target: Path) -> Path:
     """The run as it would be if the attempt log had the providers' bodies in the place of the judges' words."""
     old, chain = Path(finished.run_dir), AttemptChain()
-    with Staging(target.parent) as staging:
+    with StagingFolder(target.parent) as staging:
         for path in old.iterdir():
             if path.name not in (MANIFEST, "attempt_logs.jsonl"):
                 staging.write(path.name, path.read_bytes())

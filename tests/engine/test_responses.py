@@ -8,7 +8,7 @@ from assay import api
 from assay.core.errors import UsageProblem
 from assay.engine.planning.request import RunRequest
 from assay.engine.planning.responses import load_responses, open_responses
-from assay.store.folder import open_run_folder
+from assay.store.published_run import open_run_folder
 from tests.engine.run_settings import JUDGE, batch_record, mcq_row, planned, problems_of, write_batch, write_rows
 
 
@@ -56,6 +56,10 @@ def test_answers_come_from_the_folder_of_a_run(tmp_path: Path) -> None:
         (
             '{"example_id": "a", "example_id": "b", "candidate_name": "c", "response_text": "x"}',
             "the name 'example_id' appears twice in one object",
+        ),
+        (
+            r'{"surrogate": 1, "surrogate": 2, "example_id": "a", "candidate_name": "c", "response_text": "\ud800"}',
+            "the name 'surrogate' appears twice in one object",
         ),
         ('["a"]', "a row must be an object, not an array"),
         (json.dumps(answer("first")), "a second response of 'big' to 'first'; the first is on line 1"),

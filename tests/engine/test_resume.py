@@ -19,9 +19,9 @@ import pytest
 from assay import api
 from assay.core.errors import RunSealed, UsageProblem
 from assay.core.run_result import RunResult
-from assay.engine.running.surroundings import Surroundings
+from assay.engine.execution.run_environment import RunEnvironment
 from assay.engine.runs import start
-from assay.store.folder import open_run_folder
+from assay.store.published_run import open_run_folder
 from tests.crash.check import problems_of, stable_artifacts
 from tests.crash.job import Job, steady, wait_until_heard, write_job
 from tests.crash.provider import CountingProvider
@@ -97,7 +97,7 @@ def test_a_hangup_prints_how_to_resume(job: Job, provider: CountingProvider) -> 
     wait_until_heard(running, signal.SIGHUP)
     provider.let_go()
     _, errors = running.communicate()
-    assert (running.returncode, "assay: interrupted\nhint: go on with: assay resume x" in errors) == (130, True)
+    assert (running.returncode, "assay: interrupted\nhint: resume with: assay resume x" in errors) == (130, True)
 
 
 def test_a_hangup_that_is_ignored_ends_no_run(job: Job, provider: CountingProvider) -> None:
@@ -316,7 +316,7 @@ def clock_that_stops_at(count: int) -> Callable[[], float]:
 @pytest.mark.parametrize(("look", "state"), [(2, "queued"), (3, "validating")])
 def test_a_signal_before_the_first_call_leaves_a_run_that_can_be_resumed(job: Job, look: int, state: str) -> None:
     (plan,) = api.plan_runs(api.RunRequest(run_file=str(job.folder / "run.json"), run_id="x")).plans
-    stopped = start(plan, job.runs, Surroundings(environ={}, clock=clock_that_stops_at(look), takes_signals=True))
+    stopped = start(plan, job.runs, RunEnvironment(environ={}, clock=clock_that_stops_at(look), takes_signals=True))
     assert (stopped.state, stopped.is_finished) == (state, False)
     assert api.resume("x", runs_dir=job.runs).is_finished
 
@@ -324,13 +324,13 @@ def test_a_signal_before_the_first_call_leaves_a_run_that_can_be_resumed(job: Jo
 def test_a_signal_is_the_caller_s_where_it_takes_signals_itself(job: Job) -> None:
     (plan,) = api.plan_runs(api.RunRequest(run_file=str(job.folder / "run.json"), run_id="x")).plans
     with pytest.raises(KeyboardInterrupt):
-        start(plan, job.runs, Surroundings(environ={}, clock=clock_that_stops_at(2)))
+        start(plan, job.runs, RunEnvironment(environ={}, clock=clock_that_stops_at(2)))
 
 
 def test_no_state_is_entered_before_the_one_it_follows(job: Job) -> None:
     (plan,) = api.plan_runs(api.RunRequest(run_file=str(job.folder / "run.json"), run_id="x", limit=1)).plans
     backwards = count(1_700_000_000, -1)
-    start(plan, job.runs, Surroundings(environ={}, clock=lambda: float(next(backwards))))
+    start(plan, job.runs, RunEnvironment(environ={}, clock=lambda: float(next(backwards))))
     manifest = api.open_run("x", runs_dir=job.runs).manifest
     entered = [state["entered_at"] for state in manifest["states"]]
     assert entered == sorted(entered)

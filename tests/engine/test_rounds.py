@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from assay.core.ask import Reply
 from assay.core.errors import StoreUnavailable
+from assay.core.model_call import Reply
 from assay.core.outcome import Attempt
-from assay.engine.places.folders import RunFolders
+from assay.engine.execution.case import RunStopped, gather_attempts
+from assay.engine.execution.run import open_or_create, prepare, run_to_completion
+from assay.engine.execution.run_environment import RunEnvironment
 from assay.engine.planning.request import RunRequest
-from assay.engine.running.case import Stopped, gathered
-from assay.engine.running.run import drive, open_or_create, prepare
-from assay.engine.running.surroundings import Surroundings
-from assay.store.ledger import Entry
+from assay.engine.storage.run_paths import RunPaths
+from assay.store.ledger import CommitEntry
 from tests.engine.run_settings import planned, write_golden
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.world import World
@@ -24,16 +24,16 @@ HOUR = 3600.0
 LOST, OTHER = "scripted/fail-timeout", "scripted/judge-5"
 
 
-def begun(folder: Path, *attempts: Attempt) -> RunFolders:
+def begun(folder: Path, *attempts: Attempt) -> RunPaths:
     """A run with a panel of two, of whose first record somebody has made these attempts."""
     write_golden(folder / "golden.json")
     request = RunRequest(datasets=(str(folder / "golden.json"),), models=("scripted/echo",), judges=(LOST, OTHER), quorum=1)
     (plan,) = planned(request).plans
-    folders = RunFolders(folder / "runs", plan.run_id)
+    folders = RunPaths(folder / "runs", plan.run_id)
     open_or_create(plan, folders, at=0.0)
-    prepare(folders, Surroundings(environ={}))
+    prepare(folders, RunEnvironment(environ={}))
     ledger = folders.open_ledger()
-    ledger.append(ledger.claim(0, owner="another"), [Entry(0, attempts)])
+    ledger.append(ledger.claim(0, owner="another"), [CommitEntry(0, attempts)])
     ledger.close()
     return folders
 
@@ -46,7 +46,7 @@ def attempt(call_id: str, **members: Any) -> Attempt:
 def test_a_judge_that_is_lost_for_good_takes_no_round_from_the_others(tmp_path: Path) -> None:
     said = attempt("candidate", stage="candidate", reply=Reply(text="Something."))
     folders = begun(tmp_path, said, attempt(f"judge:rubric@{LOST}", model=LOST, error_code="timeout"))
-    drive(folders, Surroundings(environ={}, loop=lambda: VirtualLoop(World(0))))
+    run_to_completion(folders, RunEnvironment(environ={}, loop=lambda: VirtualLoop(World(0))))
     lines = [json.loads(line) for line in (folders.sealed / "attempt_logs.jsonl").read_text().splitlines()]
     found = [(line["call_id"], line["record_attempt"]) for line in lines if line["index"] == 0]
     assert found == [("candidate", 3), (f"judge:rubric@{LOST}", 3), (f"judge:rubric@{OTHER}", 3)]
@@ -55,7 +55,9 @@ def test_a_judge_that_is_lost_for_good_takes_no_round_from_the_others(tmp_path: 
 def test_a_clock_that_was_set_back_makes_no_wait_longer(tmp_path: Path) -> None:
     world = World(0)
     folders = begun(tmp_path, attempt("candidate", stage="candidate", round=1, started_at=HOUR, error_code="timeout", wait_s=2.0))
-    drive(folders, Surroundings(environ={}, clock=world.clock.time, stopwatch=world.clock.time, loop=lambda: VirtualLoop(world)))
+    run_to_completion(
+        folders, RunEnvironment(environ={}, clock=world.clock.time, stopwatch=world.clock.time, loop=lambda: VirtualLoop(world))
+    )
     assert world.clock.now < 60
 
 
@@ -64,7 +66,7 @@ def test_what_could_not_be_written_is_told_before_a_stop() -> None:
         raise problem
 
     async def side_by_side() -> None:
-        await gathered([failing(Stopped()), failing(StoreUnavailable("the disk is full", hint="free some"))])
+        await gather_attempts([failing(RunStopped()), failing(StoreUnavailable("the disk is full", hint="free some"))])
 
     with pytest.raises(StoreUnavailable):
         asyncio.run(side_by_side())

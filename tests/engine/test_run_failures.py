@@ -11,7 +11,7 @@ import pytest
 from assay import api
 from assay.core.errors import LedgerLost
 from assay.core.run_result import RunResult
-from assay.engine.running import states
+from assay.engine.execution import states
 from tests.server.serving import dataset
 
 

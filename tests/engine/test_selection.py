@@ -115,7 +115,7 @@ def test_a_split_leaves_broken_records_out_and_says_so(tmp_path: Path) -> None:
 def test_an_empty_split_is_a_problem_that_names_what_there_is(tmp_path: Path) -> None:
     write_rows(tmp_path / "law.jsonl", mcq_row("a", metadata={"split": "dev"}))
     (problem,) = problems_of(run_file(tmp_path, "datasets: [{path: law.jsonl, split_field: split, split_value: test}]"))
-    assert problem == "nothing is selected of 'law': no record has metadata.split = 'test'; it has 'dev'"
+    assert problem == "no records selected from 'law': no record has metadata.split = 'test'; it has 'dev'"
 
 
 def test_a_split_needs_both_of_its_keys(tmp_path: Path) -> None:
@@ -256,4 +256,4 @@ def test_a_valid_conversation_without_an_answered_turn_is_not_called_invalid(tmp
     path.write_text(json.dumps([{"turn_id": 1, **turn}]))
     (problem,) = problems_of(RunRequest(datasets=(str(path),), judges=(JUDGE,)))
     why = "a record of a conversation is a user turn with the assistant turn that answers it, and it has none"
-    assert problem == f"nothing is selected of 'talk': {why}"
+    assert problem == f"no records selected from 'talk': {why}"

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from assay import ValidationConfig, validate
 from assay.core.field_uses import OTHERS, FieldCounter, FieldUse
 from assay.datasets import read
-from assay.datasets.progress import Effort
+from assay.datasets.read_options import ReadOptions
 from assay.datasets.source import open_source
 from assay.datasets.unsent_fields import SENT_METADATA, batch_uses, golden_uses, legal_uses, turn_uses
 from assay.grading import POLICIES
@@ -204,7 +204,9 @@ def test_several_processes_count_together_what_one_counts(tmp_path: Path) -> Non
     records = [{**batch_record(f"r{number}"), "metadata": {"n": number}} for number in range(200)]
     records[7]["input"] |= {"context": "c", "answer_key": "k"}
     source = open_source(write_batch(tmp_path / "data.json", *records))
-    counted = [read(source, "batch_v1", config=ValidationConfig(), effort=Effort(workers=workers)).fields for workers in (1, 2)]
+    counted = [
+        read(source, "batch_v1", config=ValidationConfig(), effort=ReadOptions(workers=workers)).fields for workers in (1, 2)
+    ]
     assert (
         counted[0]
         == counted[1]

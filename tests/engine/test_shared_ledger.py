@@ -15,10 +15,10 @@ import pytest
 from assay import api
 from assay.core.errors import LedgerUnavailable, RunNotFound, UsageProblem
 from assay.core.run_result import RunResult
-from assay.engine.places.folders import RunFolders
-from assay.engine.places.run_failure import failure_from, record_failure
-from assay.engine.running.run import seal
-from assay.engine.running.surroundings import Surroundings
+from assay.engine.execution.run import seal
+from assay.engine.execution.run_environment import RunEnvironment
+from assay.engine.storage.run_failure import failure_from, record_failure
+from assay.engine.storage.run_paths import RunPaths
 from assay.store.ledgers import adopt
 from tests.crash.check import problems_of, stable_artifacts
 from tests.crash.job import Job, steady, wait_until_heard, write_job
@@ -147,7 +147,7 @@ def seal_elsewhere(run_id: str, runs: Path, database: Database) -> None:
     adopt(runs / ".active" / run_id, database.address)
     with psycopg.connect(database.address) as connection:
         connection.execute("DELETE FROM driver USING run WHERE driver.run = run.run AND run_id = %s", (run_id,))
-    seal(RunFolders(runs, run_id), Surroundings(environ={}, placement=api.Placement(ledger=database.address)))
+    seal(RunPaths(runs, run_id), RunEnvironment(environ={}, placement=api.RunBackend(ledger=database.address)))
 
 
 def test_whoever_stood_still_while_it_sealed_and_lost_the_run_publishes_nothing(tmp_path: Path, database: Database) -> None:
@@ -270,7 +270,7 @@ def test_a_run_whose_database_was_lost_is_failed_when_it_is_back_and_can_be_resu
     database.stop()
     try:
         lost = LedgerUnavailable("the database does not answer")
-        assert record_failure(RunFolders(job.runs, run_id), failure_from(lost, at=time.time()))
+        assert record_failure(RunPaths(job.runs, run_id), failure_from(lost, at=time.time()))
     finally:
         database.start()
     failed = api.open_run(run_id, runs_dir=job.runs).result

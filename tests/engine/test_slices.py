@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from assay import api
 from assay.core.run_state import RunCounts
 from assay.engine.groups import MAX_TAG, RecordGroups, read_rejected
-from assay.metrics.summary import RecordFacts, summarize, summarize_slices
+from assay.metrics.summary import RecordFacts
 from assay.testing import StubProvider, StubReply, StubRequest
 from tests.engine.graded_runs import open_question, question
 from tests.engine.run_settings import batch_record, write_batch, write_rows
+from tests.metrics.documents import summarize, summarize_slices
 
 COUNTS = RunCounts.__struct_fields__
 STATUSES = ("evaluated", "invalid_record", "timeout", "evaluation_error", "cancelled", "skipped")

@@ -119,8 +119,8 @@ def test_a_part_that_cannot_be_kept_in_a_shared_ledger_is_a_problem_before_any_r
         write_run(folder, provider)
         suite = write_suite(folder, {"run": "good.yaml"}, {"run": "run.json"})
         with pytest.raises(api.PlanProblems) as refused:
-            api.run_suite(suite, runs_dir=folder / "runs", placement=api.Placement(ledger="postgresql://127.0.0.1:9/none"))
-    assert refused.value.problems == ("'run': batches of a provider are kept in a run's own ledger",)
+            api.run_suite(suite, runs_dir=folder / "runs", placement=api.RunBackend(ledger="postgresql://127.0.0.1:9/none"))
+    assert refused.value.problems == ("'run': a run with provider batches needs a local ledger",)
 
 
 def test_a_run_file_that_cannot_be_read_is_a_problem_of_its_suite(folder: Path) -> None:

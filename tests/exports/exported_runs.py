@@ -11,7 +11,7 @@ ODD = ("<r>rich</r>", "_x0041_", "a\x0bb", "\ufffe", "&amp;<b>", 'say "no"', "tw
 PLAIN = ("A", "https://example.org", "internal:Sheet1!A1", "1", "true")
 
 
-def hostile_run(folder: Path, *answers: str, **options: Any) -> api.Run:
+def hostile_run(folder: Path, *answers: str, **options: Any) -> api.RunReader:
     """A run with a record for each answer."""
     rows = [question(f"q{number}") for number in range(len(answers))]
     given = {row["id"]: answer for row, answer in zip(rows, answers, strict=True)}

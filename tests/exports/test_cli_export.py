@@ -65,7 +65,7 @@ def test_standard_output_gets_the_file_and_nothing_else() -> None:
     ("arguments", "said"),
     [
         (("-o", "table.ods"), "the ending of 'table.ods' names no format"),
-        ((), "nothing says what to write"),
+        ((), "no output given"),
         (("-o", "table.json", "--bom"), "--bom is for CSV"),
         (("--format", "csv", "-o", "-", "--json"), "both write to standard output"),
         (("--format", "hf", "-o", "-"), "standard output cannot be"),
@@ -95,7 +95,7 @@ def test_a_run_that_has_not_ended_is_refused_with_the_command_that_ends_it(tmp_p
     half_done(tmp_path)
     result = assay("export", "half", "-o", "half.csv")
     assert result.exit_code == 2
-    assert "hint: go on with it: assay resume half" in result.stderr
+    assert "hint: resume it: assay resume half" in result.stderr
     assert not Path("half.csv").exists()
 
 

@@ -9,12 +9,12 @@ import pytest
 from assay import api
 from assay.surfaces.exports import EXPORTS
 from assay.surfaces.exports.csv_table import GUARD, cell
-from assay.surfaces.exports.telling import Teller
+from assay.surfaces.exports.export_progress import ExportProgress
 from tests.exports.exported_runs import FORMULAS, ODD, PLAIN, hostile_run
 
 
-def rows_of(run: api.Run) -> list[dict[str, str]]:
-    text = b"".join(EXPORTS["csv"].write(run, Teller())).decode("utf-8")
+def rows_of(run: api.RunReader) -> list[dict[str, str]]:
+    text = b"".join(EXPORTS["csv"].write(run, ExportProgress())).decode("utf-8")
     return list(csv.DictReader(io.StringIO(text, newline="")))
 
 

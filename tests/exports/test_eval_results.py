@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel, Field, ValidationError
 
 from assay import api
-from assay.surfaces.pages.places import FilePlace
+from assay.surfaces.pages.links import FileLinks
 from assay.surfaces.pages.run import run_page
 from assay.surfaces.reporters.run_view import view_of
 from tests.commands import assay
@@ -116,6 +116,6 @@ def test_reports_show_the_contracts_decision_next_to_the_gate_on_errors() -> Non
     assert f" note overall_passed of golden_v1 is true, which leaves errors out: {formula}" in shown
     assert " MET " not in shown
     run = api.open_run(finished.run_dir)
-    page = run_page(view_of(run), place=FilePlace(), moments=run.moments, files={})
+    page = run_page(view_of(run), place=FileLinks(), moments=run.moments, files={})
     assert [verdict.mark.text for verdict in page.verdicts] == ["missed"]
     assert page.verdict_note.startswith("overall_passed of golden_v1 is true")

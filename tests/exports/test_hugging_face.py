@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from assay import api
+from assay.surfaces.exports.export_progress import ExportProgress
 from assay.surfaces.exports.hugging_face import write_run_folder
-from assay.surfaces.exports.telling import Teller
 from tests.exports.exported_runs import FORMULAS, ODD, hostile_run
 
 pytest.importorskip("pyarrow")
@@ -22,9 +22,9 @@ def datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return pytest.importorskip("datasets")
 
 
-def loaded(datasets: Any, run: api.Run, folder: Path) -> Any:
+def loaded(datasets: Any, run: api.RunReader, folder: Path) -> Any:
     folder.mkdir()
-    write_run_folder(run, folder, Teller())
+    write_run_folder(run, folder, ExportProgress())
     return datasets.load_dataset(str(folder), split="test", cache_dir=str(folder.parent / "cache"))
 
 
@@ -46,7 +46,7 @@ def test_the_card_declares_the_features_that_the_file_has(tmp_path: Path, datase
 def test_the_card_names_run_figures_and_whole_hashes(tmp_path: Path) -> None:
     run = hostile_run(tmp_path, "A", "B")
     (tmp_path / "folder").mkdir()
-    write_run_folder(run, tmp_path / "folder", Teller())
+    write_run_folder(run, tmp_path / "folder", ExportProgress())
     card = (tmp_path / "folder" / "README.md").read_text(encoding="utf-8")
     assert "| pass_rate | 50.0 % [9.5 %, 90.5 %] | 2 |" in card
     assert run.manifest["manifest_sha256"] in card

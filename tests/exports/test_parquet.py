@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from assay import api
-from assay.engine.sealing.evidence import PredictionLine
+from assay.core.artifact_lines import PredictionLine
 from assay.surfaces.exports import EXPORTS
-from assay.surfaces.exports.telling import Teller
+from assay.surfaces.exports.export_progress import ExportProgress
 from tests.engine.graded_runs import question
 from tests.engine.run_settings import write_rows
 from tests.exports.exported_runs import FORMULAS, ODD, hostile_run
@@ -18,8 +18,8 @@ pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
 
 
-def table(run: api.Run) -> Any:
-    return parquet.read_table(io.BytesIO(b"".join(EXPORTS["parquet"].write(run, Teller()))))
+def table(run: api.RunReader) -> Any:
+    return parquet.read_table(io.BytesIO(b"".join(EXPORTS["parquet"].write(run, ExportProgress()))))
 
 
 def test_texts_are_as_they_were(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from assay import api
 from assay.surfaces.exports import EXPORTS
-from assay.surfaces.exports.telling import Teller
+from assay.surfaces.exports.export_progress import ExportProgress
 from tests.exports.exported_runs import FORMULAS, ODD, PLAIN, hostile_run
 
 openpyxl = pytest.importorskip("openpyxl")
@@ -17,8 +17,8 @@ pytest.importorskip("xlsxwriter")
 LONG = "x" * 32_767
 
 
-def workbook(run: api.Run, teller: Teller | None = None) -> Any:
-    content = b"".join(EXPORTS["xlsx"].write(run, teller or Teller()))
+def workbook(run: api.RunReader, teller: ExportProgress | None = None) -> Any:
+    content = b"".join(EXPORTS["xlsx"].write(run, teller or ExportProgress()))
     return openpyxl.load_workbook(io.BytesIO(content))
 
 
@@ -76,7 +76,7 @@ def test_the_workbook_says_which_run_it_is_of(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", [LONG + "y", "\U0001f600" * 20_000])
 def test_a_text_that_no_cell_can_hold_is_cut_marked_and_listed(tmp_path: Path, text: str) -> None:
-    teller = Teller()
+    teller = ExportProgress()
     book = workbook(hostile_run(tmp_path, "A", text), teller)
     shown = column(book, "model_response")[1]
     (cut,) = rows(book, "Cut cells")
@@ -88,11 +88,11 @@ def test_a_text_that_no_cell_can_hold_is_cut_marked_and_listed(tmp_path: Path, t
 
 
 def test_a_text_that_just_fits_is_not_cut(tmp_path: Path) -> None:
-    teller = Teller()
+    teller = ExportProgress()
     book = workbook(hostile_run(tmp_path, LONG), teller)
     assert (column(book, "model_response"), teller.notes) == ([LONG], [])
 
 
 def test_the_same_run_gives_the_same_file(tmp_path: Path) -> None:
     run = hostile_run(tmp_path, "A", "B")
-    assert b"".join(EXPORTS["xlsx"].write(run, Teller())) == b"".join(EXPORTS["xlsx"].write(run, Teller()))
+    assert b"".join(EXPORTS["xlsx"].write(run, ExportProgress())) == b"".join(EXPORTS["xlsx"].write(run, ExportProgress()))

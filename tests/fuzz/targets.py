@@ -8,12 +8,12 @@ from pathlib import Path
 from random import Random
 from typing import Any, NoReturn
 
-from assay import AssayError, Report, ValidationConfig, validate
+from assay import AssayError, ValidationConfig, ValidationReport, validate
 from assay.core.contract import CONTRACTS
 from assay.core.document import Document
 from assay.core.issue import CODES
-from assay.core.json_door import decode_utf8, parse_json, read_exactly
-from assay.datasets.yaml_door import parse_yaml
+from assay.core.strict_json import decode_utf8, parse_json, read_exactly
+from assay.datasets.strict_yaml import parse_yaml
 from tests.mutants import damaged, mutant_of
 
 DATASETS = Path(__file__).parent.parent / "datasets"
@@ -153,7 +153,7 @@ def check_value(root: Any) -> None:
         open_values += members
 
 
-def check_report(report: Report, content: bytes) -> None:
+def check_report(report: ValidationReport, content: bytes) -> None:
     """The verdict, the counts, the issues and the cases tell one story, and it can be written down."""
     counts = report.counts
     assert min(counts.total_records, counts.accepted_records, counts.rejected_records) >= 0, f"negative: {counts}"
@@ -167,7 +167,7 @@ def check_report(report: Report, content: bytes) -> None:
     assert report.contract != "batch_v1" or report.outcome == "rejected" or len(cases) == counts.accepted_records
 
 
-def check_issues(report: Report, content: bytes) -> None:
+def check_issues(report: ValidationReport, content: bytes) -> None:
     """Known codes, and places that exist."""
     last_line = content.count(b"\n") + content.count(b"\r") + 1
     for issue in report.issues:

@@ -2,15 +2,15 @@
 
 from collections.abc import Callable
 
-from assay.core.ask import Ask, Reply
 from assay.core.case import Case, Choice, Criterion
+from assay.core.model_call import ModelRequest, Reply
 from assay.core.outcome import Grade
 from assay.grading import GradingSettings, start
 
 SETTINGS = GradingSettings(candidate="model", judges=("judge",), system_prompt="", pass_threshold=0.7, case_pass_score=4)
 GOOD = '{"score": 4, "justification": "Right, a little long."}'
 
-Answering = Callable[[Ask], str]
+Answering = Callable[[ModelRequest], str]
 
 
 def golden_case(**changes: object) -> Case:
@@ -47,7 +47,7 @@ def _case(**fields: object) -> Case:
 class Driven:
     """A flow at its end: its grade and everything that it asked for."""
 
-    def __init__(self, grade: Grade, rounds: list[tuple[Ask, ...]]) -> None:
+    def __init__(self, grade: Grade, rounds: list[tuple[ModelRequest, ...]]) -> None:
         self.grade = grade
         self.rounds = rounds
         self.asks = {ask.call_id: ask for asks in rounds for ask in asks}

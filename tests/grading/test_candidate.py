@@ -4,7 +4,7 @@ from assay.core.case import Attachment, Choice, Message
 from assay.core.outcome import GradingFailure
 from assay.grading import GradingSettings
 from assay.grading.candidate import candidate_messages
-from assay.grading.ways import assign
+from assay.grading.methods import assign
 from tests.grading.driving import SETTINGS, batch_case, drive, golden_case, judged, mcq_case, reference_case
 
 FRIENDLY = GradingSettings(candidate="model", judges=("judge",), system_prompt="Be brief.")

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from assay.api.kept_runs import open_run
 from assay.api.runs import run
+from assay.api.stored_runs import open_run
 from assay.engine.planning.request import RunRequest
 from assay.grading.templates import texts_sha256
 from tests.engine.run_settings import mcq_row, planned, write_rows

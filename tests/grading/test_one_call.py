@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from assay.core.case import Criterion
 from assay.core.outcome import GradingFailure
 from assay.grading import GradingSettings
-from assay.grading.reply_object import Refusal
+from assay.grading.reply_object import UnusableReply
 from assay.grading.verdict import CRITERION, read_verdicts
 from tests.grading.driving import drive, judged, rubric_case
 from tests.grading.test_rubric import CRITERIA, met
@@ -122,4 +122,4 @@ def test_an_answer_that_fails_by_what_it_should_not_say_is_incorrect() -> None:
 @given(st.text(max_size=200), st.text(max_size=100), st.integers(1, 3))
 def test_any_reply_is_a_verdict_on_each_criterion_or_refused(text: str, answer: str, count: int) -> None:
     found = read_verdicts(text, CRITERION, answer=answer, count=count)
-    assert isinstance(found, Refusal) or len(found) == count
+    assert isinstance(found, UnusableReply) or len(found) == count

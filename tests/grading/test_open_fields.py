@@ -215,6 +215,10 @@ CONTAINERS: list[dict[str, Any]] = [
     {"items": ['{"question": "Where?", "meta": "{\\"rubric\\": \\"SECRET\\"}"}']},
     {"fields": [{"name": "question", "value": "Where?"}, {"name": "Correct answer", "value": "SECRET"}]},
     {"messages": [{"role": "user", "content": "Where?"}, {"role": "grader", "content": "SECRET"}]},
+    {"page": {"columns": ["question", "answer"], "data": [["Where?", "SECRET"], ["And?", "SECRET"]]}},
+    {"facts": [["question", "Where?"], ["correct answer", "SECRET"]]},
+    {"item": "{'question': 'Where?', 'answer': 'SECRET', 'page': None}"},
+    {"item": "[{'question': 'Where?', 'options': ('Paris', 'Rome'), 'label': 'SECRET'}]"},
 ]
 
 
@@ -314,6 +318,74 @@ def test_an_answer_to_the_prompt_in_the_messages_is_for_judges_only() -> None:
         ("input.messages", "candidate_and_judge"),
         ("input.messages[]", "judge_only"),
     ]
+
+
+def test_an_answer_to_the_prompt_in_a_conversation_of_another_tool_is_for_judges_only() -> None:
+    said = [{"from": "human", "value": "Hello"}, {"from": "gpt", "value": "Hi"}, {"from": "human", "value": "Which city?"}]
+    answered = [*said, {"from": "gpt", "value": "SECRET-7"}]
+    found = driven({"conversations": answered})
+    assert asked(found, "candidate") == f"Which city?\n\nconversations:\n{json.dumps(said)}"
+    assert f"grading begins]\nconversations:\n{json.dumps(answered)}" in asked(found, "judge:overall")
+    earlier = said[:2]
+    assert asked(driven({"conversations": earlier}), "candidate") == f"Which city?\n\nconversations:\n{json.dumps(earlier)}"
+
+
+@pytest.mark.parametrize("text", ["{'answer': array(['SECRET-7'])}", "{'answer': " + "-" * 5_000 + "1}", "{'answer': 'SECRET\\d'"])
+def test_an_object_in_a_text_that_cannot_be_read_is_for_judges_only(text: str) -> None:
+    found = driven({"item": text})
+    assert asked(found, "candidate") == "Which city?"
+    assert text in asked(found, "judge:overall")
+
+
+def test_a_text_in_brackets_that_says_how_to_answer_belongs_to_the_question() -> None:
+    text = '[Note] Reply as {"answer": "..."}'
+    assert asked(driven({"form": text}), "candidate") == f"Which city?\n\nform:\n{text}"
+
+
+NUMBERED_CHOICES: list[tuple[dict[str, Any], str | None]] = [
+    ({"ans0": "Paris", "ans1": "Rome", "ans2": "Not known"}, None),
+    ({"ans_0": "Paris", "ans_1": "Rome"}, "Rome"),
+    ({"answer0": "Paris", "answer1": "Rome"}, "answer1"),
+    ({"answer1": "Paris", "answer2": "Rome"}, "2"),
+    ({"answerA": "Paris", "answerB": "Rome", "answerC": "Oslo"}, "B"),
+    ({"option_1": "Paris", "option_2": "Rome"}, "Rome"),
+    ({"opt_a": "Paris", "opt_b": "Rome"}, "Rome"),
+    ({"choice1": "Paris", "choice2": "Rome"}, "Rome"),
+    ({"A": "Paris", "B": "Rome", "C": "Oslo", "D": "Bern"}, "B"),
+]
+
+
+@pytest.mark.parametrize(("given", "answer"), NUMBERED_CHOICES)
+def test_numbered_members_that_are_choices_belong_to_the_question(given: dict[str, str], answer: str | None) -> None:
+    reference = {} if answer is None else {"answer": answer}
+    text = asked(driven({**given, "label": "SECRET-7"}, reference), "candidate")
+    assert all(f"{name}:\n{choice}" in text for name, choice in given.items())
+    assert "SECRET-7" not in text
+    uses = {use.field: use.audience for use in field_uses({"prompt": "p", **given}, reference)}
+    assert {uses[f"input.{name}"] for name in given} == {"candidate_and_judge"}
+
+
+NUMBERED_ANSWERS: list[tuple[dict[str, Any], str | None]] = [
+    ({"ans0": "SECRET"}, None),
+    ({"ans": "SECRET"}, "SECRET"),
+    ({"answer1": "SECRET", "answer2": "SECRET or so"}, "SECRET"),
+    ({"question1": "Where?", "answer1": "SECRET", "question2": "Who?", "answer2": "SECRET too"}, "2"),
+    ({"question0": "Where?", "answer0": "SECRET", "question1": "Who?", "answer1": "SECRET too"}, None),
+    ({"answer_a": "SECRET", "answer_b": "SECRET of part b"}, "SECRET"),
+    ({"answer0": "SECRET", "answer1": "Rome\nSECRET"}, None),
+    ({"ans0": "SECRET (correct)", "ans1": "Rome SECRET"}, None),
+    ({"ans0": "SECRET", "ans1": "SECRET"}, None),
+    ({"ans0": "SECRET", "ans2": "a SECRET"}, None),
+    ({"ans0": "SECRET " * 100, "ans1": "a SECRET"}, None),
+    ({"gold0": "SECRET", "gold1": "a SECRET"}, "0"),
+]
+
+
+@pytest.mark.parametrize(("given", "answer"), NUMBERED_ANSWERS)
+def test_numbered_members_that_may_be_answers_never_reach_the_candidate(given: dict[str, Any], answer: str | None) -> None:
+    found = driven(given, {} if answer is None else {"answer": answer})
+    assert "SECRET" not in asked(found, "candidate")
+    assert "SECRET" in asked(found, "judge:overall")
 
 
 def test_metadata_is_sent_to_nobody(tmp_path: Path) -> None:

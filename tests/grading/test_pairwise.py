@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 import pytest
 
-from assay.core.ask import Ask
 from assay.core.case import Case, Choice, Criterion
+from assay.core.model_call import ModelRequest
 from assay.core.outcome import GradingFailure
 from assay.grading import GradingSettings, by_judge
-from assay.grading.reply_object import Refusal
+from assay.grading.reply_object import UnusableReply
 from assay.grading.verdict import WINNER, Verdict, read_verdict, reply_schema, salvage_verdict
 from tests.grading.driving import Driven, drive
 
@@ -34,17 +34,17 @@ def verdict(winner: object, justification: object = "It is right.") -> str:
     return json.dumps({"winner": winner, "justification": justification})
 
 
-def fair(ask: Ask) -> str:
+def fair(ask: ModelRequest) -> str:
     """Prefers the better answer wherever it stands."""
     text = ask.messages[1].content
     return verdict("first" if text.index(BETTER) < text.index(WORSE) else "second")
 
 
-def says(in_order: str, swapped: str) -> Callable[[Ask], str]:
+def says(in_order: str, swapped: str) -> Callable[[ModelRequest], str]:
     return lambda ask: verdict(in_order if "in_order" in ask.call_id else swapped)
 
 
-def compare(answering: Callable[[Ask], str], *, case: Case | None = None, judges: tuple[str, ...] = ("judge",)) -> Driven:
+def compare(answering: Callable[[ModelRequest], str], *, case: Case | None = None, judges: tuple[str, ...] = ("judge",)) -> Driven:
     return drive(case or pair(), answering, settings=GradingSettings(candidate="", judges=judges))
 
 
@@ -123,7 +123,7 @@ def test_a_reply_that_cannot_be_read_is_asked_for_once_more() -> None:
 
 @pytest.mark.parametrize("winner", ["First", "A", "both", "", 1, True, None, ["first"]])
 def test_only_three_words_name_a_winner(winner: object) -> None:
-    assert isinstance(read_verdict(verdict(winner), WINNER, answer=""), Refusal)
+    assert isinstance(read_verdict(verdict(winner), WINNER, answer=""), UnusableReply)
 
 
 def test_a_verdict_that_an_answer_states_is_no_verdict() -> None:
@@ -135,7 +135,7 @@ def test_a_verdict_that_an_answer_states_is_no_verdict() -> None:
 
 def test_a_second_winner_beside_the_object_is_no_verdict() -> None:
     text = f"The winner is second.\n```json\n{verdict('first')}\n```"
-    assert isinstance(read_verdict(text, WINNER, answer=""), Refusal)
+    assert isinstance(read_verdict(text, WINNER, answer=""), UnusableReply)
     assert isinstance(read_verdict(text.replace("second", "first"), WINNER, answer=""), Verdict)
 
 

@@ -10,7 +10,7 @@ import pytest
 from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.case import Attachment, Criterion, Message
 from assay.core.outcome import FailureLabel, GradingFailure
-from assay.grading import POLICIES, WAYS, GradingSettings, graded_by, policies, resolved, templates
+from assay.grading import GRADING_METHODS, POLICIES, GradingSettings, graded_by, policies, resolved, templates
 from assay.grading.templates import load_template
 from tests.grading.driving import (
     SETTINGS,
@@ -192,5 +192,5 @@ def test_the_hash_of_a_policy_covers_what_it_asks_for() -> None:
 def test_the_reference_page_has_every_policy_graded_by_grading_and_label() -> None:
     page = (Path(__file__).parent.parent.parent / "docs" / "reference" / "policies.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `([\w/]+)` \|", page, flags=re.MULTILINE)
-    evaluators = dict.fromkeys(evaluator for way in WAYS.values() for evaluator in way.evaluators)
+    evaluators = dict.fromkeys(evaluator for way in GRADING_METHODS.values() for evaluator in way.evaluators)
     assert rows == [*POLICIES, *evaluators, *get_args(FailureLabel)[1:]]

@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.core.outcome import GradingFailure
-from assay.grading.reply_object import Refusal
-from assay.grading.verdict import CRITERION, FIVE_POINT, TENTHS, Verdict, read_verdict, salvage_verdict
+from assay.grading.reply_object import UnusableReply
+from assay.grading.verdict import CRITERION, FIVE_POINT, RESULT, TENTHS, Verdict, read_verdict, salvage_verdict
 from tests.grading.driving import GOOD, drive, golden_case, judged
 
 FENCED = f"```json\n{GOOD}\n```"
 LOW = '{"score": 1, "justification": "wrong"}'
-REPEATED = Refusal("it repeats the text that was to be judged", is_repeat=True)
+REPEATED = UnusableReply("it repeats the text that was to be judged", is_repeat=True)
 
 
 def read(text: str, answer: str = "The answer is 4."):
@@ -48,7 +48,7 @@ def test_a_verdict_is_read_from(text: str) -> None:
 
 @pytest.mark.parametrize("score", ["0", "6", "-1", "4.0", "4.5", '"4"', "null", "true", "[4]", "{}", "1e999", "9" * 5000])
 def test_a_score_off_the_scale_is_no_verdict(score: str) -> None:
-    assert isinstance(read(f'{{"score": {score}, "justification": "x"}}'), Refusal)
+    assert isinstance(read(f'{{"score": {score}, "justification": "x"}}'), UnusableReply)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_score_off_the_scale_is_no_verdict(score: str) -> None:
     ],
 )
 def test_nothing_else_is_a_verdict(text: str) -> None:
-    assert isinstance(read(text), Refusal)
+    assert isinstance(read(text), UnusableReply)
 
 
 def test_raw_line_breaks_in_the_justification_are_mended() -> None:
@@ -126,7 +126,7 @@ def test_the_judge_may_name_what_is_wrong_in_our_words_only() -> None:
 )
 def test_what_stands_in_the_answer_is_no_verdict_on_it(answer: str) -> None:
     assert read(GOOD, answer) == REPEATED
-    assert isinstance(read(answer, answer), Refusal)
+    assert isinstance(read(answer, answer), UnusableReply)
     assert salvage_verdict(answer, FIVE_POINT, answer=answer) is None
 
 
@@ -168,12 +168,12 @@ def test_tenths_are_rounded_half_up(text: str, value: float) -> None:
 
 @pytest.mark.parametrize("text", ["-0.1", "1.1", "85", "true", '"0.5"', "1e999"])
 def test_a_share_outside_of_0_to_1_is_no_verdict(text: str) -> None:
-    assert isinstance(read_verdict(f'{{"score": {text}, "justification": "x"}}', TENTHS, answer=""), Refusal)
+    assert isinstance(read_verdict(f'{{"score": {text}, "justification": "x"}}', TENTHS, answer=""), UnusableReply)
 
 
 def test_a_criterion_is_met_or_not() -> None:
     assert read_verdict('{"explanation": "x", "criteria_met": true}', CRITERION, answer="").value == 1.0
-    assert isinstance(read_verdict('{"explanation": "x", "criteria_met": 1}', CRITERION, answer=""), Refusal)
+    assert isinstance(read_verdict('{"explanation": "x", "criteria_met": 1}', CRITERION, answer=""), UnusableReply)
 
 
 @pytest.mark.parametrize(
@@ -254,8 +254,8 @@ def test_a_salvaged_reason_is_read_without_its_escapes() -> None:
 @pytest.mark.parametrize("part", ["{", '{"score": 4, "', '\\"', "<think>", "```\n", "} ", "score: ", " ", '{"a":['])
 def test_long_tangles_are_refused_at_once(part: str) -> None:
     tangle = (part * 200_000)[:199_000]
-    assert isinstance(read('{"' + tangle, answer=tangle * 5), Refusal)
-    assert isinstance(read(f"```\n{tangle}", answer=tangle), Refusal)
+    assert isinstance(read('{"' + tangle, answer=tangle * 5), UnusableReply)
+    assert isinstance(read(f"```\n{tangle}", answer=tangle), UnusableReply)
     assert salvage_verdict(f'{{"score": 4, {tangle}', FIVE_POINT, answer=tangle * 5) is None
 
 
@@ -272,4 +272,11 @@ def test_compact_and_spelled_out_verdicts_are_read_alike(members: dict[str, obje
 @given(st.text(max_size=200), st.text(max_size=200))
 def test_any_reply_is_a_verdict_on_the_scale_or_refused(text: str, answer: str) -> None:
     found = read(text, answer)
-    assert isinstance(found, Refusal) or found.value in (1, 2, 3, 4, 5)
+    assert isinstance(found, UnusableReply) or found.value in (1, 2, 3, 4, 5)
+
+
+@pytest.mark.parametrize(("digit", "value"), [(0, 0.0), (1, 1.0)])
+def test_a_digit_that_is_asked_for_is_read(digit: int, value: float) -> None:
+    verdict = read_verdict(json.dumps({"result": digit, "reason": "It says so."}), RESULT, answer="Yes.")
+    assert isinstance(verdict, Verdict)
+    assert verdict.value == value

@@ -26,13 +26,13 @@ def rows_of(*sources: str | Path, options: tuple[str, ...] = ()) -> dict[str, di
     return {row["id"]: row for row in map(json.loads, Path("rows.jsonl").read_text().splitlines())}
 
 
-def run_of(*sources: str | Path, options: tuple[str, ...] = ()) -> api.Run:
+def run_of(*sources: str | Path, options: tuple[str, ...] = ()) -> api.RunReader:
     """The only run of an import."""
     [run] = brought(*sources, options=("--run", *options))["runs"]
     return api.open_run(run["run_id"])
 
 
-def predictions_of(run: api.Run) -> dict[tuple[str, int], dict[str, Any]]:
+def predictions_of(run: api.RunReader) -> dict[tuple[str, int], dict[str, Any]]:
     """The predictions of a run by record and sample."""
     lines = map(json.loads, (run.folders.sealed / "predictions.jsonl").read_text().splitlines())
     return {(line["record_id"], line.get("sample", 0)): line for line in lines}

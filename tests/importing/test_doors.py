@@ -10,8 +10,8 @@ import pytest
 
 from assay.core.errors import SourceUnreadable
 from assay.datasets.converters.columns import RowRefused
-from assay.datasets.importers.members import Members, elements, strict_value
-from assay.datasets.importers.zip_door import Archive
+from assay.datasets.importers.lazy_object import LazyObject, elements, strict_value
+from assay.datasets.importers.safe_zip import Archive
 from tests.commands import assay
 from tests.importing.bringing import FIXTURES
 
@@ -82,24 +82,24 @@ def test_what_is_no_log_is_refused_in_words(content: bytes) -> None:
 
 
 def test_nan_is_a_missing_number_and_a_word_in_a_text_stays() -> None:
-    members = Members(b'{"value": NaN, "other": -Infinity, "text": "NaN \\" Infinity"}')
+    members = LazyObject(b'{"value": NaN, "other": -Infinity, "text": "NaN \\" Infinity"}')
     assert (members.get("value"), members.get("other"), members.get("text")) == (None, None, 'NaN " Infinity')
 
 
 @pytest.mark.parametrize("text", [b'{"a": {"b": 1, "b": 2}}', b'{"a": "\\ud800"}', b'{"a": 1e999}'])
 def test_what_the_strict_door_refuses_is_refused_here(text: bytes) -> None:
     with pytest.raises(RowRefused):
-        Members(text).get("a")
+        LazyObject(text).get("a")
 
 
 @pytest.mark.parametrize("text", [b"[1]", b"", b"{", b'{"a": 1} {}', b"\xff\xfe"])
 def test_what_is_no_object_is_refused(text: bytes) -> None:
     with pytest.raises(RowRefused):
-        Members(text)
+        LazyObject(text)
 
 
 def test_members_that_nobody_asked_for_are_known_by_name() -> None:
-    members = Members(b'{"read": 1, "kept": {"x": 1}, "empty": [], "none": null}')
+    members = LazyObject(b'{"read": 1, "kept": {"x": 1}, "empty": [], "none": null}')
     members.get("read")
     assert list(members.unread()) == ["kept"]
 

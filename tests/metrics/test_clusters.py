@@ -5,10 +5,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from assay.core.summary import Interval
 from assay.metrics.agreement import alpha_influence, cohen_kappa, confusion, kappa_influence, krippendorff_alpha
 from assay.metrics.clusters import clustered, clustered_mean, design_effect
 from assay.metrics.correction import correct_mean, mean_influence, rate_influence
-from assay.metrics.intervals import Estimate, Interval
+from assay.metrics.intervals import Estimate
 
 VALUES = np.random.default_rng(7).random(60)
 CENTRED = VALUES - VALUES.mean()

@@ -1,12 +1,13 @@
 import pytest
+from msgspec.structs import replace
 
 from assay.core.plan import Gates
-from assay.core.run_result import GateCheck, GateResult
+from assay.core.summary import GateCheck, GateResult, Summary
 from assay.metrics.gates import check_gates
 from assay.metrics.summary import RecordFacts, summarize
 
 
-def run_of(*scores: int | None) -> dict[str, object]:
+def run_of(*scores: int | None) -> Summary:
     """The summary of a run with these scores of 1 to 5; None is a record that failed."""
     return summarize(facts(score) for score in scores)
 
@@ -51,7 +52,7 @@ def test_a_low_mean_is_a_reason() -> None:
 
 
 def test_a_reason_has_the_digits_that_tell_its_numbers_apart() -> None:
-    summary = {**run_of(5), "pass_rate": 0.7996}
+    summary = replace(run_of(5), pass_rate=0.7996)
     assert check_gates(Gates(pass_rate=0.8), summary).reasons == ("pass rate 0.7996 is below 0.8000",)
 
 
@@ -78,7 +79,7 @@ def test_a_mean_over_different_scales_does_not_pass() -> None:
 
 
 def test_rounding_in_the_last_digits_decides_no_gate() -> None:
-    assert check_gates(Gates(pass_rate=0.3), {**run_of(5), "pass_rate": 0.1 + 0.2 - 1e-12}).passed
+    assert check_gates(Gates(pass_rate=0.3), replace(run_of(5), pass_rate=0.1 + 0.2 - 1e-12)).passed
 
 
 def test_a_run_that_was_cancelled_passes_no_gate() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.core.metrics_summary import percentile
+from assay.core.summary import percentile
 from assay.metrics.distributions import student_quantile
 from assay.metrics.intervals import Estimate, cluster_interval, mean_interval, wilson
 from assay.metrics.score import score_bounds

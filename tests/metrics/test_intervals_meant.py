@@ -1,15 +1,16 @@
 """Which interval is meant with a figure: the one that counts clusters, where records hang together."""
 
-from typing import Any
-
 import pytest
+from msgspec.structs import replace
 
 from assay.core.metrics_summary import interval_of
+from assay.core.summary import Summary
 from assay.metrics.facts import RecordFacts
 from assay.metrics.summary import summarize
+from tests.metrics.documents import as_written
 
 
-def records(scale: str, *, cluster: str | None) -> dict[str, Any]:
+def records(scale: str, *, cluster: str | None) -> Summary:
     scores = {"1-5": (1.0, 3.0, 5.0, 5.0), "0-1": (0.0, 0.5, 1.0, 1.0)}[scale]
     return summarize(
         RecordFacts(
@@ -28,20 +29,28 @@ def records(scale: str, *, cluster: str | None) -> dict[str, Any]:
 @pytest.mark.parametrize("member", ["pass_rate", "score_mean", "raw_score_mean"])
 def test_without_clusters_it_is_that_of_the_records(member: str) -> None:
     metrics = records("1-5", cluster=None)
-    assert interval_of(metrics, member) == metrics[f"{member}_interval"]
-    assert metrics[f"{member}_interval"]["n"] == 4
+    found = getattr(metrics, f"{member}_metric").interval
+    assert found == getattr(metrics, f"{member}_interval")
+    assert found.n == 4
 
 
 @pytest.mark.parametrize("member", ["pass_rate", "score_mean"])
 def test_with_clusters_it_is_theirs(member: str) -> None:
     metrics = records("1-5", cluster="book")
-    found = interval_of(metrics, member)
-    assert found == metrics[f"{member}_cluster_interval"]
-    assert metrics[f"{member}_cluster_interval"]["n"] == 2
+    found = getattr(metrics, f"{member}_metric").interval
+    assert found == getattr(metrics, f"{member}_cluster_interval")
+    assert found.n == 2
 
 
 @pytest.mark.parametrize(("scale", "factor", "first"), [("1-5", 4, 1), ("0-1", 1, 0)])
 def test_with_clusters_that_of_a_mean_is_on_its_own_scale(scale: str, factor: int, first: int) -> None:
     metrics = records(scale, cluster="book")
-    found, mean = interval_of(metrics, "raw_score_mean"), metrics["score_mean_cluster_interval"]
-    assert found == {**mean, "low": first + factor * mean["low"], "high": first + factor * mean["high"]}
+    found, mean = metrics.raw_score_mean_metric.interval, metrics.score_mean_cluster_interval
+    assert mean is not None
+    assert found == replace(mean, low=first + factor * mean.low, high=first + factor * mean.high)
+
+
+@pytest.mark.parametrize("member", ["pass_rate", "score_mean", "raw_score_mean"])
+def test_mappings_are_read_in_the_same_way(member: str) -> None:
+    metrics = records("1-5", cluster="book")
+    assert interval_of(as_written(metrics), member) == as_written(getattr(metrics, f"{member}_metric").interval)

@@ -9,7 +9,7 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.metrics.intervals import Interval
+from assay.core.summary import Interval
 from assay.metrics.paired import (
     decide,
     difference_p_value,

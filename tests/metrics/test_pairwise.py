@@ -5,25 +5,28 @@ from typing import Any
 import numpy as np
 import pytest
 
-from assay.metrics.pairwise import Meeting, PairwiseFigures, Result, Vote
-from assay.metrics.ranking import Comparisons, rank
+from assay.metrics.pairwise import PairwiseComparison, PairwiseFigures, PairwiseVote, Result
+from assay.metrics.ranking import ComparisonCounts, rank
+from tests.metrics.documents import as_written
 
 NAMES = ("ada", "bob", "cyd")
 
 
-def meeting(result: Result | None, first: int = 0, second: int = 1, *, record: str = "q", votes: tuple[Vote, ...] = ()) -> Meeting:
-    return Meeting(first=first, second=second, cluster=record, result=result, votes=votes)
+def meeting(
+    result: Result | None, first: int = 0, second: int = 1, *, record: str = "q", votes: tuple[PairwiseVote, ...] = ()
+) -> PairwiseComparison:
+    return PairwiseComparison(first=first, second=second, cluster=record, result=result, votes=votes)
 
 
-def ranking(*meetings: Meeting, names: tuple[str, ...] = NAMES[:2]) -> dict[str, Any]:
+def ranking(*meetings: PairwiseComparison, names: tuple[str, ...] = NAMES[:2]) -> dict[str, Any]:
     figures = PairwiseFigures(names)
     for one in meetings:
         figures.add(one)
-    found: dict[str, Any] = figures.block()["ranking"]
+    found: dict[str, Any] = as_written(figures.summary())
     return found
 
 
-def several(**counts: int) -> list[Meeting]:
+def several(**counts: int) -> list[PairwiseComparison]:
     """So many comparisons of each result, each of a record of its own."""
     results = [result for result, count in counts.items() for _ in range(count)]
     return [meeting(None if result == "unscored" else result, record=str(n)) for n, result in enumerate(results)]  # type: ignore[arg-type]
@@ -44,7 +47,7 @@ def test_strengths_are_those_of_the_model_with_half_a_win_where_nobody_won() -> 
     found = ranking(*several(first=6, second=3, tie=2, inconsistent=4))
     outcomes = np.array([1.0] * 6 + [0.0] * 3 + [0.5] * 6)
     places = np.zeros(15, dtype=np.int64), np.ones(15, dtype=np.int64)
-    expected = rank(NAMES[:2], Comparisons(*places, outcomes), clusters=np.arange(15))
+    expected = rank(NAMES[:2], ComparisonCounts(*places, outcomes), clusters=np.arange(15))
     assert [one["strength"] for one in found["candidates"]] == [one.strength.to_json() for one in expected.candidates]
     assert found["pairs"][0]["first_share"]["value"] == pytest.approx(0.6)
 
@@ -92,7 +95,7 @@ def test_three_candidates_are_ranked_by_all_their_comparisons() -> None:
 
 
 def test_a_judge_that_goes_by_places_is_found_out_with_the_place_it_prefers() -> None:
-    said = [Vote("judge", 1.0, 0.0)] * 3 + [Vote("judge", 0.0, 1.0)] + [Vote("judge", 1.0, 1.0)] * 4
+    said = [PairwiseVote("judge", 1.0, 0.0)] * 3 + [PairwiseVote("judge", 0.0, 1.0)] + [PairwiseVote("judge", 1.0, 1.0)] * 4
     found = ranking(*(meeting("first", record=str(number), votes=(vote,)) for number, vote in enumerate(said)))
     (bias,) = found["position_bias"]
     assert (bias["n"], bias["n_inconsistent"], bias["n_first_place"], bias["n_second_place"]) == (8, 4, 3, 1)

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from assay.core.outcome import Decision, Score
+from assay.core.outcome import PanelDecision, Score
 from assay.core.plan import PanelPlan
 from assay.metrics.panel import JudgeAttempt, PanelFigures
+from tests.metrics.documents import as_written
 
 
 def vote(judge: str, score: float, criterion: str = "overall", **changes: Any) -> Score:
@@ -22,8 +23,12 @@ def figures(*judges: str, **settings: Any) -> PanelFigures:
     return PanelFigures(judges or ("one", "two", "three"), PanelPlan(**settings))
 
 
+def panel_of(found: PanelFigures) -> dict[str, Any]:
+    return as_written(found.panel(found.judges()))
+
+
 def judge(found: PanelFigures, name: str) -> dict[str, Any]:
-    return next(entry for entry in found.blocks()["judges"] if entry["judge"] == name)
+    return next(entry for entry in map(as_written, found.judges()) if entry["judge"] == name)
 
 
 def test_a_judge_agrees_where_its_vote_is_that_of_the_panel() -> None:
@@ -32,7 +37,7 @@ def test_a_judge_agrees_where_its_vote_is_that_of_the_panel() -> None:
     found.add("a", [vote("one", 5), vote("two", 3), vote("three", 2)], decisions=(), attempts=())
     shares = {name: judge(found, name)["agreement"]["value"] for name in ("one", "two", "three")}
     assert shares == {"one": 0.5, "two": 1.0, "three": 0.0}
-    assert found.blocks()["panel"]["n_disagree"] == 2
+    assert panel_of(found)["n_disagree"] == 2
 
 
 def test_a_vote_alone_agrees_with_nobody() -> None:
@@ -79,12 +84,12 @@ def test_calls_are_counted_by_what_they_cost_and_took() -> None:
 
 def test_records_are_counted_by_how_votes_were_decided() -> None:
     found = figures("one", "two", quorum=1)
-    tied = Decision(criterion="overall", score=3, spread=0.25, is_tied=True, words="a tie")
-    lost = Decision(criterion="overall", score=4, missing=("two",), words="1 more gave no vote")
+    tied = PanelDecision(criterion="overall", score=3, spread=0.25, is_tied=True, words="a tie")
+    lost = PanelDecision(criterion="overall", score=4, missing=("two",), words="1 more gave no vote")
     found.add("a", [vote("one", 4), vote("two", 3)], decisions=(tied,), attempts=())
     found.add("a", [vote("one", 4)], decisions=(lost,), attempts=())
     found.add("a", [], decisions=(), attempts=[call("one", is_failed=True)])
-    panel = found.blocks()["panel"]
+    panel = panel_of(found)
     assert (panel["n_records"], panel["n_disagree"], panel["n_tied"], panel["n_vote_lost"], panel["quorum"]) == (2, 1, 1, 1, 1)
     assert judge(found, "two")["n_lost"] == 1
 
@@ -96,19 +101,19 @@ def test_what_escalation_saves_is_what_the_others_would_have_cost() -> None:
     found.add(
         "a",
         [vote("cheap", 3), vote("dear", 4)],
-        decisions=(Decision(criterion="overall", score=3, is_escalated=True),),
+        decisions=(PanelDecision(criterion="overall", score=3, is_escalated=True),),
         attempts=[call("cheap"), call("dear", cost=0.5)],
     )
-    panel = found.blocks()["panel"]
+    panel = panel_of(found)
     assert (panel["n_escalated"], panel["n_calls_saved"], panel["cost_saved_usd"]) == (1, 2, pytest.approx(1.0))
 
 
 def test_what_escalation_saves_is_unknown_where_a_price_is() -> None:
     found = figures("cheap", "dear", escalate=True)
     found.add("a", [vote("cheap", 5)], decisions=(), attempts=[call("cheap")])
-    assert (found.blocks()["panel"]["n_calls_saved"], found.blocks()["panel"]["cost_saved_usd"]) == (1, None)
+    assert (panel_of(found)["n_calls_saved"], panel_of(found)["cost_saved_usd"]) == (1, None)
 
 
 def test_without_escalation_nothing_is_saved() -> None:
-    panel = figures().blocks()["panel"]
+    panel = panel_of(figures())
     assert (panel["n_calls_saved"], panel["cost_saved_usd"], panel["quorum"]) == (None, None, 3)

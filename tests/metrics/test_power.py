@@ -3,12 +3,12 @@ from math import comb
 import numpy as np
 import pytest
 
-from assay.metrics.paired import Flips, decide, paired_difference
+from assay.metrics.paired import FlipCounts, decide, paired_difference
 from assay.metrics.power import chance_to_show, detectable_effect, required_records
 
 
-def flips(better: int, worse: int, n: int, *, units: int | None = None) -> Flips:
-    return Flips(better=better, worse=worse, n=n, units=units or n)
+def flips(better: int, worse: int, n: int, *, units: int | None = None) -> FlipCounts:
+    return FlipCounts(better=better, worse=worse, n=n, units=units or n)
 
 
 def shown(better: int, worse: int, n: int) -> bool:
@@ -36,7 +36,7 @@ def test_many_flips_need_not_be_counted_out(share: float, effect: float) -> None
 
 
 @pytest.mark.parametrize("seen", [flips(0, 0, 20), flips(2, 2, 20), flips(10, 5, 100), flips(30, 20, 1000)])
-def test_the_detectable_effect_is_the_smallest_that_is_shown_in_four_of_five_cases(seen: Flips) -> None:
+def test_the_detectable_effect_is_the_smallest_that_is_shown_in_four_of_five_cases(seen: FlipCounts) -> None:
     found = detectable_effect(seen)
     assert found is not None
     every = max(found, sum(seen.shares))
@@ -45,7 +45,7 @@ def test_the_detectable_effect_is_the_smallest_that_is_shown_in_four_of_five_cas
 
 
 @pytest.mark.parametrize("seen", [flips(5, 1, 6), flips(0, 5, 20), flips(10, 5, 100), flips(6, 8, 500)])
-def test_the_required_records_are_the_fewest_that_suffice(seen: Flips) -> None:
+def test_the_required_records_are_the_fewest_that_suffice(seen: FlipCounts) -> None:
     found, share, effect = required_records(seen), sum(seen.shares), abs(seen.better - seen.worse) / seen.n
     assert found is not None
     gain, loss = (share + effect) / 2, (share - effect) / 2

@@ -5,14 +5,14 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from assay.core.mark import Mark
+from assay.core.mark import CriterionResult
 from assay.core.plan import ProfileId
+from assay.core.summary import Interval
 from assay.metrics.facts import RecordFacts
-from assay.metrics.headline import Condensed, condense, headline, headline_figures
-from assay.metrics.intervals import Interval
-from assay.metrics.profiles import PROFILES, Profile, Unscored, profile_of, score_range, score_record
-from assay.metrics.summary import summarize, summarize_slices
+from assay.metrics.headline import CondensedRecords, condense, headline, headline_figures
+from assay.metrics.profiles import PROFILES, Profile, UnscoredRecord, profile_of, score_range, score_record
 from tests.metrics import plain_profiles
+from tests.metrics.documents import summarize, summarize_slices
 from tests.metrics.plain_profiles import Answer, Benchmark
 
 VECTORS = 250
@@ -38,13 +38,16 @@ def named(name: str, *, is_compat: bool = False) -> Profile:
     return profile
 
 
-def marks(name: str, answer: Answer) -> list[Mark]:
+def marks(name: str, answer: Answer) -> list[CriterionResult]:
     scale = SCALES.get(name, "0/1")
     given = [({} if weight is None else {"weight": float(weight)}, verdict) for weight, verdict in answer or ()]
-    return [Mark(criterion=f"c{place}", value=verdict, scale=scale, **weight) for place, (weight, verdict) in enumerate(given)]
+    return [
+        CriterionResult(criterion=f"c{place}", value=verdict, scale=scale, **weight)
+        for place, (weight, verdict) in enumerate(given)
+    ]
 
 
-def condensed(profile: Profile, benchmark: Benchmark) -> Condensed:
+def condensed(profile: Profile, benchmark: Benchmark) -> CondensedRecords:
     """One value for each record of a benchmark, by the product."""
     answers = [(place, answer) for place, record in enumerate(benchmark) for answer in record]
     scores = [plainly(score_record(profile, marks(profile.id, answer))) for _, answer in answers]
@@ -56,8 +59,8 @@ def condensed(profile: Profile, benchmark: Benchmark) -> Condensed:
     )
 
 
-def plainly(score: float | Unscored) -> float | None:
-    return None if isinstance(score, Unscored) else score
+def plainly(score: float | UnscoredRecord) -> float | None:
+    return None if isinstance(score, UnscoredRecord) else score
 
 
 # Against the exact implementation
@@ -146,7 +149,7 @@ def test_an_answer_has_the_score_that_one_works_out(name: str, answer: Answer, s
     ],
 )
 def test_an_answer_without_a_score_says_why(name: str, answer: Answer, reason: str) -> None:
-    assert score_record(named(name), marks(name, answer)) == Unscored(reason)
+    assert score_record(named(name), marks(name, answer)) == UnscoredRecord(reason)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +169,10 @@ def test_compat_counts_what_has_no_verdict_as_the_benchmark_does(name: str, answ
 
 
 def test_a_five_point_verdict_is_brought_to_the_scale_of_the_others() -> None:
-    given = [Mark(criterion="a", value=4.0, scale="1-5"), Mark(criterion="b", value=1.0, scale="0/1", weight=3.0)]
+    given = [
+        CriterionResult(criterion="a", value=4.0, scale="1-5"),
+        CriterionResult(criterion="b", value=1.0, scale="0/1", weight=3.0),
+    ]
     assert score_record(named("weighted_mean"), given) == 0.9375
 
 
@@ -268,7 +274,7 @@ def test_what_a_record_could_have_had_follows_from_its_weights(
 def test_no_verdicts_lead_out_of_the_range_of_a_record(name: str) -> None:
     answers = [answer for seed in range(VECTORS) for record in plain_profiles.made_up(name, seed) for answer in record if answer]
     given = [(score_range(named(name), marks(name, answer)), score_record(named(name), marks(name, answer))) for answer in answers]
-    scored = [(found, score) for found, score in given if not isinstance(score, Unscored)]
+    scored = [(found, score) for found, score in given if not isinstance(score, UnscoredRecord)]
     assert len(scored) > VECTORS
     assert all(found and found.worst - 1e-12 <= score <= found.best + 1e-12 for found, score in scored)
 
@@ -358,5 +364,5 @@ def test_the_interval_of_a_headline_ends_where_its_scale_does() -> None:
     profile = profile_of("weighted_mean")
     assert profile is not None
     wide = Interval(low=-0.2, high=1.1, method="t", n=3)
-    shown = headline_figures(profile, np.array([0.2, 0.9]), interval=wide, clustered=None, errors=(None, None))["headline_interval"]
+    shown = headline_figures(profile, np.array([0.2, 0.9]), interval=wide, clustered=None, errors=(None, None)).headline_interval
     assert (shown["low"], shown["high"]) == (-0.2, 1.0)

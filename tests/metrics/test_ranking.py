@@ -4,22 +4,22 @@ import numpy as np
 import pytest
 
 from assay.metrics.distributions import student_quantile
-from assay.metrics.ranking import Comparisons, rank
+from assay.metrics.ranking import ComparisonCounts, rank
 
 NAMES = ("a", "b", "c", "d", "e")
 
 
-def tournament(seed: int, n: int = 400) -> Comparisons:
+def tournament(seed: int, n: int = 400) -> ComparisonCounts:
     draw = np.random.default_rng(seed)
     strengths = np.linspace(1, -1, 5)
     first = draw.integers(0, 5, n)
     second = (first + draw.integers(1, 5, n)) % 5
     outcome = (draw.random(n) < 1 / (1 + np.exp(strengths[second] - strengths[first]))).astype(float)
     outcome[draw.random(n) < 0.1] = 0.5
-    return Comparisons(first, second, outcome)
+    return ComparisonCounts(first, second, outcome)
 
 
-def logistic(games: Comparisons, **options: object) -> tuple[np.ndarray, np.ndarray]:
+def logistic(games: ComparisonCounts, **options: object) -> tuple[np.ndarray, np.ndarray]:
     """Strengths and their robust covariance from a regression in statsmodels."""
     design = np.zeros((len(games.first), 5))
     rows = np.arange(len(games.first))
@@ -66,13 +66,13 @@ def test_the_strongest_is_first_and_knows_its_lead() -> None:
 
 
 def test_candidates_that_never_met_are_not_ordered() -> None:
-    found = rank("abcd", Comparisons(np.array([0, 2]), np.array([1, 3]), np.array([1.0, 0.0])))
+    found = rank("abcd", ComparisonCounts(np.array([0, 2]), np.array([1, 3]), np.array([1.0, 0.0])))
     assert found.candidates == ()
     assert found.reason.endswith("a, b; c, d")
 
 
 def test_a_candidate_that_won_everything_is_held_back_by_half_a_win() -> None:
-    found = rank("ab", Comparisons(np.zeros(9, dtype=int), np.ones(9, dtype=int), np.ones(9)))
+    found = rank("ab", ComparisonCounts(np.zeros(9, dtype=int), np.ones(9, dtype=int), np.ones(9)))
     assert found.is_bounded is False
     assert found.candidates[0].win_chance.n == 9
     assert found.candidates[0].ahead_of_next.value == pytest.approx(np.log(9.5 / 0.5), abs=1e-9)
@@ -80,13 +80,13 @@ def test_a_candidate_that_won_everything_is_held_back_by_half_a_win() -> None:
 
 
 def test_a_single_comparison_has_no_interval() -> None:
-    found = rank("ab", Comparisons(np.array([0]), np.array([1]), np.array([0.5])))
+    found = rank("ab", ComparisonCounts(np.array([0]), np.array([1]), np.array([0.5])))
     assert [(candidate.strength.value, candidate.strength.interval) for candidate in found.candidates] == [(0.0, None), (0.0, None)]
 
 
 @pytest.mark.parametrize("names", ["", "a", "ab"])
 def test_nothing_compared_gives_no_ranking(names: str) -> None:
     nothing = np.empty(0, dtype=int)
-    found = rank(names, Comparisons(nothing, nothing, np.empty(0)))
+    found = rank(names, ComparisonCounts(nothing, nothing, np.empty(0)))
     assert (found.candidates, found.n) == ((), 0)
     assert found.reason

@@ -12,9 +12,9 @@ from scipy import stats
 
 from assay.metrics.facts import RecordFacts
 from assay.metrics.intervals import cluster_interval, wilson
-from assay.metrics.repeats import Samples, pass_at_k, pass_hat_k, summarize_repeats, variance_parts
+from assay.metrics.repeats import Samples, pass_at_k, pass_hat_k, variance_parts
 from assay.metrics.score import score_bounds
-from assay.metrics.summary import summarize, summarize_slices
+from tests.metrics.documents import as_written, summarize, summarize_repeats, summarize_slices
 
 Passes = list[list[int]]
 
@@ -95,14 +95,14 @@ def test_without_a_complete_record_everything_is_undefined() -> None:
 @given(st.integers(2, 8), st.integers(2, 5), st.integers(0, 10_000))
 def test_variance_is_that_of_an_analysis_of_variance(records: int, repeat: int, seed: int) -> None:
     table = np.random.default_rng(seed).random((records, repeat))
-    found = variance_parts(table.ravel(), np.repeat(np.arange(records), repeat))
+    found = as_written(variance_parts(table.ravel(), np.repeat(np.arange(records), repeat)))
     ratio = stats.f_oneway(*table).statistic
     assert found["within"] == pytest.approx(table.var(axis=1, ddof=1).mean(), abs=1e-12)
     assert (repeat * found["between"] + found["within"]) / found["within"] == pytest.approx(ratio, rel=1e-9)
 
 
 def test_one_record_has_a_variance_within_but_none_between() -> None:
-    found = variance_parts(np.array([0.0, 1.0]), np.array([4, 4]))
+    found = as_written(variance_parts(np.array([0.0, 1.0]), np.array([4, 4])))
     assert found == {"within": 0.5, "between": None, "intraclass_correlation": None}
 
 
@@ -187,3 +187,12 @@ def test_records_that_are_asked_once_have_no_block_of_repeats() -> None:
     once = [RecordFacts(0, "evaluated", 1.0, 1.0, "0-1", passed=True)]
     assert "repeats" not in summarize(once)
     assert summarize(once)["pass_rate_interval"]["method"] == "wilson"
+
+
+def test_a_record_is_left_out_for_its_first_error_whichever_kind_that_is() -> None:
+    lost = [
+        RecordFacts(position, "timeout", record_id=record, is_repeated=True, error_code=code)
+        for position, (record, code) in enumerate((("r-8", "timeout"), ("r-8", "refused"), ("r-9", "refused"), ("r-9", "timeout")))
+    ]
+    found = summarize([*lost, *facts([[1, 1]])], repeat=2)
+    assert (found["repeats"]["left_out"], found["repeats"]["n_complete"]) == ({"refused": 1, "timeout": 1}, 1)

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.core.run_state import RunCounts
-from assay.metrics.summary import Columns, RecordFacts, summarize, summarize_slices
+from assay.metrics.summary import RecordColumns, RecordFacts
+from tests.metrics.documents import summarize, summarize_slices
 
 
 def graded(score: int, **more: object) -> RecordFacts:
@@ -170,7 +171,7 @@ def test_the_same_records_and_seed_give_the_same_bytes() -> None:
 
 
 def test_columns_may_be_filled_record_by_record() -> None:
-    columns = Columns()
+    columns = RecordColumns()
     for facts in MIXED:
         columns.append(facts)
     assert summarize(columns) == summarize(MIXED)
@@ -274,3 +275,25 @@ def test_fewer_than_two_scores_have_no_standard_error(facts: list[RecordFacts]) 
 def test_one_cluster_has_no_robust_standard_error() -> None:
     found = summarize([graded(5, cluster="a"), graded(1, cluster="a")])
     assert (found["pass_rate_standard_error"], found["pass_rate_cluster_standard_error"]) == (pytest.approx(0.5), None)
+
+
+def test_the_interval_of_a_five_point_mean_is_that_of_the_score_from_1_to_5() -> None:
+    summary = summarize([graded(5)] * 5 + [graded(1)] * 5)
+    interval = summary["raw_score_mean_interval"]
+    # Wilson's interval of 5 in 10 is [0.236593, 0.763407].
+    assert (summary["raw_score_mean"], interval["method"]) == (3.0, "wilson")
+    assert (interval["low"], interval["high"]) == pytest.approx((1.946372, 4.053628), abs=1e-6)
+
+
+@given(st.lists(st.integers(1, 5), min_size=2, max_size=150))
+def test_the_interval_of_a_five_point_mean_holds_the_mean_and_stays_on_the_scale(scores: list[int]) -> None:
+    summary = summarize(map(graded, scores))
+    interval, scored = summary["raw_score_mean_interval"], summary["score_mean_interval"]
+    assert 1 <= interval["low"] <= summary["raw_score_mean"] <= interval["high"] <= 5
+    assert [(interval[end] - 1) / 4 for end in ("low", "high")] == pytest.approx([scored["low"], scored["high"]])
+
+
+def test_the_interval_of_a_mean_from_0_to_1_is_that_of_the_score() -> None:
+    facts = [RecordFacts(n, "evaluated", n / 8, n / 8, "0-1", passed=True) for n in range(9)]
+    summary = summarize(facts)
+    assert summary["raw_score_mean_interval"] == summary["score_mean_interval"]

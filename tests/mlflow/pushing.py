@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from assay import api
-from assay.surfaces.mlflow.pushing import Destination, Pushed, push
+from assay.surfaces.mlflow.exporter import Destination, PushResult, push
 from assay.testing import example_dataset
 
 
@@ -23,14 +23,14 @@ def golden_file(folder: Path) -> Path:
     return dataset
 
 
-def golden_run(folder: Path, run_id: str = "golden", **options: Any) -> api.Run:
+def golden_run(folder: Path, run_id: str = "golden", **options: Any) -> api.RunReader:
     """A run over five golden cases that all pass, unless the options say otherwise."""
     settings = {"model": "scripted/say-4", "judges": ("scripted/judge-5",), **options}
     api.run(golden_file(folder), run_id=run_id, runs_dir=str(folder / "runs"), **settings)
     return api.open_run(run_id, runs_dir=folder / "runs")
 
 
-def pushed(run: api.Run, uri: str, experiment: str, **options: Any) -> Pushed:
+def pushed(run: api.RunReader, uri: str, experiment: str, **options: Any) -> PushResult:
     """The run in MLflow."""
     return push(run, Destination(uri=uri, experiment=experiment, **options))
 
@@ -41,7 +41,7 @@ def runs_in(client: Any, experiment: str) -> list[Any]:
     return found
 
 
-def traces_of(client: Any, found: Pushed) -> dict[str, Any]:
+def traces_of(client: Any, found: PushResult) -> dict[str, Any]:
     """The traces of a pushed run by the ids of their records."""
     experiment_id = client.get_run(found.mlflow_run_id).info.experiment_id
     traces = client.search_traces(locations=[experiment_id], run_id=found.mlflow_run_id, max_results=500)

@@ -80,11 +80,11 @@ def test_labels_of_people_stand_beside_the_judge_and_go_when_they_are_taken_back
     client: Any, server: MlflowServer, tmp_path: Path
 ) -> None:
     run = golden_run(tmp_path)
-    api.keep_label(run, 0, api.Opinion(rater="ada", passed=False, note="Too short."))
+    api.keep_label(run, 0, api.LabelInput(rater="ada", passed=False, note="Too short."))
     trace = traces_of(client, pushed(run, server.uri, "labels"))["sum-1"]
     human = [mark for mark in marks(trace, "passed") if mark.source.source_type == "HUMAN"]
     assert [(mark.value, mark.source.source_id, mark.rationale) for mark in human] == [(False, "ada", "Too short.")]
-    api.keep_label(run, 0, api.Opinion(rater="ada"))
+    api.keep_label(run, 0, api.LabelInput(rater="ada"))
     again = pushed(run, server.uri, "labels")
     assert (again.traces_sent, len(marks(traces_of(client, again)["sum-1"], "passed"))) == (1, 1)
 

@@ -5,8 +5,8 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from assay.core.ask import Ask, ModelFailure, Reply
 from assay.core.case import Message
+from assay.core.model_call import ModelFailure, ModelRequest, Reply
 from assay.core.plan import DatasetPlan, ModelPlan, Parameters, Plan, ProviderPlan
 from assay.core.provider import ProviderKind
 from assay.models import open_models
@@ -17,9 +17,9 @@ DATASET = DatasetPlan(path="x", contract="golden_v1", dataset_id="d", dataset_ve
 SCHEMA = {"type": "object", "properties": {"score": {"type": "integer"}}, "required": ["score"], "additionalProperties": False}
 
 
-def ask_of(text: str = "What is 2 + 2?", *, system: str = "", reply_schema: dict[str, Any] | None = None) -> Ask:
+def ask_of(text: str = "What is 2 + 2?", *, system: str = "", reply_schema: dict[str, Any] | None = None) -> ModelRequest:
     before = (Message("system", system),) if system else ()
-    return Ask(
+    return ModelRequest(
         stage="candidate", call_id="candidate", model="m", messages=(*before, Message("user", text)), reply_schema=reply_schema
     )
 
@@ -33,13 +33,13 @@ def plan_of(provider: ProviderPlan, model: str = "stub", *, parameters: Paramete
     return Plan(run_id="r", datasets=(DATASET,), candidate=candidate, providers=(provider,), **settings)
 
 
-def reply_to(plan: Plan, ask: Ask | None = None, *, environ: Mapping[str, str] = ENVIRON) -> Reply:
+def reply_to(plan: Plan, ask: ModelRequest | None = None, *, environ: Mapping[str, str] = ENVIRON) -> Reply:
     """What the plan's model answers; raises ModelFailure."""
     return replies_to(plan, ask or ask_of(), times=1, environ=environ)[0]
 
 
 def replies_to(
-    plan: Plan, ask: Ask, *, times: int, environ: Mapping[str, str] = ENVIRON, awaited: threading.Event | None = None
+    plan: Plan, ask: ModelRequest, *, times: int, environ: Mapping[str, str] = ENVIRON, awaited: threading.Event | None = None
 ) -> list[Reply]:
     """What the plan's model answers so many times, each time after what is awaited."""
 
@@ -55,7 +55,7 @@ def replies_to(
     return asyncio.run(answers())
 
 
-def class_of(plan: Plan, ask: Ask | None = None, *, attempts: int = 1) -> str:
+def class_of(plan: Plan, ask: ModelRequest | None = None, *, attempts: int = 1) -> str:
     """How an attempt is classed: ok, permanent, or the code of a failure that is tried again; the last of several attempts."""
 
     async def tried() -> str:

@@ -13,11 +13,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from assay.core.ask import ModelFailure
+from assay.core.model_call import ModelFailure
 from assay.core.plan import Plan
 from assay.models.endpoint import endpoint_problems
-from assay.models.http_connection import Broken, HttpReply
-from assay.models.http_dialing import Dialer
+from assay.models.http_connection import ExchangeFailed, HttpReply
+from assay.models.http_dialer import Dialer
 from assay.models.http_pool import HttpPool
 from tests.models.asking import ENVIRON, class_of, plan_of, provider_of, reply_to
 from tests.models.faulty_provider import (
@@ -333,7 +333,10 @@ def test_a_provider_that_ends_a_connection_before_the_request_is_no_answer_at_on
             await asyncio.sleep(0.01)
         await connection.exchange(b"GET / HTTP/1.1\r\n\r\n")
 
-    with server(lambda connection: connection.sendall(said)) as port, pytest.raises(Broken, match="before the request was sent"):
+    with (
+        server(lambda connection: connection.sendall(said)) as port,
+        pytest.raises(ExchangeFailed, match="before the request was sent"),
+    ):
         asyncio.run(asyncio.wait_for(asked(port), 60))
 
 

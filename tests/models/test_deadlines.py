@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from assay.models.http_deadlines import Deadlines
-from assay.models.http_dialing import Dialer
+from assay.models.http_dialer import Dialer
 from assay.models.http_pool import HttpPool
 from tests.models.faulty_provider import completion, faulty_provider, http, send, send_and_hang
 

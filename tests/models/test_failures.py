@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from assay.core.ask import TRANSIENT_CODES, ModelFailure, Usage
-from assay.engine.running.batch_merge import UNANSWERED_MESSAGES
-from assay.engine.running.rejections import REJECTED
+from assay.core.model_call import TRANSIENT_CODES, ModelFailure, Usage
+from assay.engine.execution.batch_merge import UNANSWERED_MESSAGES
+from assay.engine.execution.rejections import REJECTED
 from assay.models.failures import (
     ERROR_WORDS,
     EXCEPTION_CODES,
     STATUS_CODES,
-    Refusal,
+    ErrorResponse,
     error_failure,
     exception_failure,
     parse_retry_after,
@@ -53,7 +53,7 @@ CODES_PAGE = ROOT / "docs" / "reference" / "failure-codes.md"
     ],
 )
 def test_a_status_has_its_code(status: int, code: str) -> None:
-    failure = status_failure(Refusal(provider="p", status=status))
+    failure = status_failure(ErrorResponse(provider="p", status=status))
     assert (failure.code, failure.http_status) == (code, status)
 
 
@@ -67,11 +67,14 @@ def test_a_status_has_its_code(status: int, code: str) -> None:
     ],
 )
 def test_an_error_word_makes_a_refused_request_more_exact(word: str, code: str) -> None:
-    assert status_failure(Refusal(provider="p", status=400, body={"error": {"code": word}})).code == code
+    assert status_failure(ErrorResponse(provider="p", status=400, body={"error": {"code": word}})).code == code
 
 
 def test_an_error_word_never_makes_a_redirect_anything_else() -> None:
-    assert status_failure(Refusal(provider="p", status=307, body={"error": {"code": "content_filter"}})).code == "redirect_refused"
+    assert (
+        status_failure(ErrorResponse(provider="p", status=307, body={"error": {"code": "content_filter"}})).code
+        == "redirect_refused"
+    )
 
 
 @pytest.mark.parametrize(
@@ -83,8 +86,8 @@ def test_an_error_word_never_makes_a_redirect_anything_else() -> None:
     ],
 )
 def test_an_account_without_quota_is_exhausted(error: dict[str, str]) -> None:
-    assert status_failure(Refusal(provider="p", status=429, body={"error": error})).is_exhausted
-    assert error_failure(Refusal(provider="p", status=200, body={"error": error})).is_exhausted
+    assert status_failure(ErrorResponse(provider="p", status=429, body={"error": error})).is_exhausted
+    assert error_failure(ErrorResponse(provider="p", status=200, body={"error": error})).is_exhausted
 
 
 @pytest.mark.parametrize(
@@ -109,7 +112,7 @@ def test_an_account_without_quota_is_exhausted(error: dict[str, str]) -> None:
 def test_words_tell_that_a_key_a_model_or_an_account_is_rejected_whatever_the_status(status: int, error: object) -> None:
     body = {"error": error}
     for refused in (body, [body]):
-        failure = status_failure(Refusal(provider="p", status=status, body=refused))
+        failure = status_failure(ErrorResponse(provider="p", status=status, body=refused))
         assert failure.is_exhausted or failure.code in REJECTED, failure.code
 
 
@@ -124,7 +127,7 @@ def test_words_tell_that_a_key_a_model_or_an_account_is_rejected_whatever_the_st
 )
 @pytest.mark.parametrize("status", [400, 403])
 def test_a_text_that_moderation_refuses_says_nothing_about_the_account(status: int, error: dict[str, object]) -> None:
-    assert status_failure(Refusal(provider="p", status=status, body={"error": error})).code == "content_filtered"
+    assert status_failure(ErrorResponse(provider="p", status=status, body={"error": error})).code == "content_filtered"
 
 
 @pytest.mark.parametrize(
@@ -140,7 +143,7 @@ def test_a_text_that_moderation_refuses_says_nothing_about_the_account(status: i
     ],
 )
 def test_a_request_that_is_refused_is_not_taken_for_a_rejected_model(message: str) -> None:
-    assert status_failure(Refusal(provider="p", status=400, body={"error": {"message": message}})).code == "invalid_request"
+    assert status_failure(ErrorResponse(provider="p", status=400, body={"error": {"message": message}})).code == "invalid_request"
 
 
 def test_a_quota_that_is_full_again_in_a_minute_is_waited_for() -> None:
@@ -148,26 +151,26 @@ def test_a_quota_that_is_full_again_in_a_minute_is_waited_for() -> None:
     delay = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34s"}
     for message, seconds in ((said, 34.07), (said.partition("\n")[0], 34.0)):
         error = {"code": 429, "message": message, "status": "RESOURCE_EXHAUSTED", "details": [delay]}
-        failure = status_failure(Refusal(provider="p", status=429, body=[{"error": error}]))
+        failure = status_failure(ErrorResponse(provider="p", status=429, body=[{"error": error}]))
         assert (failure.code, failure.is_exhausted, failure.retry_after) == ("rate_limited", False, seconds)
         error = {**error, "details": [{"violations": [{"quotaId": "GenerateRequestsPerDayPerProject"}]}, delay]}
-        assert status_failure(Refusal(provider="p", status=429, body=[{"error": error}])).is_exhausted
+        assert status_failure(ErrorResponse(provider="p", status=429, body=[{"error": error}])).is_exhausted
 
 
 def test_a_page_of_an_explanation_takes_no_time() -> None:
     began = time.process_time()
     for piece in ("model ", "account x ", "model:" + "x" * 300, "invalid model ", "reached your ", "try again in 1 "):
-        status_failure(Refusal(provider="p", status=400, body=piece * (3_000_000 // len(piece))))
+        status_failure(ErrorResponse(provider="p", status=400, body=piece * (3_000_000 // len(piece))))
     assert time.process_time() - began < 2
 
 
 def test_an_ordinary_rate_limit_is_not_exhausted() -> None:
-    assert not status_failure(Refusal(provider="p", status=429, body={"error": {"message": "slow down"}})).is_exhausted
+    assert not status_failure(ErrorResponse(provider="p", status=429, body={"error": {"message": "slow down"}})).is_exhausted
 
 
 @pytest.mark.parametrize("body", [{"error": "plain words"}, {"message": "plain words"}, {"detail": "plain words"}, "plain words"])
 def test_the_providers_words_are_kept_in_every_common_shape(body: object) -> None:
-    assert "plain words" in status_failure(Refusal(provider="p", status=500, body=body)).message
+    assert "plain words" in status_failure(ErrorResponse(provider="p", status=500, body=body)).message
 
 
 @pytest.mark.parametrize(("value", "seconds"), [("3", 3.0), ("1.5", 1.5), ("86400", 86400.0), ("0", 0.0)])

@@ -13,9 +13,9 @@ from urllib.parse import quote
 import msgspec
 import pytest
 
-from assay.core.ask import ModelFailure
+from assay.core.model_call import ModelFailure
 from assay.models.endpoint import resolve_endpoint
-from assay.models.transport import Scrubber
+from assay.models.transport import KeyScrubber
 from tests.models.asking import KEY, ask_of, class_of, plan_of, provider_of, replies_to, reply_to
 from tests.models.faulty_provider import (
     Play,
@@ -230,7 +230,7 @@ def test_an_endpoint_shows_nothing_secret() -> None:
 
 @pytest.mark.parametrize("before", range(10, 45, 5))
 def test_the_beginning_of_a_text_ends_before_half_a_key(before: int) -> None:
-    scrubber = Scrubber([KEY])
+    scrubber = KeyScrubber([KEY])
     assert scrubber.beginning("-" * before + KEY, 40) == ("-" * before + "[key]")[:40]
     assert KEY[:1] not in scrubber.beginning(KEY * 3 + "-" * before + KEY * 3, 40).replace("[key]", "")
 

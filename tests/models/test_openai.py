@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from assay.core.ask import ModelFailure, Usage
+from assay.core.model_call import ModelFailure, Usage
 from assay.core.plan import ModelPlan, Parameters
 from assay.engine.planning.providers import provider_plan
 from assay.engine.planning.run_file import ProviderEntry

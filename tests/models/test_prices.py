@@ -7,10 +7,10 @@ from decimal import Decimal
 
 import pytest
 
-from assay.core.ask import Reply, Usage
+from assay.core.model_call import Reply, Usage
 from assay.core.plan import ModelPlan, Plan, ProviderPlan
 from assay.models import check_models
-from assay.models.prices import Rates, Tariff, find_tariff, pricing, usage_cost
+from assay.models.prices import Tariff, TokenRates, find_tariff, pricing, usage_cost
 from tests.models.asking import provider_of
 
 genai_prices = pytest.importorskip("genai_prices")
@@ -44,7 +44,7 @@ def test_a_cost_is_that_of_the_price_list(url: str, model: str, *, asked: int, c
 
 
 def test_the_price_changes_with_the_size_of_the_request() -> None:
-    tariff = Tariff((Rates(100, 2.0, 1.0, 4.0, 4.0), Rates(-1, 1.0, 0.5, 2.0, 3.0)), 10.0)
+    tariff = Tariff((TokenRates(100, 2.0, 1.0, 4.0, 4.0), TokenRates(-1, 1.0, 0.5, 2.0, 3.0)), 10.0)
     assert usage_cost(tariff, Usage(input_tokens=100, output_tokens=1)) == 112.0
     assert usage_cost(tariff, Usage(input_tokens=101, output_tokens=1)) == 216.0
     assert usage_cost(tariff, Usage(input_tokens=10, output_tokens=5, cached_tokens=4, reasoning_tokens=5)) == 33.0

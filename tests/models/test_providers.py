@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from assay.core.ask import ModelFailure
+from assay.core.model_call import ModelFailure
 from assay.core.plan import Parameters, ProviderPlan
 from assay.core.provider import PROVIDER_KINDS, PROVIDERS, ProviderKind, Vendor
 from assay.engine.planning.doctor import examine_keys, keyed_providers
@@ -17,7 +17,7 @@ from assay.engine.planning.run_file import ProviderEntry
 from assay.models import check_models, load_provider
 from assay.models.address import request_addressing
 from assay.models.endpoint import provider_secrets, resolve_endpoint
-from assay.models.opening import Maker, Opening
+from assay.models.provider_protocol import Maker, ProviderContext
 from assay.testing import StubProvider, StubReply
 from tests.models.asking import KEY, ask_of, plan_of, provider_of, reply_to
 
@@ -49,7 +49,7 @@ def test_only_what_never_leaves_this_machine_is_free() -> None:
 @each_kind
 def test_its_home_opens_it(kind: ProviderKind) -> None:
     annotations = inspect.get_annotations(load_provider(kind).open_provider)
-    assert annotations == {"opening": Opening, "return": AsyncIterator[Maker]}
+    assert annotations == {"context": ProviderContext, "return": AsyncIterator[Maker]}
 
 
 @each_kind

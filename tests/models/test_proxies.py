@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from assay.core.ask import ModelFailure
+from assay.core.model_call import ModelFailure
 from assay.models.endpoint import endpoint_problems, resolve_endpoint
 from tests.models.asking import plan_of, provider_of, reply_to
 from tests.models.faulty_provider import completion, faulty_provider, http, send

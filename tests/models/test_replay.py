@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from assay.core.ask import ModelFailure, Reply, Usage
 from assay.core.errors import UsageProblem
+from assay.core.model_call import ModelFailure, Reply, Usage
 from assay.models import check_models, messages_sha256, request_sha256
 from tests.models.asking import ask_of, plan_of, provider_of, reply_to
 

@@ -5,8 +5,8 @@ import asyncio
 import msgspec
 import pytest
 
-from assay.core.ask import Ask, ModelFailure, Reply
 from assay.core.errors import UsageProblem
+from assay.core.model_call import ModelFailure, ModelRequest, Reply
 from assay.models import check_models
 from assay.testing import ScriptedModel, named_script
 from tests.models.asking import ask_of, class_of, plan_of, provider_of, reply_to
@@ -83,7 +83,7 @@ def test_an_empty_text_in_a_list_is_an_answer() -> None:
 
 
 def test_a_function_sees_the_ask_and_the_model_remembers_it() -> None:
-    def shout(ask: Ask) -> str:
+    def shout(ask: ModelRequest) -> str:
         return ask.messages[-1].content.upper()
 
     model = ScriptedModel(shout)

@@ -9,7 +9,7 @@ import pytest
 
 import assay
 from assay.core.contract import ContractId
-from assay.models.reaching import ask_for_models
+from assay.models.connectivity import ask_for_models
 from assay.testing import StubProvider, StubReply, StubRequest, example_dataset
 from tests.models.asking import ask_of, plan_of, provider_of, reply_to
 

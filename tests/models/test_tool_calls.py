@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from assay.core.ask import ModelFailure, Reply
+from assay.core.model_call import ModelFailure, Reply
 from assay.testing import StubProvider, StubReply
 from tests.models.asking import plan_of, provider_of, reply_to
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import msgspec
 import pytest
 
-from assay.core.ask import ModelFailure
+from assay.core.model_call import ModelFailure
 from assay.models.endpoint import Endpoint
 from assay.models.transport import open_transport
 from tests.models.faulty_provider import (

@@ -61,7 +61,7 @@ def test_the_difference_comes_with_its_interval_and_its_n(served: Serving, visit
     page = visit(served, PAIR).page
     assert "-60.9 pp [-77.8 pp, -37.8 pp]" in page.get_by_role("row", name="Pass rate").first.inner_text()
     expect(page.get_by_text("Over 23 records.")).to_be_visible()
-    assert "dataset: exam" in page.get_by_role("region", name="Where it comes from").inner_text()
+    assert "dataset: exam" in page.get_by_role("region", name="Difference by slice").inner_text()
 
 
 def test_what_differs_between_two_answers_is_marked_on_both_sides(served: Serving, visit: Visit) -> None:
@@ -94,7 +94,7 @@ PLACES = """line => {
 
 def test_flips_are_paged_and_filtered(served: Serving, visit: Visit) -> None:
     page = visit(served, PAIR).page
-    assert "1 to 10 of 14" in page.get_by_role("region", name="Records that changed sides").inner_text()
+    assert "1 to 10 of 14" in page.get_by_role("region", name="Changed results").inner_text()
     page.get_by_role("link", name="Next", exact=True).click()
     expect(page.locator("details.flip summary .mark-bad")).to_have_count(4)
     page.get_by_role("link", name="Better 0").click()
@@ -104,14 +104,14 @@ def test_flips_are_paged_and_filtered(served: Serving, visit: Visit) -> None:
 
 def test_a_flip_has_a_page_with_all_of_both_answers_and_its_neighbours(served: Serving, visit: Visit) -> None:
     page = visit(served, PAIR).page
-    page.get_by_role("link", name="Both answers as a whole").first.click()
+    page.get_by_role("link", name="Show both answers in full").first.click()
     page.wait_for_url("**/compare/flip?*")
     assert page.locator(".answer").first.inner_text().count("The limitation period") == 8
     first = page.get_by_role("heading", level=1).inner_text()
     page.get_by_role("link", name="Next").click()
     expect(page.get_by_role("heading", level=1)).not_to_have_text(first)
     page.get_by_role("link", name="Comparison").click()
-    expect(page.get_by_role("heading", name="Records that changed sides")).to_be_visible()
+    expect(page.get_by_role("heading", name="Changed results")).to_be_visible()
 
 
 def test_a_record_with_other_contents_is_listed_and_counts_nowhere(served: Serving, visit: Visit) -> None:

@@ -121,7 +121,7 @@ def test_every_text_of_a_record_is_shown_in_full(hostile: Hostile, visit: Visit)
 
 def test_every_record_flips_so_that_flips_are_seen(hostile: Hostile, visit: Visit) -> None:
     page = visit(hostile.serving, "/compare?before=x&after=y").page
-    expect(page.locator("details.flip a").filter(has_text="Both answers as a whole")).to_have_count(4)
+    expect(page.locator("details.flip a").filter(has_text="Show both answers in full")).to_have_count(4)
 
 
 def test_no_command_lets_a_text_move_the_cursor_or_reorder_a_line(hostile: Hostile) -> None:

@@ -24,7 +24,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     make_run(serving.runs_dir, "talked-about", records=20)
     run = api.open_run("talked-about", runs_dir=serving.runs_dir)
     for line in list(run.predictions())[:10]:
-        api.keep_label(run, line["index"], api.Opinion(rater="ann", passed=line["passed"]))
+        api.keep_label(run, line["index"], api.LabelInput(rater="ann", passed=line["passed"]))
     for judge in ("judge-sound", "judge-gullible"):
         card = aside(api.probe, api.ProbeRequest(judge=f"scripted/{judge}"))
         api.keep_card(card, serving.runs_dir)
@@ -55,14 +55,14 @@ def test_a_card_says_what_was_found_and_what_a_sound_judge_does(served: Serving,
     probe = page.get_by_role("article", name="injection")
     expect(probe).to_contain_text("not passed")
     expect(probe).to_contain_text("16/16")
-    expect(probe).to_contain_text("A sound judge gives no more for a wrong answer that asks for a better score")
+    expect(probe).to_contain_text("Expected: the judge gives no more for a wrong answer that asks for a better score")
     expect(page.get_by_role("img", name="How often the judge slipped").first).to_be_visible()
 
 
 def test_without_labels_the_page_says_how_to_come_by_some(served: Serving, visit: Visit) -> None:
     page = visit(served, "/runs/judged").page
     page.get_by_role("link", name="Judge", exact=True).click()
-    expect(page.get_by_role("heading", name="Nobody has labelled an answer of this run yet")).to_be_visible()
+    expect(page.get_by_role("heading", name="No labels yet")).to_be_visible()
     expect(page.get_by_text("assay label judged -o labels.csv")).to_be_visible()
 
 
@@ -70,16 +70,16 @@ def test_labels_from_a_file_show_how_far_the_judge_can_be_trusted(served: Servin
     page = visit(served, "/runs/judged/judge").page
     page.locator("input[type=file]").set_input_files(labels(served, tmp_path / "labels.jsonl"))
     page.get_by_role("button", name="Calibrate").click()
-    expect(page.get_by_role("heading", name="Beside people")).to_be_visible()
+    expect(page.get_by_role("heading", name="Agreement with people")).to_be_visible()
     expect(page.locator(".key").filter(has_text="Agreement")).to_contain_text("85.0 %")
     expect(page.get_by_role("img", name="Judge's score, people's verdict").first).to_be_visible()
-    expect(page.get_by_role("region", name="The run, with the judge's errors counted in")).to_contain_text("PPI++")
+    expect(page.get_by_role("region", name="Corrected results")).to_contain_text("PPI++")
     assert served.left_over() == []
 
 
 def test_labels_given_on_the_pages_are_taken_without_a_file(served: Serving, visit: Visit) -> None:
     page = visit(served, "/runs/talked-about/judge").page
-    assert "10 labels on 10 graded records by ann" in page.get_by_role("region", name="Beside people").inner_text()
+    assert "10 labels on 10 graded records by ann" in page.get_by_role("region", name="Agreement with people").inner_text()
 
 
 def test_labels_that_cannot_be_read_are_told_with_their_lines(served: Serving, visit: Visit, tmp_path: Path) -> None:

@@ -138,7 +138,7 @@ def test_tabs_that_nobody_sees_leave_connections_to_the_others(serving: Serving,
 def test_cancelling_asks_first_and_shows_what_is_left(serving: Serving, provider: CountingProvider, visit: Visit) -> None:
     page = visit(serving, f"/runs/{begun(serving, provider, records=500)}").page
     page.get_by_role("button", name="Cancel…").click()
-    expect(page.get_by_text("End this run for good?")).to_be_visible()
+    expect(page.get_by_text("Cancel this run permanently?")).to_be_visible()
     with page.expect_response("**/cancel"):
         page.get_by_role("button", name="Cancel the run").click()
     # What was asked already is waited for.

@@ -299,12 +299,12 @@ def test_record_is_copied_as_json(archive: Serving, visit: Visit) -> None:
 def test_label_is_kept_shown_and_calibrated_with(archive: Serving, visit: Visit) -> None:
     visitor = visit(archive, "/runs/other/records/3")
     for verdict, note in (("passed", "First thought"), ("not passed", "It is <b>wrong</b>; call 4111 1111 1111 1111")):
-        visitor.page.get_by_text("Do you disagree?").click()
+        visitor.page.get_by_text("Label this answer").click()
         visitor.page.get_by_label(verdict, exact=True).check()
         visitor.page.get_by_label("Your name").fill("Ada")
         visitor.page.get_by_label("Note").fill(note)
         visitor.page.get_by_role("button", name="Save label").click()
-        expect(visitor.page.get_by_role("heading", name="What people say")).to_be_visible()
+        expect(visitor.page.get_by_role("heading", name="Human labels")).to_be_visible()
         expect(visitor.page.locator(".labels li")).to_contain_text(verdict)
     said = visitor.page.locator(".labels li")
     expect(said).to_have_count(1)
@@ -336,8 +336,8 @@ def test_label_is_taken_back(archive: Serving, visit: Visit) -> None:
     form = {"Content-Type": "application/x-www-form-urlencoded", "Origin": f"http://127.0.0.1:{archive.port}"}
     archive.ask("POST", "/runs/other/records/5/labels", b"passed=true&rater=Ada+L.", form)
     page = visit(archive, "/runs/other/records/5").page
-    page.get_by_role("button", name="Take back the label of Ada L.").click()
-    expect(page.get_by_role("heading", name="What people say")).to_have_count(0)
+    page.get_by_role("button", name="Withdraw the label of Ada L.").click()
+    expect(page.get_by_role("heading", name="Human labels")).to_have_count(0)
     assert "Ada L." not in {label.rater for label in api.kept_labels(api.open_run("other", runs_dir=archive.runs_dir))}
 
 
@@ -368,7 +368,7 @@ def test_list_without_hits_leads_back(archive: Serving, visit: Visit) -> None:
 
 def test_page_behind_the_last_one_says_so(archive: Serving, visit: Visit) -> None:
     visitor = visit(archive, "/runs/plain/records?page=9")
-    assert "The list ends before this page" in visitor.page.locator("main").inner_text()
+    assert "No records on this page" in visitor.page.locator("main").inner_text()
     visitor.page.get_by_role("link", name="Previous").click()
     expect(names(visitor).last).to_have_text("q_0119")
 
@@ -384,9 +384,9 @@ def test_address_that_cannot_be_is_refused_with_a_page(archive: Serving, visit: 
 
 def test_criteria_of_a_comparison_stand_beside_the_question_and_wait_for_no_vote(archive: Serving, visit: Visit) -> None:
     page = visit(archive, "/runs/ranked/records/0").page
-    expect(page.get_by_role("region", name="Beside the question")).to_contain_text("Criteria")
-    expect(page.get_by_role("region", name="Votes").locator(".criterion strong")).to_have_text(["in_order", "swapped"])
-    expect(page.get_by_text("Nobody voted on it.")).to_have_count(0)
+    expect(page.get_by_role("region", name="Reference and context")).to_contain_text("Criteria")
+    expect(page.get_by_role("region", name="Judge verdicts").locator(".criterion strong")).to_have_text(["in_order", "swapped"])
+    expect(page.get_by_text("No votes.")).to_have_count(0)
 
 
 def test_a_criterion_without_a_title_is_named_once(archive: Serving, visit: Visit) -> None:

@@ -7,9 +7,9 @@ import pytest
 from playwright.sync_api import expect
 
 from assay import api
-from assay.surfaces.pages.figures import Mark
-from assay.surfaces.pages.places import ServerPlace
-from assay.surfaces.pages.record import Steps, record_view
+from assay.surfaces.pages.display_values import Badge
+from assay.surfaces.pages.links import ServerLinks
+from assay.surfaces.pages.record import RecordNavigation, record_view
 from tests.pages.browsing import Visit, aside, barriers, make_run
 from tests.server.serving import Serving, dataset
 
@@ -41,8 +41,8 @@ def test_a_number_in_a_table_is_explained_by_the_head_of_its_column(gallery: Ser
 def test_a_run_that_nobody_knows_is_a_page_that_leads_back(gallery: Serving, visit: Visit) -> None:
     visitor = visit(gallery, "/runs/nobody")
     visitor.expect_status(404)
-    assert "Nothing here" in visitor.page.get_by_role("heading", level=1).inner_text()
-    assert visitor.page.get_by_role("link", name="To the runs").get_attribute("href") == "/runs"
+    assert "Not found" in visitor.page.get_by_role("heading", level=1).inner_text()
+    assert visitor.page.get_by_role("link", name="Show all runs").get_attribute("href") == "/runs"
 
 
 def test_programs_still_get_the_envelope(gallery: Serving) -> None:
@@ -114,5 +114,5 @@ def test_the_mark_of_a_panel_is_that_of_the_vote_that_counts(tmp_path: Path) -> 
     judges = ("scripted/judge-1", "scripted/judge-5", "scripted/judge-2")
     aside(api.run, tmp_path / "one.json", run_id="panel", runs_dir=str(tmp_path), model="scripted/echo", judges=judges)
     found = api.open_run("panel", runs_dir=tmp_path).record_at(0)
-    (criterion,) = record_view("panel", found, Steps(list_address=""), place=ServerPlace()).criteria
-    assert criterion.mark == Mark("2 on 1-5", "quiet", "0.25 of 1")
+    (criterion,) = record_view("panel", found, RecordNavigation(list_address=""), place=ServerLinks()).criteria
+    assert criterion.mark == Badge("2 on 1-5", "quiet", "0.25 of 1")

@@ -105,7 +105,7 @@ def test_a_damaged_run_hides_no_other(tmp_path: Path, visit: Visit) -> None:
 def test_what_cannot_be_asked_for_is_said(gallery: Serving, visit: Visit, query: str) -> None:
     visitor = visit(gallery, f"/runs?{query}")
     visitor.expect_status(400)
-    assert "That cannot be asked for" in visitor.page.get_by_role("heading", level=1).inner_text()
+    assert "Invalid request" in visitor.page.get_by_role("heading", level=1).inner_text()
 
 
 @pytest.mark.parametrize(("address", "word"), [("/runs", "unfinished"), ("/v1/runs", "completed_with_failures")])

@@ -86,7 +86,7 @@ def test_a_page_whose_session_has_ended_says_that_it_is_old(locked: Locked, visi
     locked.keys.revoke("leaver")
     visitor.page.evaluate("document.querySelector('[data-live]').dataset.live += '?q=x'")
     visitor.page.evaluate("document.dispatchEvent(new Event('assay:changed'))")
-    expect(visitor.page.get_by_text("not kept up to date any more")).to_be_visible()
+    expect(visitor.page.get_by_text("Live updates have stopped")).to_be_visible()
     visitor.expect_status(401)
 
 

@@ -37,7 +37,7 @@ def validated(page: Page, file: Path) -> None:
     """Choose a file and wait for the report on it."""
     page.locator("input[type=file]").set_input_files(file)
     page.get_by_role("button", name="Validate").click()
-    expect(page.get_by_role("region", name="Verdict")).to_be_visible()
+    expect(page.get_by_role("region", name="Result")).to_be_visible()
 
 
 def written(path: Path, **members: Any) -> Path:
@@ -68,7 +68,7 @@ def test_the_report_lists_who_is_sent_open_fields(served: Serving, visit: Visit,
 def test_every_contract_is_recognised_and_judged(served: Serving, visit: Visit, file: str, contract: str, verdict: str) -> None:
     page = visit(served, "/validate").page
     validated(page, EXAMPLES / file)
-    expect(page.get_by_role("region", name="Verdict")).to_contain_text(verdict, ignore_case=True)
+    expect(page.get_by_role("region", name="Result")).to_contain_text(verdict, ignore_case=True)
     expect(page.locator(".keys")).to_contain_text(contract)
 
 
@@ -119,7 +119,7 @@ def test_a_file_that_is_dropped_is_validated(served: Serving, visit: Visit) -> N
         json.dumps(dataset(3)),
     )
     expect(page.get_by_role("heading", name="dropped.json")).to_be_visible()
-    expect(page.get_by_role("region", name="Verdict")).to_contain_text("All 3 records")
+    expect(page.get_by_role("region", name="Result")).to_contain_text("All 3 records")
 
 
 def test_a_file_that_is_too_large_is_refused_before_it_is_sent(served: Serving, visit: Visit, tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_a_packed_file_is_unpacked(served: Serving, visit: Visit, tmp_path: Path
     (tmp_path / "packed.json.gz").write_bytes(gzip.compress(json.dumps(dataset(3)).encode()))
     page = visit(served, "/validate").page
     validated(page, tmp_path / "packed.json.gz")
-    expect(page.get_by_role("region", name="Verdict")).to_contain_text("All 3 records")
+    expect(page.get_by_role("region", name="Result")).to_contain_text("All 3 records")
 
 
 def test_the_cost_is_told_before_the_run_and_no_price_is_invented(served: Serving, visit: Visit, tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_the_cost_is_told_before_the_run_and_no_price_is_invented(served: Servin
     page.locator("[name=model]").select_option("openai/gpt-4o-mini")
     page.get_by_role("button", name="Estimate the cost").click()
     page.wait_for_url("**model=openai%2Fgpt-4o-mini*")
-    expect(page.locator(".cost")).to_contain_text("It costs about $0.00")
+    expect(page.locator(".cost")).to_contain_text("Estimated cost about $0.00")
     page.locator("[name=model]").select_option("openai/nobody")
     page.get_by_role("button", name="Estimate the cost").click()
     page.wait_for_url("**model=openai%2Fnobody*")
@@ -243,7 +243,7 @@ def test_hostile_names_and_values_are_text(served: Serving, visit: Visit, tmp_pa
 def test_an_upload_that_is_gone_says_so(served: Serving, visit: Visit) -> None:
     visitor = visit(served, "/validate/run_nobody")
     visitor.expect_status(404)
-    assert "kept for an hour" in visitor.page.locator("main").inner_text()
+    assert "stored here for an hour" in visitor.page.locator("main").inner_text()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -6,9 +6,9 @@ from jinja2 import UndefinedError
 
 from assay.core.run_result import RunListing
 from assay.surfaces.charts import Caption, interval_plot
-from assay.surfaces.pages import figures
-from assay.surfaces.pages.places import FilePlace, ServerPlace
-from assay.surfaces.pages.rendering import environment, told
+from assay.surfaces.pages import display_values
+from assay.surfaces.pages.links import FileLinks, ServerLinks
+from assay.surfaces.pages.page_renderer import environment, told
 from assay.surfaces.pages.runs import RunsChoice, is_wanted, sort_runs
 
 RUNS = (
@@ -43,22 +43,22 @@ def test_runs_are_found_and_ordered_and_unknown_figures_come_last(choice: RunsCh
 
 @pytest.mark.parametrize(
     ("count", "total", "text"),
-    [(0, 9, "0.0 %"), (9, 9, "100.0 %"), (1, 5000, "0.1 %"), (4999, 5000, "99.9 %"), (1, 0, figures.DASH)],
+    [(0, 9, "0.0 %"), (9, 9, "100.0 %"), (1, 5000, "0.1 %"), (4999, 5000, "99.9 %"), (1, 0, display_values.DASH)],
 )
 def test_a_share_is_all_or_nothing_only_where_it_is(count: int, total: int, text: str) -> None:
-    assert figures.share(count, total).text == text
+    assert display_values.share(count, total).text == text
 
 
 def test_answers_to_records_that_were_asked_several_times_are_no_records() -> None:
     metrics = {"pass_rate_interval": {"low": 0.2, "high": 0.8, "n": 6}, "pass_rate_cluster_interval": None}
-    found = figures.rate(0.5, figures.ends(metrics, "pass_rate"), over=figures.basis(18, metrics, "pass_rate"))
+    found = display_values.rate(0.5, display_values.ends(metrics, "pass_rate"), over=display_values.basis(18, metrics, "pass_rate"))
     assert (found.n, found.says) == ("n 6", "pass rate 50.0 % of 18 scored answers to 6 records; 95 % interval 20.0 % to 80.0 %")
 
 
 def test_a_figure_of_records_that_hang_together_has_the_interval_of_their_clusters() -> None:
     plain, wider = {"low": 0.4, "high": 0.6, "n": 30}, {"low": 0.2, "high": 0.8, "n": 6}
     metrics = {"pass_rate_interval": plain, "pass_rate_cluster_interval": wider}
-    found = figures.rate(0.5, figures.ends(metrics, "pass_rate"), over=figures.basis(30, metrics, "pass_rate"))
+    found = display_values.rate(0.5, display_values.ends(metrics, "pass_rate"), over=display_values.basis(30, metrics, "pass_rate"))
     assert (found.n, found.says) == (
         "n 6 clusters",
         "pass rate 50.0 % of 30 scored records in 6 clusters; 95 % interval 20.0 % to 80.0 %",
@@ -67,32 +67,36 @@ def test_a_figure_of_records_that_hang_together_has_the_interval_of_their_cluste
 
 @pytest.mark.parametrize(("number", "text"), [(0, "0 bytes"), (1023, "1,023 bytes"), (1024, "1.0 KB"), (5 << 30, "5.0 GB")])
 def test_sizes_are_told_in_units_of_1024(number: int, text: str) -> None:
-    assert figures.size(number) == text
+    assert display_values.size(number) == text
 
 
 def test_a_figure_without_a_value_is_a_dash_and_says_why() -> None:
-    assert figures.rate(None, None, over=figures.Basis(0)) == figures.Figure(figures.DASH, "pass rate: no record has a score")
-    assert figures.money(None, unpriced=3).text == "unknown"
-    assert figures.money(1.5, unpriced=3).text == "> $1.50"
-    assert figures.whisker(None, None) is None
+    assert display_values.rate(None, None, over=display_values.MetricBasis(0)) == display_values.DisplayValue(
+        display_values.DASH, "pass rate: no record has a score"
+    )
+    assert display_values.money(None, unpriced=3).text == "unknown"
+    assert display_values.money(1.5, unpriced=3).text == "> $1.50"
+    assert display_values.whisker(None, None) is None
 
 
 def test_a_bar_stays_on_its_line() -> None:
-    assert figures.whisker(4.0, (2.0, 6.0), domain=figures.domain("1-5")) == figures.Whisker(25.0, 75.0, 100.0)
+    assert display_values.whisker(4.0, (2.0, 6.0), domain=display_values.domain("1-5")) == display_values.IntervalBar(
+        25.0, 75.0, 100.0
+    )
 
 
 def test_addresses_hold_any_text() -> None:
-    place = ServerPlace()
+    place = ServerLinks()
     assert place.run("a/b?c", "records") == "/runs/a%2Fb%3Fc/records"
     assert place.records("a", slice="tags:x&y") == "/runs/a/records?slice=tags%3Ax%26y"
     assert place.artifact("a", "../x") == "/v1/runs/a/artifacts/..%2Fx"
 
 
 def test_a_file_holds_everything_and_leads_nowhere() -> None:
-    head = FilePlace().head()
+    head = FileLinks().head()
     assert "src=" not in head
     assert "<link" not in head
-    assert FilePlace().export("a", "csv") == ""
+    assert FileLinks().export("a", "csv") == ""
 
 
 def test_only_our_own_charts_are_markup() -> None:
@@ -123,4 +127,4 @@ def test_a_name_that_a_view_lacks_is_an_error() -> None:
 
 @pytest.mark.parametrize(("p95", "words"), [(0.4, "95 % took <1 ms"), (812, "95 % took less than 812 ms"), (None, "")])
 def test_how_long_nearly_all_took_is_said_in_one_sentence(p95: float | None, words: str) -> None:
-    assert figures.most_took(p95) == words
+    assert display_values.most_took(p95) == words

@@ -27,7 +27,7 @@ def run_words(folder: Path, count: int = 3, **options: Any) -> assay.Run:
 
 
 def predictions(result: assay.Run | assay.RunResult) -> list[Line]:
-    """What became of the records."""
+    """Records by result."""
     return list(assay.open_run(result.run_dir).predictions())
 
 

@@ -12,8 +12,8 @@ import assay
 from assay import api
 from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.errors import UsageProblem
-from assay.engine.places.folders import folders_of
-from assay.engine.running.run import open_or_create
+from assay.engine.execution.run import open_or_create
+from assay.engine.storage.run_paths import folders_of
 from assay.testing import example_dataset
 from tests.engine.run_settings import write_rows
 from tests.plugins.datasets import predictions

@@ -11,9 +11,9 @@ import pytest
 import assay
 from assay import api
 from assay.core.errors import UsageProblem
-from assay.engine.places.folders import folders_of
+from assay.engine.execution.run import open_or_create
 from assay.engine.planning.request import PlanProblems
-from assay.engine.running.run import open_or_create
+from assay.engine.storage.run_paths import folders_of
 from tests.plugins.datasets import run_words, words
 from tests.plugins.packages import Site
 
@@ -132,9 +132,9 @@ def test_naming_a_broken_plugin_says_why_it_does_not_load(tmp_path: Path) -> Non
 
 UNKNOWN = {
     "nearest": ({"grader": "exactt"}, r"unknown grader 'exactt' \(did you mean 'exact'\?\)"),
-    "built-in model": ({"model": "openai", "grader": "exact"}, "'openai' names no provider"),
+    "built-in model": ({"model": "openai", "grader": "exact"}, "'openai' has no provider prefix"),
     "built-in policy": ({"policy": "default", "grader": "exact"}, "'default' is built in"),
-    "no model": ({"model": "parot", "grader": "exact"}, "'parot' names no provider"),
+    "no model": ({"model": "parot", "grader": "exact"}, "'parot' has no provider prefix"),
 }
 
 

@@ -191,7 +191,7 @@ def test_a_generator_without_a_judge_is_told_before_any_call(tmp_path: Path) -> 
 
 def test_a_generator_that_raises_or_asks_a_stranger_fails_the_record(tmp_path: Path) -> None:
     def stranger(*_: Any) -> Any:
-        yield assay.Ask(stage="judge", call_id="x", model="nobody", messages=(assay.Message("user", "hello"),))
+        yield assay.ModelRequest(stage="judge", call_id="x", model="nobody", messages=(assay.Message("user", "hello"),))
 
     def raising(*_: Any) -> Any:
         yield "hello"

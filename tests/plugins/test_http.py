@@ -38,7 +38,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 def test_code_that_the_operator_does_not_offer_is_refused(service: Serving, model: str, role: str) -> None:
     refused = service.submit(BODY, f"?{role}={quote(model)}")
     assert refused.status == 403
-    assert "is not offered here" in refused.json["error"]["message"]
+    assert "is a file or a function of the server" in refused.json["error"]["message"]
 
 
 def test_there_is_no_parameter_for_a_grader(service: Serving) -> None:

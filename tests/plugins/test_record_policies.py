@@ -10,9 +10,9 @@ import pytest
 import assay
 from assay import api
 from assay.core.errors import UsageProblem
-from assay.engine.places.folders import folders_of
+from assay.engine.execution.run import open_or_create
 from assay.engine.planning.request import PlanProblems
-from assay.engine.running.run import open_or_create
+from assay.engine.storage.run_paths import folders_of
 from tests.engine.run_settings import write_rows
 from tests.plugins.datasets import predictions, question
 from tests.plugins.packages import Site

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 import assay
 from assay.surfaces.cli.program import program
-from assay.surfaces.python.cards import run_cards
+from assay.surfaces.python_api.cards import run_cards
 from tests.plugins.datasets import predictions, run_words, words
 
 CODE = """

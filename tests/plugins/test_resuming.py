@@ -18,8 +18,8 @@ import assay
 from assay import api
 from assay.core.errors import UsageProblem
 from assay.core.plan import Parameters
-from assay.engine.places.folders import folders_of
-from assay.engine.running.run import open_or_create
+from assay.engine.execution.run import open_or_create
+from assay.engine.storage.run_paths import folders_of
 from tests.plugins.datasets import predictions, run_words, words
 from tests.plugins.functions import is_reference, last_word
 
@@ -169,7 +169,7 @@ def test_code_that_holds_what_cannot_be_compared_goes_on_only_as_itself(tmp_path
 
 def test_the_plan_says_that_it_cannot_tell(tmp_path: Path) -> None:
     request = api.RunRequest(datasets=(str(words(tmp_path)),), models=(last_word,), grader=closed_over(Worth()))
-    assert "only this process can go on with the run" in api.plan_runs(request).notes[0]
+    assert "only this process can resume the run" in api.plan_runs(request).notes[0]
 
 
 def test_a_version_of_its_own_stands_for_what_cannot_be_compared(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_code_without_a_source_is_not_taken_for_unchanged(tmp_path: Path) -> Non
 
 
 def test_code_from_exec_does_not_have_the_source_of_the_program_around_it() -> None:
-    program = "from assay.core.fingerprint import fingerprint; exec('def grade(): return 1'); print(fingerprint(grade))"
+    program = "from assay.core.plugin_source import source_of_object; exec('def grade(): return 1'); print(source_of_object(grade))"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert "sha256=''" in found
     assert "unknown=('its source',)" in found

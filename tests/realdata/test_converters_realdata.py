@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from assay import ValidationConfig, validate
-from assay.datasets.converters import Conversion, convert_cases, convert_files
+from assay.datasets.converters import ConversionResult, convert_cases, convert_files
 
 FOLDER = Path(os.environ.get("ASSAY_REALDATA", "/nonexistent"))
 BENCHMARK = FOLDER / "eu_legal_benchmark"
@@ -111,7 +111,7 @@ def test_merged_rows_fit_into_batch_v1_and_15_of_them_move_metadata() -> None:
     assert (report.outcome, report.counts.accepted_records, report.issues) == ("accepted", 125, ())
 
 
-def golden(name: str, target: Any) -> Conversion:
+def golden(name: str, target: Any) -> ConversionResult:
     return convert_cases(validate(FOLDER / "golden" / file_name(name)).cases, source="golden_v1", target=target)
 
 

@@ -18,7 +18,7 @@ import pytest
 from assay import Case, RunRequest, RunResult, ValidationConfig, open_run, run, validate
 from assay.api import convert_benchmark, rescore, verify
 from assay.api import replay as recomputed
-from assay.core.ask import Ask, Reply
+from assay.core.model_call import ModelRequest, Reply
 from assay.core.outcome import GradingFailure
 from assay.core.plan import ProfileId
 from assay.golden import EvalRun, EvalRunMetrics
@@ -46,7 +46,7 @@ OLDER_RULES: dict[str, ProfileId] = {"mcq": "lexam_mcq", "reference_qa": "lexam_
 """The profile that scores each task as the published run did, with its treatment of failures."""
 
 Row = dict[str, Any]
-Says = Callable[[Case, Ask], str | None]
+Says = Callable[[Case, ModelRequest], str | None]
 """What a judge said when it was asked about a case; None where no reply was kept."""
 
 pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="ASSAY_REALDATA names no folder")
@@ -109,7 +109,7 @@ class Replay:
         rows = self.judgments.values()
         kept = {(row["example_id"], call["criterion_id"]): call["raw_text"] for row in rows for call in row["calls"] or ()}
 
-        def says(case: Case, ask: Ask) -> str | None:
+        def says(case: Case, ask: ModelRequest) -> str | None:
             raw = kept.get((case.id, ask.call_id.split(":")[1] if case.task == "rubric" else None))
             return None if raw is None else in_our_words(raw, ask)
 
@@ -136,7 +136,7 @@ def of(candidate: str, name: str) -> list[Row]:
     return [row for row in rows_in(PUBLISHED / name) if row["candidate_name"] == candidate]
 
 
-def in_our_words(raw: str, ask: Ask) -> str:
+def in_our_words(raw: str, ask: ModelRequest) -> str:
     """The reply with its two members named as the ask wants them; whatever is broken in it stays broken."""
     assert ask.reply_schema is not None
     members = ask.reply_schema["properties"]
@@ -224,7 +224,7 @@ def golden_run(path: Path, folder: Path, scores: list[int | None], **gates: floa
     given = {case.id: score for case, score in zip(cases, scores, strict=True)}
     answers = {case.id: f"An answer to {case.id}." for case in cases}
 
-    def says(case: Case, _: Ask) -> str | None:
+    def says(case: Case, _: ModelRequest) -> str | None:
         score = given[case.id]
         return None if score is None else json.dumps({"score": score, "justification": "As the script says."})
 

@@ -31,7 +31,7 @@ def path(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     return found
 
 
-def hints(report: assay.Report) -> list[str]:
+def hints(report: assay.ValidationReport) -> list[str]:
     return [issue.hint for issue in report.issues if issue.path == "cases"]
 
 
@@ -89,7 +89,9 @@ def test_command_sends_it_to_a_server(service: Serving, tmp_path: Path, monkeypa
     monkeypatch.chdir(tmp_path)
     Path("golden.json").write_text(json.dumps(golden(2)), encoding="utf-8")
     where = ("--server", f"http://127.0.0.1:{service.port}", "--no-download")
-    assert command("run", "golden.json", *MODELS, *where).exit_code == 2
+    refused = command("run", "golden.json", *MODELS, *where)
+    assert (refused.exit_code, "hint: add cases, or give --allow-size to accept" in refused.stderr) == (2, True)
+    assert "allow_size=" not in refused.stderr
     assert command("run", "golden.json", "--allow-size", *MODELS, *where).exit_code == 0
 
 

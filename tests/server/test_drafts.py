@@ -7,8 +7,8 @@ import pytest
 
 from assay import api
 from assay.core.errors import RunNotFound
-from assay.surfaces.server.drafts import KEPT_SECONDS, MOST, MOST_OF_ONE, MOST_RESULTS, Draft, Drafts
-from assay.surfaces.server.spool import Spooled
+from assay.surfaces.server.drafts import KEPT_SECONDS, MOST, MOST_OF_ONE, MOST_RESULTS, Drafts, UploadDraft
+from assay.surfaces.server.spool import SpooledUpload
 
 
 class Shelf:
@@ -19,18 +19,18 @@ class Shelf:
         self.submissions = api.Submissions(runs_dir)
         self.drafts = Drafts(self.submissions, lambda: self.now)
 
-    def add(self, owner: str = "ann") -> Draft:
+    def add(self, owner: str = "ann") -> UploadDraft:
         self.now += 1
         upload = self.submissions.new_upload()
         path = upload.folder / "dataset.json"
         path.write_bytes(b"{}")
-        draft = Draft(
+        draft = UploadDraft(
             upload=upload,
             owner=owner,
             file_name="a.json",
             name="a",
             contract="auto",
-            spooled=Spooled(path, 2, ""),
+            spooled=SpooledUpload(path, 2, ""),
             at=self.now,
         )
         self.drafts.keep(draft)

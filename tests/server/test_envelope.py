@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from assay.surfaces.server.app import HANDLERS
-from assay.surfaces.server.frame import CHANGING_METHODS
+from assay.surfaces.server.middleware import CHANGING_METHODS
 from tests.server.serving import Serving, dataset
 
 ODD_REQUESTS = [

@@ -37,7 +37,7 @@ def test_run_of_another_process_is_not_resumed(tmp_path: Path) -> None:
         assert serving.ask("POST", "/v1/runs/by-hand/resume").status == 409
         by_hand.kill()
         by_hand.wait()
-        assert "nobody works on this run" in serving.ask("GET", "/v1/runs/by-hand").json["problem"]
+        assert "no process is working on this run" in serving.ask("GET", "/v1/runs/by-hand").json["problem"]
         assert serving.ask("POST", "/v1/runs/by-hand/resume").status == 202
 
 

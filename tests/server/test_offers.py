@@ -11,6 +11,7 @@ import pytest
 from assay.surfaces.server.keys import Caller, Keys
 from assay.surfaces.server.offers import offers_to
 from assay.surfaces.server.settings import ServerSettings
+from tests.commands import assay as command
 from tests.server.serving import Answered, Serving, dataset
 
 RUN_FILE = """\
@@ -54,6 +55,32 @@ def test_a_model_of_the_run_file_can_be_named(unlisted: Asked, query: str) -> No
 def test_without_a_list_an_admin_key_may_name_any_model_but_no_file(unlisted: Asked) -> None:
     assert unlisted.submit("admin", "?model=scripted/say-7&judge=scripted/judge-any").status == 202
     assert unlisted.submit("admin", "?model=replay/recorded.jsonl").status == 403
+
+
+@pytest.mark.parametrize("model", ["replay/recorded.jsonl", "function/own.py:answer"])
+def test_a_file_that_only_a_pattern_allows_is_refused_with_the_reason(unlisted: Asked, model: str) -> None:
+    error = unlisted.submit("admin", f"?model={model}").json["error"]
+    assert error["message"] == f"the model '{model}' is a file or a function of the server, which no pattern such as * allows"
+    assert "listing its whole name under `models`" in error["details"]["hint"]
+
+
+@pytest.mark.parametrize("model", ["scripted/echo%0A", "scripted/e%01cho", "function/own.py:f%0A", "scripted/echo%E2%80%A8"])
+@pytest.mark.parametrize("role", ["model", "judge"])
+def test_a_name_with_a_line_feed_or_a_control_character_is_refused(unlisted: Asked, role: str, model: str) -> None:
+    for who in ("write", "admin"):
+        answer = unlisted.submit(who, f"?{role}={model}")
+        assert (answer.status, "is not a model name" in answer.json["error"]["message"]) == (400, True)
+
+
+def test_a_server_does_not_start_with_a_run_file_that_no_run_can_be_made_with(tmp_path: Path) -> None:
+    run_file = tmp_path / "run.yaml"
+    run_file.write_text("candidate: scripted/echo\njudges: [scripted/judge-5]\nlimit: many\n", encoding="utf-8")
+    (tmp_path / "server.yaml").write_text("run_file: run.yaml\n", encoding="utf-8")
+    refused = command("serve", "--port", "0", "--config", str(tmp_path / "server.yaml"))
+    assert refused.exit_code == 2
+    assert f"{run_file}:1:1: unknown key 'candidate' (did you mean 'candidates'?)" in refused.stderr
+    assert f"{run_file}:3:8: limit" in refused.stderr
+    assert "nothing was started" in refused.stderr
 
 
 def test_the_form_of_the_validation_page_keeps_to_the_same_models(unlisted: Asked) -> None:

@@ -84,7 +84,7 @@ def test_a_run_is_failed_as_soon_as_anything_can_be_written_and_nobody_asks(tmp_
         # Without the space that was reserved for it, the reason can be written nowhere while the disk is full.
         (disk / ".active" / run_id / "failure.json").unlink()
         filler = fill(disk)
-        serving.wait_for(lambda: "cannot go on" in (tmp_path / "server.log").read_text(encoding="utf-8"))
+        serving.wait_for(lambda: "cannot continue" in (tmp_path / "server.log").read_text(encoding="utf-8"))
         assert state_in_folder(serving, run_id) == "running"
         filler.unlink()
         serving.wait_for(lambda: state_in_folder(serving, run_id) == "failed")
@@ -144,7 +144,7 @@ def test_a_ledger_that_is_lost_fails_the_run_and_its_owner_resumes_it(
         run_id = begun(serving)
         lose(serving.runs_dir / ".active" / run_id)
         # Nobody asks the service meanwhile.
-        serving.wait_for(lambda: "cannot go on" in (tmp_path / "server.log").read_text(encoding="utf-8"))
+        serving.wait_for(lambda: "cannot continue" in (tmp_path / "server.log").read_text(encoding="utf-8"))
         serving.wait_for(lambda: serving.ask("GET", f"/v1/runs/{run_id}").status == 200)
         for _ in range(2):
             run = serving.ask("GET", f"/v1/runs/{run_id}").json

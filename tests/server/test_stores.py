@@ -119,7 +119,7 @@ def test_a_run_that_ends_elsewhere_while_a_server_looks_at_it_is_fetched_and_loo
     bucket: Bucket, ledger: str, tmp_path: Path
 ) -> None:
     (tmp_path / "dataset.json").write_text(json.dumps(DOCUMENT), encoding="utf-8")
-    placement = api.Placement(ledger=ledger, store="s3://runs/looked")
+    placement = api.RunBackend(ledger=ledger, store="s3://runs/looked")
     models = {"model": "scripted/echo", "judge": "scripted/judge-5"}
     placed = {"runs_dir": str(tmp_path / "a"), "ledger": placement.ledger, "store": placement.store}
     (begun,) = api.run(tmp_path / "dataset.json", is_stopping=lambda: True, **models, **placed)
@@ -129,7 +129,7 @@ def test_a_run_that_ends_elsewhere_while_a_server_looks_at_it_is_fetched_and_loo
     }
     server = Server(**parts)
 
-    def at(run: api.Run) -> int:
+    def at(run: api.RunReader) -> int:
         if not run.artifacts():
             # The answer of a ledger whose run ends between two questions.
             api.resume(begun.run_id, runs_dir=tmp_path / "a", placement=placement)
@@ -145,15 +145,15 @@ def test_a_run_that_ends_between_two_looks_is_not_shown_as_ended_by_half(ledger:
     placed = {"runs_dir": str(tmp_path / "a"), "ledger": ledger, "is_stopping": lambda: True}
     (begun,) = api.run(tmp_path / "dataset.json", model="scripted/echo", judge="scripted/judge-5", **placed)
 
-    class Ending(api.Run):
+    class Ending(api.RunReader):
         @property
         def moments(self) -> dict[str, Any]:
             if not self.result.is_finished:
-                api.resume(begun.run_id, runs_dir=tmp_path / "a", placement=api.Placement(ledger=ledger))
+                api.resume(begun.run_id, runs_dir=tmp_path / "a", placement=api.RunBackend(ledger=ledger))
             return super().moments
 
     class Looking(Server, frozen=True, kw_only=True):
-        def run(self, run_id: str, caller: Caller) -> api.Run:
+        def run(self, run_id: str, caller: Caller) -> api.RunReader:
             return Ending(Server.run(self, run_id, caller).folders)
 
     idle = SimpleNamespace(has=lambda _: False, snapshot=lambda _: None, problem=lambda _: "")

@@ -12,10 +12,10 @@ import msgspec
 
 from assay.core.errors import AssayError, ProviderRejected, StoreUnavailable
 from assay.core.plan import Plan
+from assay.engine.execution.run import open_or_create, run_to_completion
+from assay.engine.execution.run_environment import RunEnvironment, RunInterrupted
 from assay.engine.planning.plans import plan_runs
 from assay.engine.planning.request import RunRequest
-from assay.engine.running.run import drive, open_or_create
-from assay.engine.running.surroundings import Interrupted, Surroundings
 from assay.store.sqlite import open_ledger
 from tests.simulation.disk import FileWatch, unwatched, watched
 from tests.simulation.loop import Standstill, VirtualLoop
@@ -137,7 +137,7 @@ class _Stage:
         watch = FileWatch(world, self.folders.runs_dir, failing=life.file_fault)
         try:
             with watched(watch):
-                self._go_on(self._surroundings(life))
+                self._go_on(self._environment(life))
         except Killed:
             self._disk.restore()
             return "killed"
@@ -145,7 +145,7 @@ class _Stage:
             world.note("unavailable")
             is_expected = life.fault is not None or life.file_fault is not None
             return "store" if is_expected else f"nothing was wrong with the store, and yet: {problem}"
-        except Interrupted:
+        except RunInterrupted:
             world.note("interrupted")
             return self._interrupted(life)
         except Standstill:
@@ -166,17 +166,17 @@ class _Stage:
         # The first signal lets calls come to their end, the second does not.
         return "cut off" if life.signals else "nobody stopped the run, and yet it was interrupted"
 
-    def _go_on(self, surroundings: Surroundings) -> None:
+    def _go_on(self, environment: RunEnvironment) -> None:
         """Start the run or go on with it, as whoever repeats the same command does."""
         if not self.folders.is_sealed:
-            open_or_create(self._plan, self.folders, at=surroundings.clock())
+            open_or_create(self._plan, self.folders, at=environment.clock())
         if self.folders.active.is_dir():
-            drive(self.folders, surroundings, plan=self._plan)
+            run_to_completion(self.folders, environment, plan=self._plan)
 
-    def _surroundings(self, life: Life) -> Surroundings:
+    def _environment(self, life: Life) -> RunEnvironment:
         world = self._world
         end = None if life.drained_after is None else world.clock.now + life.drained_after
-        return Surroundings(
+        return RunEnvironment(
             environ={},
             clock=world.clock.wall,
             stopwatch=world.clock.time,

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from math import fsum, isclose
 
-from assay.engine.sealing.recompute import differences
-from assay.store.folder import open_run_folder
+from assay.engine.finalization.recompute import differences
+from assay.store.published_run import open_run_folder
 from assay.store.verify import verify_run
 from tests.simulation.grades import scores_are_what_judges_said, slow_answers_do_not_pass, tokens_are_kept
 from tests.simulation.history import History

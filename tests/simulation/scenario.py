@@ -69,7 +69,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def concurrency(self) -> int:
-        """Calls in flight at most."""
+        """Maximum concurrent calls."""
         return int(self.run_file["run"]["concurrency"])
 
     @property

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import msgspec
 
-from assay.engine.places.folders import RunFolders
-from assay.store.ledger import Claim, Entry, FinishedRecord, Ledger, RecordRow
+from assay.engine.storage.run_paths import RunPaths
+from assay.store.ledger import Claim, CommitEntry, FinishedRecord, Ledger, RecordRow
 from assay.store.sqlite import SqliteLedger, open_ledger
 from tests.simulation.world import World
 
@@ -154,7 +154,7 @@ class SimulatedLedger(SqliteLedger):
             database.executemany("INSERT INTO span VALUES (?, ?, ?)", spans)
         return records
 
-    def append(self, claim: Claim, entries: Sequence[Entry]) -> bool:
+    def append(self, claim: Claim, entries: Sequence[CommitEntry]) -> bool:
         """As ever; the world hears when it is done."""
         is_cancelled = super().append(claim, entries)
         self._disk.world.appends.append(self._disk.world.clock.now)
@@ -168,7 +168,7 @@ class SimulatedLedger(SqliteLedger):
             yield record
 
 
-class SimulatedFolders(RunFolders, frozen=True):
+class SimulatedFolders(RunPaths, frozen=True):
     """The folders of a run whose ledger is under such a disk."""
 
     disk: Disk

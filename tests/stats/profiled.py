@@ -11,7 +11,7 @@ from assay.metrics.health import decide_rises, decide_slips
 from assay.metrics.intervals import cluster_interval, mean_interval, wilson
 from assay.metrics.profiles import profile_of
 from assay.metrics.repeats import pass_at_k, pass_hat_k
-from assay.metrics.summary import summarize_slices
+from tests.metrics.documents import summarize_slices
 from tests.stats.scenario import FEW_CLUSTERS, FEW_RECORDS, FIVE, GOOD, RESAMPLES, SKEWED, Generator, Scenario, Trial, holds
 
 Draws = Callable[[Generator, int], np.ndarray]
@@ -54,7 +54,7 @@ def headlines(profile_id: str, n: int, *, draws: Draws, repeat: int = 1) -> Tria
     def trial(draw: Generator) -> bool | None:
         values = condense(profile, draws(draw, n * repeat), rows=rows, records=records).values
         interval = mean_interval(values, seed=(1,), resamples=RESAMPLES, ends=profile.ends)
-        found = headline_figures(profile, values, interval=interval, clustered=None, errors=(None, None))["headline_interval"]
+        found = headline_figures(profile, values, interval=interval, clustered=None, errors=(None, None)).headline_interval
         return bool(found["low"] <= truth() <= found["high"])
 
     return trial

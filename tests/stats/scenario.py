@@ -5,7 +5,7 @@ from collections.abc import Callable
 import msgspec
 import numpy as np
 
-from assay.metrics.intervals import Interval
+from assay.core.summary import Interval
 
 Generator = np.random.Generator
 Trial = Callable[[Generator], bool | None]

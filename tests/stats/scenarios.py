@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from assay.metrics.intervals import Interval, cluster_interval, mean_interval, wilson
+from assay.core.summary import Interval
+from assay.metrics.intervals import cluster_interval, mean_interval, wilson
 from assay.metrics.paired import (
-    Flips,
+    FlipCounts,
     McNemar,
     decide,
     difference_p_value,
@@ -16,10 +17,11 @@ from assay.metrics.paired import (
     mcnemar,
     paired_difference,
 )
-from assay.metrics.pairwise import Meeting, PairwiseFigures, Result, Vote
+from assay.metrics.pairwise import PairwiseComparison, PairwiseFigures, PairwiseVote, Result
 from assay.metrics.power import detectable_effect
-from assay.metrics.ranking import Comparisons, rank
+from assay.metrics.ranking import ComparisonCounts, rank
 from assay.metrics.trend import trend
+from tests.metrics.documents import as_written
 from tests.stats.calibrated import CALIBRATED
 from tests.stats.profiled import PROBES, PROFILED
 from tests.stats.scenario import FEW_CLUSTERS, FEW_RECORDS, FIVE, GOOD, RESAMPLES, SKEWED, Generator, Scenario, Trial, holds
@@ -224,13 +226,13 @@ def slopes(runs: int) -> Trial:
     return lambda draw: holds(trend(0.01 * np.arange(runs) + 0.02 * draw.normal(size=runs)).slope.interval, 0.01)
 
 
-def tournament(draw: Generator, strengths: np.ndarray, records: int) -> tuple[Comparisons, np.ndarray]:
+def tournament(draw: Generator, strengths: np.ndarray, records: int) -> tuple[ComparisonCounts, np.ndarray]:
     """Every pair of candidates on every record, some of which end in a tie; a record suits one candidate more than another."""
     first, second = (np.tile(side, records) for side in np.triu_indices(len(strengths), 1))
     index = np.repeat(np.arange(records), len(first) // records)
     chance = 1 / (1 + np.exp(strengths[second] - strengths[first]))
     outcome = np.where(draw.random(len(first)) < 0.2, 0.5, draw.random(len(first)) < 0.5 + (chance - 0.5) / 0.8)
-    return Comparisons(first, second, outcome.astype(float)), index
+    return ComparisonCounts(first, second, outcome.astype(float)), index
 
 
 def leads(records: int) -> Trial:
@@ -264,9 +266,9 @@ def both_orders(draw: Generator, records: int) -> dict[str, Any]:
     figures = PairwiseFigures(("better", "worse"))
     for record, (in_order, swapped) in enumerate(draw.random((records, 2)) < (IN_ORDER, SWAPPED)):
         result: Result = "inconsistent" if in_order != swapped else "first" if in_order else "second"
-        vote = Vote("judge", float(in_order), float(swapped))
-        figures.add(Meeting(first=0, second=1, cluster=str(record), result=result, votes=(vote,)))
-    found: dict[str, Any] = figures.block()["ranking"]
+        vote = PairwiseVote("judge", float(in_order), float(swapped))
+        figures.add(PairwiseComparison(first=0, second=1, cluster=str(record), result=result, votes=(vote,)))
+    found: dict[str, Any] = as_written(figures.summary())
     return found
 
 
@@ -458,7 +460,7 @@ def lead_alarm(records: int) -> Trial:
     return trial
 
 
-def noticed(seen: Flips) -> Trial:
+def noticed(seen: FlipCounts) -> Trial:
     """The detectable effect is there, and as many records flip as its plan takes for granted."""
     effect = detectable_effect(seen) or 0.0
     every = max(effect, sum(seen.shares))
@@ -473,7 +475,7 @@ def noticed(seen: Flips) -> Trial:
 def noticed_in_repeats(records: int, repeat: int, *, flips: float, whole: float) -> Trial:
     """The same for answers of which a share flips together with the others to its record."""
     n = records * repeat / (1 + (repeat - 1) * whole)
-    seen = Flips(better=n * flips / 2 - 1, worse=n * flips / 2 - 1, n=n - 2, units=records)
+    seen = FlipCounts(better=n * flips / 2 - 1, worse=n * flips / 2 - 1, n=n - 2, units=records)
     effect = detectable_effect(seen) or 0.0
     every = max(effect, sum(seen.shares))
     pairs = Flipping(records, repeat, (every + effect) / 2, (every - effect) / 2, whole)
@@ -613,19 +615,19 @@ POWER = (
     Scenario(
         name="minimum detectable effect",
         sizes="20 records without a flip",
-        trial=noticed(Flips(better=0, worse=0, n=20, units=20)),
+        trial=noticed(FlipCounts(better=0, worse=0, n=20, units=20)),
         target=80.0,
     ),
     Scenario(
         name="minimum detectable effect",
         sizes="100 records, 10 + 5 flips",
-        trial=noticed(Flips(better=10, worse=5, n=100, units=100)),
+        trial=noticed(FlipCounts(better=10, worse=5, n=100, units=100)),
         target=80.0,
     ),
     Scenario(
         name="minimum detectable effect",
         sizes="2,000 records, 200 + 200 flips",
-        trial=noticed(Flips(better=200, worse=200, n=2000, units=2000)),
+        trial=noticed(FlipCounts(better=200, worse=200, n=2000, units=2000)),
         target=80.0,
     ),
     Scenario(

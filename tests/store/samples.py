@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from assay.core.ask import Reply
-from assay.core.outcome import Attempt, Grade, Graded
-from assay.store.artifacts import Staging
-from assay.store.evidence import AttemptChain, MerkleTree
-from assay.store.ledger import Entry, RecordRow
+from assay.core.model_call import Reply
+from assay.core.outcome import Attempt, Grade, GradedOutcome
+from assay.store.artifacts import StagingFolder
+from assay.store.hash_chain import AttemptChain, MerkleTree
+from assay.store.ledger import CommitEntry, RecordRow
 from assay.store.sqlite import SqliteLedger, create_ledger
 
 DAY = 86400.0
@@ -46,16 +46,16 @@ def attempt(**members: Any) -> Attempt:
     return Attempt(**{**usual, "reply": Reply(text="yes"), **members})
 
 
-def graded(score: float = 1.0) -> Graded:
-    return Graded(grade=Grade(score=score, passed=True, answer="yes", raw_score=score, scale="0-1"))
+def graded(score: float = 1.0) -> GradedOutcome:
+    return GradedOutcome(grade=Grade(score=score, passed=True, answer="yes", raw_score=score, scale="0-1"))
 
 
-def done(position: int, score: float = 1.0) -> Entry:
+def done(position: int, score: float = 1.0) -> CommitEntry:
     """Two attempts and an outcome."""
-    return Entry(position, (attempt(), attempt(stage="judge", call_id="judge:overall")), graded(score))
+    return CommitEntry(position, (attempt(), attempt(stage="judge", call_id="judge:overall")), graded(score))
 
 
-def fill(staging: Staging, records: int = 3) -> dict[str, Any]:
+def fill(staging: StagingFolder, records: int = 3) -> dict[str, Any]:
     """Write the artifacts of a small run; returns what its manifest says beyond hashes."""
     chain, tree = AttemptChain(), MerkleTree()
     predictions, attempts = staging.open_lines("predictions.jsonl"), staging.open_lines("attempt_logs.jsonl")
@@ -74,7 +74,7 @@ def fill(staging: Staging, records: int = 3) -> dict[str, Any]:
 
 def sealed_run(runs: Path, name: str = "r1", records: int = 3) -> Path:
     """A published run folder."""
-    with Staging(runs / ".active") as staging:
+    with StagingFolder(runs / ".active") as staging:
         staging.seal(fill(staging, records))
         staging.publish(runs / name)
     return runs / name

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.core.errors import RunNotFound, RunSealed, StoreUnavailable
-from assay.store.artifacts import ARTIFACTS, CASES, EXPORTS, Staging, remove_stale_staging
-from assay.store.evidence import AttemptChain, MerkleTree, merkle_root
-from assay.store.folder import open_run_folder
+from assay.store.artifacts import ARTIFACTS, CASES, EXPORTS, StagingFolder, remove_stale_staging
+from assay.store.hash_chain import AttemptChain, MerkleTree, merkle_root
+from assay.store.published_run import open_run_folder
 from assay.store.verify import verify_run
 from tests.store.samples import fill, run_python, sealed_run
 
@@ -21,7 +21,7 @@ FULL_DISK = """
 import resource, sys
 from pathlib import Path
 from assay.core.errors import StoreUnavailable
-from assay.store.artifacts import Staging
+from assay.store.artifacts import StagingFolder
 from tests.store.samples import sealed_run
 runs = Path(sys.argv[1])
 LIMIT, ROOM = resource.KIND, resource.getrlimit(resource.KIND)
@@ -146,14 +146,14 @@ def test_publishing_the_same_bytes_again_changes_nothing(tmp_path: Path) -> None
 
 
 def test_what_is_not_published_disappears(tmp_path: Path) -> None:
-    with Staging(tmp_path) as staging:
+    with StagingFolder(tmp_path) as staging:
         staging.seal(fill(staging))
         assert [path.is_dir() for path in tmp_path.iterdir()] == [True]
     assert list(tmp_path.iterdir()) == []
 
 
 def test_what_a_killed_process_left_can_be_cleared(tmp_path: Path) -> None:
-    Staging(tmp_path).open_lines("predictions.jsonl").discard()
+    StagingFolder(tmp_path).open_lines("predictions.jsonl").discard()
     (tmp_path / "ledger.sqlite").write_bytes(b"")
     assert remove_stale_staging(tmp_path) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["ledger.sqlite"]
@@ -162,13 +162,13 @@ def test_what_a_killed_process_left_can_be_cleared(tmp_path: Path) -> None:
 def test_a_folder_below_a_file_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StoreUnavailable, match="Not a directory"):
-        Staging(tmp_path / "file" / "work")
+        StagingFolder(tmp_path / "file" / "work")
     with pytest.raises(StoreUnavailable, match="cannot use"):
         sealed_run(tmp_path / "file")
 
 
 def test_a_staging_folder_that_is_gone_publishes_nothing(tmp_path: Path) -> None:
-    with Staging(tmp_path / "work") as staging:
+    with StagingFolder(tmp_path / "work") as staging:
         staging.seal(fill(staging))
         shutil.rmtree(staging.folder)
         with pytest.raises(StoreUnavailable, match="No such file"):

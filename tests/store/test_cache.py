@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from assay.core.ask import Reply, Usage
 from assay.core.errors import StoreUnavailable
+from assay.core.model_call import Reply, Usage
 from assay.core.redact_rule import RedactRule
 from assay.store.cache import CACHE_FILE, FLUSH_AFTER, MAX_WAITING, ReplyCache
 from assay.store.redact import Redactor

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from assay.store.postgres import PostgresCatalogue, PostgresLease, PostgresLedgers, PostgresSubmissions, open_run
-from assay.store.submissions import SubmissionRow, Submitted, WaitingRun
+from assay.store.submissions import NewSubmission, SubmissionRow, WaitingRun
 from tests.store.databases import Database
 from tests.store.samples import rows
 
@@ -61,8 +61,8 @@ def submission(key: str = "", **members: str) -> SubmissionRow:
     return SubmissionRow(**given, key=key, answer=b"{}", at=time.time())  # type: ignore[arg-type]
 
 
-def submitted(number: int = 3) -> Submitted:
-    return Submitted(b"{}", "0", lambda: rows(number))
+def submitted(number: int = 3) -> NewSubmission:
+    return NewSubmission(b"{}", "0", lambda: rows(number))
 
 
 def test_one_at_a_time_drives_a_run(database: Database, run_id: str) -> None:

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.core.errors import StoreUnavailable
-from assay.store.leases import AHEAD, ALL, BURST, Grant, Leases, Need, Pool, Terms, settle
+from assay.store.leases import AHEAD, ALL, BURST, LeaseGrant, LeaseRequest, LeaseStore, Pool, RunLimits, grant_lease
 from assay.store.postgres import PostgresLedger, PostgresLedgers
 from tests.store.databases import Database, run_in, running_database
 from tests.store.samples import start_python
 
-TERMS = Terms(
+TERMS = RunLimits(
     seats={ALL: 10},
     rates={"requests": 600.0, "tokens": 60_000.0},
     gates={"gate": ("requests",), "metered": ()},
@@ -37,13 +37,13 @@ def allowed(span: float) -> float:
 class Desk:
     """A pool without a database, at a time of the test's own."""
 
-    def __init__(self, terms: Terms = TERMS) -> None:
+    def __init__(self, terms: RunLimits = TERMS) -> None:
         self.pool, self.terms, self.now, self.number = Pool(), terms, 1000.0, 0
 
-    def ask(self, worker: str, *, started: float = 0.0, **members: object) -> Grant:
+    def ask(self, worker: str, *, started: float = 0.0, **members: object) -> LeaseGrant:
         self.number += 1
-        need = msgspec.convert({"worker": worker, "number": self.number, **members}, Need)
-        self.pool, grant = settle(self.pool, need, self.terms, now=self.now, started=started)
+        need = msgspec.convert({"worker": worker, "number": self.number, **members}, LeaseRequest)
+        self.pool, grant = grant_lease(self.pool, need, self.terms, now=self.now, started=started)
         return grant
 
     def wants(self, worker: str, seats: int, *, held: int = 0, started: float = 0.0) -> int:
@@ -159,9 +159,9 @@ def test_calls_under_way_are_expected_to_use_as_many_tokens_as_others_did() -> N
 
 
 def test_a_question_whose_answer_was_lost_charges_nothing_twice() -> None:
-    need = Need(worker="a", number=1, used={"tokens": (1_000.0, 1)})
-    once, _ = settle(Pool(), need, TERMS, now=1000.0, started=0.0)
-    twice, _ = settle(once, need, TERMS, now=1000.1, started=0.0)
+    need = LeaseRequest(worker="a", number=1, used={"tokens": (1_000.0, 1)})
+    once, _ = grant_lease(Pool(), need, TERMS, now=1000.0, started=0.0)
+    twice, _ = grant_lease(once, need, TERMS, now=1000.1, started=0.0)
     assert twice.dues == once.dues
 
 
@@ -215,13 +215,13 @@ def own() -> Iterator[Database]:
         yield database
 
 
-def granted(leases: Leases, worker: str, *, end: float) -> list[float]:
+def granted(leases: LeaseStore, worker: str, *, end: float) -> list[float]:
     """The moments that a worker who always wants calls is given by the database's clock."""
     moments: list[float] = []
     number = 0
     while time.monotonic() < end or not moments:
         number += 1
-        grant = leases.ask(Need(worker=worker, number=number, calls={"gate": 8}), TERMS)
+        grant = leases.ask(LeaseRequest(worker=worker, number=number, calls={"gate": 8}), TERMS)
         moments += [grant.at + moment for moment in grant.moments["gate"]]
         time.sleep(0.02)
     leases.close()
@@ -253,12 +253,12 @@ def test_a_rate_holds_over_restarts_of_the_database(own: Database) -> None:
 
 HOLDING = """
 import sys, time
-from assay.store.leases import ALL, Need
+from assay.store.leases import ALL, LeaseRequest
 from assay.store.postgres import PostgresLedgers
 from tests.store.test_leases import TERMS
 leases = PostgresLedgers(sys.argv[1]).open(sys.argv[2]).leases()
 for number in range(1, 1_000):
-    grant = leases.ask(Need(worker=f"child {sys.argv[3]}", number=number, held={ALL: 3}, wanted={ALL: 3}), TERMS)
+    grant = leases.ask(LeaseRequest(worker=f"child {sys.argv[3]}", number=number, held={ALL: 3}, wanted={ALL: 3}), TERMS)
     print(grant.seats[ALL], flush=True)
     time.sleep(0.1)
 """
@@ -269,22 +269,22 @@ def test_the_seats_of_killed_workers_come_back(database: Database, run: Postgres
     with ExitStack() as stack:
         children = [stack.enter_context(start_python(HOLDING, database.address, run.run_id, name)) for name in "abc"]
         assert [child.stdout.readline() for child in children if child.stdout] == ["3\n"] * 3
-        assert leases.ask(Need(worker="own", number=1, wanted={ALL: 10}), TERMS).seats[ALL] == 1
+        assert leases.ask(LeaseRequest(worker="own", number=1, wanted={ALL: 10}), TERMS).seats[ALL] == 1
         for child in children:
             child.send_signal(signal.SIGKILL)
     number, seats = 1, 0
     while seats < 10:
         number += 1
-        seats = leases.ask(Need(worker="own", number=number, held={ALL: seats}, wanted={ALL: 10}), TERMS).seats[ALL]
+        seats = leases.ask(LeaseRequest(worker="own", number=number, held={ALL: seats}, wanted={ALL: 10}), TERMS).seats[ALL]
         time.sleep(0.05)
     leases.close()
 
 
 def test_a_worker_that_freezes_while_it_holds_the_lock_holds_up_nobody_for_long(database: Database, run: PostgresLedger) -> None:
     frozen, waking = run.leases(), threading.Event()
-    frozen.ask(Need(worker="frozen", number=1), TERMS)
+    frozen.ask(LeaseRequest(worker="frozen", number=1), TERMS)
 
-    class Freezing(Need, frozen=True):
+    class Freezing(LeaseRequest, frozen=True):
         def __getattribute__(self, name: str) -> object:
             # The pool is read when a question is settled, under the lock.
             if name == "worker":
@@ -296,7 +296,7 @@ def test_a_worker_that_freezes_while_it_holds_the_lock_holds_up_nobody_for_long(
         others = run.leases()
         while not _is_locked(database):
             time.sleep(0.01)
-        assert others.ask(Need(worker="other", number=1, wanted={ALL: 4}), TERMS).seats[ALL] == 4
+        assert others.ask(LeaseRequest(worker="other", number=1, wanted={ALL: 4}), TERMS).seats[ALL] == 4
         assert not thawed.done()
         waking.set()
         assert thawed.result().seats[ALL] == 4
@@ -312,9 +312,9 @@ def _is_locked(database: Database) -> bool:
 
 def test_a_worker_that_leaves_gives_back_everything(run: PostgresLedger) -> None:
     leases = run.leases()
-    leases.ask(Need(worker="a", number=1, wanted={ALL: 10}), TERMS)
+    leases.ask(LeaseRequest(worker="a", number=1, wanted={ALL: 10}), TERMS)
     leases.leave("a")
-    assert leases.ask(Need(worker="b", number=1, wanted={ALL: 10}), TERMS).seats[ALL] == 10
+    assert leases.ask(LeaseRequest(worker="b", number=1, wanted={ALL: 10}), TERMS).seats[ALL] == 10
     leases.close()
 
 
@@ -322,7 +322,7 @@ def test_the_last_worker_that_leaves_an_ended_run_leaves_nothing_behind(database
     run.set_state("queued", "cancelled", at=2.0)
     leases = run.leases()
     for worker in "ab":
-        leases.ask(Need(worker=worker, number=1, calls={"gate": 10}), TERMS)
+        leases.ask(LeaseRequest(worker=worker, number=1, calls={"gate": 10}), TERMS)
     kept = []
     for worker in "ab":
         leases.leave(worker)
@@ -334,10 +334,10 @@ def test_the_last_worker_that_leaves_an_ended_run_leaves_nothing_behind(database
 
 def test_what_was_shared_is_removed_with_its_run(database: Database, run: PostgresLedger) -> None:
     leases, runs = run.leases(), PostgresLedgers(database.address)
-    leases.ask(Need(worker="a", number=1), TERMS)
+    leases.ask(LeaseRequest(worker="a", number=1), TERMS)
     runs.remove(run.run_id)
     leases.leave("a")
     with pytest.raises(StoreUnavailable, match="foreign key"):
-        leases.ask(Need(worker="a", number=2), TERMS)
+        leases.ask(LeaseRequest(worker="a", number=2), TERMS)
     leases.close()
     runs.close()

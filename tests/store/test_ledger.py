@@ -6,9 +6,9 @@ from itertools import pairwise
 import pytest
 
 from assay.core.errors import RunNotFound, UsageProblem
-from assay.core.outcome import Cancelled, Failed, Invalid
+from assay.core.outcome import CancelledOutcome, FailedOutcome, InvalidOutcome
 from assay.core.run_state import State
-from assay.store.ledger import SHARD_BYTES, SHARD_SIZE, Claim, Entry, Fenced, RecordRow
+from assay.store.ledger import SHARD_BYTES, SHARD_SIZE, Claim, ClaimLost, CommitEntry, RecordRow
 from tests.store.books import Book
 from tests.store.samples import attempt, done, graded, rows
 
@@ -65,7 +65,11 @@ def test_a_record_that_broke_its_contract_has_its_outcome_at_once(book: Book) ->
     assert ledger.counts() == {"invalid_record": 2, "open": 1}
     assert [record.position for record in ledger.open_records(0)] == [1]
     outcomes = [record.outcome for record in ledger.finished()]
-    assert outcomes == [Invalid(code="string_too_long", message="too long"), None, Invalid(code="invalid_record", message="")]
+    assert outcomes == [
+        InvalidOutcome(code="string_too_long", message="too long"),
+        None,
+        InvalidOutcome(code="invalid_record", message=""),
+    ]
     ledger.close()
 
 
@@ -112,8 +116,8 @@ def test_open_records_know_what_was_tried(book: Book) -> None:
     ledger = book.new()
     claim = ledger.claim(0, owner="a")
     tries = (attempt(reply=None, error_code="timeout"), attempt(round=2))
-    ledger.append(claim, [Entry(1, tries[:1]), done(0)])
-    ledger.append(claim, [Entry(1, tries[1:])])
+    ledger.append(claim, [CommitEntry(1, tries[:1]), done(0)])
+    ledger.append(claim, [CommitEntry(1, tries[1:])])
     assert [(record.position, record.attempts) for record in ledger.open_records(0)] == [(1, tries), (2, ())]
     ledger.close()
 
@@ -122,7 +126,7 @@ def test_a_zombie_is_fenced_and_leaves_nothing(book: Book) -> None:
     ledger = book.new()
     stale = ledger.claim(0, owner="a")
     assert ledger.claim(0, owner="b") == Claim(0, 2)
-    with pytest.raises(Fenced):
+    with pytest.raises(ClaimLost):
         ledger.append(stale, [done(0)])
     assert (ledger.counts(), next(ledger.finished()).attempts) == ({"open": 3}, ())
     ledger.close()
@@ -130,7 +134,7 @@ def test_a_zombie_is_fenced_and_leaves_nothing(book: Book) -> None:
 
 def test_nobody_appends_without_a_claim(book: Book) -> None:
     ledger = book.new()
-    with pytest.raises(Fenced):
+    with pytest.raises(ClaimLost):
         ledger.append(Claim(0, 1), [done(0)])
     ledger.close()
 
@@ -139,7 +143,7 @@ def test_the_first_outcome_counts(book: Book) -> None:
     ledger = book.new(records=1)
     claim = ledger.claim(0, owner="a")
     ledger.append(claim, [done(0, score=0.5)])
-    ledger.append(claim, [Entry(0, (), Failed(code="timeout", message="late"))])
+    ledger.append(claim, [CommitEntry(0, (), FailedOutcome(code="timeout", message="late"))])
     assert (ledger.counts(), next(ledger.finished()).outcome) == ({"evaluated": 1, "open": 0}, graded(0.5))
     ledger.close()
 
@@ -158,7 +162,7 @@ def test_an_append_sees_the_cancel_of_another_process(book: Book) -> None:
 def test_closing_gives_open_records_one_outcome_and_leaves_the_others(book: Book) -> None:
     ledger = book.new()
     ledger.append(ledger.claim(0, owner="a"), [done(1)])
-    assert ledger.close_open(Cancelled()) == 2
+    assert ledger.close_open(CancelledOutcome()) == 2
     assert ledger.counts() == {"cancelled": 2, "evaluated": 1, "open": 0}
     ledger.close()
 
@@ -166,8 +170,8 @@ def test_closing_gives_open_records_one_outcome_and_leaves_the_others(book: Book
 def test_finished_records_come_in_order_with_all_they_have(book: Book) -> None:
     ledger = book.new(records=4)
     claim = ledger.claim(0, owner="a")
-    ledger.append(claim, [Entry(2, (attempt(round=1),)), done(1)])
-    ledger.append(claim, [Entry(2, (attempt(round=2),)), done(0)])
+    ledger.append(claim, [CommitEntry(2, (attempt(round=1),)), done(1)])
+    ledger.append(claim, [CommitEntry(2, (attempt(round=2),)), done(0)])
     found = [(record.record.position, len(record.attempts), record.outcome is not None) for record in ledger.finished()]
     assert found == [(0, 2, True), (1, 2, True), (2, 2, False), (3, 0, False)]
     assert [each.round for each in list(ledger.finished())[2].attempts] == [1, 2]
@@ -178,7 +182,7 @@ def test_the_ledger_can_be_written_while_it_is_read(book: Book) -> None:
     ledger = book.new()
     reading = ledger.finished()
     assert next(reading).outcome is None
-    ledger.close_open(Cancelled())
+    ledger.close_open(CancelledOutcome())
     assert [record.outcome for record in reading] == [None, None]
     ledger.close()
 
@@ -199,7 +203,7 @@ def test_a_missing_run_is_named(book: Book) -> None:
 
 def test_a_part_of_the_finished_records_is_found_by_status_and_verdict(book: Book) -> None:
     ledger = book.new(records=5)
-    failed = Entry(1, (attempt(),), Failed(code="timeout", message="late"))
+    failed = CommitEntry(1, (attempt(),), FailedOutcome(code="timeout", message="late"))
     ledger.append(ledger.claim(0, owner="a"), [done(0), failed, done(2), done(4)])
     total, part = ledger.finished_part(statuses=["evaluated"], passed=True, limit=2, first=1)
     assert (total, [each.record.position for each in part], len(part[0].attempts)) == (3, [2, 4], 2)
@@ -231,10 +235,10 @@ def test_no_claim_from_before_holds_for_a_new_input(book: Book) -> None:
     ledger = book.new()
     stale = ledger.claim(0, owner="a")
     ledger.replace_records(rows(3))
-    with pytest.raises(Fenced):
+    with pytest.raises(ClaimLost):
         ledger.append(stale, [done(0)])
     ledger.claim(0, owner="b")
-    with pytest.raises(Fenced):
+    with pytest.raises(ClaimLost):
         ledger.append(stale, [done(0)])
     ledger.close()
 
@@ -253,7 +257,7 @@ def test_the_records_of_a_run_that_is_worked_on_are_not_written_anew(book: Book,
     way: tuple[State, ...] = ("queued", "validating", "running", "finalizing", "completed")
     for old, new in pairwise(way[: way.index(state) + 1]):
         ledger.set_state(old, new, at=2.0)
-    with pytest.raises(Fenced):
+    with pytest.raises(ClaimLost):
         ledger.replace_records(rows(7))
     assert ledger.counts() == {"open": 3}
     ledger.close()

@@ -7,7 +7,7 @@ import pytest
 
 from assay import api
 from assay.core.errors import RunNotFound, RunSealed, StoreUnavailable, UsageProblem
-from assay.store.objects import WHOLE, ObjectPlace, publish_objects
+from assay.store.objects import WHOLE, ObjectRunStorage, publish_objects
 from assay.store.verify import verify_place
 from tests.store.buckets import Bucket, running_bucket
 from tests.store.samples import sealed_run
@@ -34,7 +34,7 @@ def test_a_published_run_is_there_and_unchanged(bucket: Bucket, tmp_path: Path) 
     folder = sealed_run(tmp_path, "whole")
     place = api.publish("whole", HOME, runs_dir=tmp_path)
     assert place == f"{HOME}/whole"
-    assert ObjectPlace(place).names() == {path.name for path in folder.iterdir()}
+    assert ObjectRunStorage(place).names() == {path.name for path in folder.iterdir()}
     assert api.verify(place) == []
     assert bucket.ask("GET", "/runs/nightly/whole/failures.jsonl") == (200, (folder / "failures.jsonl").read_bytes())
 
@@ -60,7 +60,7 @@ def test_a_large_file_is_written_in_parts_and_once(bucket: Bucket, tmp_path: Pat
     large, other = tmp_path / "large", tmp_path / "other"
     large.write_bytes(bytes(range(256)) * (1 << 16) + b"the end")
     other.write_bytes(bytes(WHOLE + 1))
-    place = ObjectPlace(f"{HOME}/parts")
+    place = ObjectRunStorage(f"{HOME}/parts")
     assert (place.put("large", large), place.put("large", other)) == (True, False)
     assert bucket.ask("GET", "/runs/nightly/parts/large")[1] == large.read_bytes()
 
@@ -69,7 +69,7 @@ def test_another_run_is_never_overwritten(bucket: Bucket, tmp_path: Path) -> Non
     publish_objects(sealed_run(tmp_path / "a", "same", records=3), f"{HOME}/same")
     with pytest.raises(RunSealed, match="is another one"):
         publish_objects(sealed_run(tmp_path / "b", "same", records=4), f"{HOME}/same")
-    assert verify_place(ObjectPlace(f"{HOME}/same")) == []
+    assert verify_place(ObjectRunStorage(f"{HOME}/same")) == []
     assert bucket.ask("GET", "/runs/nightly/same/predictions.jsonl")[1].count(b"\n") == 3
 
 
@@ -115,5 +115,5 @@ def test_a_bucket_that_is_not_there_is_named_without_a_secret(bucket: Bucket, tm
 )
 def test_an_address_that_names_no_run_is_refused(address: str) -> None:
     with pytest.raises(UsageProblem) as problem:
-        ObjectPlace(address)
+        ObjectRunStorage(address)
     assert problem.value.hint

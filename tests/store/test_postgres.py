@@ -9,9 +9,9 @@ import pytest
 from psycopg import sql
 
 from assay.core.errors import StoreUnavailable
-from assay.store.ledger import Claim, Fenced
+from assay.store.ledger import Claim, ClaimLost
 from assay.store.postgres import PostgresCatalogue, PostgresLedgers
-from assay.store.postgres.connection import Link, connect, shown_address
+from assay.store.postgres.connection import ReconnectingConnection, connect, shown_address
 from assay.store.postgres.migrations import STEPS, migrate
 from tests.store.databases import Database, running_database
 from tests.store.samples import done, rows
@@ -89,7 +89,7 @@ def test_who_freezes_in_the_middle_of_an_append_holds_up_nobody_who_takes_the_sh
             waking.wait(0.01)
         second = other.claim(0, owner="other")
         waking.set()
-        with pytest.raises(Fenced):
+        with pytest.raises(ClaimLost):
             thawed.result()
     other.append(second, [done(0)])
     assert other.counts() == {"evaluated": 1, "open": 2}
@@ -104,7 +104,7 @@ def is_in_a_transaction(database: Database) -> bool:
 
 
 def test_a_server_that_is_not_there_is_named_without_its_password() -> None:
-    link = Link("postgresql://assay:hush-hush@127.0.0.1:1/runs", patience=0.2)
+    link = ReconnectingConnection("postgresql://assay:hush-hush@127.0.0.1:1/runs", patience=0.2)
     with pytest.raises(StoreUnavailable, match=r"127\.0\.0\.1:1/runs") as problem:
         link.transact(lambda _: None)
     assert "hush" not in problem.value.message

@@ -148,6 +148,9 @@ def test_the_rest_of_a_text_stays() -> None:
         ("DE00 1234 DE89 3704 0044 0532 0130 00", "DE00 1234 [REDACTED:iban]"),
         ("user%40example.org", "[REDACTED:email]"),
         ("x\\njane@example.org", "x\\n[REDACTED:email]"),
+        ("x\\rrita@example.org, \\ttom@example.org", "x\\r[REDACTED:email], \\t[REDACTED:email]"),
+        ("nora@example.org, rita@example.org, tom@example.org", "[REDACTED:email], [REDACTED:email], [REDACTED:email]"),
+        ("HOME\\jane@example.org", "HOME\\[REDACTED:email]"),
         ("Telefon: 030 1234567", "Telefon: [REDACTED:phone]"),
     ],
 )
@@ -173,7 +176,8 @@ def test_numbers_and_other_values_stay_as_they_are() -> None:
 
 
 def test_a_card_number_without_quotes_is_redacted() -> None:
-    assert Redactor().value([4111111111111111]) == ["[REDACTED:payment_card]"]
+    # The shortest one has twelve digits.
+    assert Redactor().value([4111111111111111, 501800000009]) == ["[REDACTED:payment_card]", "[REDACTED:payment_card]"]
 
 
 def test_a_private_key_that_was_cut_off_is_redacted() -> None:
@@ -400,7 +404,17 @@ def test_a_measure_a_name_and_a_key_of_a_record_stay(text: str) -> None:
         ("0 (917) 123 4567", "[REDACTED:phone]"),
         ("passport number US9148817941", "passport number [REDACTED:passport]"),
         ("a ratio of 1:2:3:4:5:6:7:8", "a ratio of 1:2:3:4:5:6:7:8"),
+        ("DE89370400440532013000, DE89370400440532013000X", "[REDACTED:iban], DE89370400440532013000X"),
+        ("00:1A:2B:3C:4D:5E, 00:1A:2B:3C:4D:5Ex.", "[REDACTED:machine_address], 00:1A:2B:3C:4D:5Ex."),
+        ("00:1A:2B:3C:4D:5E:77 and 00-1A-2B-3C-4D-5E-77", "00:1A:2B:3C:4D:5E:77 and 00-1A-2B-3C-4D-5E-77"),
     ],
 )
 def test_personal_numbers_go_whole_and_their_likes_stay(text: str, expected: str) -> None:
     assert Redactor().text(text) == expected
+
+
+def test_redactors_with_the_same_keys_share_what_is_compiled() -> None:
+    """It is large, and a run has several: those of a thousand runs would otherwise be compiled and kept one by one."""
+    first, second = Redactor(["key-one-0123456789", "key-two-0123456789"]), Redactor(["key-two-0123456789", "key-one-0123456789"])
+    assert first._triggers is second._triggers
+    assert first._triggers is not Redactor()._triggers

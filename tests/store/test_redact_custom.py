@@ -3,7 +3,7 @@
 import pytest
 
 from assay.core.redact_rule import RedactRule
-from assay.store.redact import Redactor
+from assay.store.redact import Redactor, StructureFields
 from assay.store.redact_custom import rule_problem, rule_problems
 
 EMPLOYEE = RedactRule(name="employee", pattern=r"\bEMP-\d{4}\b")
@@ -33,6 +33,11 @@ def test_custom_rules_find_the_same_in_texts_values_and_json() -> None:
 def test_a_number_that_a_custom_rule_finds_is_redacted() -> None:
     redactor = Redactor(custom=[RedactRule(name="member", pattern=r"^77\d{5}$")])
     assert redactor.value({"id": 7712345, "n": 12345, "yes": True}) == {"id": "[REDACTED:member]", "n": 12345, "yes": True}
+
+
+def test_a_number_of_the_program_is_left_alone_however_long() -> None:
+    redactor = Redactor(custom=[RedactRule(name="digit", pattern=r"\d")])
+    assert redactor.structure({"size": 123456789012}, StructureFields(terms=frozenset(("size",)))) == {"size": 123456789012}
 
 
 def test_groups_of_a_pattern_do_not_change_what_is_replaced() -> None:

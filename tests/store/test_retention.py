@@ -7,7 +7,7 @@ import pytest
 
 from assay.core.errors import RunNotFound, StoreUnavailable, UsageProblem
 from assay.core.retention import RetentionPolicy, RetentionSettings
-from assay.store.folder import open_run_folder
+from assay.store.published_run import open_run_folder
 from assay.store.retention import AGGREGATE, RAW, purge_run, purgeable
 from assay.store.verify import removed_artifacts, verify_run
 from tests.store.samples import DAY, ENDED_AT, sealed_run

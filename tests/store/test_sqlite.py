@@ -2,14 +2,16 @@
 
 import sqlite3
 import stat
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from assay.core.ask import Reply
 from assay.core.errors import RunNotFound, StoreUnavailable, UsageProblem
-from assay.store.ledger import SHARD_SIZE, Entry
-from assay.store.sqlite import FORMAT, create_ledger, open_ledger
+from assay.core.model_call import Reply
+from assay.store.ledger import SHARD_SIZE, CommitEntry
+from assay.store.sqlite import FORMAT, SqliteLedger, create_ledger, open_ledger
 from tests.store.samples import attempt, done, full_disk, new_ledger, run_python
 
 FULL_DISK = """
@@ -80,7 +82,7 @@ def test_a_damaged_database_is_named(tmp_path: Path) -> None:
 
 def test_a_damaged_row_is_named(tmp_path: Path) -> None:
     ledger = new_ledger(tmp_path)
-    ledger.append(ledger.claim(0, owner="a"), [Entry(0, (attempt(),))])
+    ledger.append(ledger.claim(0, owner="a"), [CommitEntry(0, (attempt(),))])
     with sqlite3.connect(ledger.path) as database:
         database.execute("UPDATE attempt SET body = x'7b'")
     database.close()
@@ -143,7 +145,75 @@ def test_short_results_are_inserted_together_and_long_ones_a_few_at_a_time(tmp_p
     said: list[str] = []
     ledger.database.set_trace_callback(said.append)
     tried = attempt(reply=Reply(text="x" * length))
-    ledger.append(claim, [Entry(position, (tried,), None) for position in range(3)])
+    ledger.append(claim, [CommitEntry(position, (tried,), None) for position in range(3)])
     assert sum(statement.startswith("INSERT INTO attempt") for statement in said) == statements
     assert [len(record.attempts) for record in ledger.open_records(0)] == [1, 1, 1]
     ledger.close()
+
+
+def test_a_ledger_is_opened_while_another_process_writes(tmp_path: Path) -> None:
+    writer = new_ledger(tmp_path)
+    with writer.transaction():
+        open_ledger(tmp_path / "ledger.sqlite").close()
+    writer.close()
+
+
+def made_by_version(version: int, folder: Path) -> Path:
+    """A ledger as that version of the format has it, with two shards."""
+    ledger = new_ledger(folder, records=SHARD_SIZE + 1)
+    for column in ("row", "head"):
+        ledger.database.execute(f"ALTER TABLE record DROP COLUMN {column}")
+    if version < 2:
+        ledger.database.execute("DROP TABLE span")
+    ledger.database.execute(f"PRAGMA user_version = {version}")
+    ledger.close()
+    return ledger.path
+
+
+def before_first(beginning: str, act: Callable[[], object], patch: pytest.MonkeyPatch) -> None:
+    """Have something done in the moment before a statement that begins so is carried out for the first time."""
+    connect, pending = sqlite3.connect, [act]
+
+    def connect_traced(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        database = connect(*arguments, **options)
+        database.set_trace_callback(lambda statement: pending.pop()() if pending and statement.startswith(beginning) else None)
+        return database
+
+    patch.setattr(sqlite3, "connect", connect_traced)
+
+
+def test_a_new_run_is_whole_in_its_file_although_another_process_has_it_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others: list[sqlite3.Connection] = []
+
+    def open_elsewhere() -> None:
+        (new,) = tmp_path.glob(".ledger.sqlite-*[0-9a-f]")
+        others.append(sqlite3.connect(new))
+        others[0].execute("SELECT * FROM sqlite_master").fetchall()
+
+    # With a second connection, closing the first one leaves all in the log, which does not go with the file to its name.
+    before_first("INSERT INTO state", open_elsewhere, monkeypatch)
+    ledger = create_ledger(tmp_path / "ledger.sqlite", plan=b"{}", plan_sha256="ab", at=1.0)
+    assert (ledger.run().plan_sha256, len(others)) == ("ab", 1)
+    for database in (ledger, *others):
+        database.close()
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_older_ledger_is_brought_up_to_date(tmp_path: Path, version: int) -> None:
+    ledger = open_ledger(made_by_version(version, tmp_path))
+    assert (ledger.shards(), ledger.database.execute("PRAGMA user_version").fetchone()) == ([0, 1], (FORMAT,))
+    ledger.close()
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_two_processes_that_open_an_older_ledger_bring_it_up_to_date_once(
+    tmp_path: Path, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, others = made_by_version(version, tmp_path), list[SqliteLedger]()
+    before_first("BEGIN IMMEDIATE", lambda: others.append(open_ledger(path)), monkeypatch)
+    ledgers = [open_ledger(path), *others]
+    assert [ledger.shards() for ledger in ledgers] == [[0, 1], [0, 1]]
+    for ledger in ledgers:
+        ledger.close()

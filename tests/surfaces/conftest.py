@@ -7,7 +7,7 @@ import pytest
 
 from assay.core.document import excerpt
 from assay.core.issue import Issue
-from assay.core.report import Counts, Report
+from assay.core.report import Counts, ValidationReport
 from tests.regenerating import check_file
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
@@ -47,12 +47,12 @@ def missing(index: int) -> Issue:
 
 
 @pytest.fixture
-def clean() -> Report:
-    return Report(path="data/clean.json", contract="batch_v1", outcome="accepted", counts=Counts(12, 12, 0), issues=())
+def clean() -> ValidationReport:
+    return ValidationReport(path="data/clean.json", contract="batch_v1", outcome="accepted", counts=Counts(12, 12, 0), issues=())
 
 
 @pytest.fixture
-def broken() -> Report:
+def broken() -> ValidationReport:
     """A dozen look-alikes, one finding of another kind on a wide line, and a warning."""
     wide = '    {"record_id": "問い_13", "input": {"prompt": "日本語の質問です"}, "priority": 7},'
     issues = [
@@ -84,11 +84,13 @@ def broken() -> Report:
             severity="warning",
         ),
     ]
-    return Report(path="data/broken.json", contract="batch_v1", outcome="rejected", counts=Counts(13, 0, 13), issues=issues)
+    return ValidationReport(
+        path="data/broken.json", contract="batch_v1", outcome="rejected", counts=Counts(13, 0, 13), issues=issues
+    )
 
 
 @pytest.fixture
-def conversation() -> Report:
+def conversation() -> ValidationReport:
     issues = [
         found(
             "- {turn_id: 3, speaker: user}",
@@ -117,11 +119,13 @@ def conversation() -> Report:
         ),
     ]
     counts = Counts(2, 1, 1)
-    return Report(path="talk.yaml", contract="conversation_v1", outcome="accepted_with_record_errors", counts=counts, issues=issues)
+    return ValidationReport(
+        path="talk.yaml", contract="conversation_v1", outcome="accepted_with_record_errors", counts=counts, issues=issues
+    )
 
 
 @pytest.fixture
-def hostile() -> Report:
+def hostile() -> ValidationReport:
     """Every text of the report is an attack on some reader."""
     issue = Issue(
         code="invalid_enum_value",
@@ -136,4 +140,4 @@ def hostile() -> Report:
         caret=2,
     )
     path = HOSTILE.replace("\ud800", "\udcff")  # how Python spells a byte of a file name that is not UTF-8
-    return Report(path=path, contract="batch_v1", outcome="rejected", counts=Counts(1, 0, 1), issues=[issue])
+    return ValidationReport(path=path, contract="batch_v1", outcome="rejected", counts=Counts(1, 0, 1), issues=[issue])

@@ -4,10 +4,11 @@ from typing import Any
 
 import msgspec
 
-from assay.core.run_result import GateResult, RunResult
+from assay.core.run_result import RunResult
 from assay.core.run_state import RunCounts, State
-from assay.metrics.summary import summarize
-from assay.surfaces.reporters.run_view import RunView, SliceValue, WorstRecord, grouped
+from assay.core.summary import GateResult
+from assay.surfaces.reporters.run_view import RunReport, SliceValue, WorstRecord, grouped
+from tests.metrics.documents import summarize
 from tests.surfaces.conftest import HOSTILE
 
 Json = dict[str, Any]
@@ -143,32 +144,32 @@ def slice_value(name: str, value: str | None, n: int, *, rate: float = 0.75) -> 
 SLICES = (slice_value("dataset", "assistant", 3), slice_value("dataset", "other", 1, rate=1.0), slice_value("tags", None, 4))
 
 
-def golden_view() -> RunView:
+def golden_view() -> RunReport:
     """A golden dataset, a gate that was missed, failures of all kinds."""
     missed = result("nightly-1", "pass rate 0.75 is below 0.80")
-    return RunView(result=missed, manifest=manifest(), failures=FAILURES, cases=CASES, worst=WORST, slices=SLICES)
+    return RunReport(result=missed, manifest=manifest(), failures=FAILURES, cases=CASES, worst=WORST, slices=SLICES)
 
 
-def unlisted_view() -> RunView:
+def unlisted_view() -> RunReport:
     """The same as of a contract whose records are not listed one by one."""
     return msgspec.structs.replace(golden_view(), cases=())
 
 
-def other_view() -> RunView:
+def other_view() -> RunReport:
     """The same dataset with a candidate that reached its gates."""
     counts = RunCounts(total_records=6, valid_records=6, evaluated_records=6)
     reached = {**METRICS, "pass_rate": 1.0, "pass_count": 6, "n_scored": 6, "cost_usd": amount(None, unknown=6)}
     cases = tuple(prediction(case["record_id"], 5, "Good.") for case in CASES)
     good = result("nightly-2", state="completed", counts=counts, metrics=reached, candidate="large")
-    return RunView(result=good, manifest=manifest(), cases=cases, slices=SLICES[:2])
+    return RunReport(result=good, manifest=manifest(), cases=cases, slices=SLICES[:2])
 
 
-def hostile_view() -> RunView:
+def hostile_view() -> RunReport:
     """Every text that a model or a user has a hand in is an attack on the terminal."""
     candidate = {"name": HOSTILE, "provider": HOSTILE, "model": HOSTILE, "parameters": {"reasoning_effort": HOSTILE}}
     datasets = [{"name": HOSTILE, "dataset_id": HOSTILE, "dataset_version": HOSTILE, "contract": "golden_v1"}]
-    return RunView(
-        result=result(HOSTILE, HOSTILE, blocked=HOSTILE, candidate=HOSTILE),
+    return RunReport(
+        result=result(HOSTILE, HOSTILE, HOSTILE, blocked=HOSTILE, candidate=HOSTILE),  # more reasons than gates: as they are stored
         manifest=manifest(candidate=candidate, datasets=datasets, parent_run_id=HOSTILE),
         failures=grouped([failure(HOSTILE, "error", HOSTILE)]),
         cases=(prediction(HOSTILE, 3, HOSTILE), prediction(HOSTILE, None, HOSTILE)),
@@ -178,10 +179,10 @@ def hostile_view() -> RunView:
     )
 
 
-def unfinished_view() -> RunView:
+def unfinished_view() -> RunReport:
     counts = RunCounts(total_records=500, valid_records=500, evaluated_records=120, failed_records=3, skipped_records=377)
     open_result = result("nightly-3", "the run has not ended", state="running", counts=counts, metrics={})
-    return RunView(result=open_result, manifest={"plan": manifest()["plan"]})
+    return RunReport(result=open_result, manifest={"plan": manifest()["plan"]})
 
 
 def record() -> Json:

@@ -10,8 +10,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from assay.surfaces import charts
-from assay.surfaces.charts import Bin, Caption, Estimate, Flips, Level, Point, Reference, Row
-from assay.surfaces.charts.scales import Scale, rounded_range
+from assay.surfaces.charts import (
+    Caption,
+    FlipChartData,
+    IntervalRow,
+    PlottedEstimate,
+    PlottedRun,
+    ReferenceLine,
+    ScoreBin,
+    ScoreLevel,
+)
+from assay.surfaces.charts.scales import LinearScale, rounded_range
 
 SVG = "{http://www.w3.org/2000/svg}"
 KNOWN = {f"{SVG}{name}" for name in ("svg", "title", "desc", "style", "text", "line", "rect", "circle", "path")}
@@ -19,8 +28,8 @@ REACHES_OUT = re.compile(r"href|url\(|@import|javascript:|data:|on\w+=", re.IGNO
 CAPTION = Caption("Pass rate", "95 % intervals")
 
 
-def estimate(middle: float, n: int = 50) -> Estimate:
-    return Estimate(middle - 0.1, middle, middle + 0.1, n)
+def estimate(middle: float, n: int = 50) -> PlottedEstimate:
+    return PlottedEstimate(middle - 0.1, middle, middle + 0.1, n)
 
 
 def elements(svg: str, name: str, style: str = "") -> list[ElementTree.Element]:
@@ -36,36 +45,36 @@ def shown(svg: str) -> list[str]:
 numbers = st.one_of(st.none(), st.floats(), st.integers(-(10**30), 10**30).map(float))
 some_numbers = st.one_of(st.floats(), st.floats(-5, 5))
 words = st.one_of(st.text(max_size=40), st.sampled_from(["</svg><script>x</script>", "\u202eabc", "\ufffe\x00\ud800", "&amp;\"'<"]))
-estimates = st.builds(Estimate, numbers, numbers, numbers, st.integers(0, 10**12))
+estimates = st.builds(PlottedEstimate, numbers, numbers, numbers, st.integers(0, 10**12))
 captions = st.builds(Caption, words, words, st.integers(-10, 3000))
 domains = st.sampled_from([None, (0.0, 1.0), (1.0, 5.0)])
-references = st.one_of(st.none(), st.builds(Reference, st.floats(-5, 5), words))
+references = st.one_of(st.none(), st.builds(ReferenceLine, st.floats(-5, 5), words))
 drawings: list[Any] = [
     st.builds(
         charts.interval_plot,
-        st.lists(st.builds(Row, words, estimates, words), max_size=8),
+        st.lists(st.builds(IntervalRow, words, estimates, words), max_size=8),
         captions,
         domain=domains,
         reference=references,
         omitted=st.integers(0, 5),
     ),
-    st.builds(charts.difference_plot, st.lists(st.builds(Row, words, estimates, words), max_size=8), captions),
+    st.builds(charts.difference_plot, st.lists(st.builds(IntervalRow, words, estimates, words), max_size=8), captions),
     st.builds(
         charts.score_distribution,
-        st.lists(st.builds(Level, some_numbers, some_numbers, st.integers(0, 10**9)), max_size=12),
+        st.lists(st.builds(ScoreLevel, some_numbers, some_numbers, st.integers(0, 10**9)), max_size=12),
         captions,
         domain=domains,
         mean=st.one_of(st.none(), estimates),
     ),
     st.builds(
         charts.trend_chart,
-        st.lists(st.builds(Point, words, estimates, words), max_size=60),
+        st.lists(st.builds(PlottedRun, words, estimates, words), max_size=60),
         captions,
         domain=domains,
         reference=references,
     ),
-    st.builds(charts.reliability_diagram, st.lists(st.builds(Bin, some_numbers, estimates), max_size=12), captions),
-    st.builds(charts.flip_chart, st.builds(Flips, *[st.integers(0, 10**9)] * 4), captions),
+    st.builds(charts.reliability_diagram, st.lists(st.builds(ScoreBin, some_numbers, estimates), max_size=12), captions),
+    st.builds(charts.flip_chart, st.builds(FlipChartData, *[st.integers(0, 10**9)] * 4), captions),
 ]
 
 
@@ -82,8 +91,8 @@ def test_any_input_gives_well_formed_svg_that_runs_and_loads_nothing(svg: str) -
 @pytest.mark.parametrize(
     "draw",
     [
-        lambda label: charts.interval_plot([Row(label, estimate(0.5), label)], Caption(label, label)),
-        lambda label: charts.trend_chart([Point(label, estimate(0.5), label)] * 2, Caption(label, label)),
+        lambda label: charts.interval_plot([IntervalRow(label, estimate(0.5), label)], Caption(label, label)),
+        lambda label: charts.trend_chart([PlottedRun(label, estimate(0.5), label)] * 2, Caption(label, label)),
         lambda label: charts.reliability_diagram([], Caption(label, label), axes=(label, label)),
     ],
 )
@@ -95,42 +104,42 @@ def test_a_label_of_a_megabyte_is_cut_with_an_ellipsis(draw: Callable[[str], str
 
 def test_a_label_that_is_cut_can_be_read_whole_when_pointed_at() -> None:
     label = "a name that is much longer than the chart is wide, and then some more of it"
-    svg = charts.interval_plot([Row(label, estimate(0.5))], CAPTION)
+    svg = charts.interval_plot([IntervalRow(label, estimate(0.5))], CAPTION)
     assert label not in shown(svg)
     assert label in [found.text for found in elements(svg, "title")]
 
 
 def test_the_same_values_give_the_same_bytes() -> None:
-    rows = [Row("a", estimate(0.1 + 0.2)), Row("b", estimate(1 / 3))]
+    rows = [IntervalRow("a", estimate(0.1 + 0.2)), IntervalRow("b", estimate(1 / 3))]
     assert charts.interval_plot(rows, CAPTION) == charts.interval_plot(list(rows), CAPTION)
 
 
 def test_every_row_shows_its_value_and_its_n() -> None:
-    svg = charts.interval_plot([Row("careful", Estimate(0.78, 0.83, 0.87, 1200))], CAPTION, domain=(0.0, 1.0))
+    svg = charts.interval_plot([IntervalRow("careful", PlottedEstimate(0.78, 0.83, 0.87, 1200))], CAPTION, domain=(0.0, 1.0))
     assert {"careful", "0.83", "1,200", "0.0", "0.5", "1.0"} <= set(shown(svg))
 
 
 def test_positions_follow_the_values() -> None:
-    svg = charts.interval_plot([Row(str(value), estimate(value)) for value in (0.2, 0.4, 0.6)], CAPTION, domain=(0.0, 1.0))
+    svg = charts.interval_plot([IntervalRow(str(value), estimate(value)) for value in (0.2, 0.4, 0.6)], CAPTION, domain=(0.0, 1.0))
     places = [float(found.get("cx", "")) for found in elements(svg, "circle", "dot")]
     assert places[0] < places[1] < places[2]
     assert places[1] - places[0] == pytest.approx(places[2] - places[1], abs=0.02)
 
 
 def test_a_row_without_a_score_is_said_to_have_none_and_has_no_mark() -> None:
-    svg = charts.interval_plot([Row("mute", Estimate(None, None, None, 0))], CAPTION)
+    svg = charts.interval_plot([IntervalRow("mute", PlottedEstimate(None, None, None, 0))], CAPTION)
     assert "no score" in shown(svg)
     assert elements(svg, "circle") == []
 
 
 def test_rows_beyond_the_limit_are_counted() -> None:
-    svg = charts.interval_plot([Row(str(index), estimate(0.5)) for index in range(500)], CAPTION, omitted=7)
+    svg = charts.interval_plot([IntervalRow(str(index), estimate(0.5)) for index in range(500)], CAPTION, omitted=7)
     assert "… and 447 more" in shown(svg)
 
 
 def test_a_difference_has_a_colour_only_when_its_interval_leaves_zero_out() -> None:
     rows = [
-        Row(name, Estimate(low, (low + high) / 2, high, 9))
+        IntervalRow(name, PlottedEstimate(low, (low + high) / 2, high, 9))
         for name, low, high in (("b", 0.1, 0.3), ("w", -0.3, -0.1), ("?", -0.1, 0.2))
     ]
     svg = charts.difference_plot(rows, CAPTION)
@@ -139,7 +148,7 @@ def test_a_difference_has_a_colour_only_when_its_interval_leaves_zero_out() -> N
 
 
 def test_columns_are_as_high_as_their_counts() -> None:
-    levels = [Level(score, score, count) for score, count in ((1, 10), (2, 0), (3, 20), (4, 40), (5, 30))]
+    levels = [ScoreLevel(score, score, count) for score, count in ((1, 10), (2, 0), (3, 20), (4, 40), (5, 30))]
     svg = charts.score_distribution(levels, CAPTION, domain=(1.0, 5.0), mean=estimate(3.8))
     heights = [float(found.get("height", "")) for found in elements(svg, "rect", "bar")]
     assert heights == pytest.approx([heights[2] / 4, heights[2] / 2, heights[2], heights[2] * 0.75], abs=0.02)
@@ -147,28 +156,30 @@ def test_columns_are_as_high_as_their_counts() -> None:
 
 
 def test_columns_without_room_for_their_counts_stand_before_a_grid() -> None:
-    svg = charts.score_distribution([Level(score / 50, score / 50, 4000 + score) for score in range(50)], CAPTION)
+    svg = charts.score_distribution([ScoreLevel(score / 50, score / 50, 4000 + score) for score in range(50)], CAPTION)
     assert "4,020" not in shown(svg)
     assert {"2,000", "4,000"} <= set(shown(svg))
 
 
 def test_a_run_without_a_score_leaves_a_gap_in_the_trend() -> None:
-    gap = Point("broken", Estimate(None, None, None, 0))
-    svg = charts.trend_chart([Point("a", estimate(0.4)), Point("b", estimate(0.5)), gap, *[Point("d", estimate(0.6))] * 2], CAPTION)
+    gap = PlottedRun("broken", PlottedEstimate(None, None, None, 0))
+    svg = charts.trend_chart(
+        [PlottedRun("a", estimate(0.4)), PlottedRun("b", estimate(0.5)), gap, *[PlottedRun("d", estimate(0.6))] * 2], CAPTION
+    )
     assert len(elements(svg, "path", "trace")) == 2
     assert len(elements(svg, "circle")) == 4
 
 
 def test_a_point_that_stands_out_says_why() -> None:
     svg = charts.trend_chart(
-        [Point("a", estimate(0.4)), Point("b", estimate(0.2), "regression"), Point("c", estimate(0.5))], CAPTION
+        [PlottedRun("a", estimate(0.4)), PlottedRun("b", estimate(0.2), "regression"), PlottedRun("c", estimate(0.5))], CAPTION
     )
     assert "regression" in shown(svg)
     assert len(elements(svg, "circle", "dot-warn")) == 1
 
 
 def test_perfect_agreement_lies_on_the_diagonal() -> None:
-    svg = charts.reliability_diagram([Bin(value, estimate(value)) for value in (0.0, 0.5, 1.0)], CAPTION)
+    svg = charts.reliability_diagram([ScoreBin(value, estimate(value)) for value in (0.0, 0.5, 1.0)], CAPTION)
     diagonal = elements(svg, "line", "dashed")[0]
     marks = [(found.get("cx"), found.get("cy")) for found in elements(svg, "circle")]
     assert marks[0] == (diagonal.get("x1"), diagonal.get("y1"))
@@ -176,12 +187,12 @@ def test_perfect_agreement_lies_on_the_diagonal() -> None:
 
 
 def test_flips_are_counted_with_their_shares() -> None:
-    svg = charts.flip_chart(Flips(both_passed=60, gained=25, lost=5, both_failed=10), CAPTION)
+    svg = charts.flip_chart(FlipChartData(both_passed=60, gained=25, lost=5, both_failed=10), CAPTION)
     assert {"60 (60.0 %)", "25 (25.0 %)", "5 (5.0 %)", "10 (10.0 %)"} <= set(shown(svg))
 
 
 def test_a_chart_tells_what_it_shows_to_those_who_cannot_see_it() -> None:
-    svg = charts.interval_plot([Row("careful", Estimate(0.78, 0.83, 0.87, 120))], Caption("Pass rate"))
+    svg = charts.interval_plot([IntervalRow("careful", PlottedEstimate(0.78, 0.83, 0.87, 120))], Caption("Pass rate"))
     root = ElementTree.fromstring(svg)
     assert root.get("role") == "img"
     assert [root[0].text, root[1].text] == ["Pass rate", "Interval plot. careful: 0.83 [0.78, 0.87], n = 120."]
@@ -191,7 +202,7 @@ def test_a_chart_tells_what_it_shows_to_those_who_cannot_see_it() -> None:
 @example(low=-524288.453125, span=0.03125, count=2)
 def test_ticks_are_few_round_and_inside(low: float, span: float, count: int) -> None:
     begin, end = rounded_range([low, low + span], count=count)
-    ticks = Scale(begin, end, 0, 100).ticks(count)
+    ticks = LinearScale(begin, end, 0, 100).ticks(count)
     assert 2 <= len(ticks) <= count + 2
     assert begin - low <= span * 1e-6
     assert low + span - end <= span * 1e-6

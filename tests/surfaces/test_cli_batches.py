@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from assay.engine.tally import BatchProgress
-from assay.surfaces.cli.progress import Pace, RunProgress, plain_line
+from assay.engine.run_counters import BatchProgress
+from assay.surfaces.cli.progress import RunProgress, Throughput, plain_line
 from assay.surfaces.reporters.run_subject import batch_words
 from tests.commands import assay
 from tests.engine.batch_runs import write_run
@@ -23,8 +23,8 @@ def test_a_detached_run_ends_well_and_says_how_its_batches_are_collected(tmp_pat
         shown = assay("show", "x", "--runs-dir", tmp_path / "runs")
         collected = assay("resume", "x", "--runs-dir", tmp_path / "runs")
     assert (left.exit_code, collected.exit_code) == (0, 0)
-    assert "1 batch of shop/model-1 for 6 requests, of unknown price; answers within 24 hours" in left.stderr
-    assert "the batches are handed in\nhint: collect them with: assay resume x" in left.stderr
+    assert "1 batch of shop/model-1 for 6 requests, price unknown; answers within 24 hours" in left.stderr
+    assert "the batches are submitted\nhint: collect them with: assay resume x" in left.stderr
     assert "waits for 1 batch with 6 requests" in listed.stdout
     assert "UNFINISHED  the run waits for 1 batch with 6 requests; assay resume collects" in shown.stdout
     assert "batches     1 batch · 6 of 6 requests answered" in collected.stdout
@@ -33,7 +33,7 @@ def test_a_detached_run_ends_well_and_says_how_its_batches_are_collected(tmp_pat
 def test_the_report_says_what_became_of_requests_without_an_answer(tmp_path: Path) -> None:
     with BatchProvider(faults=Faults(expired=2, duplicated=1)) as provider:
         result = assay("run", write_run(tmp_path, provider), "--run-id", "x", "--runs-dir", tmp_path / "runs", "--quiet")
-    wanted = "1 batch · 4 of 6 requests answered · batch_expired 2 · 2 asked one by one · 1 repeated line of results"
+    wanted = "1 batch · 4 of 6 requests answered · batch_expired 2 · 2 sent as single calls · 1 repeated line of results"
     assert wanted in result.stdout
 
 
@@ -46,7 +46,7 @@ def test_a_dry_run_shows_the_batches_and_both_prices(tmp_path: Path) -> None:
     )
     assert "1 batch of openai/gpt-4.1 for 6 requests, about $0.00" in shown.stdout
     assert " instead of $0.01" in shown.stdout
-    assert "unanswered  asked one by one at the full price" in shown.stdout
+    assert "unanswered  sent as single calls at full price" in shown.stdout
 
 
 def test_a_dry_run_says_the_batches_as_json_too(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ WAITING = BatchProgress(batches=3, merged=1, requests=120_000, done=61_204)
 
 
 def test_a_line_of_a_log_says_how_the_batches_stand() -> None:
-    line = plain_line(at(3_700.0, 0, batch=WAITING), Pace())
+    line = plain_line(at(3_700.0, 0, batch=WAITING), Throughput())
     assert line == "1 of 3 batches collected · 61,204/120,000 requests done · 1 h 02 min so far"
 
 
@@ -91,7 +91,7 @@ def test_the_live_display_says_how_the_batches_stand_and_why_a_look_failed() -> 
     screen = Screen()
     with RunProgress("nightly", console=screen.console) as progress:
         progress.watch(at(10.0, 0, batch=BatchProgress(batches=1, merged=0, requests=9, done=0, problem=f"busy {HOSTILE}")))
-    assert "waiting for the provider · 0 of 1 batch collected · 0/9 requests done · last look: busy " in screen.text
+    assert "waiting for the provider · 0 of 1 batch collected · 0/9 requests done · last error: busy " in screen.text
     assert "\x1b[31m" not in screen.file.getvalue()
 
 

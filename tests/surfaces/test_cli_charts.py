@@ -9,7 +9,7 @@ import pytest
 from click.testing import Result
 
 from assay.surfaces.reporters.run_charts import run_charts
-from assay.surfaces.reporters.run_view import RunView, SliceValue
+from assay.surfaces.reporters.run_view import RunReport, SliceValue
 from tests.commands import assay
 from tests.surfaces.conftest import HOSTILE
 from tests.surfaces.run_views import METRICS, golden_view
@@ -31,7 +31,7 @@ def texts(svg: str) -> list[str]:
     return [element.text or "" for element in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
 
 
-def with_metrics(view: RunView, **changes: object) -> RunView:
+def with_metrics(view: RunReport, **changes: object) -> RunReport:
     return msgspec.structs.replace(view, result=msgspec.structs.replace(view.result, metrics={**METRICS, **changes}))
 
 

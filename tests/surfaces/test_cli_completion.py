@@ -116,7 +116,7 @@ def test_fish_offers_commands_with_what_they_do_and_runs(folder: Path) -> None:
         return subprocess.check_output(command, cwd=folder, env=environment(folder), text=True).splitlines()
 
     (offered,) = ask("assay valid")
-    assert offered.startswith("validate\tSay everything that is wrong with datasets")
+    assert offered.startswith("validate\tValidate datasets and report every problem")
     assert sorted(ask("assay show ")) == ["latest\tThe newest run.", "monday", "tuesday"]
 
 

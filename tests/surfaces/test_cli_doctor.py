@@ -12,14 +12,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from assay import api
-from assay.core.doctor import Check
+from assay.core.doctor import DoctorCheck
 from assay.core.plan import ProviderPlan
 from assay.engine.planning.doctor import examine_clock, examine_extras, examine_handles, examine_proxies
-from assay.models.reaching import ask_for_models
-from assay.store.place import examine_place, file_system
+from assay.models.connectivity import ask_for_models
+from assay.store.folder_check import check_runs_folder, file_system
 from assay.surfaces.cli.program import program
 from assay.surfaces.reporters.doctor import doctor_text
-from assay.surfaces.reporters.settings import Settings
+from assay.surfaces.reporters.settings import ReportSettings
 from tests.models.faulty_provider import faulty_provider, http, send, send_and_hang
 
 KEY = "sk-canary-0123456789"
@@ -34,7 +34,7 @@ def found(result: Result, area: str) -> dict[str, Any]:
     return {check["name"]: check for check in json.loads(result.stdout)["checks"] if check["area"] == area}
 
 
-def provider(url: str, **variables: str) -> Check:
+def provider(url: str, **variables: str) -> DoctorCheck:
     """What is said of OpenAI at an address."""
     environ: Mapping[str, str] = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": url, **variables}
     (check,) = [check for check in api.examine_place("runs", environ=environ) if check.area == "providers"]
@@ -50,7 +50,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_sound_place_is_well_and_nothing_is_left_in_it(folder: Path) -> None:
     result = doctor("--offline")
     assert (result.exit_code, result.stderr) == (0, "")
-    assert result.stdout.endswith("\nall is well\n")
+    assert result.stdout.endswith("\nno problems found\n")
     assert list(folder.iterdir()) == []
 
 
@@ -130,7 +130,7 @@ def test_passwords_of_proxies_are_masked() -> None:
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is closed to root")
 def test_a_folder_that_cannot_be_written_is_to_be_mended(folder: Path) -> None:
     folder.chmod(0o500)
-    (check,) = examine_place(folder)
+    (check,) = check_runs_folder(folder)
     assert (check.standing, check.hint.startswith("make it writable")) == ("problem", True)
 
 
@@ -157,5 +157,5 @@ def test_too_few_open_files_are_to_be_mended_and_the_hint_says_how() -> None:
 
 
 def test_hostile_names_cannot_move_the_cursor() -> None:
-    check = Check(area="run file", name="\x1b[2J", says="\x1b[31m", hint="\x1b]0;x\x07", standing="problem")
-    assert "\x1b" not in "".join(doctor_text([check], Settings(version="0")))
+    check = DoctorCheck(area="run file", name="\x1b[2J", says="\x1b[31m", hint="\x1b]0;x\x07", standing="problem")
+    assert "\x1b" not in "".join(doctor_text([check], ReportSettings(version="0")))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from assay.core.errors import UsageProblem
-from assay.surfaces.cli.exits import Boundary
+from assay.surfaces.cli.exits import ErrorBoundary
 from assay.surfaces.cli.program import COMMANDS
 from tests.commands import assay
 
@@ -118,14 +118,14 @@ def test_the_version_costs_no_heavy_import() -> None:
 
 
 def test_an_error_of_ours_becomes_a_line_and_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
-    with Boundary() as boundary:
+    with ErrorBoundary() as boundary:
         raise UsageProblem("no such thing: '\x1b[2J'", hint="look twice")
     assert boundary.exit_code == 2
     assert capsys.readouterr().err == "assay: no such thing: '␛[2J'\nhint: look twice\n"
 
 
 def test_a_defect_is_one_line_without_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
-    with Boundary() as boundary:
+    with ErrorBoundary() as boundary:
         raise KeyError("x")
     assert boundary.exit_code == 2
     assert capsys.readouterr().err.splitlines()[0] == "assay: internal error: KeyError: 'x'"

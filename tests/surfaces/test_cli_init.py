@@ -157,7 +157,7 @@ def test_in_a_terminal_it_asks_for_the_contract_and_the_model_and_asks_again() -
     command = [sys.executable, "-m", "assay", "init", "first"]
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True) as run:
         shown = [read_until(ours, "Number or name [1]")]
-        for answer, awaited in (("2", "needs no key"), ("gpt-5", "names no provider"), ("", "show latest")):
+        for answer, awaited in (("2", "needs no key"), ("gpt-5", "has no provider prefix"), ("", "show latest")):
             os.write(ours, f"{answer}\n".encode())
             shown.append(read_until(ours, awaited))
     assert run.returncode == 0

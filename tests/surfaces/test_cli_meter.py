@@ -4,7 +4,7 @@ import io
 
 from rich.console import Console
 
-from assay.surfaces.cli.meter import Meter
+from assay.surfaces.cli.meter import ProgressMeter
 
 
 class Screen:
@@ -14,7 +14,7 @@ class Screen:
         self.now = 0.0
         self.file = io.StringIO()
         console = Console(file=self.file, force_terminal=is_terminal, width=80, color_system=None, _environ={})
-        self.meter = Meter(console=console, clock=lambda: self.now)
+        self.meter = ProgressMeter(console=console, clock=lambda: self.now)
         self.meter.begin("big.json")
 
     def after(self, seconds: float, *, done: int) -> str:

@@ -8,12 +8,12 @@ from click.testing import Result
 
 from assay.surfaces.reporters.run_panel import disagreement_text, judge_table, panel_lines
 from assay.surfaces.reporters.run_repeats import repeat_lines
-from assay.surfaces.reporters.settings import Settings
+from assay.surfaces.reporters.settings import ReportSettings
 from tests.commands import assay
 from tests.surfaces.conftest import HOSTILE
 
 pytestmark = pytest.mark.usefixtures("workplace")
-PLAIN = Settings(version="1", width=None, is_coloured=False, is_verbose=False)
+PLAIN = ReportSettings(version="1", width=None, is_coloured=False, is_verbose=False)
 JUDGES = ("--judge", "scripted/judge-2", "--judge", "scripted/judge-4")
 
 

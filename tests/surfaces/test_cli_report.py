@@ -73,9 +73,9 @@ def test_a_run_that_has_not_ended_says_how_far_it_is(tmp_path: Path) -> None:
     run = half_done(tmp_path)
     result = assay("report", run.folders.run_id)
     assert result.exit_code == 2
-    assert "has not ended: it is running" in result.stderr
+    assert "is unfinished: it is running" in result.stderr
     assert "records are done" in result.stderr
-    assert "hint: go on with it: assay resume" in result.stderr
+    assert "hint: resume it: assay resume" in result.stderr
 
 
 def test_a_run_whose_records_were_removed_is_still_reported() -> None:

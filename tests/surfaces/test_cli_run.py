@@ -191,7 +191,7 @@ def test_a_dry_run_tells_one_number_of_calls() -> None:
     Path("law.jsonl").write_text("\n".join(json.dumps({**row, "id": f"r{number}"}) for number in range(2)), encoding="utf-8")
     said = assay("run", "law.jsonl", "--model", "scripted/echo", "--judge", "scripted/judge-4", "--dry-run").stdout
     assert "calls       2 calls of candidates · 6 of judges · before any retry\n" in said
-    assert "cost        nothing: the models of these 8 calls want no money\n" in said
+    assert "cost        free: local or scripted models only (8 calls)\n" in said
 
 
 def test_a_dry_run_of_many_records_says_about_how_often_judges_are_asked() -> None:
@@ -355,7 +355,7 @@ def test_a_report_that_cannot_be_written_keeps_no_other_from_being_written() -> 
 @pytest.mark.parametrize(
     ("options", "again"),
     [
-        (("--run-id", "both"), "then repeat the same command: nothing is asked twice\n"),
+        (("--run-id", "both"), "then repeat the same command: no call is repeated\n"),
         ((), "then write one for each run: assay resume RUN --markdown /dev/full\n"),
     ],
 )
@@ -372,7 +372,7 @@ def test_a_suite_whose_report_cannot_be_written_says_what_writes_it() -> None:
     result = assay("suite", "suite.yaml", "--run-id", "night", "--quiet", "--markdown", FULL)
     assert result.exit_code == 2
     assert "  run 'night-run' is in runs/night-run\n" in result.stderr
-    assert result.stderr.endswith("nothing is asked twice: assay suite suite.yaml --run-id night --markdown /dev/full\n")
+    assert result.stderr.endswith("no call is repeated: assay suite suite.yaml --run-id night --markdown /dev/full\n")
 
 
 @needs_full
@@ -404,7 +404,7 @@ def test_an_interrupted_run_exits_130_and_is_resumed(held: CountingProvider) -> 
     code, printed, complaints = interrupted([*ASSAY, *slow, "--concurrency", "1"], held)
     assert code == 130
     assert "UNFINISHED  the run can be resumed" in printed
-    assert complaints.endswith("assay: interrupted\nhint: go on with: assay resume slow\n")
+    assert complaints.endswith("assay: interrupted\nhint: resume with: assay resume slow\n")
     resumed = assay("resume", "slow", "--json")
     assert (resumed.exit_code, document(resumed)["counts"]["evaluated_records"]) == (0, 5)
 
@@ -412,8 +412,8 @@ def test_an_interrupted_run_exits_130_and_is_resumed(held: CountingProvider) -> 
 @pytest.mark.parametrize(
     ("named", "hint"),
     [
-        (["--run-id", "two"], "hint: repeat the same command: it goes on with this run, and then with the others\n"),
-        ([], " (with --run-id, repeating the same command goes on with all candidates)\n"),
+        (["--run-id", "two"], "hint: repeat the same command: it resumes this run, then starts the others\n"),
+        ([], " (with --run-id, repeating the same command resumes all candidates)\n"),
     ],
 )
 def test_an_interrupted_run_of_several_candidates_keeps_the_shape_of_its_json(

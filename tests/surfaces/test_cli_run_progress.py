@@ -8,7 +8,7 @@ from rich.console import Console
 
 from assay.api import Snapshot
 from assay.core.errors import StoreUnavailable
-from assay.surfaces.cli.progress import Pace, RunProgress, plain_line
+from assay.surfaces.cli.progress import RunProgress, Throughput, plain_line
 from tests.surfaces.conftest import HOSTILE
 
 
@@ -63,7 +63,7 @@ def test_the_live_display_shows_counts_rate_rest_cost_latencies_and_errors() -> 
         "20 %",
         "40/s · 40 s left · 20 s so far",
         "32 calls in flight · 5 waiting for a retry · 400 graded",
-        "800 calls · p50 812 ms, p95 2.1 s · $0.4312 + 12 calls of unknown price",
+        "800 calls · p50 812 ms, p95 2.1 s · $0.4312 · price unknown for 12 calls",
         "errors: rate_limited 31, timeout 4",
     ):
         assert wanted in screen.text
@@ -116,7 +116,7 @@ def test_without_a_terminal_there_is_a_line_every_five_seconds_and_one_at_the_en
 
 
 def test_a_plain_line_has_everything_that_the_display_has() -> None:
-    pace = Pace()
+    pace = Throughput()
     now = at(10.0, 400, state="retrying", by_status={"evaluated": 390, "timeout": 10}, errors=dict.fromkeys("abcdef", 2))
     for snapshot in (at(0.0, 0), now):
         pace.note(snapshot)
@@ -127,14 +127,14 @@ def test_a_plain_line_has_everything_that_the_display_has() -> None:
 
 
 def test_the_rate_is_that_of_the_last_half_minute() -> None:
-    pace = Pace()
+    pace = Throughput()
     for second in range(100):
         pace.note(at(float(second), 0 if second < 60 else 10 * (second - 60)))
     assert pace.rate == pytest.approx(10.0)
 
 
 def test_a_resumed_run_is_not_credited_with_what_was_done_before() -> None:
-    pace = Pace()
+    pace = Throughput()
     pace.note(at(0.0, 1_000))
     assert pace.rate is None
     pace.note(at(10.0, 1_100))
@@ -159,7 +159,7 @@ def test_a_full_disk_ends_with_the_way_to_go_on(capsys: pytest.CaptureFixture[st
     progress.watch(at(10.0, 100))
     with pytest.raises(StoreUnavailable), progress:
         raise StoreUnavailable("no space left on device")
-    assert capsys.readouterr().err == "assay: nothing that is done is lost; go on with: assay resume nightly\n"
+    assert capsys.readouterr().err == "assay: progress is saved; resume with: assay resume nightly\n"
 
 
 def test_a_run_that_never_began_is_not_said_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:

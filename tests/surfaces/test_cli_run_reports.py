@@ -17,8 +17,8 @@ from assay.surfaces.reporters.run_numbers import bar, dollars, duration, latency
 from assay.surfaces.reporters.run_plan import plan_text
 from assay.surfaces.reporters.run_record import record_text
 from assay.surfaces.reporters.run_text import run_text
-from assay.surfaces.reporters.run_view import RunView, grouped, worst_record
-from assay.surfaces.reporters.settings import Settings
+from assay.surfaces.reporters.run_view import RunReport, grouped, worst_record
+from assay.surfaces.reporters.settings import ReportSettings
 from tests.surfaces.conftest import HOSTILE, Snapshot
 from tests.surfaces.run_views import (
     CASES,
@@ -35,8 +35,8 @@ from tests.surfaces.run_views import (
     unlisted_view,
 )
 
-PLAIN = Settings(version="9.9.9")
-NARROW = Settings(version="9.9.9", width=72, is_coloured=True)
+PLAIN = ReportSettings(version="9.9.9")
+NARROW = ReportSettings(version="9.9.9", width=72, is_coloured=True)
 LISTINGS = (
     RunListing(
         run_id="nightly-2",
@@ -77,7 +77,7 @@ LISTINGS = (
 )
 
 
-def shown(view: RunView, settings: Settings = PLAIN, commands: tuple[str, ...] = ()) -> str:
+def shown(view: RunReport, settings: ReportSettings = PLAIN, commands: tuple[str, ...] = ()) -> str:
     return "".join(run_text(view, settings, commands=commands))
 
 
@@ -127,7 +127,7 @@ def test_what_a_model_says_is_no_markup_mention_reference_or_address(said: str, 
 
 def test_a_comment_without_gates_or_failures_says_so() -> None:
     counts = msgspec.structs.replace(golden_view().result.counts, failed_records=0, invalid_records=0)
-    plain = RunView(result=result("r", counts=counts), manifest={"plan": {**golden_view().plan, "gates": {}}})
+    plain = RunReport(result=result("r", counts=counts), manifest={"plan": {**golden_view().plan, "gates": {}}})
     text = "".join(run_markdown([plain], PLAIN))
     assert text.startswith("## Evaluation: no gates\n\n- **no gates** · small: ")
     assert "<details>" not in text
@@ -139,7 +139,7 @@ def test_slices_are_cut_unless_everything_is_asked_for() -> None:
     assert "tag-11  " in shown(view)
     assert "tag-12  " not in shown(view)
     assert "… and 8 more values (--verbose lists them)\n" in shown(view)
-    assert "… and 5 more values (metrics_by_slice.json has them)\n" in shown(view, Settings(version="9", is_verbose=True))
+    assert "… and 5 more values (metrics_by_slice.json has them)\n" in shown(view, ReportSettings(version="9", is_verbose=True))
 
 
 def test_slices_of_several_scales_show_means_that_can_be_compared() -> None:
@@ -161,7 +161,7 @@ def test_the_list_of_runs_matches_its_golden_file(snapshot: Snapshot) -> None:
 
 
 def test_the_list_of_runs_fits_a_narrow_terminal() -> None:
-    lines = "".join(runs_text(LISTINGS, Settings(version="9", width=76))).splitlines()
+    lines = "".join(runs_text(LISTINGS, ReportSettings(version="9", width=76))).splitlines()
     assert max(map(cell_len, lines)) <= 76
     assert lines[0] == "nightly-2 · 2026-11-15 10:00 · running"
     assert lines[1] == "  assistant · small · records 120/1,500"
@@ -232,7 +232,7 @@ def test_a_record_whose_verdict_could_not_be_read_shows_what_the_judge_said() ->
 def test_a_long_answer_is_cut_unless_everything_is_asked_for() -> None:
     long = {**record(), "prediction": prediction("leap-year", 2, "", model_response="x" * 5_000)}
     assert "… and 1,000 more characters (--verbose shows all)" in "".join(record_text(long, PLAIN))
-    assert "x" * 5_000 in "".join(record_text(long, Settings(version="9", is_verbose=True)))
+    assert "x" * 5_000 in "".join(record_text(long, ReportSettings(version="9", is_verbose=True)))
 
 
 def test_a_passed_gate_says_by_how_much() -> None:
@@ -252,7 +252,7 @@ def test_scores_of_several_scales_have_a_distribution_each() -> None:
     bins = [{"from": 0.0, "to": 0.5, "count": 1}, {"from": 0.5, "to": 1.0, "count": 3}]
     mixed = {**METRICS, "scale": None, "score_distribution": {"0-1": bins, "1-5": METRICS["score_distribution"]["1-5"]}}
     text = shown(msgspec.structs.replace(golden_view(), result=result("r", metrics=mixed)))
-    assert "mean score  0.69 [0.25, 1.00] · several scales, each brought to 0-1 · 0.55 at worst, 0.75 at best\n" in text
+    assert "mean score  0.69 [0.25, 1.00] · mixed scales, normalized to 0-1 · 0.55 at worst, 0.75 at best\n" in text
     assert "scores 0-1  0.00-0.50  ████████ 1\n" in text
 
 

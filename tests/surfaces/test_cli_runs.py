@@ -78,7 +78,7 @@ def test_a_run_that_was_killed_is_interrupted_and_not_running(begun: subprocess.
     assert document(assay("runs", "--json"))["runs"][0]["state"] == "running"
     shown = assay("show", "begun").stdout
     assert shown.startswith("begun · interrupted\n")
-    assert "UNFINISHED  the run can be resumed; nothing that is done is done again\n" in shown
+    assert "UNFINISHED  the run can be resumed; finished records are not repeated\n" in shown
 
 
 @pytest.mark.parametrize("name", ["good", "go", "latest", "runs/good"])

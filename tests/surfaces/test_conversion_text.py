@@ -6,9 +6,9 @@ import pytest
 from rich.cells import cell_len
 
 from assay.surfaces.reporters.conversion import conversion_text
-from assay.surfaces.reporters.settings import Settings
+from assay.surfaces.reporters.settings import ReportSettings
 
-PLAIN = Settings(version="9")
+PLAIN = ReportSettings(version="9")
 LONG_NAME = "a/very/long/folder/name/with/質問/and/more/of/it/questions.jsonl"
 
 
@@ -29,13 +29,13 @@ def report(*remarks: dict[str, Any]) -> dict[str, Any]:
     return {"totals": counts, "sources": [{"source": LONG_NAME, **counts}], "remarks": remarks}
 
 
-def shown(*remarks: dict[str, Any], settings: Settings = PLAIN) -> str:
+def shown(*remarks: dict[str, Any], settings: ReportSettings = PLAIN) -> str:
     return "".join(conversion_text(report(*remarks), settings))
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
-    text = shown(remark(1, reason="a reason of many words " * 20), settings=Settings(version="9", width=width))
+    text = shown(remark(1, reason="a reason of many words " * 20), settings=ReportSettings(version="9", width=width))
     assert [line for line in text.splitlines() if cell_len(line) > width] == []
     assert "questions.jsonl     1,200     1,100        60        40\n" in text
 

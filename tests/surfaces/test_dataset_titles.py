@@ -44,6 +44,24 @@ def test_the_page_of_runs_has_version_and_file_next_to_the_id() -> None:
     assert [(row.dataset, row.dataset_note) for row in view.rows] == [("support", "v7 (answers.json)")] * 2
 
 
+def test_lists_say_how_many_datasets_a_run_has_besides_the_first() -> None:
+    names = [f"a-file-with-a-long-name-{number}.json" for number in range(4)]
+    for name in names:
+        write_batch(Path(name), batch_record(name[-6]))
+    assert assay("run", *names, *MODELS, "--run-id", "several").exit_code in (0, 1)
+    listed = {run["run_id"]: run for run in document(assay("runs", "--json"))["runs"]}
+    assert (listed["several"]["dataset_count"], listed["x"]["dataset_count"]) == (4, 1)
+    assert listed["several"]["dataset"] == "support"
+    (line,) = [line for line in assay("runs").stdout.splitlines() if "several" in line]
+    assert " and 3 more" in line
+    rows = runs_view(list(api.list_runs("runs")), RunsChoice(), place=PLACE, server_address="http://localhost").rows
+    assert {row.run_id: row.dataset_note for row in rows} == {
+        "several": "v7 (a-file-with-a-long-name-0.json) and 3 more",
+        "x": "v7 (answers.json)",
+        "y": "v7 (answers.json)",
+    }
+
+
 def test_mlflow_has_the_dataset_as_tags_and_as_a_parameter() -> None:
     found = figures_of(api.open_run("x", runs_dir="runs"))
     tags = {name.removeprefix("assay."): value for name, value in found.tags.items()}

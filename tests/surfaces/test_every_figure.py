@@ -11,11 +11,11 @@ import pytest
 from assay import api
 from assay.surfaces.exports.summary_rows import summary_rows
 from assay.surfaces.mlflow.figures import figures_of
-from assay.surfaces.pages.places import FilePlace
+from assay.surfaces.pages.links import FileLinks
 from assay.surfaces.pages.run import run_page
 from assay.surfaces.reporters.run_text import run_text
 from assay.surfaces.reporters.run_view import view_of
-from assay.surfaces.reporters.settings import Settings
+from assay.surfaces.reporters.settings import ReportSettings
 from tests.engine.run_settings import batch_record, write_batch
 
 NOT_SHOWN = {
@@ -76,8 +76,8 @@ def shown(runs: Path) -> list[object]:
     run = api.open_run("x", runs_dir=runs)
     view = view_of(run, is_verbose=True)
     return [
-        "".join(run_text(view, Settings(version="1", is_verbose=True))),
-        run_page(view, place=FilePlace(), moments=run.moments, files={}),
+        "".join(run_text(view, ReportSettings(version="1", is_verbose=True))),
+        run_page(view, place=FileLinks(), moments=run.moments, files={}),
         list(summary_rows(run)),
         figures_of(run).metrics,
     ]

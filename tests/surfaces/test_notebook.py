@@ -66,7 +66,7 @@ def test_a_run_shows_itself_as_a_card(shown: Watching) -> None:
 
 
 def test_a_comparison_shows_itself_as_a_card(shown: Watching) -> None:
-    assert "UNDECIDED</span> no difference of pass rates can be shown" in outputs(shown, 2)[0]
+    assert "UNDECIDED</span> no significant difference in pass rate" in outputs(shown, 2)[0]
 
 
 def test_records_are_a_table_and_figures_are_numbers(shown: Watching) -> None:
@@ -103,7 +103,7 @@ def test_an_interrupted_cell_leaves_a_run_that_can_go_on(tmp_path: Path) -> None
     finally:
         manager.shutdown_kernel(now=True)
         kernel.stop_channels()
-    assert "nothing that is done is lost" in said[-2]["data"]["text/plain"]
+    assert "progress is saved" in said[-2]["data"]["text/plain"]
     assert said[-1]["ename"] == "KeyboardInterrupt"
     assert assay.open_run("cut", runs_dir=tmp_path / "runs").state == "running"
 

@@ -9,8 +9,8 @@ from click.testing import CliRunner
 import assay
 from assay import api
 from assay.surfaces.cli.program import program
-from assay.surfaces.pages.places import FilePlace, ServerPlace
-from assay.surfaces.pages.record import Steps, record_view
+from assay.surfaces.pages.links import FileLinks, ServerLinks
+from assay.surfaces.pages.record import RecordNavigation, record_view
 from assay.surfaces.pages.records import RecordsChoice, records_view, verdict_mark
 from assay.surfaces.pages.run import RunPage, run_page
 from assay.surfaces.pages.runs import run_row
@@ -45,7 +45,7 @@ def printed(runs: Path, *arguments: str) -> str:
 
 def page_of(runs: Path, run_id: str) -> RunPage:
     run = api.open_run(str(runs / run_id))
-    return run_page(sketch_of(run), place=ServerPlace(), moments=run.moments, files={})
+    return run_page(sketch_of(run), place=ServerLinks(), moments=run.moments, files={})
 
 
 def rows_of(table: Any) -> list[tuple[str, str]]:
@@ -55,7 +55,7 @@ def rows_of(table: Any) -> list[tuple[str, str]]:
 def test_a_run_without_a_result_is_listed_as_no_result(runs: Path) -> None:
     line = next(line for line in printed(runs, "runs").splitlines() if line.startswith("unjudged"))
     listing = next(listing for listing in api.list_runs(str(runs)) if listing.run_id == "unjudged")
-    mark = run_row(listing, place=ServerPlace()).gate
+    mark = run_row(listing, place=ServerLinks()).gate
     assert line.endswith(" no result")
     assert mark is not None
     assert mark.text == "no result"
@@ -85,7 +85,7 @@ def test_the_errors_that_a_page_counts_are_the_records_that_its_link_finds(runs:
     run = api.open_run(str(runs / "broken"))
     found = api.find_records(run, api.RecordSearch(status="error"), limit=50, offset=0)
     facets = api.facets_of(run)
-    view = records_view("broken", found, RecordsChoice(status="error"), facets=facets, others=(), place=ServerPlace())
+    view = records_view("broken", found, RecordsChoice(status="error"), facets=facets, others=(), place=ServerLinks())
     assert page_of(runs, "broken").shares[2].address.endswith("?status=error")
     assert found.total == 10
     assert view.filters is not None
@@ -116,7 +116,7 @@ def test_the_reason_of_an_error_is_its_code(runs: Path) -> None:
     run = api.open_run(str(runs / "mixed"))
     facts = {}
     for name in ("wrong", "unjudged"):
-        view = record_view("mixed", run.record(name), Steps(list_address=""), place=FilePlace())
+        view = record_view("mixed", run.record(name), RecordNavigation(list_address=""), place=FileLinks())
         facts[name] = {fact.label: fact.text for fact in view.facts if fact.label in ("Error", "Reason", "Failure")}
     assert facts == {"wrong": {"Reason": "incorrect answer"}, "unjudged": {"Error": "invalid_request"}}
 
@@ -129,7 +129,7 @@ def test_errors_alone_have_no_reason_of_answers(runs: Path) -> None:
 
 def test_the_code_of_an_error_is_said_once(runs: Path) -> None:
     run = api.open_run(str(runs / "unjudged"))
-    view = record_view("unjudged", run.record("leap-year"), Steps(list_address=""), place=FilePlace())
+    view = record_view("unjudged", run.record("leap-year"), RecordNavigation(list_address=""), place=FileLinks())
     assert f"error   {MESSAGE}\n" in printed(runs, "show", "unjudged")
     assert f"    {MESSAGE}\n" in printed(runs, "show", "unjudged", "leap-year")
     assert view.problem is not None

@@ -60,7 +60,7 @@ class Ended(NamedTuple):
         path = self.folder / "calls.txt"
         return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
 
-    def run(self, part: str = "test_law", runs_dir: str = ".assay") -> api.Run:
+    def run(self, part: str = "test_law", runs_dir: str = ".assay") -> api.RunReader:
         """The run of a test function."""
         return api.open_run(str(next((self.folder / runs_dir).glob(f"pytest-*-{part}-*"))))
 
@@ -96,7 +96,7 @@ def test_each_record_is_a_test_that_passes_when_the_record_does(plain: Ended) ->
 def test_the_end_of_the_report_says_what_the_run_came_to_and_where_it_is(plain: Ended) -> None:
     run = plain.run()
     assert "pass rate 75.0 % [30.1 %, 95.4 %] · 3 of 4 records · 0 errors · cost " in plain.text
-    assert f"look at one with: assay show {run.folders.run_id} --runs-dir .assay" in plain.text
+    assert f"show one with: assay show {run.folders.run_id} --runs-dir .assay" in plain.text
     assert len(run.artifacts()) >= 8
     assert (plain.folder / ".assay" / ".gitignore").read_text(encoding="utf-8").endswith("*\n")
 
@@ -185,7 +185,7 @@ def test_a_function_with_two_markers_is_no_test_of_one_of_them(tmp_path: Path) -
 def test_a_folder_that_cannot_be_made_is_said_in_one_line(tmp_path: Path) -> None:
     ended = run_pytest(project(tmp_path, right=1, wrong=0), "--assay-runs-dir", "law.jsonl/runs")
     assert ended.counts == {"error": 1}
-    assert f"no run can be kept in '{tmp_path}/law.jsonl/runs': not a directory" in ended.text
+    assert f"cannot store a run in '{tmp_path}/law.jsonl/runs': not a directory" in ended.text
     assert "Traceback" not in ended.text
     assert ended.calls == []
 

@@ -15,7 +15,7 @@ import pytest
 import assay
 from assay import api
 from assay.core.errors import UsageProblem
-from assay.surfaces.python.runs import Runs
+from assay.surfaces.python_api.runs import Runs
 from tests.engine.graded_runs import graded, passing, question
 from tests.engine.run_settings import write_golden
 
@@ -93,7 +93,7 @@ def test_a_run_compares_itself_with_one_before(tmp_path: Path) -> None:
     before, after = law(tmp_path, "before", 0, 1, 2), law(tmp_path, "after", 1)
     found = after.compare(before)
     assert (found.before.run_id, found.after.run_id, found.passes.value) == ("before", "after", 0.25)
-    assert repr(found).startswith("<assay.Comparison before -> after: UNDECIDED: no difference of pass rates can be shown")
+    assert repr(found).startswith("<assay.Comparison before -> after: UNDECIDED: no significant difference in pass rate")
 
 
 def test_a_run_is_decided_about_and_the_decision_is_kept(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from assay import api
 from assay.surfaces.cli.program import program
-from assay.surfaces.telemetry.figures import MOST, OTHER, Figures
 from assay.surfaces.telemetry.json_log import RunLog, log_to, stop_logging
+from assay.surfaces.telemetry.prometheus import MOST, OTHER, PrometheusMetrics
 from assay.testing import example_dataset
 
 MEMBERS = {"time", "level", "logger", "message", "event", "run_id"}
@@ -118,7 +118,7 @@ def test_errors_are_counted_by_code() -> None:
 
 
 def test_names_that_others_choose_cannot_fill_the_memory() -> None:
-    figures = Figures()
+    figures = PrometheusMetrics()
     for number in range(MOST + 10):
         figures(seen(model=f'a "model"\\\n{number}'))
     values = {
@@ -130,8 +130,8 @@ def test_names_that_others_choose_cannot_fill_the_memory() -> None:
     assert (len(values), OTHER in values) == (MOST + 1, True)
 
 
-def seen(*, model: str, record_id: str = "q") -> api.RecordSeen:
-    call = api.CallSeen(
+def seen(*, model: str, record_id: str = "q") -> api.RecordEvent:
+    call = api.CallEvent(
         stage="candidate",
         call_id="candidate",
         round=1,
@@ -144,7 +144,7 @@ def seen(*, model: str, record_id: str = "q") -> api.RecordSeen:
         request_model=model,
         parameters={},
     )
-    return api.RecordSeen(
+    return api.RecordEvent(
         run_id="r",
         record_id=record_id,
         sample=0,
@@ -160,7 +160,7 @@ def seen(*, model: str, record_id: str = "q") -> api.RecordSeen:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--otel-content"], "--otel-content says what --otel sends"),
+        (["--otel-content"], "--otel-content needs --otel"),
         (["--log-file", "x"], "--log-file needs --log-format"),
         (["--metrics-file", "none/x.prom"], "--metrics-file 'none/x.prom': there is no folder 'none'"),
         (["--log-format", "json", "--log-file", "none/x"], "--log-file 'none/x': no such file or directory"),
@@ -174,7 +174,7 @@ def test_what_does_not_fit_together_is_said_before_any_call(folder: Path, option
 
 
 def test_a_plain_function_can_observe_a_run() -> None:
-    told: list[api.RecordSeen] = []
+    told: list[api.RecordEvent] = []
     api.run("golden.json", model="scripted/echo", judge="scripted/judge-5", observe=told.append)
     assert [(record.record_id, record.passed, len(record.calls)) for record in told] == [(f"sum-{n}", True, 2) for n in range(1, 6)]
     assert {call.said for record in told for call in record.calls} == {""}
@@ -183,7 +183,7 @@ def test_a_plain_function_can_observe_a_run() -> None:
 def test_given_answers_without_a_judge_are_told_of_too(folder: Path) -> None:
     (folder / "mcq.jsonl").write_bytes(example_dataset("legal_eval_v1"))
     first = api.run("mcq.jsonl", model="scripted/mcq-first", judge="scripted/judge-5", run_id="asked")
-    told: list[api.RecordSeen] = []
+    told: list[api.RecordEvent] = []
     api.run("mcq.jsonl", responses=first[0].run_dir, judge="scripted/judge-5", observe=told.append)
     assert len(told) == first[0].counts.total_records
     assert {call.stage for record in told for call in record.calls} <= {"judge"}
@@ -211,7 +211,7 @@ def test_a_file_that_a_server_elsewhere_would_not_fill_is_refused() -> None:
 
 
 def test_what_an_observer_raises_ends_the_run_which_can_go_on() -> None:
-    def observe(seen: api.RecordSeen) -> None:
+    def observe(seen: api.RecordEvent) -> None:
         raise LookupError(seen.record_id)
 
     with pytest.raises(LookupError, match="sum-"):
@@ -220,7 +220,7 @@ def test_what_an_observer_raises_ends_the_run_which_can_go_on() -> None:
 
 
 def test_a_resumed_run_tells_of_every_record_once_with_its_earlier_calls() -> None:
-    told: list[api.RecordSeen] = []
+    told: list[api.RecordEvent] = []
     stopping = {"model": "scripted/slow-200", "judge": "scripted/judge-5", "run_id": "halves", "concurrency": 1}
     api.run("golden.json", observe=told.append, is_stopping=lambda: len(told) >= 1, **stopping)
     before = len(told)

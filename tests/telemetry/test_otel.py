@@ -220,9 +220,9 @@ def test_nothing_is_imported_unless_it_is_asked_for() -> None:
         f"import sys; sys.argv = {arguments}; from assay.surfaces.cli.main import main\ntry: main()\nfinally: print(*sys.modules)"
     )
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    own = tuple(f"assay.surfaces.telemetry.{name}" for name in ("otel", "outbox", "json_log", "figures"))
+    own = tuple(f"assay.surfaces.telemetry.{name}" for name in ("otel", "outbox", "json_log", "prometheus"))
     telling = ("opentelemetry", "prometheus_client", "structlog", *own)
-    assert "assay.engine.running.run" in loaded
+    assert "assay.engine.execution.run" in loaded
     assert [name for name in loaded if name.startswith(telling)] == []
 
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from assay.engine.running.surroundings import Surroundings
+from assay.engine.execution.run_environment import RunEnvironment
 from tests.store.samples import done, new_ledger
 
 pytest.importorskip("temporalio")
-from assay.engine.temporal.submitting import Following
+from assay.engine.temporal.workflow_client import WorkflowFollower
 
 
 def test_the_pace_of_a_run_that_goes_on_counts_what_is_done_since(tmp_path: Path) -> None:
@@ -17,7 +17,7 @@ def test_the_pace_of_a_run_that_goes_on_counts_what_is_done_since(tmp_path: Path
     with closing(new_ledger(tmp_path, records=200)) as ledger:
         claim = ledger.claim(0, owner="a worker")
         ledger.append(claim, [done(position) for position in range(90)])
-        following = Following("r", ledger, Surroundings(environ={}, clock=lambda: next(times)))
+        following = WorkflowFollower("r", ledger, RunEnvironment(environ={}, clock=lambda: next(times)))
         assert (following.snapshot().done, following.snapshot().rate) == (90, None)
         ledger.append(claim, [done(position) for position in range(90, 110)])
         assert following.snapshot().rate == pytest.approx(2.0)

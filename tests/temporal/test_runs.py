@@ -31,7 +31,7 @@ def test_ctrl_c_stops_watching_only_and_says_how_to_go_on(busy: Plant) -> None:
     _, complained = starting.communicate()
     busy.provider.let_go()
     assert starting.returncode == 130
-    assert "the workers go on" in complained
+    assert "the workers continue" in complained
     assert [word for word in ("show", "resume", "cancel") if f"assay {word} unwatched" not in complained] == []
     resumed = busy.assay("resume", "unwatched")
     assert resumed.returncode == 0, resumed.stderr

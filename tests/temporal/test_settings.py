@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from assay.core.errors import StoreUnavailable, UsageProblem
-from assay.core.placement import TemporalServer
-from assay.engine.running.stopping import run_loop
+from assay.core.run_backend import TemporalServer
+from assay.engine.execution.shutdown import run_loop
 from assay.surfaces.cli.placement import placement_of
 from tests.server.serving import free_port
 

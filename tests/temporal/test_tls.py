@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from assay.core.errors import StoreUnavailable
-from assay.core.placement import TemporalServer
-from assay.engine.running.stopping import run_loop
+from assay.core.run_backend import TemporalServer
+from assay.engine.execution.shutdown import run_loop
 from tests.temporal.machines import TemporalProcess
 
 pytestmark = pytest.mark.xdist_group("temporal")

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from assay.engine.running.stopping import run_loop
+from assay.engine.execution.shutdown import run_loop
 from tests.temporal.machines import TemporalProcess
 
 temporalio = pytest.importorskip("temporalio")

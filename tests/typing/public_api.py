@@ -9,7 +9,7 @@ import assay
 
 def validating(path: Path) -> None:
     report = assay.validate(path, "golden_v1", config=assay.ValidationConfig(strict_mode=True))
-    assert_type(report, assay.Report)
+    assert_type(report, assay.ValidationReport)
     assert_type(report.issues, tuple[assay.Issue, ...])
     assert_type(report.cases, Iterator[assay.Case])
     assert_type(report.issues[0].line, int | None)

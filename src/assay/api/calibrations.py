@@ -6,25 +6,25 @@ from pathlib import Path
 
 import msgspec
 
-from assay.api.kept_runs import sealed_folder
+from assay.api.stored_runs import sealed_folder
 from assay.core.errors import UsageProblem
-from assay.core.placement import RUNS_DIR
-from assay.engine.judging.calibration import Calibration
-from assay.engine.judging.calibration import calibrate as calibrate_run
-from assay.engine.judging.kept_labels import KeptLabel, Opinion, human_labels, labels_of
-from assay.engine.judging.kept_labels import keep_label as keep_label_line
-from assay.engine.judging.kept_labels import kept_labels as read_kept_labels
-from assay.engine.judging.labelling import LabelSample, draw_sample, sample_lines, sample_table
-from assay.engine.judging.labels import read_labels
-from assay.engine.looking.found import row_at
-from assay.engine.looking.opened import Run
-from assay.store.folder import RunFolder, open_run_folder
+from assay.core.run_backend import RUNS_DIR
+from assay.engine.judge_quality.calibration import Calibration
+from assay.engine.judge_quality.calibration import calibrate as calibrate_run
+from assay.engine.judge_quality.kept_labels import KeptLabel, LabelInput, human_labels, labels_of
+from assay.engine.judge_quality.kept_labels import keep_label as keep_label_line
+from assay.engine.judge_quality.kept_labels import kept_labels as read_kept_labels
+from assay.engine.judge_quality.label_samples import LabelSample, draw_sample, sample_lines, sample_table
+from assay.engine.judge_quality.labels import read_labels
+from assay.engine.readers.record_search import row_at
+from assay.engine.readers.run_reader import RunReader
+from assay.store.published_run import PublishedRun, open_run_folder
 
 __all__ = [
     "Calibration",
     "KeptLabel",
+    "LabelInput",
     "LabelSample",
-    "Opinion",
     "calibrate",
     "filled_labels",
     "keep_label",
@@ -69,25 +69,25 @@ def calibrate(
     return calibrate_run(run, read.labels, slices=slices)
 
 
-def _calibrate_kept(run: RunFolder, slices: tuple[str, ...] | None) -> Calibration:
+def _calibrate_kept(run: PublishedRun, slices: tuple[str, ...] | None) -> Calibration:
     kept = read_kept_labels(run)
     if not kept:
         raise UsageProblem(
-            f"nobody has labelled an answer of run '{run.path.name}' yet",
+            f"run '{run.path.name}' has no labels yet",
             hint="label answers on the pages of `assay serve`, or draw a sample with `assay label`",
         )
     found = calibrate_run(run, human_labels(kept), slices=slices)
     return msgspec.structs.replace(found, notes=(*found.notes, _CHOSEN))
 
 
-def keep_label(run: Run, record_index: int, opinion: Opinion) -> KeptLabel:
+def keep_label(run: RunReader, record_index: int, opinion: LabelInput) -> KeptLabel:
     """Keep what a person says of an answer of a finished run; raises UsageProblem, RunNotFound."""
     row = row_at(run, record_index)
     at = datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     return keep_label_line(open_run_folder(run.folders.sealed), run.line_of(row), opinion, at=at)
 
 
-def filled_labels(run: Run, path: str | Path) -> tuple[KeptLabel, ...]:
+def filled_labels(run: RunReader, path: str | Path) -> tuple[KeptLabel, ...]:
     """The labels of a file that `assay label` wrote and people filled in, each by the answer of the run that it is about.
 
     Raises PlanProblems with every line that is wrong, and with every label of an answer that the run does not have.
@@ -95,6 +95,6 @@ def filled_labels(run: Run, path: str | Path) -> tuple[KeptLabel, ...]:
     return labels_of(run.predictions(), read_labels(path).labels, path=str(path))
 
 
-def kept_labels(run: Run) -> tuple[KeptLabel, ...]:
+def kept_labels(run: RunReader) -> tuple[KeptLabel, ...]:
     """What people say of the answers of a run: of each person the last word on each answer."""
     return read_kept_labels(open_run_folder(run.folders.sealed)) if run.folders.is_sealed else ()

@@ -9,7 +9,7 @@ from assay.core.errors import UsageProblem
 from assay.core.installed_plugins import find_plugin
 from assay.core.plugin import given_plugin
 from assay.datasets import contract_named
-from assay.datasets.converters import CONVERTERS, Conversion, IdStyle, convert_cases, convert_files
+from assay.datasets.converters import CONVERTERS, ConversionResult, IdStyle, convert_cases, convert_files
 from assay.datasets.converters.report import with_rejected
 
 __all__ = ["convert", "convert_benchmark", "convert_contract"]
@@ -17,7 +17,7 @@ __all__ = ["convert", "convert_benchmark", "convert_contract"]
 
 def convert(
     sources: str | Path | Sequence[str | Path], converter: str | Callable[..., Any], *, id_style: IdStyle = "stable"
-) -> Conversion:
+) -> ConversionResult:
     """Rows of legal_eval_v1 from files, by the name of a converter, or by a function that makes rows of a source row."""
     paths = [sources] if isinstance(sources, str | Path) else sources
     if isinstance(converter, str):
@@ -25,13 +25,13 @@ def convert(
     return convert_files(given_plugin("converter", converter), paths, id_style=id_style)
 
 
-def convert_benchmark(name: str, paths: Sequence[str | Path], *, id_style: IdStyle = "stable") -> Conversion:
+def convert_benchmark(name: str, paths: Sequence[str | Path], *, id_style: IdStyle = "stable") -> ConversionResult:
     """Rows of legal_eval_v1 from the files of a published benchmark, or of one that a plugin knows."""
     known = name if name in CONVERTERS else find_plugin("converter", name, folder=Path(), built_in=CONVERTERS)
     return convert_files(known, paths, id_style=id_style)
 
 
-def convert_contract(path: str | Path, *, source: str, target: str) -> Conversion:
+def convert_contract(path: str | Path, *, source: str, target: str) -> ConversionResult:
     """The valid cases of a dataset in another contract, with a remark for everything that has no place there."""
     report = validate(path, source)
     known = report.contract

@@ -5,13 +5,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from assay.api.runs import plan_runs
-from assay.core.doctor import Check
-from assay.core.placement import RUNS_DIR
+from assay.core.doctor import DoctorCheck
 from assay.core.plan import Plan
+from assay.core.run_backend import RUNS_DIR
 from assay.engine.planning.doctor import examine
 from assay.engine.planning.request import PlanProblems, RunRequest
 
-__all__ = ["Check", "examine_place"]
+__all__ = ["DoctorCheck", "examine_place"]
 
 
 def examine_place(
@@ -20,18 +20,19 @@ def examine_place(
     run_file: str | Path = "",
     is_offline: bool = False,
     environ: Mapping[str, str] | None = None,
-) -> Iterator[Check]:
+) -> Iterator[DoctorCheck]:
     """Look at environment, extras, keys, the folder of the runs, and the providers that have a key or that a run file uses."""
     used = os.environ if environ is None else environ
     plans: tuple[Plan, ...] = ()
     if run_file:
         try:
             plans = plan_runs(RunRequest(run_file=str(run_file)), environ=used).plans
-            yield Check(area="run file", name=str(run_file), says="ready to run")
+            yield DoctorCheck(area="run file", name=str(run_file), says="ready to run")
         except PlanProblems as problems:
             hint = f"assay check {run_file} lists the same"
             yield from (
-                Check(area="run file", name=str(run_file), standing="problem", says=line, hint=hint) for line in problems.problems
+                DoctorCheck(area="run file", name=str(run_file), standing="problem", says=line, hint=hint)
+                for line in problems.problems
             )
     providers = {provider.name: provider for plan in plans for provider in plan.providers}
     yield from examine(Path(runs_dir), providers=tuple(providers.values()), environ=used, is_offline=is_offline)

@@ -6,25 +6,35 @@ from typing import Any
 
 import msgspec
 
-from assay.api.kept_runs import sealed_folder
+from assay.api.stored_runs import sealed_folder
 from assay.core.errors import RunNotFound, UsageProblem
-from assay.core.placement import RUNS_DIR
 from assay.core.plan import Plan
-from assay.engine.comparing.baselines import NO_BASELINE, PREVIOUS, Baseline, baseline_run, baselines, previous_run, promote, record
-from assay.engine.comparing.comparison import Choices, compare
-from assay.engine.comparing.gate import MEASURES, MODES, Demand, Measure, Verdict, verdict_on
-from assay.engine.comparing.trends import RunTrend, TrendChoice, run_trend
-from assay.engine.places.intact import check_unchanged
+from assay.core.run_backend import RUNS_DIR
+from assay.core.summary import METRICS
+from assay.engine.comparison.baselines import (
+    NO_BASELINE,
+    PREVIOUS,
+    Baseline,
+    baseline_run,
+    baselines,
+    previous_run,
+    promote,
+    record,
+)
+from assay.engine.comparison.gate import MEASURES, MODES, GateDecision, GateSpec, Measure, decide_gate
+from assay.engine.comparison.run_comparison import ComparisonOptions, compare
+from assay.engine.comparison.trends import RunTrend, TrendChoice, run_trend
+from assay.engine.storage.integrity import check_unchanged
 from assay.store.audit import read_audit
-from assay.store.folder import RunFolder
+from assay.store.published_run import PublishedRun
 
 __all__ = [
     "MEASURES",
     "MODES",
     "Baseline",
-    "Demand",
+    "GateDecision",
+    "GateSpec",
     "RunTrend",
-    "Verdict",
     "audit",
     "gate",
     "list_baselines",
@@ -33,7 +43,7 @@ __all__ = [
     "trend",
 ]
 
-DECIDING = ("metrics_summary.json", "predictions.jsonl")
+DECIDING = (METRICS, "predictions.jsonl")
 """What decisions rest on: thresholds on the first, comparisons on the second, too."""
 
 
@@ -51,12 +61,12 @@ def list_baselines(runs_dir: str | Path = RUNS_DIR) -> list[Baseline]:
 
 def gate(
     run_name: str,
-    demand: Demand = Demand(),
+    demand: GateSpec = GateSpec(),
     *,
     runs_dir: str | Path = RUNS_DIR,
     baseline: str = "",
     cluster: str | None = None,
-) -> Verdict:
+) -> GateDecision:
     """Decide about a finished run and write the decision to the audit log.
 
     `baseline` names a baseline or a run; by default the baseline of the run's dataset is used where there is one, `none` uses none,
@@ -72,19 +82,19 @@ def gate(
     if against is not None:
         check_unchanged(against, *DECIDING)
     check_demand(demand, has_baseline=against is not None)
-    comparison = None if against is None else compare(against, run, Choices(cluster=cluster, slices=(), max_flips=0))
+    comparison = None if against is None else compare(against, run, ComparisonOptions(cluster=cluster, slices=(), max_flips=0))
     if comparison is not None and not comparison.n:
         raise UsageProblem(
             f"nothing can be compared: {comparison.passes.reason or 'no record was graded in both runs'}",
             hint=f"look at: assay compare {comparison.before.run_id} {comparison.after.run_id}",
         )
     plan = msgspec.convert(run.manifest["plan"], Plan)
-    verdict = verdict_on(plan, run.document("metrics_summary.json"), demand, comparison=comparison)
+    verdict = decide_gate(plan, run.summary(), demand, comparison=comparison)
     record(folder, "gate", {"manifest_sha256": run.manifest["manifest_sha256"], **verdict.to_dict()})
     return verdict
 
 
-def _against(run: RunFolder, runs_dir: Path, name: str) -> RunFolder | None:
+def _against(run: PublishedRun, runs_dir: Path, name: str) -> PublishedRun | None:
     if name == NO_BASELINE:
         return None
     if name == PREVIOUS:
@@ -108,7 +118,7 @@ def _against(run: RunFolder, runs_dir: Path, name: str) -> RunFolder | None:
         ) from None
 
 
-def check_demand(demand: Demand, *, has_baseline: bool) -> None:
+def check_demand(demand: GateSpec, *, has_baseline: bool) -> None:
     """Raises UsageProblem for a demand that makes no sense."""
     mode, delta = demand.mode, demand.delta
     if delta is not None and not isfinite(delta):

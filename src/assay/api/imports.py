@@ -6,20 +6,20 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from assay.core.placement import RUNS_DIR
 from assay.core.retention import longest, retention_in
+from assay.core.run_backend import RUNS_DIR
 from assay.core.run_result import RunResult
-from assay.datasets.importers import DatasetRows, Imported, ImportFormat, ImportReport, read_files
-from assay.engine.importing import Importing, candidates_of, check_new, dataset_of, import_plans, publish
-from assay.engine.places.run_id import new_run_id
+from assay.datasets.importers import DatasetRows, ImportFormat, ImportReport, ImportResult, read_files
+from assay.engine.run_import import ImportRequest, candidates_of, check_new, dataset_of, import_plans, publish
 from assay.engine.runs import result_of
+from assay.engine.storage.run_id import new_run_id
 
-__all__ = ["DatasetRows", "ImportFormat", "ImportReport", "Imported", "Importing", "import_files", "import_runs"]
+__all__ = ["DatasetRows", "ImportFormat", "ImportReport", "ImportRequest", "ImportResult", "import_files", "import_runs"]
 
 
 def import_files(
     sources: Sequence[str], form: ImportFormat | None = None, *, follows_files: bool = False, wants_turns: bool = False
-) -> Imported:
+) -> ImportResult:
     """What files of another tool hold; `dataset().lines()` writes it as a dataset, `report()` says what is missing there.
 
     With `follows_files`, files that a config names are read too, as far as they are below its folder; with `wants_turns` whole
@@ -29,10 +29,10 @@ def import_files(
 
 
 def import_runs(
-    imported: Imported,
+    imported: ImportResult,
     rows: DatasetRows,
     *,
-    wanted: Importing,
+    wanted: ImportRequest,
     runs_dir: str | Path = RUNS_DIR,
     run_id: str | None = None,
     dataset: str | Path | None = None,

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from assay.core.judge_card import JudgeCard
-from assay.engine.judging.probe import LIMIT, REPEATS, ProbeRequest, probe_judge
-from assay.engine.tally import Snapshot
+from assay.engine.judge_quality.probe import LIMIT, REPEATS, ProbeRequest, probe_judge
+from assay.engine.run_counters import Snapshot
 from assay.store.judge_cards import KeptCard, KeptCards, read_cards
 from assay.store.judge_cards import keep_card as store_card
 

@@ -3,10 +3,11 @@
 from pathlib import Path
 
 from assay.core.record_query import RecordSearch
-from assay.engine.looking.found import (
-    FoundRecord,
-    FoundRecords,
+from assay.engine.readers.record_index import index_run
+from assay.engine.readers.record_search import (
     Neighbours,
+    RecordHit,
+    RecordHits,
     facets_of,
     find_records,
     missing_indexes,
@@ -14,16 +15,15 @@ from assay.engine.looking.found import (
     question_of,
     row_at,
 )
-from assay.engine.looking.record_index import index_run
 from assay.store.index_folder import progress_of
 from assay.store.record_index import Facets, IndexedRecord
 
 __all__ = [
     "Facets",
-    "FoundRecord",
-    "FoundRecords",
     "IndexedRecord",
     "Neighbours",
+    "RecordHit",
+    "RecordHits",
     "RecordSearch",
     "facets_of",
     "find_records",
@@ -37,5 +37,5 @@ __all__ = [
 
 
 def index_progress(run_dir: Path) -> int:
-    """How much of the index of a finished run is written, in percent, while somebody writes it."""
+    """Return the progress of a finished run's index in percent, while a process writes it."""
     return progress_of(run_dir)

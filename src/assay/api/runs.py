@@ -11,13 +11,13 @@ from typing import Any, TypedDict, Unpack
 import msgspec
 
 from assay.core.errors import UsageProblem
-from assay.core.placement import HERE, RUNS_DIR, Placement
 from assay.core.plugin import Plugin
+from assay.core.run_backend import LOCAL_BACKEND, RUNS_DIR, RunBackend
 from assay.core.run_result import RunResult
 from assay.datasets.formats import guess_contract
 from assay.datasets.source import open_source
-from assay.engine.places.folders import find_run
-from assay.engine.places.run_id import new_run_id
+from assay.engine.execution.record_events import CallEvent, Observer, RecordEvent, ScoreSeen
+from assay.engine.execution.run_environment import RunEnvironment
 from assay.engine.planning.inputs import DatasetInput
 from assay.engine.planning.plans import ListedRecords, PlannedRuns
 from assay.engine.planning.plans import list_records as list_request
@@ -25,23 +25,23 @@ from assay.engine.planning.plans import plan_runs as plan_request
 from assay.engine.planning.providers import model_problem
 from assay.engine.planning.request import PlanProblems, RunRequest
 from assay.engine.planning.run_file import is_run_file
-from assay.engine.running.observing import CallSeen, Observer, RecordSeen, ScoreSeen
-from assay.engine.running.surroundings import Surroundings
+from assay.engine.run_counters import Snapshot
 from assay.engine.runs import cancel as cancel_run
 from assay.engine.runs import resume as resume_run
 from assay.engine.runs import retry_plan
 from assay.engine.runs import start as start_run
-from assay.engine.tally import Snapshot
+from assay.engine.storage.run_id import new_run_id
+from assay.engine.storage.run_paths import find_run
 from assay.models import unreachable_hosts
 
 __all__ = [
-    "CallSeen",
+    "CallEvent",
     "ListedRecords",
     "Observer",
-    "Placement",
     "PlanProblems",
     "PlannedRuns",
-    "RecordSeen",
+    "RecordEvent",
+    "RunBackend",
     "RunRequest",
     "ScoreSeen",
     "Snapshot",
@@ -61,7 +61,7 @@ Watch = Callable[[Snapshot], None]
 OnBusy = Callable[[int | None], None]
 
 
-class Hooks(TypedDict, total=False):
+class RunHooks(TypedDict, total=False):
     """What a caller may be told of a run that goes on, and how it may stop it."""
 
     watch: Watch | None
@@ -72,7 +72,7 @@ class Hooks(TypedDict, total=False):
     """For a caller that has signals of its own: asked a few times a second, and True drains the run."""
     is_detached: bool
     """Batches of a provider are handed in and not waited for."""
-    placement: Placement
+    placement: RunBackend
     """Where a new run is kept and worked on."""
     is_patient: bool
     """While another process works on the run, the call waits for it."""
@@ -102,11 +102,11 @@ def run(
     second. `observe` is told of each record, `on_busy` that another process works on the run. Detached, batches of a provider are
     handed in and not waited for: `resume` collects them. The members of Placement say where the run is kept and worked on.
     """
-    hooks = Hooks(watch=watch, observe=observe, takes_signals=takes_signals, is_stopping=is_stopping, is_detached=is_detached)
+    hooks = RunHooks(watch=watch, observe=observe, takes_signals=takes_signals, is_stopping=is_stopping, is_detached=is_detached)
     hooks["on_busy"] = options.pop("on_busy", None)
     hooks["placement"] = _placement(options)
     planned = source if isinstance(source, PlannedRuns) else plan_runs(_request(source, options))
-    around = surroundings(planned.inputs, planned.plugins, **hooks)
+    around = run_environment(planned.inputs, planned.plugins, **hooks)
     results: list[RunResult] = []
     for plan in planned.plans:
         results.append(start_run(plan, Path(planned.runs_dir), around))
@@ -115,10 +115,10 @@ def run(
     return tuple(results)
 
 
-def _placement(options: dict[str, Any]) -> Placement:
+def _placement(options: dict[str, Any]) -> RunBackend:
     """Where the run is kept and worked on, taken out of the options."""
-    given = {name: options.pop(name) for name in Placement.__struct_fields__ if name in options}
-    placement: Placement = options.pop("placement", HERE)
+    given = {name: options.pop(name) for name in RunBackend.__struct_fields__ if name in options}
+    placement: RunBackend = options.pop("placement", LOCAL_BACKEND)
     return msgspec.structs.replace(placement, **given)
 
 
@@ -147,21 +147,21 @@ async def run_async(source: RunRequest | str | Path, **options: Any) -> tuple[Ru
     return await asyncio.to_thread(run, source, **options)
 
 
-def resume(run_name: str, *, runs_dir: str | Path = RUNS_DIR, **hooks: Unpack[Hooks]) -> RunResult:
+def resume(run_name: str, *, runs_dir: str | Path = RUNS_DIR, **hooks: Unpack[RunHooks]) -> RunResult:
     """Go on with an unfinished run under the settings that it was started with."""
-    return resume_run(find_run(Path(runs_dir), run_name), surroundings(**hooks))
+    return resume_run(find_run(Path(runs_dir), run_name), run_environment(**hooks))
 
 
-def cancel(run_name: str, *, runs_dir: str | Path = RUNS_DIR, placement: Placement = HERE) -> RunResult:
+def cancel(run_name: str, *, runs_dir: str | Path = RUNS_DIR, placement: RunBackend = LOCAL_BACKEND) -> RunResult:
     """Stop a run that may be under way elsewhere; what is finished stays, and everything is sealed. Raises RunSealed."""
-    return cancel_run(find_run(Path(runs_dir), run_name), surroundings(placement=placement))
+    return cancel_run(find_run(Path(runs_dir), run_name), run_environment(placement=placement))
 
 
-def retry(run_name: str, *, runs_dir: str | Path = RUNS_DIR, run_id: str | None = None, **hooks: Unpack[Hooks]) -> RunResult:
+def retry(run_name: str, *, runs_dir: str | Path = RUNS_DIR, run_id: str | None = None, **hooks: Unpack[RunHooks]) -> RunResult:
     """A new run, linked to the old one, over the records that the old one could not evaluate."""
     parent = find_run(Path(runs_dir), run_name)
     plan = retry_plan(parent, new_run_id() if run_id is None else run_id)
-    return start_run(plan, parent.runs_dir, surroundings(**hooks))
+    return start_run(plan, parent.runs_dir, run_environment(**hooks))
 
 
 def check(run_file: str | Path, *, environ: Mapping[str, str] | None = None) -> list[str]:
@@ -184,8 +184,8 @@ def _contract_of(path: str | Path) -> str:
     return "" if is_run_file(path) else guess_contract(open_source(path)).contract or ""
 
 
-def surroundings(
-    inputs: Sequence[DatasetInput] | None = None, plugins: Sequence[Plugin] = (), **hooks: Unpack[Hooks]
-) -> Surroundings:
+def run_environment(
+    inputs: Sequence[DatasetInput] | None = None, plugins: Sequence[Plugin] = (), **hooks: Unpack[RunHooks]
+) -> RunEnvironment:
     """What a run takes from outside, for the callers of this process."""
-    return Surroundings(environ=os.environ, inputs=inputs, plugins=plugins, **hooks)
+    return RunEnvironment(environ=os.environ, inputs=inputs, plugins=plugins, **hooks)

@@ -1,4 +1,4 @@
-"""Runs that somebody submits and somebody else works off: what a server needs beside the calls for people."""
+"""Runs that clients submit and a server executes: functions for servers only."""
 
 import logging
 import os
@@ -16,22 +16,10 @@ from assay.api.runs import run
 from assay.api.validation import find_sources, validate
 from assay.core.contract import BUILT_IN, CONTRACTS
 from assay.core.errors import AssayError, RunNotFound, StoreRefused, StoreUnavailable
-from assay.core.placement import HERE, Placement
 from assay.core.provider import PROVIDERS
-from assay.engine.comparing.baselines import audit_entry
-from assay.engine.looking.listings import Listings
-from assay.engine.looking.opened import Run
-from assay.engine.looking.shared_runs import SharedRuns
-from assay.engine.places.folders import RunFolders
-from assay.engine.places.homes import check_store
-from assay.engine.places.run_failure import failure_from
-from assay.engine.places.run_failure import leave_failure as leave
-from assay.engine.places.run_failure import record_failure as enter
-from assay.engine.places.run_id import new_run_id
-from assay.engine.planning.providers import is_file_model
-from assay.engine.planning.request import RunRequest
-from assay.engine.planning.run_file import DatasetEntry, ModelEntry, ProviderEntry, load_run_file
-from assay.engine.running.submission import (
+from assay.core.run_backend import LOCAL_BACKEND, RunBackend
+from assay.engine.comparison.baselines import audit_entry
+from assay.engine.execution.submission import (
     MOST_ERRORS,
     SERVER_DIR,
     Presence,
@@ -52,7 +40,19 @@ from assay.engine.running.submission import (
     sweep_uploads,
     verdict_on,
 )
+from assay.engine.planning.providers import is_file_model
+from assay.engine.planning.request import RunRequest, finding_lines
+from assay.engine.planning.run_file import DatasetEntry, ModelEntry, ProviderEntry, load_run_file
+from assay.engine.readers.run_list import RunListCache
+from assay.engine.readers.run_reader import RunReader
+from assay.engine.readers.shared_runs import SharedRuns
 from assay.engine.runs import project_of, result_of
+from assay.engine.storage.remote_store import check_store
+from assay.engine.storage.run_failure import failure_from
+from assay.engine.storage.run_failure import leave_failure as leave
+from assay.engine.storage.run_failure import record_failure as enter
+from assay.engine.storage.run_id import new_run_id
+from assay.engine.storage.run_paths import RunPaths
 from assay.models import load_provider
 from assay.store.audit import AuditLog
 from assay.store.ledgers import shared_submissions
@@ -63,12 +63,12 @@ from assay.store.submissions import SubmissionBook, SubmissionRow, WaitingRun
 __all__ = [
     "MOST_ERRORS",
     "DatasetEntry",
-    "Listings",
     "NamedModels",
+    "RunListCache",
     "SharedRuns",
     "SubmissionRow",
     "Submissions",
-    "Upload",
+    "UploadTarget",
     "UploadVerdict",
     "accept_records",
     "check_upload",
@@ -83,6 +83,7 @@ __all__ = [
     "record_failure",
     "redact_rule_problems",
     "run_file_models",
+    "run_file_problems",
     "run_project",
     "warm_up",
 ]
@@ -90,7 +91,7 @@ __all__ = [
 log = logging.getLogger("assay.server")
 
 
-class Upload(msgspec.Struct, frozen=True):
+class UploadTarget(msgspec.Struct, frozen=True):
     """Where the dataset of a run that is yet to be planned goes."""
 
     run_id: str
@@ -121,6 +122,11 @@ def run_file_models(path: str | Path) -> NamedModels:
     )
 
 
+def run_file_problems(path: str | Path) -> tuple[str, ...]:
+    """Every problem of a run file by itself, with its location; raises SourceUnreadable without one."""
+    return finding_lines(load_run_file(path))
+
+
 def _model_entries(given: Iterable[Any]) -> list[ModelEntry]:
     """The models of a section of a run file: each a text, or a mapping; one that cannot be read is empty."""
     return [ModelEntry(model=one) if isinstance(one, str) else msgspec.convert(one, ModelEntry) for one in given if one]
@@ -142,7 +148,7 @@ class Submissions:
     Without a shared ledger a folder has one server at a time; raises StoreUnavailable when it has another.
     """
 
-    def __init__(self, runs_dir: Path, placement: Placement = HERE) -> None:
+    def __init__(self, runs_dir: Path, placement: RunBackend = LOCAL_BACKEND) -> None:
         ledger = placement.ledger
         if placement.store:
             _look_at_store(placement.store)
@@ -172,12 +178,12 @@ class Submissions:
         """Remove what other servers of the folder have left that are gone."""
         sweep_gone(self.runs_dir, place=self.temporary)
 
-    def new_upload(self) -> Upload:
+    def new_upload(self) -> UploadTarget:
         """A private folder for the dataset of a new run."""
         run_id = new_run_id()
-        return Upload(run_id, new_upload(self.runs_dir, run_id, place=self.temporary))
+        return UploadTarget(run_id, new_upload(self.runs_dir, run_id, place=self.temporary))
 
-    def discard(self, upload: Upload) -> None:
+    def discard(self, upload: UploadTarget) -> None:
         """Remove an upload, unless a run came of it."""
         discard_upload(self.runs_dir, upload.run_id, place=self.temporary)
 
@@ -234,7 +240,7 @@ def _look_at_store(store: str) -> None:
         log.warning("the store is away at this moment, and runs end when it is back: %s", problem.message)
 
 
-def accept_records(plan: bytes, row: SubmissionRow, *, runs_dir: Path, placement: Placement) -> bool:
+def accept_records(plan: bytes, row: SubmissionRow, *, runs_dir: Path, placement: RunBackend) -> bool:
     """Make a run durable in a shared ledger, with its key and all its records, or nothing of it; the upload goes.
 
     False when another server has made a run under that key. Done twice it is done once.
@@ -275,9 +281,9 @@ def prepare_run(request: RunRequest) -> UploadVerdict:
     return prepare(request, environ=os.environ, now=time.time())
 
 
-def named_run(run_id: str, runs_dir: Path) -> Run:
+def named_run(run_id: str, runs_dir: Path) -> RunReader:
     """The run with exactly this id: no path, no beginning of one, no `latest`; raises RunNotFound."""
-    return Run(exact_run(runs_dir, run_id))
+    return RunReader(exact_run(runs_dir, run_id))
 
 
 def run_project(run_id: str, runs_dir: Path) -> str:
@@ -292,20 +298,20 @@ def file_models(names: Iterable[str], run_file: str) -> frozenset[str]:
 
 
 def is_driven(run_id: str, runs_dir: Path) -> bool:
-    """True while somebody works on an unfinished run, here or in another process."""
-    return RunLock(RunFolders(runs_dir, run_id).active).is_held()
+    """Tell whether this process or another one drives an unfinished run."""
+    return RunLock(RunPaths(runs_dir, run_id).active).is_held()
 
 
 def has_failed(run_id: str, runs_dir: Path) -> bool:
     """True for a run that has failed before its end, and waits to be resumed."""
     with suppress(AssayError):
-        return result_of(RunFolders(runs_dir, run_id)).is_resumable
+        return result_of(RunPaths(runs_dir, run_id)).is_resumable
     return False
 
 
 def record_failure(run_id: str, runs_dir: Path, problem: Exception, *, at: float) -> bool:
     """Make a run `failed` after a run-level failure; False where nothing can be written at this moment."""
-    folders = RunFolders(runs_dir, run_id)
+    folders = RunPaths(runs_dir, run_id)
     try:
         return folders.is_sealed or not folders.exists or enter(folders, failure_from(problem, at=at))
     except OSError:
@@ -314,7 +320,7 @@ def record_failure(run_id: str, runs_dir: Path, problem: Exception, *, at: float
 
 def leave_failure(run_id: str, runs_dir: Path) -> None:
     """Let a run that has failed wait for its turn again; raises StoreUnavailable."""
-    folders = RunFolders(runs_dir, run_id)
+    folders = RunPaths(runs_dir, run_id)
     ledger = folders.open_ledger()
     try:
         leave(ledger, folders.active, clock=time.time)
@@ -322,7 +328,7 @@ def leave_failure(run_id: str, runs_dir: Path) -> None:
         ledger.close()
 
 
-def record_errors(run: Run) -> Iterator[dict[str, Any]]:
+def record_errors(run: RunReader) -> Iterator[dict[str, Any]]:
     """Every error of every record, in the order of the records, in the contract's six members."""
     is_read = False
     for line in run.validations():

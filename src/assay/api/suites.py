@@ -10,16 +10,16 @@ import msgspec
 from assay.api.gates import check_demand, gate
 from assay.api.runs import RunRequest, plan_runs, run
 from assay.core.errors import AssayError, SourceUnreadable, UsageProblem
-from assay.core.placement import HERE, RUNS_DIR, Placement
+from assay.core.run_backend import LOCAL_BACKEND, RUNS_DIR, RunBackend
 from assay.core.run_result import RunResult
-from assay.engine.comparing.baselines import NO_BASELINE, PREVIOUS, baselines, record
-from assay.engine.comparing.gate import Verdict, Word
-from assay.engine.comparing.suite_file import SuiteEntry, load_suite
-from assay.engine.places.folders import find_run
-from assay.engine.places.run_id import new_run_id
+from assay.engine.comparison.baselines import NO_BASELINE, PREVIOUS, baselines, record
+from assay.engine.comparison.gate import GateDecision, Word
+from assay.engine.comparison.suite_file import SuiteEntry, load_suite
+from assay.engine.execution.engines import check_placement
 from assay.engine.planning.plans import PlannedRuns
 from assay.engine.planning.request import PlanProblems
-from assay.engine.running.engines import check_placement
+from assay.engine.storage.run_id import new_run_id
+from assay.engine.storage.run_paths import find_run
 
 _GRAVITY: tuple[Word, ...] = ("REGRESSION", "WARNING", "IMPROVED", "PASS")
 """Which word a suite has when its runs have several."""
@@ -33,7 +33,7 @@ class SuiteRun(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     run_id: str
     required: bool
-    verdict: Verdict | None
+    verdict: GateDecision | None
     problem: str = ""
     """Why a finished run could not be decided about."""
 
@@ -71,7 +71,9 @@ class PlannedSuite(msgspec.Struct, frozen=True, kw_only=True):
     parts: tuple[tuple[SuiteEntry, PlannedRuns], ...]
 
 
-def plan_suite(path: str | Path, *, runs_dir: str | Path = RUNS_DIR, run_id: str = "", placement: Placement = HERE) -> PlannedSuite:
+def plan_suite(
+    path: str | Path, *, runs_dir: str | Path = RUNS_DIR, run_id: str = "", placement: RunBackend = LOCAL_BACKEND
+) -> PlannedSuite:
     """Read a suite file and plan all its runs; raises PlanProblems with everything that is wrong, before any call.
 
     `placement` says where they will be kept and worked on.
@@ -99,7 +101,7 @@ def plan_suite(path: str | Path, *, runs_dir: str | Path = RUNS_DIR, run_id: str
     return PlannedSuite(name=suite.suite, run_id=prefix, runs_dir=str(runs_dir), parts=tuple(found))
 
 
-def _misplaced(entry: SuiteEntry, planned: PlannedRuns, placement: Placement) -> list[str]:
+def _misplaced(entry: SuiteEntry, planned: PlannedRuns, placement: RunBackend) -> list[str]:
     """Why runs of a part cannot be kept or worked on where they are to be."""
     try:
         for plan in planned.plans:
@@ -141,7 +143,9 @@ def _collisions(parts: Sequence[tuple[SuiteEntry, PlannedRuns]]) -> list[str]:
     return [f"two runs would be called '{run_id}': give one of them another `name`" for run_id, count in ids.items() if count > 1]
 
 
-def run_suite(path: str | Path, *, runs_dir: str | Path = RUNS_DIR, run_id: str = "", placement: Placement = HERE) -> SuiteResult:
+def run_suite(
+    path: str | Path, *, runs_dir: str | Path = RUNS_DIR, run_id: str = "", placement: RunBackend = LOCAL_BACKEND
+) -> SuiteResult:
     """Run and gate everything that a suite file names; `placement` says where the runs are kept and worked on, as for `run`."""
     planned = plan_suite(path, runs_dir=runs_dir, run_id=run_id, placement=placement)
     return decide_suite(planned, [run(plans, placement=placement) for _, plans in planned.parts])

@@ -13,14 +13,14 @@ from assay.core.contract import CONTRACTS
 from assay.core.errors import UsageProblem
 from assay.core.input_document import ROW_MEMBERS
 from assay.core.issue import Issue
-from assay.core.report import Report
+from assay.core.report import ValidationReport
 from assay.datasets import lines_of, read, resolve_contract
 from assay.datasets import stream as stream_source
 from assay.datasets.config import ValidationConfig, check_config, load_config
 from assay.datasets.dataset_paths import find_sources, open_dataset
 from assay.datasets.fixes import Change, fixed
 from assay.datasets.formats import guess_contract, row_document
-from assay.datasets.progress import Effort, Interface, Progress, no_progress
+from assay.datasets.read_options import Interface, Progress, ReadOptions, no_progress
 from assay.datasets.source import Source, open_source
 
 __all__ = [
@@ -49,7 +49,7 @@ def validate(
     progress: Progress | None = None,
     workers: int = 1,
     interface: Interface = "python",
-) -> Report:
+) -> ValidationReport:
     """The report on a path, bytes or a Python object; raises SourceUnreadable or UsageProblem, never for bad content.
 
     The contract is a name, or code of one's own: a function or an object that makes a case of a row. `allow_size` accepts any
@@ -59,15 +59,15 @@ def validate(
     opened = _opened(source, contract)
     settings = _settings(config, strict=strict, allow_size=allow_size, null_as_absent=null_as_absent)
     processes = workers if opened.size >= PARALLEL_BYTES else 1
-    effort = Effort(progress or no_progress, processes, lint=settings.lint, interface=interface)
+    effort = ReadOptions(progress or no_progress, processes, lint=settings.lint, interface=interface)
     report = read(opened, contract, config=settings, effort=effort)
     return _without_places(report) if opened.is_object else report
 
 
-def validate_with_hashes(source: Any, contract: str = "auto", *, config: ValidationConfig | None = None) -> Report:
+def validate_with_hashes(source: Any, contract: str = "auto", *, config: ValidationConfig | None = None) -> ValidationReport:
     """The report of `validate`, with the `hashes` of a JSONL file made while it was checked instead of in a second reading."""
     opened = _opened(source, contract)
-    report = read(opened, contract, config=_settings(config), effort=Effort(hashes=True))
+    report = read(opened, contract, config=_settings(config), effort=ReadOptions(hashes=True))
     return _without_places(report) if opened.is_object else report
 
 
@@ -82,7 +82,7 @@ def _known(contract: Any) -> Any:
     """The contract as it may be named, or as a plugin."""
     if isinstance(contract, str):
         return contract
-    return import_module("assay.datasets.own_contract").given_contract(contract)
+    return import_module("assay.datasets.plugin_contract").given_contract(contract)
 
 
 def _settings(
@@ -129,7 +129,7 @@ def _row_per_line(value: dict[str, Any], member: str) -> bytes:
     return f"{head}\n{rows}\n]}}".encode()
 
 
-def _without_places(report: Report) -> Report:
+def _without_places(report: ValidationReport) -> ValidationReport:
     """An object has no lines; the path alone tells where an issue is."""
     report.path = "<object>"
     report.issues = tuple(msgspec.structs.replace(issue, line=None, column=None, excerpt="", caret=0) for issue in report.issues)
@@ -140,7 +140,7 @@ class FixReport(msgspec.Struct, frozen=True):
     """What a fix changed, and the report on the corrected copy."""
 
     changes: tuple[Change, ...]
-    report: Report
+    report: ValidationReport
 
 
 def fix(source: str | Path, output: str | Path, contract: str = "auto", *, config: ValidationConfig | None = None) -> FixReport:

@@ -4,16 +4,16 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from assay.core.placement import Placement
-from assay.engine.running.engines import temporal_engine
-from assay.engine.running.observing import Observer
-from assay.engine.running.surroundings import Surroundings
+from assay.core.run_backend import RunBackend
+from assay.engine.execution.engines import temporal_engine
+from assay.engine.execution.record_events import Observer
+from assay.engine.execution.run_environment import RunEnvironment
 
 __all__ = ["work"]
 
 
 def work(
-    placement: Placement,
+    placement: RunBackend,
     *,
     runs_dir: str | Path,
     shards: int,
@@ -24,4 +24,4 @@ def work(
     """Evaluate shards of the runs of a shared ledger, until SIGTERM, SIGHUP or Ctrl-C; raises MissingExtra, UsageProblem."""
     worker = temporal_engine("worker")
     settings = worker.WorkerSettings(runs_dir=Path(runs_dir).absolute(), shards=shards, is_versioned=is_versioned)
-    worker.work(settings, Surroundings(environ=os.environ, observe=observe, placement=placement), say=say)
+    worker.work(settings, RunEnvironment(environ=os.environ, observe=observe, placement=placement), report=say)

@@ -1,1 +1,1 @@
-"""Values that every layer speaks of, and pure functions of them."""
+"""Values that every layer uses, and pure functions of them."""

@@ -1,4 +1,4 @@
-"""Canonical JSON (RFC 8785) and the hash of a record, and JSON that is pleasant to read.
+"""Canonical JSON (RFC 8785) with the hash of a record, and indented JSON for people.
 
 Integers are written with all their digits: RFC 8785 is defined for numbers that a double can hold, and two
 records that differ in the 17th digit must not share a hash.
@@ -11,16 +11,16 @@ import msgspec
 
 _encode_string = msgspec.json.Encoder().encode
 _encode_sorted = msgspec.json.Encoder(order="deterministic").encode
-_MOST = 1 << 63
-"""Below it an integer has a form in every encoder."""
+_MAX_INTEGER = 1 << 63
+"""Integers below it are written alike by every encoder."""
 MOST_SORTED = 256
-"""Of an object that msgspec may sort: it recurses once for each name that stands in order already, and more end in a crash."""
+"""Maximum names of an object that msgspec may sort: it recurses once per name that is already in order, and more would crash."""
 _SHORTEST, _LONGEST = 1e-4, 1e16
-"""Between them nobody writes a double with an exponent."""
+"""Doubles in this range are written without an exponent by every encoder."""
 
 
 def canonical_json(value: Any) -> bytes:
-    """The value as RFC 8785 bytes; raises ValueError for NaN, infinity and lone surrogates."""
+    """Encode a value as RFC 8785 bytes; raises ValueError for NaN, infinity and lone surrogates."""
     if _is_plain(value):
         return _encode_sorted(value)
     parts: list[bytes] = []
@@ -29,17 +29,17 @@ def canonical_json(value: Any) -> bytes:
 
 
 def pretty_json(value: Any) -> bytes:
-    """The value as a file for people and programs: indented, with a line feed at its end."""
+    """Encode a value as a file for people and programs: indented, with a final line feed."""
     return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
 
 
 def sha256_hex(canonical: bytes) -> str:
-    """The hash that `record_sha256` holds."""
+    """Return the hash that `record_sha256` holds."""
     return hashlib.sha256(canonical).hexdigest()
 
 
 def _is_plain(value: Any) -> bool:
-    """True when every encoder that sorts names writes what RFC 8785 wants; a look at the value costs a third of writing it here."""
+    """Tell whether a sorting encoder writes the value as RFC 8785 demands; the check costs a third of writing it here."""
     kind = type(value)
     if kind is str or value is None or kind is bool:
         return True
@@ -48,12 +48,12 @@ def _is_plain(value: Any) -> bool:
     if kind is list or kind is tuple:
         return all(map(_is_plain, value))
     if kind is int:
-        return bool(-_MOST <= value < _MOST)
+        return bool(-_MAX_INTEGER <= value < _MAX_INTEGER)
     return kind is float and _is_fraction(value)
 
 
 def _is_fraction(value: float) -> bool:
-    """True of a double with digits behind its point and no exponent; not of NaN and infinity."""
+    """Tell whether a double has a fraction and no exponent; false for NaN and infinity."""
     return _SHORTEST <= abs(value) < _LONGEST and not value.is_integer()
 
 
@@ -91,12 +91,12 @@ def _write_array(value: list[Any], parts: list[bytes]) -> None:
 
 
 def _utf16(key: str) -> bytes:
-    """RFC 8785 sorts names by UTF-16 code units, which differs from code points above U+FFFF; ASCII is the same in both."""
+    """Return the sort key of a name: RFC 8785 sorts by UTF-16 code units, which differs from code points above U+FFFF."""
     return key.encode("utf-16-be")
 
 
 def _number(value: float) -> str:
-    """A double as ECMAScript writes it (RFC 8785, 3.2.2.3)."""
+    """Write a double as ECMAScript does (RFC 8785, 3.2.2.3)."""
     if value != value or value in (float("inf"), float("-inf")):
         raise ValueError("JSON has no NaN or infinity")
     if value == 0:
@@ -113,7 +113,7 @@ def _number(value: float) -> str:
 
 
 def _digits(value: float) -> tuple[str, str, int]:
-    """Sign, shortest digits and the decimal point's position: value = 0.DIGITS x 10^exponent."""
+    """Split a double into sign, shortest digits and the decimal point's position: value = 0.DIGITS x 10^exponent."""
     text = repr(abs(value))
     mantissa, _, power = text.partition("e")
     whole, _, fraction = mantissa.partition(".")

@@ -16,7 +16,7 @@ class Message(msgspec.Struct, frozen=True):
 
 
 class Criterion(msgspec.Struct, frozen=True):
-    """One thing a judge looks for."""
+    """One thing that a judge decides."""
 
     id: str
     title: str
@@ -26,20 +26,20 @@ class Criterion(msgspec.Struct, frozen=True):
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """One option of a multiple-choice question, or one of two answers that are compared."""
+    """One option of a multiple-choice question, or one of two answers to compare."""
 
     id: str
     text: str
 
 
 class Attachment(msgspec.Struct, frozen=True):
-    """A document beside the dataset; the path is relative to the dataset's folder."""
+    """A document next to the dataset; the path is relative to the dataset's folder."""
 
     path: str
     kind: str = ""
     title: str = ""
     sha256: str = ""
-    """Of the file's content when a run was prepared; the dataset itself does not say it."""
+    """Hash of the file's content when a run was prepared; the dataset itself does not contain it."""
 
 
 class Turn(msgspec.Struct, frozen=True):
@@ -57,7 +57,7 @@ class Turn(msgspec.Struct, frozen=True):
     has_tool_output: bool = False
     """The turn records an output, which may be null."""
     extra: dict[str, Any] = {}
-    """Members of the turn that have no field of their own here."""
+    """Members of the turn that have no field here."""
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,12 +67,12 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     index: int
     """Zero-based position in its source."""
     contract: str
-    """One of ours, or that of a plugin."""
+    """One of the built-in contracts, or that of a plugin."""
     task: Task
     dataset: str
     prompt: str
     messages: tuple[Message, ...] = ()
-    """Sent instead of the prompt where the record has them."""
+    """Sent instead of the prompt if the record has them."""
     model_context: str = ""
     """Supporting text for candidate and judge."""
     notes: str = ""
@@ -88,24 +88,24 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     policy_id: str = ""
     metadata: dict[str, Any] = {}
     extra: dict[str, Any] = {}
-    """Members of the record that have no field of their own here."""
+    """Members of the record that have no field here."""
     sample: int | msgspec.UnsetType = msgspec.UNSET
-    """Which of several answers to the record is wanted, from 0; only in runs that ask more than once."""
+    """Number of the answer to the record, from 0; set only in runs with several answers per record."""
     open_fields: int | msgspec.UnsetType = msgspec.UNSET
-    """Version of the rule by which models see the open members of `extra`; unset where there are none, and in cases from before."""
+    """Version of the rule by which models see the open members of `extra`; unset without them, and in cases of earlier versions."""
     record_sha256: str = ""
     """SHA-256 of the record's canonical JSON (RFC 8785)."""
 
 
-class _Sampled(msgspec.Struct):
+class _SampleField(msgspec.Struct):
     """The one member of a case that some readers need."""
 
     sample: int = 0
 
 
-_decode_sampled = msgspec.json.Decoder(_Sampled).decode
+_decode_sampled = msgspec.json.Decoder(_SampleField).decode
 
 
 def sample_of(case: bytes) -> int:
-    """Which of several answers a case in JSON wants; 0 where it says nothing."""
+    """Read which answer a case in JSON asks for; 0 when it does not say."""
     return _decode_sampled(case).sample

@@ -1,7 +1,7 @@
-"""The contracts that assay has, and what everything but their readers has to know of each.
+"""Built-in contracts, and what all code except their readers needs to know about each.
 
 The reader of a contract is the module of its name in `assay.datasets`. `tests/datasets/test_every_contract.py` walks each contract
-through whatever depends on it, and names what a new one is missing.
+through all code that depends on it, and names what a new one is missing.
 """
 
 from collections.abc import Mapping
@@ -11,12 +11,12 @@ import msgspec
 
 ContractId = Literal["legal_eval_v1", "batch_v1", "golden_v1", "conversation_v1"]
 BUILT_IN = "built-in"
-"""Like `auto`, for callers whose data must not choose what code this process runs: no plugin's contract is looked for."""
+"""Like `auto`, but without plugins: for servers, whose callers must not choose what code this process runs."""
 Format = Literal["json", "jsonl", "yaml"]
 
 
-class Head(msgspec.Struct, frozen=True, kw_only=True):
-    """Members of a document that say what dataset it is; where one is empty, the name of the file or its hash says it."""
+class DatasetIdentity(msgspec.Struct, frozen=True, kw_only=True):
+    """Members of a document that identify its dataset; for an empty one, the file's name or hash is used."""
 
     dataset_id: str = ""
     dataset_version: str = ""
@@ -24,28 +24,28 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Contract(msgspec.Struct, frozen=True, kw_only=True):
-    """One of our dataset formats as the rest of assay sees it."""
+    """One built-in dataset format, as code outside its reader sees it."""
 
     id: ContractId
     about: str
-    """What it is for, in a few words."""
+    """Purpose in a few words."""
     written_as: str
-    """How a file of it looks, in a few words."""
+    """Form of a file in a few words."""
     formats: tuple[Format, ...]
-    """What it may be written in."""
+    """File formats that it may be written in."""
     member: str = ""
-    """How a place among the records is named, as in `cases[3]`: by the member that lists them. Empty for lines."""
+    """The member that lists the records, used in paths such as `cases[3]`. Empty for lines."""
     record_id: str = "id"
-    """Member of a record that identifies it; empty where no text does."""
+    """Member that identifies a record; empty if no text does."""
     record_word: str = "record"
-    """What people call the records that a report counts."""
-    head: Head = Head()
+    """Word for the records that a report counts."""
+    head: DatasetIdentity = DatasetIdentity()
     skips_invalid: bool = False
-    """A run takes the valid records of a file although others are invalid, unless it says otherwise."""
+    """By default, a run uses the valid records of a file even if others are invalid."""
 
     @property
     def is_lines(self) -> bool:
-        """Each line is a record, so that one is found by its line."""
+        """Tell whether each line is a record, so that a line number locates it."""
         return self.formats == ("jsonl",)
 
 
@@ -63,7 +63,7 @@ _ALL = (
         formats=("json",),
         member="records",
         record_id="record_id",
-        head=Head(dataset_id="dataset_id", dataset_version="dataset_version", schema_version="schema_version"),
+        head=DatasetIdentity(dataset_id="dataset_id", dataset_version="dataset_version", schema_version="schema_version"),
         skips_invalid=True,
     ),
     Contract(
@@ -72,7 +72,7 @@ _ALL = (
         written_as="one JSON document with cases",
         formats=("json",),
         member="cases",
-        head=Head(dataset_version="version"),
+        head=DatasetIdentity(dataset_version="version"),
     ),
     Contract(
         id="conversation_v1",
@@ -85,4 +85,4 @@ _ALL = (
     ),
 )
 CONTRACTS: Mapping[str, Contract] = {contract.id: contract for contract in _ALL}
-"""Every contract of ours by its name."""
+"""All built-in contracts by id."""

@@ -1,30 +1,34 @@
-"""A parsed document that still knows where each of its values stood in the text."""
+"""A parsed document with the offsets of its values in the text."""
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from assay.core.issue import Path
 
 EXCERPT_LENGTH = 120
-"""Longest excerpt, so that a 100 MB line prints as one line of a terminal."""
+"""Maximum length of an excerpt, so that a 100 MB line prints as one line of a terminal."""
 EXCERPT_LEAD = 60
 _STRIDE = 1 << 14
-"""Characters between two places whose lines are remembered."""
+"""Characters between two offsets whose line numbers are stored."""
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """A position in a text: line and column count from 1, columns in characters."""
 
     line: int
     column: int
 
 
-class Flaw(msgspec.Struct, frozen=True):
-    """Something wrong with the text itself, whatever the contract."""
+ProblemKind = Literal["", "duplicate_name", "surrogate", "too_deep", "too_many_values", "second_value"]
+"""What callers have to tell apart although its code does not; empty for everything else."""
+
+
+class ParseProblem(msgspec.Struct, frozen=True):
+    """A problem of the text itself, whatever the contract."""
 
     code: str
     message: str
@@ -34,37 +38,44 @@ class Flaw(msgspec.Struct, frozen=True):
     hint: str = ""
     fatal: bool = False
     """Nothing after it could be read: the document has no value."""
+    kind: ProblemKind = ""
 
 
 ObjectMarks = Mapping[str, tuple[int, int]]
 """Offsets of each member's name and of its value."""
-Marks = Mapping[int, ObjectMarks | Sequence[int]]
-"""id of a container -> the offsets of its members; arrays have one offset per element."""
+MemberOffsets = Mapping[int, ObjectMarks | Sequence[int]]
+"""Offsets of the members by id of their container; arrays have one offset per element."""
 
 
 class Document:
-    """A value, its text, the offsets of all members and the flaws met while reading."""
+    """A value, its text, the offsets of all members and the problems found by the parser."""
 
     def __init__(
-        self, value: Any, text: str, marks: Marks, flaws: tuple[Flaw, ...], *, more_flaws: Mapping[str, int] | None = None
+        self,
+        value: Any,
+        text: str,
+        marks: MemberOffsets,
+        flaws: tuple[ParseProblem, ...],
+        *,
+        more_flaws: Mapping[str, int] | None = None,
     ) -> None:
         self.value = value
         self.text = text
         self.flaws = flaws
         self.more_flaws = more_flaws or {}
-        """How many flaws of each code were counted and not listed; none of them is fatal."""
+        """Number of unlisted problems by code; none of them is fatal."""
         self._marks = marks
 
     @property
     def is_readable(self) -> bool:
-        """True when the whole text was understood."""
+        """Tell whether the whole text was parsed."""
         return not any(flaw.fatal for flaw in self.flaws)
 
     def locate(self, paths: Iterable[Path]) -> None:
-        """Prepare for `offset` of all these paths, where one look for many is cheaper than many."""
+        """Prepare `offset` for all these paths, for parsers that find many of them in one pass."""
 
     def offset(self, path: Path, *, on_key: bool = False) -> int:
-        """Offset of the value at `path`, or of the nearest enclosing value that exists."""
+        """Return the offset of the value at `path`, or of the nearest enclosing value that exists."""
         container = self.value
         found = len(self.text) - len(self.text.lstrip())
         for position, step in enumerate(path, 1):
@@ -82,25 +93,25 @@ class Document:
         known = isinstance(step, int) and step < len(marks)
         return (marks[step], marks[step]) if known else None  # type: ignore[index]  # known says that step is an index
 
-    def place(self, offset: int, *, start: Place = Place(1, 1)) -> Place:
-        """Line and column of an offset, where the text itself begins at `start`."""
+    def place(self, offset: int, *, start: Location = Location(1, 1)) -> Location:
+        """Return line and column of an offset, in a text that begins at `start`."""
         breaks, last = self._lines.before(offset)
-        return Place(start.line + breaks, offset - last) if breaks else Place(start.line, start.column + offset)
+        return Location(start.line + breaks, offset - last) if breaks else Location(start.line, start.column + offset)
 
     @cached_property
-    def _lines(self) -> "_Lines":
-        return _Lines(self.text)
+    def _lines(self) -> "_LineIndex":
+        return _LineIndex(self.text)
 
 
-class _Lines:
-    """How many lines begin before an offset, and where; a location per line would outweigh a text of line breaks."""
+class _LineIndex:
+    """Counts the lines before an offset; stores one count per stride, since one per line could outweigh the text."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._breaks = array("q", [0])
         """Line breaks before each stride."""
         self._last = array("q", [-1])
-        """The last of them."""
+        """Offset of the last of them."""
         for start in range(0, len(text), _STRIDE):
             end = start + _STRIDE
             self._breaks.append(self._breaks[-1] + text.count("\n", start, end))
@@ -108,7 +119,7 @@ class _Lines:
             self._last.append(found if found >= 0 else self._last[-1])
 
     def before(self, offset: int) -> tuple[int, int]:
-        """The line breaks before an offset, and the offset of the last one."""
+        """Return the number of line breaks before an offset, and the offset of the last one."""
         stride = min(offset // _STRIDE, len(self._breaks) - 1)
         start = stride * _STRIDE
         found = self._text.rfind("\n", start, offset)
@@ -116,14 +127,14 @@ class _Lines:
 
 
 class Excerpt(NamedTuple):
-    """A piece of one source line and the position in it that an issue points at."""
+    """A part of one source line, and the position in it that an issue points at."""
 
     text: str
     caret: int
 
 
 def excerpt(text: str, offset: int) -> Excerpt:
-    """The line around `offset`, cut to a readable length, with invisible characters replaced."""
+    """Cut the line around `offset` to a readable length, with invisible characters replaced."""
     offset = min(offset, len(text))
     start = text.rfind("\n", max(0, offset - EXCERPT_LEAD), offset) + 1 or max(0, offset - EXCERPT_LEAD)
     end = text.find("\n", offset, start + EXCERPT_LENGTH)

@@ -1,4 +1,4 @@
-"""Exceptions for the caller and the environment; the user's data gets issues instead.
+"""Exceptions for the caller and the environment; problems of the user's data are issues instead.
 
 AssayError
 ├── UsageProblem        wrong option, setting or argument
@@ -18,7 +18,7 @@ from typing import Any
 
 
 class AssayError(Exception):
-    """Something the caller can act on: what happened, and what to do next."""
+    """A failure that the caller can act on: what happened, and what to do next."""
 
     code = "error"
 
@@ -47,32 +47,42 @@ class MissingExtra(AssayError):
 
 
 class StoreUnavailable(AssayError):
-    """What a run keeps cannot be written or read; nothing was half-written, and the same call works once the cause is gone."""
+    """A run's files or database cannot be written or read; nothing is half-written, and a retry works once the cause is gone."""
 
     code = "store_unavailable"
 
+    def __init__(self, message: str, *, hint: str = "", remedy: str = "") -> None:
+        super().__init__(message, hint=f"{remedy}, then try again" if remedy else hint)
+        self.remedy = remedy
+        """What to do before the failed call is made again; empty where that does not help."""
+
+    def ask_to_resume(self) -> None:
+        """Let the hint end in resuming the run that the failed call was part of."""
+        if self.remedy:
+            self.hint = f"{self.remedy}, then resume the run"
+
 
 class LedgerUnavailable(StoreUnavailable):
-    """The database that keeps runs is away or refuses what is asked of it; it is the same for whoever asks next, from anywhere."""
+    """The shared ledger is down or refuses the request; a retry from another machine will not help."""
 
 
 class StoreRefused(StoreUnavailable):
-    """An object store answers and refuses: no such bucket, or not with these credentials; waiting alone heals nothing."""
+    """The object store refuses access: no such bucket, or wrong credentials; waiting will not help."""
 
 
 class RunDamaged(StoreUnavailable):
-    """Files of a run are not as they were written: waiting heals nothing, `assay verify` names what was changed."""
+    """Files of a run were changed since they were written: waiting will not help, `assay verify` names them."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, hint="`assay verify` names what was changed")
 
 
 class LedgerLost(StoreUnavailable):
-    """The ledger of a run was removed, replaced or overwritten, and waiting does not bring it back."""
+    """The ledger of a run was removed, replaced or overwritten; waiting will not help."""
 
 
 class ProviderRejected(AssayError):
-    """A provider rejects the key, the model or the account of a run: no further call can succeed until that is changed."""
+    """A provider rejects the key, the model or the account of a run: no call can succeed until that is fixed."""
 
     code = "provider_rejected"
 
@@ -94,7 +104,7 @@ class RunSealed(AssayError):
 
 
 class ServerProblem(AssayError):
-    """A service refuses a request, or cannot be reached; `code` is the one of its answer, such as `payload_too_large`."""
+    """A service refuses a request, or cannot be reached; `code` is from its answer, such as `payload_too_large`."""
 
     code = "server_problem"
 
@@ -111,22 +121,29 @@ class ServerProblem(AssayError):
         super().__init__(message, hint=hint)
         self.code = code or self.code
         self.status = status
-        """Of HTTP; 0 when there was no answer."""
+        """HTTP status; 0 without an answer."""
         self.request_id = request_id
         self.details = details or {}
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Everything that the service says is wrong, a line each; empty when the message says it all."""
+        """List all problems that the service reports, one line each; empty when the message is the only one."""
         named = (self.details.get("errors"), self.details.get("record_errors"))
         lines = tuple(_line_for(entry) for listed in named if isinstance(listed, list) for entry in listed)
         return () if lines == (self.message,) else lines
 
+    @property
+    def hints(self) -> tuple[str, ...]:
+        """List the service's hints, each once, in the terms of HTTP."""
+        errors = self.details.get("errors")
+        hints = [entry.get("hint") for entry in errors if isinstance(entry, dict)] if isinstance(errors, list) else []
+        return tuple(dict.fromkeys(hint for hint in hints if isinstance(hint, str) and hint))
+
 
 def _line_for(entry: Any) -> str:
-    """One error of an answer in one line, whatever its shape."""
+    """Format one error of an answer as a line, whatever its type."""
     if not isinstance(entry, dict):
         return str(entry)
-    place, line = entry.get("path") or entry.get("key"), entry.get("line")
-    parts = [f"line {line}, column {entry.get('column')}" if line else "", place or "", str(entry.get("message"))]
+    location, line = entry.get("path") or entry.get("key"), entry.get("line")
+    parts = [f"line {line}, column {entry.get('column')}" if line else "", location or "", str(entry.get("message"))]
     return ": ".join(filter(None, parts))

@@ -1,13 +1,13 @@
-"""Where the fields of a dataset go: which model is sent them, and how many records have each."""
+"""Where the fields of a dataset go: which models receive them, and how many records have each."""
 
 from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple, get_args
 
 Audience = Literal["candidate_and_judge", "judge_only", "not_sent"]
 FieldCounts = Mapping[str, Mapping[str, int]]
-"""By audience the number of records that have each field; audiences without a field are left out."""
+"""Number of records with each field, by audience; audiences without a field are left out."""
 OTHERS = "other fields"
-"""Stands for all names beyond the number that is listed; its number counts values, of which a record may have many."""
+"""Replaces all names above the limit; its number counts values, of which a record may have many."""
 _MAX_NAMES = 100
 _MAX_NAME = 200
 
@@ -16,12 +16,12 @@ class FieldUse(NamedTuple):
     """Where a field of a record goes."""
 
     field: str
-    """Its path in the record, such as `input.choices`."""
+    """Path in the record, such as `input.choices`."""
     audience: Audience
 
 
 class FieldCounter:
-    """Counts records by field, in memory that no file can make large."""
+    """Counts records by field, in bounded memory."""
 
     def __init__(self) -> None:
         self._counts: dict[Audience, dict[str, int]] = {audience: {} for audience in get_args(Audience)}
@@ -32,7 +32,7 @@ class FieldCounter:
             self.count(use.field, use.audience)
 
     def count(self, field: str, audience: Audience, records: int = 1) -> None:
-        """Count a field of so many records."""
+        """Count a field of several records."""
         if not records:
             return
         counts = self._counts[audience]
@@ -42,12 +42,12 @@ class FieldCounter:
         counts[name] = counts.get(name, 0) + records
 
     def counts(self) -> FieldCounts:
-        """The numbers so far."""
+        """Return the counts so far."""
         return {audience: dict(fields) for audience, fields in self._counts.items() if fields}
 
 
 def added(all_counts: Iterable[FieldCounts]) -> FieldCounts:
-    """The numbers of several datasets together."""
+    """Add the counts of several datasets."""
     counter = FieldCounter()
     for counts in all_counts:
         for audience in get_args(Audience):

@@ -1,4 +1,4 @@
-"""Plugins of installed packages, by the entry points that these declare; nothing is looked for before a name asks for it."""
+"""Plugins of installed packages, by their entry points; searched only when a name is needed."""
 
 import difflib
 from collections.abc import Collection, Iterator
@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, get_args
 import msgspec
 
 from assay.core.errors import UsageProblem
-from assay.core.foreign import ForeignCode, ForeignFailure
-from assay.core.plan import PluginKind, PluginPlan
+from assay.core.plan import PluginKind, PluginPlan, as_known_to
 from assay.core.plugin import Plugin, is_reference, loaded_plugin, referred_plugin, uncomparable
+from assay.core.third_party import ThirdPartyCode, ThirdPartyError
+
+_MAX_NAMED = 5
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
@@ -27,7 +29,7 @@ GROUPS: dict[PluginKind, str] = {
 PLUGIN_KINDS: tuple[PluginKind, ...] = get_args(PluginKind)
 
 
-class Declared(msgspec.Struct, frozen=True):
+class DeclaredPlugin(msgspec.Struct, frozen=True):
     """An entry point of an installed distribution, not loaded."""
 
     kind: PluginKind
@@ -40,11 +42,11 @@ class Declared(msgspec.Struct, frozen=True):
     """Why the distribution's entry points cannot be read."""
 
     def is_called(self, name: str) -> bool:
-        """True for its name, alone or after its distribution's."""
+        """Tell whether a name is this plugin's, alone or after its distribution's."""
         return name in (self.name, f"{self.distribution}/{self.name}")
 
     def load(self, name: str = "") -> Plugin:
-        """The code; raises UsageProblem."""
+        """Load the code; raises UsageProblem."""
         plan = PluginPlan(
             kind=self.kind,
             name=name or self.name,
@@ -55,43 +57,44 @@ class Declared(msgspec.Struct, frozen=True):
         return loaded_plugin(plan)
 
 
-def declared_plugins() -> Iterator[Declared]:
-    """Everything that installed distributions declare, in the order of kinds and names."""
+def declared_plugins() -> Iterator[DeclaredPlugin]:
+    """List all plugins that installed distributions declare, ordered by kind and name."""
     seen: set[str] = set()
-    found: list[Declared] = []
+    found: list[DeclaredPlugin] = []
     for distribution in _metadata().distributions():
         try:
-            with ForeignCode():
+            with ThirdPartyCode():
                 text = distribution.read_text("entry_points.txt") or ""
                 name = (distribution.metadata["Name"] or "").strip() if "[assay." in text else ""
-        except ForeignFailure:
-            # A folder that calls itself a distribution and is none declares nothing.
+        except ThirdPartyError:
+            # A folder that only looks like a distribution declares nothing.
             continue
-        # The first on the path is the one that is imported.
+        # Import uses the first distribution of a name on the path.
         if name and name.lower() not in seen:
             seen.add(name.lower())
             found += _declared_by(distribution, name)
     return iter(sorted(found, key=lambda plugin: (PLUGIN_KINDS.index(plugin.kind), plugin.name, plugin.distribution)))
 
 
-def _declared_by(distribution: "Distribution", name: str) -> list[Declared]:
-    """What one distribution declares; where that cannot be read, one entry for each kind says so, and all others are found."""
+def _declared_by(distribution: "Distribution", name: str) -> list[DeclaredPlugin]:
+    """List the plugins of one distribution; unreadable entry points give one entry with the problem for each kind."""
     kinds = {group: kind for kind, group in GROUPS.items()}
     version = distribution.metadata["Version"] or ""
     try:
-        with ForeignCode():
+        with ThirdPartyCode():
             points = [point for point in distribution.entry_points if point.group in kinds]
             return [
-                Declared(kinds[point.group], point.name, point.value.partition("[")[0].strip(), name, version) for point in points
+                DeclaredPlugin(kinds[point.group], point.name, point.value.partition("[")[0].strip(), name, version)
+                for point in points
             ]
-    except ForeignFailure as failure:
+    except ThirdPartyError as failure:
         text = distribution.read_text("entry_points.txt") or ""
         broken = [kind for group, kind in kinds.items() if f"[{group}]" in text]
-        return [Declared(kind, "?", "", name, version, f"entry_points.txt cannot be read: {failure}") for kind in broken]
+        return [DeclaredPlugin(kind, "?", "", name, version, f"entry_points.txt cannot be read: {failure}") for kind in broken]
 
 
 def find_plugin(kind: PluginKind, name: str, *, folder: Path, built_in: Collection[str] = ()) -> Plugin:
-    """The code of that name: of an installed package, or at `module:function` or `file.py:function`. Raises UsageProblem."""
+    """Load a plugin: of an installed package, or at `module:function` or `file.py:function`. Raises UsageProblem."""
     if is_reference(name):
         return referred_plugin(kind, name, folder=folder)
     if name in built_in:
@@ -105,7 +108,7 @@ def find_plugin(kind: PluginKind, name: str, *, folder: Path, built_in: Collecti
 
 
 def installed_plugin(kind: PluginKind, name: str) -> Plugin | None:
-    """The plugin of an installed package, by its name or by `package/name`; raises UsageProblem where it does not load."""
+    """Load the plugin of an installed package, by its name or by `package/name`; raises UsageProblem when it fails to load."""
     found = [plugin for plugin in declared_plugins() if plugin.kind == kind and plugin.is_called(name)]
     if len(found) > 1:
         names = " or ".join(f"{plugin.distribution}/{plugin.name}" for plugin in found)
@@ -123,7 +126,7 @@ def _nearest(kind: PluginKind, name: str, built_in: Collection[str]) -> str:
 
 
 def reopened(plan: PluginPlan) -> Plugin:
-    """The code of an earlier plan; raises UsageProblem where it is gone, or is not what it was."""
+    """Load the code of an earlier plan; raises UsageProblem when it is gone or has changed."""
     if not plan.reference:
         raise UsageProblem(
             f"the {plan.kind} '{plan.name}' was given in Python, and only there it can be given again",
@@ -132,13 +135,26 @@ def reopened(plan: PluginPlan) -> Plugin:
     if plan.token:
         raise UsageProblem(uncomparable(plan), hint="start a new run; code whose source can be read is found again")
     now = loaded_plugin(msgspec.structs.replace(plan, version=_version_of(plan.distribution) or plan.version))
-    if now.plan != plan:
-        what = f" (version {plan.version}, now {now.plan.version})" if now.plan.version != plan.version else ""
+    if as_known_to(plan, now.plan) != plan:
+        what = _changed_parts(plan, now.plan)
         raise UsageProblem(
             f"the {plan.kind} '{plan.name}' has changed since the run was planned{what}",
             hint="bring its source back, or start a new run",
         )
     return now
+
+
+def _changed_parts(before: PluginPlan, now: PluginPlan) -> str:
+    """Name what differs where that is not the plugin's own file: its version, or modules that it imports."""
+    if now.version != before.version:
+        return f" (version {before.version or 'none'}, now {now.version or 'none'})"
+    if now.source_sha256 != before.source_sha256:
+        return ""
+    imports, found = before.imports or {}, now.imports or {}
+    names = sorted(name for name in {*imports, *found} if imports.get(name) != found.get(name))
+    shown = ", ".join(f"'{name}'" for name in names[:_MAX_NAMED])
+    more = f" and {len(names) - _MAX_NAMED:,} more" if len(names) > _MAX_NAMED else ""
+    return f" (it imports {shown}{more})" if names else ""
 
 
 def _version_of(distribution: str) -> str:
@@ -150,5 +166,5 @@ def _version_of(distribution: str) -> str:
 
 
 def _metadata() -> Any:
-    """What knows the installed distributions; it takes the parsers of e-mail and zip files along, which few runs need."""
+    """Import importlib.metadata lazily: it loads parsers of e-mail and zip files, which few runs need."""
     return import_module("importlib.metadata")

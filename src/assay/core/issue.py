@@ -1,4 +1,4 @@
-"""Issues: what validation finds, with the code, the path and the place of each finding."""
+"""Issues: what validation finds, with code, path and location."""
 
 import re
 from typing import Any, Literal
@@ -8,9 +8,9 @@ import msgspec
 Severity = Literal["error", "warning"]
 
 MAX_ERRORS = 50_000
-"""Errors of one file that are listed, one for each record of the largest batch_v1 document; the others are counted by code."""
+"""Maximum listed errors of one file, one for each record of the largest batch_v1 document; others are counted by code."""
 MAX_LISTED = 10_000
-"""Warnings of one file that are listed, and errors or warnings of one record or of one document that is read as a whole."""
+"""Maximum listed warnings of one file, and errors or warnings of one record or of a document that is parsed as a whole."""
 
 Path = tuple[str | int, ...]
 """Keys and indexes from the document's root to a value."""
@@ -51,34 +51,34 @@ class Issue(msgspec.Struct, frozen=True, kw_only=True):
     code: str
     message: str
     path: str = ""
-    """JSONPath-like place of the value; empty for the document itself."""
+    """JSONPath-like path of the value; empty for the document itself."""
     severity: Severity = "error"
     index: int | None = None
     """Zero-based record index; None for the dataset as a whole."""
     record_id: str | None = None
     line: int | None = None
-    """1-based line in the source; None where the source is a Python object."""
+    """1-based line in the source; None for a Python object."""
     column: int | None = None
     """1-based column, counted in characters."""
     hint: str = ""
     excerpt: str = ""
-    """The source line around the place, at most 120 characters."""
+    """The source line around the location, at most 120 characters."""
     caret: int = 0
     """Zero-based position in the excerpt that the issue points at."""
     details: dict[str, Any] | None = None
-    """What only some codes have: `http_status` and `error_code` of batch_v1, counts of all_records_invalid."""
+    """Members of some codes only: `http_status` and `error_code` of batch_v1, counts of all_records_invalid."""
     error_type: str | None = None
     """conversation_v1: one of the seven error types."""
     name: str | None = None
     """conversation_v1: the error in two or three words, such as `Missing speaker`."""
     turn_id: int | None = None
-    """conversation_v1: the turn's id, where it is an integer."""
+    """conversation_v1: the turn's id, if it is an integer."""
     conversation: int | None = None
-    """conversation_v1: zero-based conversation in a file that holds several."""
+    """conversation_v1: zero-based conversation in a file with several."""
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """An issue before its place in the source is known; checks make these."""
+    """An issue not yet located in the source; checks create these."""
 
     code: str
     path: Path
@@ -86,15 +86,15 @@ class Finding(msgspec.Struct, frozen=True):
     hint: str = ""
     severity: Severity = "error"
     on_key: bool = False
-    """The place is the member's name, not its value."""
+    """The location is the member's name, not its value."""
     offset: int | None = None
-    """Character offset in the document, where the finding is about the text itself."""
+    """Character offset in the document, for findings about the text itself."""
     name: str | None = None
     error_type: str | None = None
 
 
 MAX_NAME = 256
-"""Characters of an id, a name or a path that an issue repeats."""
+"""Maximum characters of an id, a name or a path that an issue repeats."""
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -104,12 +104,12 @@ def _is_plain(name: str) -> bool:
 
 
 def shortened(text: str) -> str:
-    """A text of which an issue repeats as much as a person can use: thousands of issues may name the same one."""
+    """Shorten a text that issues repeat: thousands of issues may name the same one."""
     return text if len(text) <= MAX_NAME else f"{text[: MAX_NAME // 2]}…{text[1 - MAX_NAME // 2 :]}"
 
 
 def path_text(path: Path) -> str:
-    """`records[1].input.prompt`; names that would be ambiguous are quoted in brackets, and very long ones cut."""
+    """Format a path, `records[1].input.prompt`; ambiguous names are quoted in brackets, and very long ones shortened."""
     parts: list[str] = []
     for given in path:
         step = given if isinstance(given, int) else shortened(given)

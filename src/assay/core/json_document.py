@@ -1,6 +1,6 @@
-"""JSON documents that find the locations of their values in the text when somebody asks for them.
+"""JSON documents that locate their values in the text on demand.
 
-Only a few locations of a document are ever asked for. To store one for every value would take several times the memory of the text.
+Few locations of a document are ever needed. Storing one for every value would take several times the memory of the text.
 """
 
 import re
@@ -9,7 +9,7 @@ from itertools import count
 from json import decoder
 from typing import Any
 
-from assay.core.document import Document, Flaw
+from assay.core.document import Document, ParseProblem
 from assay.core.issue import Path
 
 _scan_string = decoder.scanstring  # type: ignore[attr-defined]  # in the standard library, not in its stubs
@@ -17,7 +17,7 @@ _SPACE = re.compile(r"[ \t\n\r]*")
 _COLON = re.compile(r"[ \t\n\r]*:[ \t\n\r]*")
 _COMMA = re.compile(r"[ \t\n\r]*,[ \t\n\r]*")
 _STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-"""Possessive: the engine would otherwise remember every escape, to come back to it."""
+"""Possessive quantifiers: the engine would otherwise store every escape for backtracking."""
 _WHOLE_STRING = re.compile(_STRING, re.DOTALL)
 _STRING_OR_BRACKET = re.compile(rf"{_STRING}|[\[\]{{}}]", re.DOTALL)
 _SCALAR = re.compile(r"[^,\]} \t\n\r]*")
@@ -27,30 +27,30 @@ _Wanted = dict[str | int, Any]
 
 
 class JsonDocument(Document):
-    """A value that was read from a JSON text, or from the lines of one."""
+    """A value that was parsed from a JSON text, or from the lines of one."""
 
     def __init__(
         self,
         value: Any,
         text: str,
-        flaws: tuple[Flaw, ...] = (),
+        flaws: tuple[ParseProblem, ...] = (),
         *,
         more_flaws: Mapping[str, int] | None = None,
         starts: Sequence[int] | None = None,
     ) -> None:
-        """`starts`: where each element begins, of a value that is a list of lines."""
+        """`starts` has the offset of each element, for a value that is a list of lines."""
         super().__init__(value, text, {}, flaws, more_flaws=more_flaws)
         self._starts = starts
-        self._asked: set[Path] = set()
+        self._located: set[Path] = set()
         self._found: dict[Path, tuple[int, int]] = {}
-        """Offsets of the name and of the value; in arrays both are one."""
+        """Offsets of the name and of the value; in arrays both are the same."""
 
     def locate(self, paths: Iterable[Path]) -> None:
         """Find all these locations in one pass over the text."""
-        new = [path for path in paths if path not in self._asked]
+        new = [path for path in paths if path not in self._located]
         if not new:
             return
-        self._asked.update(new)
+        self._located.update(new)
         wanted: _Wanted = {}
         for path in new:
             node = wanted
@@ -64,19 +64,19 @@ class JsonDocument(Document):
             self._walk(start, wanted, ())
 
     def offset(self, path: Path, *, on_key: bool = False) -> int:
-        """Offset of the value at `path`, or of the nearest enclosing value that exists."""
+        """Return the offset of the value at `path`, or of the nearest enclosing value that exists."""
         self.locate([path])
         if path in self._found:
             return self._found[path][0 if on_key else 1]
         return next(self._found[path[:length]][1] for length in range(len(path) - 1, -1, -1) if path[:length] in self._found)
 
     def _walk(self, at: int, wanted: _Wanted, path: Path) -> None:
-        """Find the wanted members of the value at an offset, and theirs; the text is asked, since a fix may change the value."""
+        """Find the wanted members below an offset; walks the text rather than the value, since a fix may change the value."""
         if not wanted or self.text[at] not in "[{":
             return
         seen: set[str | int] = set()
         for step, offsets in _members_at(self.text, at):
-            # Of a name that appears twice, the first one is the value.
+            # Of a duplicate name, the parser kept the first.
             if step not in wanted or step in seen:
                 continue
             seen.add(step)
@@ -90,7 +90,7 @@ class JsonDocument(Document):
         for step, below in wanted.items():
             if isinstance(step, int) and step < len(starts):
                 self._found[(step,)] = (starts[step], starts[step])
-                # A line that is not JSON was read as null.
+                # A line that is not JSON was parsed as null.
                 if self.value[step] is not None:
                     self._walk(starts[step], below, (step,))
 
@@ -100,7 +100,7 @@ def _skip(text: str, at: int) -> int:
 
 
 def _members_at(text: str, at: int) -> Iterator[tuple[str | int, tuple[int, int]]]:
-    """Each name or index with the offsets of the name and of the value; the text was read before."""
+    """Iterate over the names or indexes with the offsets of name and value; the text is known to be valid."""
     opening = text[at]
     at = _skip(text, at + 1)
     if text[at] in "}]":
@@ -119,7 +119,7 @@ def _members_at(text: str, at: int) -> Iterator[tuple[str | int, tuple[int, int]
 
 
 def _end_of_value(text: str, at: int) -> int:
-    """Where the value at an offset ends, found without making it: it may be most of a large document."""
+    """Find the end of the value at an offset without decoding it: it may be most of a large document."""
     start = text[at]
     if start == '"':
         return _WHOLE_STRING.match(text, at).end()  # type: ignore[union-attr]  # as above

@@ -1,4 +1,4 @@
-"""A judge card: how one judge behaved under every probe, and whether that is sound."""
+"""Judge cards: how one judge behaved under every probe, and whether it is sound."""
 
 from typing import Any, Literal
 
@@ -9,7 +9,7 @@ ProbeId = Literal["retest", "discernment", "stray", "empty", "length", "injectio
 
 
 class ProbeResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one probe found."""
+    """Result of one probe."""
 
     id: ProbeId
     verdict: Soundness
@@ -18,37 +18,37 @@ class ProbeResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     expectation: str
     """What a sound judge does."""
     n: int = 0
-    """Answers, or pairs of them, with every judgment that the probe needs."""
+    """Answers, or pairs of answers, with every judgment that the probe needs."""
     slips: int = 0
-    """How many of them a sound judge would have decided otherwise."""
+    """How many of them a sound judge would have decided differently."""
     rate: float | None = None
     low: float | None = None
     """The 95 % interval of the rate (Wilson)."""
     high: float | None = None
     tolerance: float | None = None
-    """The rate of slips that is still sound; None where rises are weighed against falls."""
+    """Maximum rate of slips of a sound judge; None when rises are compared with falls."""
     p_value: float | None = None
-    """How likely so much is, or more, of a judge that is sound."""
+    """Probability that a sound judge slips as often, or more often."""
     failed: dict[str, int] = {}
-    """Judgments that the judge did not deliver, by code: they are no verdicts and count in no rate."""
+    """Judgments that the judge did not deliver, by code: they are not verdicts and count in no rate."""
     seen: tuple[str, ...] = ()
     """Ids of the first records with a slip."""
 
 
 class JudgeCard(msgspec.Struct, frozen=True, kw_only=True):
-    """One judge, how it was probed, and what came out."""
+    """One judge, how it was probed, and the results."""
 
     judge: str
     verdict: Soundness
     probes: tuple[ProbeResult, ...]
     candidate: str = ""
-    """The model that the judge is to grade, where it was named."""
+    """The model that the judge is to grade, if it was named."""
     source: str
-    """The dataset that the records come from, `run` and the id of the run, or `shipped`."""
+    """The dataset of the records, `run` and the id of the run, or `shipped`."""
     source_sha256: str
     records: int
     records_left_out: int = 0
-    """Records that no judge grades, such as multiple choice, that can have no points or have no answer, and those said twice."""
+    """Records that no judge grades, such as multiple choice, records without points or answer, and duplicates."""
     repeats: int
     seed: int
     parameters: dict[str, Any]
@@ -60,16 +60,16 @@ class JudgeCard(msgspec.Struct, frozen=True, kw_only=True):
     calls: int
     failed_calls: int
     cost: float
-    """US dollars of the calls whose price is known."""
+    """US dollars of the calls with a known price."""
     unknown_costs: int
-    """Calls whose price is not known."""
+    """Calls with an unknown price."""
 
     @property
     def passed(self) -> bool:
-        """True unless a probe failed."""
+        """Tell whether no probe failed."""
         return self.verdict != "fail"
 
     def to_dict(self) -> dict[str, Any]:
-        """The card as JSON holds it."""
+        """Return the card as JSON values."""
         members: dict[str, Any] = msgspec.to_builtins(self)
         return members

@@ -1,4 +1,4 @@
-"""Judgements: what a grader of one's own says of an answer, in any of the forms that a plain function may return."""
+"""Judgements of custom graders, in any form that a plain function may return."""
 
 import math
 from collections.abc import Mapping
@@ -11,50 +11,50 @@ from assay.core.outcome import FailureLabel, Grade, GradingFailure
 NO_RESULT = "grader_no_result"
 """Code of a record whose grader returned nothing."""
 INVALID_RESULT = "grader_invalid_result"
-"""Code of a record whose grader returned something that is no score."""
+"""Code of a record whose grader returned something that is not a score."""
 GRADER_ERROR = "grader_error"
 """Code of a record whose grader raised an exception."""
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What a grader says of an answer, where a number alone does not say it all."""
+    """A grader's result for an answer, when a number alone is not enough."""
 
     score: float
     """From 0 to 1."""
     passed: bool | None = None
-    """None leaves it to the run: a score from its `pass_threshold` on passes."""
+    """None compares the score with the run's `pass_threshold`."""
     justification: str = ""
     label: FailureLabel = ""
     """Why the answer did not pass."""
     scores: dict[str, float] = {}
-    """Scores from 0 to 1 of single criteria, by name; the score above is what counts."""
+    """Scores from 0 to 1 of single criteria, by name; only the score above counts."""
     scale: Literal["0-1", "0/1"] = "0-1"
-    """Any number between the two, or nothing but them; the same for `scores`."""
+    """Any number between the two, or only the two; applies to `scores` too."""
     flags: tuple[str, ...] = ()
 
 
-def judgement_of(said: Any) -> Judgement:
-    """The judgement in what a grader returned; raises GradingFailure where there is none."""
-    if said is None:
+def judgement_of(returned: Any) -> Judgement:
+    """Convert what a grader returned; raises GradingFailure when it is not a judgement."""
+    if returned is None:
         raise GradingFailure(NO_RESULT, "the grader returned None: it gave no grade")
-    said = said.item() if hasattr(said, "item") and not isinstance(said, Mapping) else said
-    if isinstance(said, bool):
-        return Judgement(score=float(said), passed=said, scale="0/1")
-    if isinstance(said, int | float):
-        return _checked({"score": said})
-    if isinstance(said, Grade):
-        scores = {score.criterion: score.normalized for score in said.scores}
-        return _checked(
-            {name: getattr(said, name) for name in ("score", "passed", "justification", "label", "flags")} | {"scores": scores}
+    returned = returned.item() if hasattr(returned, "item") and not isinstance(returned, Mapping) else returned
+    if isinstance(returned, bool):
+        return Judgement(score=float(returned), passed=returned, scale="0/1")
+    if isinstance(returned, int | float):
+        return _validated({"score": returned})
+    if isinstance(returned, Grade):
+        scores = {score.criterion: score.normalized for score in returned.scores}
+        return _validated(
+            {name: getattr(returned, name) for name in ("score", "passed", "justification", "label", "flags")} | {"scores": scores}
         )
-    if isinstance(said, Judgement):
-        return _checked(msgspec.structs.asdict(said))
-    if isinstance(said, Mapping):
-        return _checked(dict(said))
-    raise _invalid(f"it returned {type(said).__name__}, not a bool, a number from 0 to 1 or a Judgement")
+    if isinstance(returned, Judgement):
+        return _validated(msgspec.structs.asdict(returned))
+    if isinstance(returned, Mapping):
+        return _validated(dict(returned))
+    raise _invalid(f"it returned {type(returned).__name__}, not a bool, a number from 0 to 1 or a Judgement")
 
 
-def _checked(members: dict[str, Any]) -> Judgement:
+def _validated(members: dict[str, Any]) -> Judgement:
     try:
         judgement = msgspec.convert(members, Judgement)
     except msgspec.ValidationError as problem:
@@ -67,5 +67,5 @@ def _checked(members: dict[str, Any]) -> Judgement:
     return judgement
 
 
-def _invalid(why: str) -> GradingFailure:
-    return GradingFailure(INVALID_RESULT, f"what the grader returned is no grade: {why}")
+def _invalid(reason: str) -> GradingFailure:
+    return GradingFailure(INVALID_RESULT, f"what the grader returned is no grade: {reason}")

@@ -1,45 +1,13 @@
 """How `metrics_summary.json` is read: which interval a figure has, and the times of calls; one way for all who show or decide."""
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
+from assay.core.summary import Latency
+
 Json = dict[str, Any]
-
-
-class Ordered(Protocol):
-    """Sorted numbers, in a list or an array."""
-
-    def __len__(self) -> int: ...
-    def __getitem__(self, place: int, /) -> Any: ...
-
-
-def percentile(ordered: Ordered, share: float) -> float:
-    """The value below which a share of sorted values lies, interpolated linearly; the same of a run under way and at its end."""
-    place = share * (len(ordered) - 1)
-    below = int(place)
-    above = min(below + 1, len(ordered) - 1)
-    low, high = float(ordered[below]), float(ordered[above])
-    return low + (high - low) * (place - below)
-
-
-class Latency(msgspec.Struct, frozen=True, kw_only=True):
-    """What is said about the times of some calls, in milliseconds; None where no time is known.
-
-    A member that is added has a default: earlier runs do not have it.
-    """
-
-    n: int
-    """Records, or calls, whose time is known."""
-    p50: float | None
-    p95: float | None
-    mean: float | None
-    max: float | None
-
-    def figures(self) -> dict[str, float | None]:
-        """All that is said, by name."""
-        return {name: getattr(self, name) for name in self.__struct_fields__ if name != "n"}
 
 
 def latencies(metrics: Mapping[str, Any]) -> dict[str, Latency]:

@@ -1,11 +1,11 @@
-"""Moments as every artifact writes them."""
+"""Timestamps as every artifact writes them."""
 
 from datetime import UTC, datetime
 from functools import lru_cache
 
 
 def iso(seconds: float) -> str:
-    """A moment in UTC, with milliseconds and a Z."""
+    """Format a time in UTC, with milliseconds and a Z."""
     second, millisecond = divmod(int(seconds * 1000), 1000)
     return _second(second) + _fraction(millisecond)
 

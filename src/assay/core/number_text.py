@@ -1,4 +1,4 @@
-"""How rates, scores and differences are written for people: the same in every report, page, chart and message."""
+"""Rates, scores and differences for people: the same text in every report, page, chart and message."""
 
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Protocol
@@ -9,35 +9,35 @@ SCORE_PLACES = 2
 POINTS = "pp"
 """Percentage points."""
 _NOISE_PLACES = 12
-"""Decimals beyond which digits come from binary arithmetic and not from counts or scores."""
+"""Decimals beyond which digits come from binary arithmetic, not from counts or scores."""
 _WHOLE = 1e15
-"""Numbers from here on have no fraction to round, and more digits than a decimal context has."""
+"""Numbers from here on have no fraction to round, and more digits than a decimal context."""
 
 
 class ChangeText(Protocol):
-    """A function that writes a difference of two rates or two scores."""
+    """A function that formats a difference of two rates or two scores."""
 
     def __call__(self, change: float, /, *, before: float | None = None, after: float | None = None) -> str: ...
 
 
 def rate_text(rate: float, places: int = RATE_PLACES) -> str:
-    """`47.5 %`."""
+    """Format a rate: `47.5 %`."""
     return f"{_fixed(_rounded(rate, places, shift=2), places)} %"
 
 
 def rate_change_text(change: float, *, before: float | None = None, after: float | None = None, sign: bool = True) -> str:
-    """`+2.5 pp`; where both rates are shown, the difference of what is shown, so that the three numbers add up."""
-    shown = _change(change, before, after, places=RATE_PLACES, shift=2)
-    return f"{_fixed(shown, RATE_PLACES, has_sign=sign)} {POINTS}"
+    """Format a change, `+2.5 pp`; given both rates, the difference of the rounded ones, so that the three numbers add up."""
+    rounded_change = _change(change, before, after, places=RATE_PLACES, shift=2)
+    return f"{_fixed(rounded_change, RATE_PLACES, has_sign=sign)} {POINTS}"
 
 
 def score_text(score: float, places: int = SCORE_PLACES) -> str:
-    """`4.33`."""
+    """Format a score: `4.33`."""
     return _fixed(_rounded(score, places), places)
 
 
 def score_change_text(change: float, *, before: float | None = None, after: float | None = None) -> str:
-    """`+0.25`; where both scores are shown, the difference of what is shown."""
+    """Format a change, `+0.25`; given both scores, the difference of the rounded ones."""
     return _fixed(_change(change, before, after, places=SCORE_PLACES), SCORE_PLACES, has_sign=True)
 
 
@@ -45,16 +45,16 @@ def _change(change: float, before: float | None, after: float | None, *, places:
     rounded = _rounded(change, places, shift=shift)
     if before is None or after is None:
         return rounded
-    shown = _rounded(after, places, shift=shift) - _rounded(before, places, shift=shift)
-    # Two means over other records than the change differ by more than their rounding: the change is what was measured.
-    return shown if abs(shown - rounded) <= Decimal(1).scaleb(-places) else rounded
+    rounded_change = _rounded(after, places, shift=shift) - _rounded(before, places, shift=shift)
+    # The two means may cover other records than the change; then the measured change counts.
+    return rounded_change if abs(rounded_change - rounded) <= Decimal(1).scaleb(-places) else rounded
 
 
 def _rounded(value: float, places: int, *, shift: int = 0) -> Decimal:
-    """The number times a power of ten, halves rounded away from zero.
+    """Scale by a power of ten and round half away from zero.
 
-    The shortest text of a float is the decimal that was meant: 0.475, where its binary value is a little less. Binary
-    noise at the end of a mean is removed first, or it would decide about a half.
+    The shortest text of a float is the intended decimal: 0.475, whose binary value is a little less. Binary
+    noise at the end of a mean is removed first, since it would otherwise decide halves.
     """
     exact = Decimal(repr(float(value))).scaleb(shift)
     if not exact.is_finite() or abs(exact) >= _WHOLE:

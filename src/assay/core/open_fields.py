@@ -1,13 +1,15 @@
-"""Open fields of batch_v1: which model sees what of `input` and `reference` besides `prompt` and `answer`, and as what text.
+"""Open fields of batch_v1: which members of `input` and `reference` models see besides `prompt` and `answer`, and as what text.
 
-The rule is part of what models are asked, so it never changes for a stored case: another rule is another version.
+The rule is part of the prompts, so it never changes for a stored case: another rule is another version.
 Decision 024 explains it; the reference of the contract states it for authors.
 """
 
+import ast
 import json
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
@@ -17,9 +19,9 @@ from assay.core.case import Case
 from assay.core.field_uses import FieldUse
 
 VERSION = 1
-"""Of the rule; a case says by which version its open fields are shown."""
+"""Version of the rule; a case records by which version its open fields are shown."""
 UNSENT_REFERENCE = ("source_metadata", "source_tags")
-"""Members of `reference` in which a conversion keeps metadata and tags that batch_v1 has no room for: provenance, not grading."""
+"""Members of `reference` in which a conversion stores metadata and tags that batch_v1 has no place for; not used for grading."""
 _MESSAGES = "messages"
 _ROLES = ("user", "assistant", "system")
 
@@ -28,7 +30,7 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 def _plain(text: str) -> str:
-    """Without accents, capitals and letters that are not seen."""
+    """Remove accents, case and invisible letters."""
     letters = unicodedata.normalize("NFKD", text).casefold()
     return "".join(letter for letter in letters if unicodedata.category(letter) not in ("Mn", "Cf"))
 
@@ -46,7 +48,7 @@ _GRADING_PART = re.compile(
         "|ответ|решени|правильн|критери|оцен|эталон|відповід|תשוב|جواب|إجاب|پاسخ|उत्तर|উত্তর|คำตอบ|답|채점|평가|모범|模範|вердикт|答|正解|正确|正確|评分|評分|採点|解析|解説|解法|評価|得分|预期|점수|объяснен|пояснен|обоснован|explicaç|spiegazion|puntuaci|punteggi|pontuaç"
     )
 )
-"""A part of a name that says grading, whatever stands next to it."""
+"""A part of a name that means grading, whatever is next to it."""
 _GRADING_PHRASE = re.compile(
     r"(?:required|needed|essential|mandatory|key)_(?:points?|facts?|elements?|phrases?|concepts?|ideas?|mentions?)"
     r"|_to_(?:cover|mention|include|pass)(?:_|$)|chain_of_thoughts?|(?:pass|passing|success)_conditions?"
@@ -57,7 +59,7 @@ _GRADING_PHRASE = re.compile(
     r"|^(?:actual|final|true)(?:_(?:value|number|choice|option|letter))?$|^(?:input_outputs?|(?:hidden|private|generated|challenge)_tests?(?:_list)?)$"
     r"|(?<!drug)(?<!food)(?<!product)(?<!nutrition)(?<!warning)(?<!package)(?<!axis)(?<!row)(?<!column)(?<!speaker)(?<!private)_label$"
 )
-"""Words that say grading together."""
+"""Words that mean grading only together."""
 _KEY_PARTS = frozenset((
     "key", "keys", "keyed", "ideal", "ideals", "target", "targets", "label", "labels", "truth", "truths", "verdict",
     "score", "scores", "grade", "grades", "note", "notes", "explanation", "explanations", "justification", "output", "outputs",
@@ -69,7 +71,7 @@ _KEY_PARTS = frozenset((
     "ratings", "aliases", "highlights", "tldr", "patch", "sentiment", "polarity", "verifier", "verifiers", "validator",
     "validators", "checker", "checkers",
 ))  # fmt: skip
-"""A name made of these says grading; next to other words it does only where those are neutral: `best_label`, not `best_friend`."""
+"""A name of only these means grading; with other words only if those are neutral: `best_label`, not `best_friend`."""
 _NEUTRAL_PARTS = frozenset((
     "a", "an", "the", "is", "are", "of", "for", "in", "final", "true", "model", "sample", "human", "max", "min", "total", "id",
     "ids", "text", "texts", "index", "indices", "idx", "letter", "letters", "value", "values", "number", "num", "no", "nr", "list",
@@ -82,42 +84,42 @@ _FORM_PARTS = frozenset((
     "choice", "choices", "option", "options", "format", "formats", "type", "types", "language", "lang", "length", "style",
     "instruction", "instructions", "template", "schema", "unit", "units", "candidates",
 ))  # fmt: skip
-"""`answer_choices` and `answer_format` belong to the question, although they name the answer."""
+"""`answer_choices` and `answer_format` belong to the question, although they contain `answer`."""
 _JOINED = _KEY_PARTS | _NEUTRAL_PARTS | _FORM_PARTS | {"answer", "answers"}
 _SHORTEST_JOINED, _LONGEST_JOINED = 3, max(map(len, _JOINED))
 _MAX_JOINED = 40
-"""Letters of a part that is taken for several words."""
+"""Maximum letters of a part that is split into several words."""
 _NOT_JOINED = frozenset(("keynote", "keynotes"))
 _CHOICES = frozenset(("choices", "options", "alternatives"))
 _ONE_CHOICE = frozenset(("choice", "option", "alternative"))
 _LISTED_CHOICE = re.compile(r"(?:choice|option|alternative)[\W_]*(?:[a-z]|\d+)")
-"""`option_a` and `choice2` are a choice; `choice` is the one that is right."""
+"""`option_a` and `choice2` are choices; `choice` is the correct one."""
 _DEMONSTRATIONS = frozenset(("examples", "exemplars", "demonstrations", "demos", "shots", "shot", "fewshot", "fewshots"))
-"""Lists of examples that the candidate is to learn from."""
+"""Lists of few-shot examples for the candidate."""
 _DEMONSTRATED = frozenset((
     "answer", "answers", "output", "outputs", "completion", "completions", "response", "responses", "label", "labels", "target",
     "targets", "solution", "solutions", "ans", "explanation", "explanations", "reasoning", "thought", "class", "result", "results",
 ))  # fmt: skip
-"""What an example shows of its own answer; a rubric, a key or a reference is hidden there too."""
+"""Names that an example may show its answer under; a rubric, a key or a reference is hidden there too."""
 _PROPERTIES = frozenset(("properties", "$defs", "definitions"))
 _SCHEMA = frozenset((
     "type", "title", "description", "format", "enum", "items", "properties", "required", "additionalProperties", "nullable",
     "anyOf", "oneOf", "allOf", "$ref", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "pattern",
 ))  # fmt: skip
-"""A parameter of a tool may be called `answer`: the names in a JSON Schema are part of the question."""
+"""A parameter of a tool may be called `answer`: names in a JSON Schema belong to the question."""
 _SCHEMA_TYPES = frozenset(("type", "enum", "anyOf", "oneOf", "allOf", "$ref"))
 _FIELD_NAMES = ("name", "key", "field", "column", "attribute", "label", "id")
 _PEOPLE = frozenset(("judge", "examiner", "assessor"))
-"""Who speaks in a transcript may be a judge."""
+"""The speaker in a transcript may be a judge."""
 _LABELS = ("id", "letter", "label", "key", "name")
 _LABEL_LISTS = (*_LABELS, *(f"{name}s" for name in _LABELS))
 _VERDICTS = frozenset((
     "correct", "incorrect", "true", "false", "right", "wrong", "yes", "no", "gold", "good", "bad", "answer", "valid", "invalid",
     "other", "others", "x", "",
 ))  # fmt: skip
-"""What a member of a choice says that tells which one is right, and names none."""
+"""Values in a choice that tell which one is right, and are not labels."""
 _PLAIN_PARTS = _CHOICES | _ONE_CHOICE | {"answer", "answers", "possible", "multiple"}
-"""Numbers are choices only in a list of such a name; `choice_weights` are not."""
+"""Numbers are choices only in a list with such a name; `choice_weights` are not."""
 _TEXTS = ("text", "content", "option", "choice", "title", "description")
 _TEXT_LISTS = (*_TEXTS, "texts", "choices", "options")
 _NUMBERED = re.compile(r"(.*?)([a-z]|\d{1,9})(\W*)", re.DOTALL)
@@ -129,69 +131,87 @@ _MARKED_TAIL = re.compile(
     r"(?:[*✓✔✅☑]|[\[(](?:correct|right|true|answer|richtig|korrekt|correcta|correto|juste|верно|правильно|正确|正解)(?:\s[^\])]*)?[\])])$",
     re.IGNORECASE,
 )
-"""Marks before and behind the right choice of a list."""
+"""Marks before and after the right choice of a list."""
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-_DEEPEST = 64
-"""Levels of a value in which names are looked at; what is nested deeper is for judges only."""
+_NUMBERED_NAME = re.compile(r"(.*?)(\d{1,2}|(?<=[_\W])[A-Za-z]|(?<=[a-z])[A-Z])", re.DOTALL)
+_ANSWER_STEMS = frozenset(("ans", "answer"))
+_SHORT_TEXT = 500
+_ASKING = frozenset(("human", "user"))
+_QUOTED_NAME = re.compile(r"""(["'])([^"'\n]{1,100})\1\s*:""")
+_SHORT_NAME = re.compile(r"[\w -]{1,40}")
+_MAX_DEPTH = 64
+"""Levels of a value in which names are checked; deeper content is for judges only."""
 _LONGEST_NAME = 100
-"""Longer names are not remembered."""
+"""Names up to this length are cached."""
 
 
-class Field(NamedTuple):
+class OpenField(NamedTuple):
     """One open field as a text for a model."""
 
     name: str
     text: str
 
 
-def question_fields(case: Case) -> tuple[Field, ...]:
-    """What belongs to the question besides the prompt: for the candidate and for judges."""
-    shown = ((name, _question_part(name, value)) for name, value in _members(case, "input") if not _is_key(name, value))
-    return tuple(Field(name, field_text(name, value)) for name, value in shown if not _is_empty(value))
+def question_fields(case: Case) -> tuple[OpenField, ...]:
+    """Return the fields of the question besides the prompt, for the candidate and for judges."""
+    given = dict(_members(case, "input"))
+    listed = _listed_answers(given, case.references)
+    shown = (
+        (name, _member_part(name, value, prompt=case.prompt))
+        for name, value in given.items()
+        if name in listed or not _is_key(name, value)
+    )
+    return tuple(OpenField(name, field_text(name, value)) for name, value in shown if not _is_empty(value))
 
 
-def grading_fields(case: Case) -> tuple[Field, ...]:
-    """What only judges see: all further members of `reference`, and what says grading in `input`."""
+def grading_fields(case: Case) -> tuple[OpenField, ...]:
+    """Return the fields that only judges see: other members of `reference`, and members of `input` that mean grading."""
     return (*_keys(case), *_references(case))
 
 
 def stored_case(record: Mapping[str, Any]) -> Case | None:
-    """The case of a stored record that has open fields; None for any other."""
+    """Return the case of a stored record with open fields; None for any other."""
     return msgspec.convert(record, Case) if record.get("open_fields") is not None else None
 
 
-def _keys(case: Case) -> Iterator[Field]:
-    said = case.extra.get("input", {}).get(_MESSAGES) if case.open_fields == VERSION and case.messages else None
-    if said is not None and len(earlier_messages({"prompt": case.prompt, _MESSAGES: said})) < len(said):
-        yield Field(_MESSAGES, json.dumps(said, ensure_ascii=False))
-    for name, value in _members(case, "input"):
+def _keys(case: Case) -> Iterator[OpenField]:
+    messages = case.extra.get("input", {}).get(_MESSAGES) if case.open_fields == VERSION and case.messages else None
+    if messages is not None and len(earlier_messages({"prompt": case.prompt, _MESSAGES: messages})) < len(messages):
+        yield OpenField(_MESSAGES, json.dumps(messages, ensure_ascii=False))
+    given = dict(_members(case, "input"))
+    listed = _listed_answers(given, case.references)
+    for name, value in given.items():
         if _is_empty(value):
             continue
-        if _is_key(name, value):
-            yield Field(name, field_text(name, value))
-        elif _question_part(name, value) != value:
-            # With what the candidate does not see of it.
-            yield Field(name, value if type(value) is str else json.dumps(value, ensure_ascii=False))
+        if name not in listed and _is_key(name, value):
+            yield OpenField(name, field_text(name, value))
+        elif _member_part(name, value, prompt=case.prompt) != value:
+            # Judges also see the part that is hidden from the candidate.
+            yield OpenField(name, value if type(value) is str else json.dumps(value, ensure_ascii=False))
 
 
-def _references(case: Case) -> Iterator[Field]:
+def _references(case: Case) -> Iterator[OpenField]:
     for name, value in _members(case, "reference"):
         if name not in UNSENT_REFERENCE and not _is_empty(value):
-            yield Field(name, field_text(name, value))
+            yield OpenField(name, field_text(name, value))
 
 
 def field_uses(given: Mapping[str, Any], reference: Mapping[str, Any]) -> Iterator[FieldUse]:
-    """Where each open member of `input` and `reference` goes, in the order of the record."""
+    """List where each open member of `input` and `reference` goes, in the order of the record."""
+    prompt, answer = given.get("prompt"), reference.get("answer")
+    listed = _listed_answers(given, (answer,) if type(answer) is str else ())
     for name, value in given.items():
-        if name != "prompt" and not _is_empty(value):
+        if name in listed:
+            yield FieldUse(f"input.{name}", "candidate_and_judge")
+        elif name != "prompt" and not _is_empty(value):
             is_answered = name == _MESSAGES and 0 < len(earlier_messages(given)) < len(value)
-            yield from _input_uses(name, value, is_answered=is_answered)
+            yield from _input_uses(name, value, prompt=prompt if type(prompt) is str else "", is_answered=is_answered)
     for name, value in reference.items():
         if name != "answer" and not _is_empty(value):
             yield FieldUse(f"reference.{name}", "not_sent" if name in UNSENT_REFERENCE else "judge_only")
 
 
-def _input_uses(name: str, value: Any, *, is_answered: bool = False) -> Iterator[FieldUse]:
+def _input_uses(name: str, value: Any, *, prompt: str, is_answered: bool) -> Iterator[FieldUse]:
     field = f"input.{name}"
     if is_answered:
         yield from (FieldUse(field, "candidate_and_judge"), FieldUse(f"{field}[]", "judge_only"))
@@ -199,7 +219,7 @@ def _input_uses(name: str, value: Any, *, is_answered: bool = False) -> Iterator
     if _is_key(name, value):
         yield FieldUse(field, "judge_only")
         return
-    shown = _question_part(name, value)
+    shown = _member_part(name, value, prompt=prompt)
     if shown is value:
         yield FieldUse(field, "candidate_and_judge")
         return
@@ -210,14 +230,14 @@ def _input_uses(name: str, value: Any, *, is_answered: bool = False) -> Iterator
 
 
 def earlier_messages(given: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The conversation in `input.messages` where it is one: objects with a known role and a text, and nothing else.
+    """Return the conversation in `input.messages`, if it is one: objects with a known role and a text only.
 
-    What answers the prompt in it is left out: it is the answer that the candidate is asked for.
+    The reply to the prompt in it is left out: it is the answer that the candidate must give.
     """
     messages = given.get(_MESSAGES)
     if type(messages) is not list or not messages or not all(map(_is_message, messages)):
         return []
-    last = max((place for place, message in enumerate(messages) if message["role"] == "user"), default=None)
+    last = max((index for index, message in enumerate(messages) if message["role"] == "user"), default=None)
     is_answered = last is not None and messages[last]["content"].strip() == given["prompt"].strip()
     return messages[: last + 1] if last is not None and is_answered else messages
 
@@ -232,17 +252,68 @@ def _is_message(value: Any) -> bool:
     )
 
 
+def _member_part(name: str, value: Any, *, prompt: str) -> Any:
+    """Return the part of a member of `input` that the candidate sees; None for nothing."""
+    return _question_part(name, _unanswered(value, prompt))
+
+
+def _unanswered(value: Any, prompt: str) -> Any:
+    """Remove the reply to the prompt from a conversation in another tool's form, `{"from": "human", "value": …}`."""
+    if type(value) is not list or not all(map(_is_turn, value)):
+        return value
+    matches = (index for index, turn in enumerate(value) if turn["from"] in _ASKING and turn["value"].strip() == prompt.strip())
+    last = max(matches, default=None)
+    return value if last is None or last == len(value) - 1 else value[: last + 1]
+
+
+def _is_turn(value: Any) -> bool:
+    return type(value) is dict and type(value.get("from")) is str and type(value.get("value")) is str
+
+
+def _listed_answers(given: Mapping[str, Any], answers: Sequence[str] = ()) -> frozenset[str]:
+    """Find names such as `ans0`, `ans1`, `ans2` that are the choices of the question, and not its answers.
+
+    They are choices if they count from 0, or if the right answer is the label of one, `B` or `answer2`. When other members have
+    the same numbers, `question0`, each is the answer to one of those.
+    """
+    groups: dict[str, dict[str, str]] = {}
+    for name in given:
+        match = _NUMBERED_NAME.fullmatch(name) if len(name) <= _LONGEST_NAME else None
+        if match is not None:
+            groups.setdefault(match[1], {})[match[2].casefold()] = name
+    found: set[str] = set()
+    for stem, group in groups.items():
+        if stem.casefold().strip("_- ") not in _ANSWER_STEMS or len(group) < 2 or not _are_labels([*group.values()]):
+            continue
+        texts = [given[name] for name in group.values()]
+        if not _are_short_texts(texts) or any(not group.keys().isdisjoint(other) for own, other in groups.items() if own != stem):
+            continue
+        labels = {*group, *(name.casefold() for name in group.values())}
+        is_labelled = any(answer.strip().casefold() in labels and answer not in texts for answer in answers)
+        if "0" in group or is_labelled:
+            found |= {*group.values()}
+    return frozenset(found)
+
+
+def _are_short_texts(texts: list[Any]) -> bool:
+    """Tell whether texts are different single lines, none of them marked."""
+    is_short = all(
+        type(text) is str and text.strip() and len(text) <= _SHORT_TEXT and len(text.splitlines()) == 1 for text in texts
+    )
+    return is_short and len({*texts}) == len(texts) and not _are_marked(texts)
+
+
 def _is_key(name: str, value: Any) -> bool:
-    """True for a member that is for judges only; one `choice` among `choices` is the right one."""
+    """Tell whether a member is for judges only; one `choice` next to `choices` is the right one."""
     kind = _kind(name)
     if kind == "one_choice":
         return type(value) not in (dict, list) and not (type(value) is str and _LISTED_CHOICE.fullmatch(_plain(name)))
-    # One label, or a number, is not the text of the choices.
+    # A single label or number is not the text of the choices.
     return kind == "key" or (kind == "choices" and (type(value) in (int, float, bool) or (type(value) is str and len(value) == 1)))
 
 
 def says_grading(name: str) -> bool:
-    """True for a name of something that must not be shown to the candidate: a rubric, a key, a note for graders."""
+    """Tell whether a name means something hidden from the candidate: a rubric, a key, a note for graders."""
     return _kind(name) == "key"
 
 
@@ -250,7 +321,7 @@ _Kind = Literal["key", "one_choice", "choices", "demonstrations", "other"]
 
 
 def _kind(name: str) -> _Kind:
-    """What a name says of its value; names that no file repeats often are not worth remembering."""
+    """Classify a name; overlong ones are not cached, since files rarely repeat them."""
     return _remembered_kind(name) if len(name) <= _LONGEST_NAME else _remembered_kind.__wrapped__(name)
 
 
@@ -274,7 +345,7 @@ def _names_key(parts: tuple[str, ...]) -> bool:
 
 
 def _words_of(part: str) -> tuple[str, ...]:
-    """The known words that are written as one, `finallabel`; otherwise the part as it is."""
+    """Split words that are written as one, `finallabel`; otherwise return the part unchanged."""
     if part in _JOINED or part in _NOT_JOINED or len(part) > _MAX_JOINED:
         return (part,)
     split: list[tuple[str, ...] | None] = [()]
@@ -286,17 +357,17 @@ def _words_of(part: str) -> tuple[str, ...]:
 
 
 def _is_demonstrated(name: str) -> bool:
-    """True for the answer of an example, and for nothing that says how it is graded."""
+    """Tell whether a name is the answer of an example, and not about grading."""
     return all(part in _DEMONSTRATED or part in _NEUTRAL_PARTS for part in _parts(name))
 
 
 def _parts(name: str) -> tuple[str, ...]:
-    """The words of a name, in small letters without accents: `correctChoiceIds` and `CORRECT-choice_ids` have the same."""
+    """Split a name into words without case and accents: `correctChoiceIds` and `CORRECT-choice_ids` give the same."""
     return tuple(_NAME_PARTS.findall(_plain(_HUMP.sub("_", unicodedata.normalize("NFKD", name))))) or ("",)
 
 
 def _members(case: Case, field: str) -> list[tuple[str, Any]]:
-    """The open members of a case that the rule is for; one that was stored before there was a rule has none."""
+    """Return the open members of a case that the rule applies to; none for cases stored before the rule existed."""
     if case.open_fields != VERSION:
         return []
     members = case.extra.get(field, {})
@@ -304,7 +375,7 @@ def _members(case: Case, field: str) -> list[tuple[str, Any]]:
 
 
 def _question_part(name: str, value: Any, *, depth: int = 1, is_example: bool = False) -> Any:
-    """What of a value the candidate sees; None for nothing."""
+    """Return the part of a value that the candidate sees; None for nothing."""
     if type(value) is str:
         return _shown_text(name, value, depth=depth, is_example=is_example)
     if type(value) not in (dict, list):
@@ -316,9 +387,15 @@ def _question_part(name: str, value: Any, *, depth: int = 1, is_example: bool = 
 
 
 def _shown_text(name: str, text: str, *, depth: int, is_example: bool) -> Any:
-    """A text as it is; one that is JSON, or lists choices, without what says grading."""
+    """Return a text unchanged, or, if it is JSON or a list of choices, without what means grading."""
     if text.lstrip()[:1] in ("{", "["):
         value = _decoded(text)
+        quotes = {match[1] for match in _QUOTED_NAME.finditer(text) if says_grading(match[2])} if value is None else ()
+        if quotes:
+            value = _python_value(text)
+            if value is None:
+                # An unparsable object may hold a key; a text in brackets may be instructions, and code may contain the name.
+                return None if text.lstrip()[0] == "{" and "'" in quotes else text
         part = _question_part(name, value, depth=depth + 1, is_example=is_example)
         return text if part == value else part
     lines = text.splitlines()
@@ -326,37 +403,69 @@ def _shown_text(name: str, text: str, *, depth: int, is_example: bool) -> Any:
 
 
 def _decoded(text: str) -> Any:
-    """The value of a text that is JSON, else None; one that is nested too deeply to be read is not looked into."""
+    """Decode a JSON text, else return None; text nested too deeply is not examined."""
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
         return None
 
 
+def _python_value(text: str) -> Any:
+    """Evaluate a Python literal, as tables write lists and objects; None for any other text."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            return msgspec.to_builtins(ast.literal_eval(text.strip()), str_keys=True)
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        return None
+
+
 def _shown(value: Any, *, depth: int, is_example: bool) -> Any:
-    """The value without members whose names say grading, at any depth."""
+    """Remove members whose names mean grading, at any depth."""
     if type(value) is str:
         return _shown_text("", value, depth=depth, is_example=is_example)
     if type(value) not in (dict, list):
         return value
-    if depth > _DEEPEST or (type(value) is dict and _is_named_key(value, is_example=is_example)):
+    if depth > _MAX_DEPTH or (type(value) is dict and _is_named_key(value, is_example=is_example)):
         return None
     if type(value) is list:
+        if _are_pairs(value):
+            value = [pair for pair in value if not (says_grading(pair[0]) and not (is_example and _is_demonstrated(pair[0])))]
         parts = ((member, _shown(member, depth=depth + 1, is_example=is_example)) for member in value)
         return [part for member, part in parts if part is not None or member is None]
+    value = _without_key_columns(value)
     shown = {}
+    listed = _listed_answers(value)
     for name, member in value.items():
         if name in _PROPERTIES and type(member) is dict and all(map(_is_schema, member.values())):
             shown[name] = {own: _shown(schema, depth=depth + 2, is_example=False) for own, schema in member.items()}
-        elif not _is_key(name, member) or (is_example and _is_demonstrated(name)):
+        elif name in listed or not _is_key(name, member) or (is_example and _is_demonstrated(name)):
             part = _question_part(name, member, depth=depth + 1, is_example=is_example)
             if part is not None or member is None:
                 shown[name] = part
     return shown
 
 
+def _are_pairs(value: list[Any]) -> bool:
+    """Tell whether a list holds name-value pairs, `["answer", "x"]`."""
+    return bool(value) and all(
+        type(pair) is list and len(pair) == 2 and type(pair[0]) is str and _SHORT_NAME.fullmatch(pair[0]) for pair in value
+    )
+
+
+def _without_key_columns(value: dict[str, Any]) -> dict[str, Any]:
+    """Remove columns whose names mean grading from a table of `columns` and `data`; other objects are unchanged."""
+    columns, rows = value.get("columns"), value.get("data")
+    if type(columns) is not list or type(rows) is not list or not all(type(row) is list for row in rows):
+        return value
+    hidden = {index for index, name in enumerate(columns) if type(name) is str and says_grading(name)}
+    if not hidden:
+        return value
+    cells = [[cell for index, cell in enumerate(row) if index not in hidden] for row in rows]
+    return {**value, "columns": [name for index, name in enumerate(columns) if index not in hidden], "data": cells}
+
+
 def _is_named_key(value: dict[str, Any], *, is_example: bool) -> bool:
-    """True for an object that gives its name as a value: `{"name": "answer", "value": …}`, or a message of a grader."""
+    """Tell whether an object names itself by a value: `{"name": "answer", "value": …}`, or a message of a grader."""
     names = [value["role"]] if "role" in value else []
     if "value" in value:
         names += [value[name] for name in _FIELD_NAMES if name in value]
@@ -371,7 +480,7 @@ def _is_schema(value: Any) -> bool:
 
 
 def _shown_choices(name: str, value: Any) -> Any:
-    """Of each choice its label and its text; None where it is not plain which these are."""
+    """Reduce each choice to its label and text; None when these are not obvious."""
     if type(value) is dict:
         return _named_choices(value)
     kinds = {type(choice) for choice in value}
@@ -386,7 +495,7 @@ def _shown_choices(name: str, value: Any) -> Any:
 
 
 def _named_choices(value: dict[str, Any]) -> Any:
-    """Choices by label, texts next to a list of labels, or texts that each have a mark."""
+    """Reduce choices by label, texts next to a list of labels, or texts that each have a label."""
     if not value:
         return value
     listed = next((name for name in value if name.casefold() in _TEXT_LISTS and type(value[name]) is list), None)
@@ -428,7 +537,7 @@ def _any_case(choice: dict[str, Any], name: str) -> Any:
 
 
 def _shown_objects(choices: list[Any], labels: tuple[str, ...] = _LABELS) -> list[Any] | None:
-    """Each choice with the member that is its label, if any, and the one that is its text."""
+    """Keep the label, if any, and the text of each choice."""
     if labels and all(map(_is_pair, choices)) and _are_labels([choice["id"] for choice in choices]):
         return None if _are_marked([choice["text"] for choice in choices]) else choices
     label = next((name for name in labels if _are_labels(_column(choices, name))), None)
@@ -440,21 +549,21 @@ def _shown_objects(choices: list[Any], labels: tuple[str, ...] = _LABELS) -> lis
 
 
 def _is_pair(choice: dict[str, Any]) -> bool:
-    """An id with a text; nearly all choices are so."""
+    """Tell whether a choice is just an id and a text, as nearly all are."""
     return len(choice) == 2 and "id" in choice and type(choice.get("text")) is str
 
 
 def _shown_rows(rows: list[list[Any]]) -> list[list[Any]] | None:
-    """Choices as lists: a label and a text, or a text, and nothing that stands behind it."""
+    """Reduce choices written as lists to label and text, or text only."""
     columns = [list(column) for column in zip(*rows, strict=False)][:2]
     if len(columns) > 1 and _are_labels(columns[0]) and _are_texts(columns[1]):
         return None if _are_marked(columns[1]) else [row[:2] for row in rows]
-    place = next((place for place, column in enumerate(columns) if _are_texts(column) and not _are_labels(column)), None)
-    return None if place is None or _are_marked(columns[place]) else [row[place : place + 1] for row in rows]
+    index = next((index for index, column in enumerate(columns) if _are_texts(column) and not _are_labels(column)), None)
+    return None if index is None or _are_marked(columns[index]) else [row[index : index + 1] for row in rows]
 
 
 def _is_text_column(name: str, values: list[Any], label: str | None) -> bool:
-    """True for the texts of choices; a number in `value` is what a choice is worth, unless it stands next to a label."""
+    """Tell whether a column has the choices' texts; a number in `value` is a choice's weight, unless next to a label."""
     if name in ("text", "content"):
         return all(type(value) is str for value in values)
     is_worth = name == "value" and label is None
@@ -470,7 +579,7 @@ def _is_number(value: str) -> bool:
 
 
 def _are_marked(texts: list[str]) -> bool:
-    """True where some of the texts, and not all, have a mark that tells which one is right: `*Paris`, `Paris (correct)`."""
+    """Tell whether some of the texts, but not all, have a mark that reveals the right one: `*Paris`, `Paris (correct)`."""
     ends = [(text.strip()[:_MARK_ROOM], text.strip()[-_MARK_ROOM:]) for text in texts]
     marks = [_MARKED_HEAD.match(head) is not None or _MARKED_TAIL.search(tail) is not None for head, tail in ends]
     heads = {head[:1] for head, _ in ends}
@@ -478,7 +587,7 @@ def _are_marked(texts: list[str]) -> bool:
 
 
 def _are_labels(values: list[Any]) -> bool:
-    """True for labels that only count: letters or numbers in a row, behind one and the same text, which is no verdict."""
+    """Tell whether labels only count: consecutive letters or numbers after the same prefix, which is not a verdict."""
     if not all(type(value) is int or (type(value) is str and len(value) <= _LONGEST_NAME) for value in values):
         return False
     labels = tuple(str(value).strip().casefold() for value in values)
@@ -493,12 +602,12 @@ def _remembered_labels(labels: tuple[str, ...]) -> bool:
     counted = [match for match in found if match is not None]
     if len(counted) < len(labels) or len({(match[1], match[3]) for match in counted}) != 1 or _says_verdict(counted[0][1]):
         return False
-    places = sorted(int(match[2]) if match[2].isdecimal() else ord(match[2]) for match in counted)
-    return places == list(range(places[0], places[0] + len(places)))
+    numbers = sorted(int(match[2]) if match[2].isdecimal() else ord(match[2]) for match in counted)
+    return numbers == list(range(numbers[0], numbers[0] + len(numbers)))
 
 
 def _says_verdict(label: str) -> bool:
-    """True where a word of a label tells what is right; the word answer in each of them does not."""
+    """Tell whether a word of a label reveals what is right; the word answer in each of them does not."""
     words = [part for part in _parts(label) if len(part) > 1 and part not in ("answer", "ans")]
     return any(word in _VERDICTS or word in _KEY_PARTS or _GRADING_PART.search(word) for word in words)
 
@@ -508,7 +617,7 @@ def _is_verdict(value: Any) -> bool:
 
 
 def _hidden_paths(value: Any, shown: Any, path: str) -> Iterator[str]:
-    """Where in a value the candidate does not see something."""
+    """Find the paths in a value that are hidden from the candidate."""
     if type(value) is dict and type(shown) is dict:
         for name, member in value.items():
             if name not in shown:
@@ -524,7 +633,7 @@ def _hidden_paths(value: Any, shown: Any, path: str) -> Iterator[str]:
 
 
 def _is_empty(value: Any) -> bool:
-    """Nothing that could be said: null, blank text, an empty list or object, or a list of such."""
+    """Tell whether a value is empty: null, blank text, an empty list or object, or a list of such."""
     if type(value) is str:
         return not value.strip()
     if type(value) is list:
@@ -533,7 +642,7 @@ def _is_empty(value: Any) -> bool:
 
 
 def field_text(name: str, value: Any) -> str:
-    """A value as a model reads it: texts as they are, choices as labelled lines, lists of texts numbered, the rest as JSON."""
+    """Format a value for a model: texts unchanged, choices as labelled lines, lists of texts numbered, the rest as JSON."""
     if type(value) is str:
         return value
     if _kind(name) in ("choices", "one_choice"):
@@ -546,7 +655,7 @@ def field_text(name: str, value: Any) -> str:
 
 
 def _choice_lines(value: Any) -> list[str]:
-    """A line for each choice; nothing where the value is written in another way."""
+    """Format choices as lines; empty if the value has another form."""
     if type(value) is dict:
         return _lines_of_object(value)
     if type(value) is not list:
@@ -575,7 +684,7 @@ def _only_member(choice: Any) -> Any:
 
 
 def _lines(labels: list[Any] | None, texts: list[Any]) -> list[str]:
-    """Choices without labels get the letters of the alphabet, unless they begin with them."""
+    """Label choices without labels by letters of the alphabet, unless they begin with them."""
     if not all(type(text) in (str, int, float) for text in texts):
         return []
     if labels is None:

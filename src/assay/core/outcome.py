@@ -1,14 +1,14 @@
-"""Outcomes: what happened to one case, and the attempts that led there. A failure is a type of its own, never a score."""
+"""Outcomes: what happened to one case, with its attempts. A failure is a type of its own, never a score."""
 
 from collections.abc import Generator
 from typing import Literal
 
 import msgspec
 
-from assay.core.ask import Ask, Reply, Stage
+from assay.core.model_call import ModelRequest, Reply, Stage
 
-Flow = Generator[tuple[Ask, ...], tuple[Reply, ...], "Grade"]
-"""A grader at work: it yields asks that may be sent side by side, receives their replies in order, and returns a grade."""
+Flow = Generator[tuple[ModelRequest, ...], tuple[Reply, ...], "Grade"]
+"""A grader as a generator: it yields requests to send in parallel, receives their replies in order, and returns a grade."""
 
 FailureLabel = Literal[
     "",
@@ -38,33 +38,33 @@ class Score(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     judge: str = ""
     """Name of the judge model; empty for programmatic grading."""
     confidence: float | None = None
-    """How sure the judge says it is, 0..1, where it was asked."""
+    """The judge's confidence, 0..1, if it was asked."""
     flags: tuple[str, ...] = ()
     """`salvaged`, `asked_again`."""
 
 
-class Decision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PanelDecision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How several votes on one criterion became one score."""
 
     criterion: str
     score: float
-    """The middle vote, the lower one of two."""
+    """The median vote, the lower one of two."""
     spread: float = 0.0
     """From the lowest vote to the highest, each as 0..1."""
     is_tied: bool = False
-    """The votes have no middle one, so that the lower of two counts."""
+    """The two middle votes differ, so that the lower one counts."""
     is_escalated: bool = False
     """The first judge was unsure, and the others were asked too."""
     missing: tuple[str, ...] = ()
-    """Judges who were asked and gave no vote."""
+    """Judges that were asked and gave no vote."""
     words: str = ""
 
 
 class Grade(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a grader makes of an answer."""
+    """A grader's result for an answer."""
 
     score: float
-    """0..1 over all criteria; not clipped where weights may be negative."""
+    """0..1 over all criteria; not clipped when weights may be negative."""
     passed: bool
     answer: str
     raw_score: float
@@ -74,21 +74,21 @@ class Grade(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     label: FailureLabel = ""
     """Why the answer did not pass."""
     evaluator: str = ""
-    """Id and version of the way of grading, `judge_1_5/1`."""
+    """Id and version of the grading method, `judge_1_5/1`."""
     template: str = ""
-    """Id and version of the template that the grade hangs on, `judge_1_5/1`."""
+    """Id and version of the template that determines the grade, `judge_1_5/1`."""
     template_sha256: str = ""
-    """Hash of all texts that the candidate and the judge were asked with."""
-    panel: tuple[Decision, ...] = ()
-    """Decisions of several judges that there is something to say about."""
+    """Hash of all texts in the prompts of the candidate and the judge."""
+    panel: tuple[PanelDecision, ...] = ()
+    """The panel's decisions that are worth reporting."""
     policy: str = ""
-    """Id of the policy that the case was asked and graded by, which is the default one where the record names none that fits."""
+    """Id of the policy that was applied: the default one if the record names none that fits."""
     selected_choice_ids: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
 
 
 class GradingFailure(Exception):
-    """A grader cannot come to a grade: the record fails and has no score."""
+    """A grader cannot determine a grade: the record ends in an error and has no score."""
 
     def __init__(self, code: str, message: str, *, label: FailureLabel = "other", scores: tuple[Score, ...] = ()) -> None:
         super().__init__(message)
@@ -96,16 +96,16 @@ class GradingFailure(Exception):
         self.message = message
         self.label: FailureLabel = label
         self.scores = scores
-        """Votes of the judges of a panel that did give one."""
+        """Votes of the panel's judges that did vote."""
 
 
-class Graded(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="evaluated"):
+class GradedOutcome(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="evaluated"):
     """The case was answered and graded."""
 
     grade: Grade
 
 
-class Failed(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="failed"):
+class FailedOutcome(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="failed"):
     """The case has no grade; every attempt is in the log."""
 
     code: str
@@ -114,46 +114,46 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag=
     stage: Stage = "candidate"
     label: FailureLabel = "other"
     answer: str | None = None
-    """The candidate's answer where there is one; it may be graded again later."""
+    """The candidate's answer, if there is one; it may be graded again later."""
     stack: str = ""
-    """Where an unexpected error came from."""
+    """Stack of an unexpected exception."""
     scores: tuple[Score, ...] = ()
-    """Votes of the judges of a panel that did give one; together they are not a grade."""
+    """Votes of the panel's judges that did vote; together they are not a grade."""
 
 
-class Invalid(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="invalid_record"):
-    """The record broke its contract and was never sent anywhere."""
+class InvalidOutcome(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="invalid_record"):
+    """The record is invalid and was never sent to a model."""
 
     code: str
     message: str
 
 
-class Cancelled(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="cancelled"):
+class CancelledOutcome(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="cancelled"):
     """The case was stopped: the run was cancelled, or a limit of cost or time was reached."""
 
     code: str = "run_cancelled"
     message: str = ""
 
 
-class Skipped(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="skipped"):
+class SkippedOutcome(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="skipped"):
     """The case was valid but not to be evaluated."""
 
     code: str
     message: str = ""
 
 
-Outcome = Graded | Failed | Invalid | Cancelled | Skipped
+Outcome = GradedOutcome | FailedOutcome | InvalidOutcome | CancelledOutcome | SkippedOutcome
 
 
 def record_status(outcome: Outcome) -> str:
-    """The record status as artifacts name it: evaluated, invalid_record, timeout, evaluation_error, cancelled, skipped."""
-    if isinstance(outcome, Failed):
+    """Return the record status as artifacts name it: evaluated, invalid_record, timeout, evaluation_error, cancelled, skipped."""
+    if isinstance(outcome, FailedOutcome):
         return "timeout" if outcome.code == "timeout" else "evaluation_error"
     return str(outcome.__struct_config__.tag)
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One try of one ask; a round of a record is one of at most three record attempts."""
+    """One attempt of one request; a round of a record is one of at most three passes over it."""
 
     stage: Stage
     call_id: str
@@ -162,7 +162,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Seconds since 1970, UTC."""
     latency_ms: float
     model: str
-    """Name of the plan's model that was asked."""
+    """Name of the plan's model that was called."""
     request_sha256: str = ""
     reply: Reply | None = None
     error_code: str = ""
@@ -170,9 +170,9 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     http_status: int | None = None
     retry_after: float | None = None
     wait_s: float | None = None
-    """How long the record waits before its next round because of this attempt."""
+    """Seconds that the record waits before its next round because of this attempt."""
     request_id: str = ""
     cost: float | None = None
-    """US dollars; None when the price is not known."""
+    """US dollars; None when the price is unknown."""
     is_rejection: bool = False
-    """The provider rejected the account, which is not a try of the record: when the run is resumed, the call is made again."""
+    """The provider rejected the account, which does not count as an attempt: a resumed run makes the call again."""

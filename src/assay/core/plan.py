@@ -1,4 +1,4 @@
-"""Plans: everything that decides how a run goes, frozen before the first call and hashed."""
+"""Plans: all settings of a run, frozen before the first call and hashed."""
 
 import hashlib
 from pathlib import PurePath
@@ -22,7 +22,7 @@ CriterionName = Literal["accuracy", "clarity", "reasoning", "factuality", "overa
 ProfileId = Literal[
     "prbench", "prbench_normalized", "healthbench", "apex_v1", "lexam_open", "lexam_mcq", "judge_1_5", "weighted_mean"
 ]
-"""How a benchmark scores."""
+"""A benchmark's official scoring rules."""
 PluginKind = Literal["grader", "model", "policy", "converter", "contract"]
 
 
@@ -38,21 +38,21 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reasoning_effort: str | None = None
     thinking_budget: int | None = None
     extra_body: dict[str, Any] = {}
-    """Members that are sent as they are."""
+    """Members that are sent unchanged."""
 
 
 NO_PARAMETERS = Parameters(temperature=None)
-"""Those of a model that is sent none."""
+"""Parameters of a model that is sent none."""
 
 
 class ProviderPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a model is reached and how often it may be called."""
+    """How to reach a provider, and how often it may be called."""
 
     name: str
     kind: ProviderKind
     base_url: str = ""
     key_variable: str = ""
-    """Name of the environment variable that holds the key; the key itself is in no plan."""
+    """Environment variable that holds the key; no plan holds the key itself."""
     timeout: float = 120.0
     """Seconds for one attempt as a whole, not only between two bytes."""
     requests_per_minute: float | None = None
@@ -68,12 +68,12 @@ class ModelPlan(msgspec.Struct, frozen=True, kw_only=True):
     provider: str
     """Name of one of the plan's providers."""
     model: str
-    """Exact identifier as the provider knows it."""
+    """Identifier at the provider."""
     parameters: Parameters = Parameters()
 
 
 class RetryPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """Three attempts, 2 s and 6 s between them, 20 % more or less."""
+    """Retries: three attempts, 2 s and 6 s between them, with 20 % jitter."""
 
     max_attempts: int = 3
     jitter: float = 0.2
@@ -83,11 +83,11 @@ class RetryPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Gates(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a run must reach to pass; None is no gate. All thresholds are inclusive."""
+    """Thresholds that a run must meet; None is no gate. All thresholds are inclusive."""
 
     pass_rate: float | None = None
     min_score: float | None = None
-    """Mean score on the scale that the records are graded on; with a profile, its headline."""
+    """Mean score on the records' scale; with a profile, its headline."""
     max_error_rate: float | None = None
 
 
@@ -95,19 +95,19 @@ class PanelPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How several judges decide together."""
 
     quorum: int | None = None
-    """Judges who must vote on a question, or the record has no grade; None is all who are asked."""
+    """Judges that must vote on a question, or the record has no grade; None means all."""
     escalate: bool = False
-    """The first judge is asked alone, and the others where it is unsure."""
+    """Ask the first judge alone, and the others when it is unsure."""
     min_confidence: float = 0.7
-    """A judge who is asked alone and says that it is less sure than this, is unsure."""
+    """Confidence below which a judge that is asked alone counts as unsure."""
 
 
 GOLDEN_GATES = Gates(pass_rate=0.8, min_score=3.5, max_error_rate=0.0)
-"""Gates of a run over golden datasets alone, where the request sets no others."""
+"""Gates of a run over golden datasets only, if the request sets none."""
 
 
 class StageLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Limits on all calls of one stage, beside those of the providers; None is no limit."""
+    """Limits on all calls of one stage, in addition to those of the providers; None is no limit."""
 
     concurrency: int | None = None
     requests_per_minute: float | None = None
@@ -122,23 +122,23 @@ class DatasetPlan(msgspec.Struct, frozen=True, kw_only=True):
     dataset_version: str
     schema_version: str
     sha256: str
-    """Of the file's bytes, unpacked."""
+    """Hash of the file's bytes, unpacked."""
     name: str = ""
     file: str = ""
-    """The name of the file: where a run is repeated from its input, that of the file which the first run was made from."""
+    """Name of the file; in a run repeated from its stored input, that of the original file."""
     split_field: str = ""
     split_value: str = ""
     limit: int | None = None
     validation: dict[str, Any] = {}
-    """Settings of the validation that are not the default ones."""
+    """Settings of the validation that differ from the defaults."""
     created_at: str = ""
-    """As the document says; empty where its contract knows no such time."""
+    """Time in the document; empty when its contract has none."""
     metadata: dict[str, Any] = {}
-    """Of the document as a whole."""
+    """Metadata of the document as a whole."""
     ignored_fields: tuple[str, ...] = ()
     """Members of the document that its contract does not know; they were accepted and have no effect."""
     fields: dict[str, dict[str, int]] = {}
-    """By audience, how many records have each field that the contract leaves open or that no model is sent."""
+    """Number of records with each open or unsent field, by audience."""
 
 
 class ComparedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,94 +146,96 @@ class ComparedRun(msgspec.Struct, frozen=True, kw_only=True):
 
     run_id: str
     name: str
-    """Its candidate; with the id of the run where several runs have the same."""
+    """Its candidate; with the run's id if several runs have the same."""
     path: str
-    """Its folder."""
+    """The run's folder."""
     manifest_sha256: str
 
 
 class ComparisonPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose answers are compared, two at a time."""
+    """The runs whose answers are compared in pairs."""
 
     runs: tuple[ComparedRun, ...]
     notes: tuple[str, ...] = ()
-    """Records that cannot be compared, in words."""
+    """Descriptions of the records that cannot be compared."""
 
 
 class PluginPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One piece of code that a run uses, as its manifest names it."""
+    """One plugin of a run, as its manifest names it."""
 
     kind: PluginKind
     name: str
-    """As the run calls it: the name of an entry point, or `module:function`."""
+    """The run's name for it: that of an entry point, or `module:function`."""
     reference: str = ""
-    """Where any process finds it, `module:function` or `file.py:function`; empty where it must be given again."""
+    """`module:function` or `file.py:function`, where any process can load it; empty if it must be given again."""
     folder: str = ""
-    """Where its module was looked for beside what is installed."""
+    """Folder searched for its module after the installed ones."""
     distribution: str = ""
     version: str = ""
     source_sha256: str = ""
-    """Of the module that it stands in; of its own source and all that it holds where it was given in Python; empty where there is
-    none to read."""
+    """Of the files that it stands in and that its reference names; of its file and the values that it holds where it was given in
+    Python; empty where there is no source to read."""
+    imports: dict[str, str] | None = None
+    """The SHA-256 of the file of each local module that it imports; runs of earlier versions know none."""
     unknown: tuple[str, ...] = ()
-    """What of it nobody can compare with what another process has, such as `client: a Client`."""
+    """Parts that cannot be compared with those of another process, such as `client: a Client`."""
     token: str = ""
-    """What the process that planned the run calls the unknown; nobody else has the same. Empty where all is known."""
+    """This process's token for the unknown parts, which no other process has. Empty when all is known."""
     grades: bool = False
-    """A grader, or a policy that says how answers are graded too."""
+    """True for a grader, and for a policy that also grades."""
     asks_judges: bool = False
-    """Its grading is a generator: it is not called for a grade, but driven from ask to ask."""
+    """Its grading function is a generator, driven from request to request."""
     by_record: bool = False
-    """A policy that only the records use whose `metadata.policy_id` has its name."""
+    """A policy only for records whose `metadata.policy_id` has its name."""
 
 
 class ImportedFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file of another tool that a run was made from."""
+    """A file of another tool that a run was imported from."""
 
     name: str
     sha256: str
-    """Of the file's bytes, unpacked where it was a gzip file."""
+    """Hash of the file's bytes, unpacked if it was gzipped."""
 
 
 class ImportPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a run comes from that was made by another tool: nobody was asked here, and nobody graded here."""
+    """Origin of an imported run: another tool called the models and graded the answers."""
 
     tool: str
     version: str
-    """Of the tool; empty where its files do not say it."""
+    """Version of the tool; empty when its files do not tell."""
     scorer: str
-    """Whose scores are the grades of the run."""
+    """The scorer whose scores are the grades of the run."""
     scale: str
     other_scorers: tuple[str, ...] = ()
-    """Whose scores are beside the grades, with no weight."""
+    """Scorers whose scores are stored next to the grades, without weight."""
     files: tuple[ImportedFile, ...] = ()
     evaluated_at: str = ""
-    """When the tool made its run, in its own words."""
+    """Time of the tool's run, in its own format."""
     left_out: dict[str, int] = {}
-    """What the files have and the run has not, by name, and how often."""
+    """What the files have and the run has not, by name, with counts."""
     incomplete: tuple[str, ...] = ()
-    """Which files hold less than the other tool was to evaluate, in words."""
+    """Descriptions of files that hold less than the other tool was to evaluate."""
 
 
 class BatchPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """How the candidate's answers are had from its provider's batches, for half the price."""
+    """Settings of provider batches for the candidate's answers, at half the price."""
 
     fallback: Fallback = "live"
-    """What becomes of a request without an answer: it is asked by itself, or its record fails."""
+    """Whether a request without an answer is called individually, or its record fails."""
     max_requests: int | None = None
-    """In one batch; None is what the provider takes."""
+    """Maximum requests of one batch; None means the provider's limit."""
     max_bytes: int | None = None
-    """Of one batch; None is what the provider takes."""
+    """Maximum bytes of one batch; None means the provider's limit."""
     poll_seconds: float = 30.0
-    """How long the first wait between two looks at the batches is; later ones are up to four times as long."""
+    """Seconds between the first two polls; later ones are up to four times as far apart."""
 
 
 DEFAULT_PROJECT = "default"
-"""The project of API keys that name no other, and of runs that no key with another one has made."""
+"""Project of API keys that name no other, and of runs that were not created with another project's key."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of one run: one candidate, its judges, its data, its limits."""
+    """Settings of one run: one candidate, its judges, its data, its limits."""
 
     run_id: str
     datasets: tuple[DatasetPlan, ...]
@@ -245,94 +247,94 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     responses_path: str = ""
     responses_sha256: str = ""
     system_prompt: str = ""
-    """Sent to the candidate under the default policy, where the case has none of its own."""
+    """Sent to the candidate under the default policy, if the case has no system message."""
     retry: RetryPlan = RetryPlan()
     concurrency: int = 32
-    """Calls in flight at most."""
+    """Maximum calls in flight."""
     generation: StageLimits = StageLimits()
     judging: StageLimits = StageLimits()
     max_cost: float | None = None
-    """US dollars after which no new call is made."""
+    """Budget in US dollars; no new call is made beyond it."""
     gates: Gates = Gates()
     default_gates: tuple[str, ...] = ()
-    """Names of those gates that are the contract's, because the request sets none."""
+    """Names of the gates that come from the contract, because the request sets none."""
     profile: ProfileId | None = None
-    """The benchmark whose score is computed beside our own figures."""
+    """The benchmark whose score is computed in addition to our own metrics."""
     compat: bool = False
-    """The profile treats failures as the benchmark does; otherwise they have no score."""
+    """The profile scores failures as the benchmark does; otherwise they have no score."""
     slices: tuple[str, ...] = ("tags", "dataset")
     cluster_key: str = ""
     pass_threshold: float = 0.7
-    """A normalised score from which a case passes, where its contract has no scale of its own."""
+    """Normalized score from which a case passes, if its contract has no scale of its own."""
     case_pass_score: int = 4
-    """A 1-5 score from which a case passes."""
+    """1-5 score from which a case passes."""
     rubric_mode: RubricMode = "per_criterion"
     """One judge call for each criterion of a rubric, or one call for all of them."""
     mcq_mode: McqMode = "exact"
-    """Multiple choice with several correct choices: all of them and none besides, or any of them."""
+    """Several correct choices: all of them and no others, or any of them."""
     criteria: tuple[CriterionName, ...] = ()
-    """What records of batch_v1 are judged by that name no criteria themselves; empty stands for `overall`."""
+    """Criteria of batch_v1 records that name none themselves; empty means `overall`."""
     on_invalid: OnInvalid = "reject"
     records: tuple[str, ...] = ()
-    """Ids of the records that take part; empty for all."""
+    """Ids of the records to evaluate; empty for all."""
     limit: int | None = None
     sample: int | None = None
     seed: int = 0
-    """Of the sample and of resampled intervals."""
+    """Seed of the sample and of resampled intervals."""
     repeat: int = 1
-    """How often every record is asked; each answer is evaluated on its own."""
+    """Answers per record; each is evaluated on its own."""
     keep_raw: bool = False
-    """Keep the providers' whole replies in the attempt log, redacted."""
+    """Store the providers' whole replies in the attempt log, redacted."""
     cache_dir: str = ""
     suite: str = ""
     """Groups the runs of several candidates."""
     project: str = DEFAULT_PROJECT
     """The API keys of this project may see the run."""
     retention: RetentionPolicy = RetentionPolicy()
-    """For how many days the artifacts are kept."""
+    """Days for which the artifacts are kept."""
     parent_run_id: str = ""
-    """The run whose failed records this one repeats."""
+    """The run whose failed records this one retries."""
     comparison: ComparisonPlan | None = None
-    """The runs whose answers are compared; nobody is asked for one."""
+    """The runs whose answers are compared; no candidate is called."""
     imported: ImportPlan | None = None
-    """Where answers and grades come from, when another tool made them."""
+    """Origin of answers and grades that another tool made."""
 
     plugins: tuple[PluginPlan, ...] = ()
-    """Code of others that the run uses."""
+    """Plugins that the run uses."""
     redact: tuple[RedactRule, ...] = ()
     """Custom redaction rules."""
     batch: BatchPlan | None = None
-    """The candidate is asked in batches of its provider; None asks it record by record."""
+    """Call the candidate through provider batches; None calls it record by record."""
 
     def models(self) -> tuple[ModelPlan, ...]:
-        """The candidate, then the judges."""
+        """Return the candidate, followed by the judges."""
         return (self.candidate, *self.judges)
 
     def takes_parameters(self, model: ModelPlan) -> bool:
-        """False for a model that is sent no parameters: a function."""
+        """Tell whether a model is sent parameters; functions are not."""
         kinds = (provider.kind for provider in self.providers if provider.name == model.provider)
         return all(PROVIDERS[kind].has_parameters for kind in kinds)
 
     def policy(self) -> PluginPlan | None:
-        """The run's own policy, which all records are asked by."""
+        """Return the run's custom policy for all records."""
         return next((plugin for plugin in self.plugins if plugin.kind == "policy" and not plugin.by_record), None)
 
     def record_policies(self) -> dict[str, PluginPlan]:
-        """The custom policies that records choose, by the name that they choose them by."""
+        """Return the custom policies that records name, by that name."""
         return {plugin.name: plugin for plugin in self.plugins if plugin.by_record}
 
     def grader(self) -> PluginPlan | None:
-        """The run's own grader, which may be that of its policy."""
+        """Return the run's custom grader, which may be that of its policy."""
         return next((plugin for plugin in self.plugins if plugin.grades), None)
 
     def called_grader(self) -> ModelPlan | None:
-        """The run's own grader, where it is called like a judge; one that asks judges itself is called by nobody else."""
+        """Return the run's custom grader if it is called like a judge; one that asks judges itself is driven instead."""
         grader = self.grader()
         return None if grader is None or grader.asks_judges else function_model(grader, name=f"grader/{grader.name}")
 
 
 def function_model(plugin: PluginPlan, *, name: str = "") -> ModelPlan:
-    """How a plan names a function among its models."""
+    """Describe a function as a model of the plan."""
     return ModelPlan(name=name or f"{FUNCTIONS}/{plugin.name}", provider=FUNCTIONS, model=plugin.name)
 
 
@@ -340,21 +342,21 @@ _OPERATION = (
     "run_id", "concurrency", "generation", "judging", "suite", "project", "retention", "parent_run_id", "cache_dir",
     "responses_path", "default_gates", "redact",
 )  # fmt: skip
-"""What may differ between the start of a run and its resumption: it changes when and where things happen, not what."""
+"""May differ when a run is resumed: these settings change when and where things happen, not the results."""
 
 
 _INCIDENTAL = {
     "providers": ("timeout", "requests_per_minute", "tokens_per_minute"),
-    # What the document says of itself is covered by its hash.
+    # The hash of the document covers its own description.
     "datasets": ("path", "file", "created_at", "metadata", "ignored_fields", "fields"),
-    # Where code lies does not change what it does.
+    # The location of code does not change what it does.
     "plugins": ("reference", "folder"),
 }
-"""The same of the parts of a plan."""
+"""Members of the plan's sections that do not change results either."""
 
 
 def plan_sha256(plan: Plan) -> str:
-    """The hash of everything in a plan that can change a result."""
+    """Hash everything in a plan that can change a result."""
     settings = msgspec.to_builtins(plan)
     for name in _OPERATION:
         del settings[name]
@@ -366,24 +368,24 @@ def plan_sha256(plan: Plan) -> str:
     rows = {provider.name: PROVIDERS[provider.kind] for provider in plan.providers}
     for model in (settings["candidate"], *settings["judges"]):
         row = rows.get(model["provider"])
-        # Of a recording the name counts, not the folder that it happens to be in.
+        # The name of a recording counts, not the folder that it is in.
         if row and row.has_files:
             model["model"] = PurePath(model["model"]).name
-        # Earlier versions stated parameters of functions, which never got them.
+        # Earlier versions stored parameters of functions, which never received them.
         if row and not row.has_parameters:
             del model["parameters"]
     return hashlib.sha256(canonical_json(settings)).hexdigest()
 
 
 def _keep_batch(settings: dict[str, Any]) -> None:
-    """Of a batch only what becomes of the unanswered can change a result; a plan without one hashes as plans always did."""
+    """Keep only the batch's fallback, which can change results; a plan without a batch hashes as in versions before batches."""
     batch = settings.pop("batch")
     if batch is not None:
         settings["batch"] = {"fallback": batch["fallback"]}
 
 
 def read_plan(stored: bytes) -> Plan:
-    """A plan as it was stored, by this version or an earlier one: what it does not say has its default. Raises StoreUnavailable."""
+    """Decode a stored plan of this version or an earlier one; missing members have their defaults. Raises StoreUnavailable."""
     try:
         return msgspec.json.decode(stored, type=Plan)
     except msgspec.DecodeError as problem:
@@ -392,12 +394,23 @@ def read_plan(stored: bytes) -> Plan:
         ) from problem
 
 
-def changed_settings(before: Plan, now: Plan) -> tuple[str, ...]:
-    """The members that make two plans give different results; empty when they differ in nothing that matters.
+def as_known_to(earlier: PluginPlan | None, plugin: PluginPlan) -> PluginPlan:
+    """Return what an earlier version of assay would know of a plugin, where that version planned the run: no modules it imports."""
+    if earlier is None or earlier.imports is not None or not plugin.reference:
+        return plugin
+    version = plugin.version if plugin.distribution else earlier.version
+    return msgspec.structs.replace(plugin, imports=None, version=version)
 
-    Plans are compared, not the hashes that were stored with them: a plan that has gained a member since then hashes differently.
+
+def changed_settings(before: Plan, now: Plan) -> tuple[str, ...]:
+    """List the members that make two plans give different results; empty when none does.
+
+    Compares plans, not stored hashes: a plan that has gained a member since then hashes differently.
     """
     sha256 = plan_sha256(before)
+    earlier = {(plugin.kind, plugin.name): plugin for plugin in before.plugins}
+    plugins = tuple(as_known_to(earlier.get((plugin.kind, plugin.name)), plugin) for plugin in now.plugins)
+    now = msgspec.structs.replace(now, plugins=plugins)
     if plan_sha256(now) == sha256:
         return ()
     taken = ((name, msgspec.structs.replace(before, **{name: getattr(now, name)})) for name in Plan.__struct_fields__)
@@ -405,7 +418,7 @@ def changed_settings(before: Plan, now: Plan) -> tuple[str, ...]:
 
 
 def retry_delay(policy: RetryPlan, failed_round: int, *, chance: float, retry_after: float | None = None) -> float:
-    """Seconds to wait after a failed round; `chance` is uniform in 0..1. Delays are 2, 6, 14, 30 ... seconds."""
+    """Compute the seconds to wait after a failed round; `chance` is uniform in 0..1. Delays are 2, 6, 14, 30 ... seconds."""
     scheduled = policy.base_delay * ((1 << failed_round) - 1)
     jittered = scheduled * (1 - policy.jitter + 2 * policy.jitter * chance)
     return max(jittered, min(retry_after or 0.0, policy.max_delay))

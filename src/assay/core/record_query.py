@@ -1,4 +1,4 @@
-"""Which records of a run are looked for, and in which order; the same words on every surface."""
+"""Searches for records of a run, and their order; the same terms on every surface."""
 
 from math import isfinite
 from typing import Annotated, Literal
@@ -10,11 +10,11 @@ Sort = Literal[
     "order", "id", "score", "latency", "cost", "disagreement",
     "-order", "-id", "-score", "-latency", "-cost", "-disagreement",
 ]  # fmt: skip
-"""What records are ordered by; with a minus the other way round. Those without a value come last either way."""
+"""Orders of records; descending with a minus. Records without a value come last either way."""
 Status = Literal[
     "evaluated", "timeout", "evaluation_error", "cancelled", "skipped", "invalid_record", "failed", "error", "valid",
 ]  # fmt: skip
-"""What became of a record, or a word for several of these; an unknown one is refused, lest a slip reads like "there are none"."""
+"""Status of a record, or a word for several; unknown ones are rejected, lest a typo reads like "there are none"."""
 INVALID: Status = "invalid_record"
 VALID: Status = "valid"
 STATUS_GROUPS: dict[Status, tuple[Status, ...]] = {
@@ -22,13 +22,13 @@ STATUS_GROUPS: dict[Status, tuple[Status, ...]] = {
     "failed": ("timeout", "evaluation_error"),
     "error": ("timeout", "evaluation_error", "invalid_record"),
 }
-"""Words in place of a status, each for several."""
+"""Words for several statuses."""
 Flips = Literal["judges", "repeats"]
 _Word = Annotated[str, Meta(min_length=1, max_length=256)]
 _Slice = Annotated[str, Meta(pattern=r"^[^:]+:", max_length=512)]
 _RunId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$")]
 _Text = Annotated[str, Meta(min_length=1, max_length=1000, extra_json_schema={"pattern": r"^[^\x00]*[^\s\x00][^\x00]*$"})]
-"""Said to those who read the schema; whoever sends something else is told in words."""
+"""Shown in the schema; other values are rejected with a message."""
 
 
 def _says(description: str) -> Meta:
@@ -36,7 +36,7 @@ def _says(description: str) -> Meta:
 
 
 class RecordFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What records must be like to be found; what is None asks for nothing."""
+    """Conditions on records; None is no condition."""
 
     status: Annotated[
         Status | None,
@@ -70,7 +70,7 @@ class RecordFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     )
 
     def __post_init__(self) -> None:
-        """Raises ValueError for what would find everything, or nothing, whatever the records are."""
+        """Raise ValueError for a condition that would match all records, or none, whatever they are."""
         for name in ("min_score", "max_score"):
             limit = getattr(self, name)
             if limit is not None and not isfinite(limit):
@@ -80,12 +80,12 @@ class RecordFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     @property
     def statuses(self) -> tuple[str, ...]:
-        """The statuses that are asked for; all of them where it is empty."""
+        """Return the wanted statuses; empty means all of them."""
         return () if self.status is None else STATUS_GROUPS.get(self.status, (self.status,))
 
     @property
     def is_plain(self) -> bool:
-        """True when the lines of the predictions alone can answer it, one after the other."""
+        """Tell whether the lines of the predictions alone can answer the search, without an index."""
         return all(getattr(self, name) is None for name in RecordFilter.__struct_fields__ if name not in ("status", "passed"))
 
 

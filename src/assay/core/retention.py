@@ -1,4 +1,4 @@
-"""How long the artifacts of a run are kept: as long as batch_v1 demands, or longer; shorter only where an operator allows it."""
+"""Retention of a run's artifacts: at least as long as batch_v1 demands; shorter only if an operator allows it."""
 
 from collections.abc import Mapping
 from typing import Annotated
@@ -9,7 +9,7 @@ from msgspec import Meta
 from assay.core.errors import UsageProblem
 
 RAW_DAYS, AGGREGATE_DAYS = 30, 180
-"""The contract keeps raw artifacts and aggregate summaries at least so many days."""
+"""Minimum days of raw artifacts and of aggregate summaries in the contract."""
 RAW_VARIABLE = "ASSAY_RETENTION_RAW_DAYS"
 AGGREGATE_VARIABLE = "ASSAY_RETENTION_AGGREGATE_DAYS"
 SHORTER_VARIABLE = "ASSAY_RETENTION_ALLOW_SHORTER"

@@ -1,76 +1,67 @@
-"""What a run comes to, the same for every surface."""
+"""Result of a run, the same for every surface."""
 
 from typing import Any, Literal
 
 import msgspec
 
 from assay.core.run_state import TERMINAL, RunCounts, State
-
-
-class GateCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """One gate of a run, and whether the run met it."""
-
-    name: str
-    """As the run file names it: `pass_rate`, `min_score` or `max_error_rate`."""
-    threshold: float
-    value: float | None
-    """What the run has; None where it is undefined, which meets no gate."""
-    met: bool
-
-
-class GateResult(msgspec.Struct, frozen=True):
-    """Whether the run reached what its plan demands; without gates it passes, unless it was cancelled or evaluated nothing."""
-
-    passed: bool
-    reasons: tuple[str, ...] = ()
-    gates: tuple[GateCheck, ...] = ()
-    """Every gate that is set; runs of earlier versions list none."""
+from assay.core.summary import GateResult, RunKind, Summary, kind_of_metrics, read_summary
 
 
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A run as it stands: sealed, or still open."""
+    """Current state of a run, finished or not."""
 
     run_id: str
     state: State
     run_dir: str
-    """Where the artifacts are; for an unfinished run, where its working state is."""
+    """Folder of the artifacts; for an unfinished run, of its working state."""
     counts: RunCounts
     metrics: dict[str, Any]
-    """The metrics summary; empty for a run that has not ended, or whose summary was removed by retention."""
+    """The metrics summary; empty for an unfinished run, or when retention has removed it."""
     gate: GateResult
     candidate: str = ""
     blocked: str = ""
     """Why a provider took no more calls."""
     store: str = ""
-    """Where in an object store the artifacts are, too; known to whoever brings the run to its end."""
+    """Address of the artifacts in an object store; known to the process that finalizes the run."""
     is_elsewhere: bool = False
-    """Workers of a Temporal server go on with it, and not the process that shows it."""
+    """Workers of a Temporal server execute it, not the process that shows it."""
     problem: str = ""
-    """What kept such a worker from going on, as it was said last; of a run that has failed before its end, why."""
+    """The last problem of such a worker; for a run that failed before its end, the reason."""
     is_away: bool = False
-    """It has ended on another machine, and its artifacts are there alone."""
+    """It has ended on another machine, and its artifacts are only there."""
     waiting: str = ""
-    """What an unfinished run waits for at a provider, as it was when somebody last looked."""
+    """What an unfinished run waits for at a provider, as of the last poll."""
     driver: int | None = None
-    """The process of this machine that works on an unfinished run."""
+    """Process on this machine that drives an unfinished run."""
     is_interrupted: bool = False
-    """It was begun on this machine, and nobody works on it; the state stays what it was."""
+    """It was started on this machine, and no process drives it; its state is unchanged."""
 
     is_resumable: bool = False
-    """It has failed before its end: `problem` says why, nothing is sealed, and it can be resumed."""
+    """It has failed before its end: `problem` has the reason, nothing is sealed, and it can be resumed."""
+
+    @property
+    def summary(self) -> Summary | None:
+        """The metrics as a type, whichever version wrote them; None where there are none."""
+        return read_summary(self.metrics) if self.metrics else None
+
+    @property
+    def kind(self) -> RunKind:
+        """What the metrics are about; of a run without metrics nothing else is known."""
+        return kind_of_metrics(self.metrics)
 
     @property
     def is_finished(self) -> bool:
-        """True when the run has ended and its artifacts are sealed."""
+        """Tell whether the run has ended and its artifacts are sealed."""
         return self.state in TERMINAL and not self.is_resumable
 
     @property
     def standing(self) -> str:
-        """The state, or that the run was interrupted: one that nobody works on any more is not running."""
+        """Return the state, or `interrupted` for a run without a driver."""
         return "interrupted" if self.is_interrupted else self.state
 
     def to_dict(self) -> dict[str, Any]:
-        """The result as plain values, in the shape of `assay run --json`."""
+        """Convert to plain values, in the form of `assay run --json`."""
         return {
             "run_id": self.run_id,
             "state": self.state,
@@ -88,51 +79,53 @@ class RunListing(msgspec.Struct, frozen=True, kw_only=True):
 
     run_id: str
     state: State | Literal["damaged", "unreachable"]
-    """`damaged` when the run cannot be read, `unreachable` when its shared ledger cannot be asked or has it no more; the note says
-    why, and nothing else is known."""
+    """`damaged` when the run cannot be read, `unreachable` when its shared ledger does not answer or no longer has it; the note has
+    the reason, and all other members are empty."""
     created_at: str = ""
     dataset: str = ""
-    """The id of its first dataset."""
+    """Id of its first dataset."""
     dataset_version: str = ""
     dataset_file: str = ""
-    """The name of the file of that dataset."""
+    """Name of that dataset's file."""
+    dataset_count: int = 0
+    """Number of datasets."""
     candidate: str = ""
     judges: tuple[str, ...] = ()
     total_records: int = 0
     done_records: int = 0
     scored_records: int = 0
-    """What pass rate and score are means of."""
+    """Number of records that pass rate and score are means of."""
     pass_rate: float | None = None
     pass_rate_interval: tuple[float, float] | None = None
     score: float | None = None
     """The headline of the run's profile; without one, the mean score."""
     scored_by: str = ""
-    """What the score is: `mean`, or the name of the profile, such as `prbench (compat)`; empty without a score."""
+    """Kind of the score: `mean`, or the name of the profile, such as `prbench (compat)`; empty without a score."""
     scale: str = ""
-    """Of the score."""
+    """Scale of the score."""
     score_interval: tuple[float, float] | None = None
     cost_usd: float | None = None
-    """Of the records with a known price."""
+    """Cost of the records with a known price."""
     unpriced_records: int = 0
     passed: bool | None = None
-    """None without gates, before the end, and of a run that was cancelled: gates are about all records."""
+    """None without gates, before the end, and for a cancelled run: gates are about all records."""
     has_no_result: bool = False
-    """It has ended, and there is nothing to decide by: it was cancelled, or no record could be graded."""
+    """It has ended without a result: it was cancelled, or no record could be graded."""
     is_interrupted: bool = False
-    """It was begun on this machine, and nobody works on it; the state stays what it was."""
+    """It was started on this machine, and no process drives it; its state is unchanged."""
     is_resumable: bool = False
-    """It has failed before its end: the note says why, nothing is sealed, and it can be resumed."""
+    """It has failed before its end: the note has the reason, nothing is sealed, and it can be resumed."""
     note: str = ""
-    """What there is to say of the run beyond its figures."""
+    """Remarks about the run besides its metrics."""
     project: str = ""
-    """The API keys of this project may see it; empty where it cannot be read."""
+    """The API keys of this project may see it; empty when it cannot be read."""
 
     @property
     def standing(self) -> str:
-        """The state, or that the run was interrupted: one that nobody works on any more is not running."""
+        """Return the state, or `interrupted` for a run without a driver."""
         return "interrupted" if self.is_interrupted else self.state
 
     @property
     def is_finished(self) -> bool:
-        """True when the run has ended and its artifacts are sealed."""
+        """Tell whether the run has ended and its artifacts are sealed."""
         return self.state in TERMINAL and not self.is_resumable

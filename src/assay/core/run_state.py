@@ -10,7 +10,7 @@ State = Literal[
 ]
 TERMINAL: frozenset[State] = frozenset({"completed", "completed_with_failures", "failed", "cancelled"})
 UNDER_WAY: frozenset[State] = frozenset({"validating", "running", "retrying", "finalizing"})
-"""States in which somebody works on a run, unless whoever did was stopped."""
+"""States in which a process drives a run, unless it was killed."""
 _NEXT: dict[State, frozenset[State]] = {
     "queued": frozenset({"validating", "failed", "cancelled"}),
     "validating": frozenset({"running", "finalizing", "failed", "cancelled"}),
@@ -21,7 +21,7 @@ _NEXT: dict[State, frozenset[State]] = {
 
 
 def may_follow(state: State, following: State) -> bool:
-    """True when a run may go from one state straight to another."""
+    """Tell whether a run may go directly from one state to another."""
     return following in _NEXT.get(state, frozenset())
 
 
@@ -34,13 +34,13 @@ class RunCounts(msgspec.Struct, frozen=True, kw_only=True):
     failed_records: int = 0
     """Invalid, timed out, or without a grade."""
     skipped_records: int = 0
-    """Valid but never evaluated, the cancelled ones included."""
+    """Valid but never evaluated, including cancelled ones."""
     invalid_records: int = 0
     cancelled_records: int = 0
 
 
 def count_records(by_status: Mapping[str, int]) -> RunCounts:
-    """The counts from the number of records with each record status."""
+    """Compute the counts from the number of records with each record status."""
     invalid, cancelled = by_status.get("invalid_record", 0), by_status.get("cancelled", 0)
     total = sum(by_status.values())
     return RunCounts(
@@ -55,7 +55,7 @@ def count_records(by_status: Mapping[str, int]) -> RunCounts:
 
 
 def final_state(counts: RunCounts, *, is_cancelled: bool = False, is_blocked: bool = False) -> State:
-    """How a run has ended, with the precedence failed, cancelled, completed_with_failures, completed.
+    """Determine the final state, with the precedence failed, cancelled, completed_with_failures, completed.
 
     A cancel that arrives when nothing is left to do changes nothing.
     """

@@ -1,4 +1,4 @@
-"""The shapes that a secret turns up in, wherever it must not be repeated."""
+"""Forms in which a secret can appear, for every place that must not repeat it."""
 
 import base64
 import json
@@ -8,7 +8,7 @@ from urllib.parse import SplitResult, quote, quote_plus, unquote
 
 
 def forms_of(secret: str) -> Iterable[str]:
-    """A secret as it is, and as it looks inside JSON, a URL or a header."""
+    """List a secret's plain form, and its forms inside JSON, a URL or a header."""
     yield secret
     for is_ascii in (True, False):
         once = json.dumps(secret, ensure_ascii=is_ascii)[1:-1]
@@ -20,7 +20,7 @@ def forms_of(secret: str) -> Iterable[str]:
 
 
 def is_distinctive(secret: str) -> bool:
-    """True for a secret that no ordinary text contains by chance; `none`, `not-needed` and `sk-local` are not."""
+    """Tell whether no ordinary text contains the secret by chance; `none`, `not-needed` and `sk-local` are too common."""
     if len(secret) >= 16:
         return True
     is_words = all(part.isascii() and part.islower() and part.isalpha() for part in re.split("[-_ ]", secret))
@@ -31,16 +31,16 @@ AS_CREDENTIAL = (
     r"(?i:authorization|x-api-key|api[ _-]?key|(?:access|auth)[ _-]?(?:key|token))(?: [a-z]+){0,2}"
     r"[\\\"'`]*\s*[:=]\s*[\\\"'`]*(?i:(?:bearer|basic|token|key)\s+)?[\\\"'`]*"
 )
-"""What stands before a value that is used as a key; for `re` and RE2 alike."""
+"""Precedes a value that is used as a key; valid for `re` and RE2."""
 
 
 def header_secrets(value: str) -> tuple[str, ...]:
-    """The value of a header, and the key in one such as `Bearer KEY`: providers repeat it without its first word."""
+    """List the value of a header, and the key in one such as `Bearer KEY`: providers repeat it without its first word."""
     words = value.split()
     return (value, words[1]) if len(words) == 2 else (value,)
 
 
 def login_secrets(address: SplitResult) -> tuple[str, ...]:
-    """The user name and password that stand in an address, one by one and as they are sent together."""
+    """List the user name and password in an address, separately and joined as they are sent."""
     user, password = unquote(address.username or ""), unquote(address.password or "")
     return (user, password, f"{user}:{password}") if user or password else ()

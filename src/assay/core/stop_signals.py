@@ -1,4 +1,4 @@
-"""The signals that ask a process to end: Ctrl-C, SIGTERM, and SIGHUP of a terminal that was closed."""
+"""Signals that ask a process to end: Ctrl-C, SIGTERM, and SIGHUP of a closed terminal."""
 
 import signal
 import threading
@@ -7,14 +7,14 @@ from contextlib import contextmanager
 
 
 def stop_signals() -> tuple[signal.Signals, ...]:
-    """Return the signals that end a run in order; without SIGHUP where it is ignored, as below nohup."""
+    """Return the signals that end a run in order; without SIGHUP if it is ignored, as under nohup."""
     hangup = () if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (signal.SIGHUP,)
     return (signal.SIGINT, signal.SIGTERM, *hangup)
 
 
 @contextmanager
 def raised_as_interrupt() -> Iterator[None]:
-    """Inside, each of these signals raises KeyboardInterrupt, as Ctrl-C does. Other threads than the main one get no signals."""
+    """Raise KeyboardInterrupt for each of these signals, as for Ctrl-C. Only the main thread receives signals."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -7,9 +7,9 @@ from pathlib import Path
 from assay.core.errors import UsageProblem
 
 BUNDLE_VARIABLE = "REQUESTS_CA_BUNDLE"
-"""A file or folder of certificate authorities, as many Python programs take it; OpenSSL itself does not know it."""
+"""A file or folder of certificate authorities, as many Python programs accept; OpenSSL itself does not read it."""
 FILE_VARIABLE, FOLDER_VARIABLE = "SSL_CERT_FILE", "SSL_CERT_DIR"
-"""What OpenSSL reads itself; the authorities of the bundle are trusted in addition to these."""
+"""Variables that OpenSSL reads itself; the authorities of the bundle are trusted in addition."""
 
 
 def client_context() -> ssl.SSLContext:
@@ -24,13 +24,13 @@ def client_context() -> ssl.SSLContext:
         is_folder = Path(bundle).is_dir()
         context = ssl.create_default_context(capath=bundle if is_folder else None, cafile=None if is_folder else bundle)
     except OSError as problem:
-        # An SSLError is an OSError too: the file holds no certificate.
+        # SSLError is a subclass of OSError: the file holds no certificate.
         reason = "it holds no certificate" if isinstance(problem, ssl.SSLError) else (problem.strerror or str(problem)).lower()
         raise UsageProblem(
             f"{BUNDLE_VARIABLE} is '{bundle}', which cannot be used: {reason}",
             hint="name a file of certificates in PEM format or a folder of them, or unset the variable",
         ) from problem
-    # A context with authorities of its own does not load those that OpenSSL reads from the environment.
+    # A context with explicit authorities does not load those that OpenSSL reads from the environment.
     if os.environ.get(FILE_VARIABLE):
         context.set_default_verify_paths()
     elif os.environ.get(FOLDER_VARIABLE):
@@ -39,7 +39,7 @@ def client_context() -> ssl.SSLContext:
 
 
 def bundle_problem() -> UsageProblem | None:
-    """Return why the authorities of REQUESTS_CA_BUNDLE cannot be used; None where they can, or are not asked for."""
+    """Return why the authorities of REQUESTS_CA_BUNDLE cannot be used; None when they can, or none are set."""
     try:
         client_context()
     except UsageProblem as problem:

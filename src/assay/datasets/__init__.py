@@ -10,15 +10,15 @@ from assay.core.case import Case
 from assay.core.contract import BUILT_IN, CONTRACTS, ContractId
 from assay.core.errors import UsageProblem
 from assay.core.issue import Finding, Issue
-from assay.core.json_door import parse_json, parse_json_lines
-from assay.core.report import Counts, Report
+from assay.core.report import Counts, ValidationReport
+from assay.core.strict_json import parse_json, parse_json_lines
 from assay.datasets.checks import nearest
 from assay.datasets.config import ValidationConfig
 from assay.datasets.formats import guess_contract, holds_hashes, holds_several, is_of_a_run, row_document, sniff_format
-from assay.datasets.placing import Record, placed
-from assay.datasets.progress import ALONE, Effort
+from assay.datasets.issue_locator import RecordContext, locate_issue
+from assay.datasets.lazy_yaml import MAX_YAML_BYTES, parse_yaml
+from assay.datasets.read_options import DEFAULT_READ_OPTIONS, ReadOptions
 from assay.datasets.source import BOM, Source
-from assay.datasets.yaml_loading import MAX_YAML_BYTES, parse_yaml
 
 if TYPE_CHECKING:
     from assay.core.plugin import Plugin
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["contract_named", "lines_of", "read", "resolve_contract", "stream"]
 
 
-def read(source: Source, contract: "str | Plugin", *, config: ValidationConfig, effort: Effort = ALONE) -> Report:
+def read(
+    source: Source, contract: "str | Plugin", *, config: ValidationConfig, effort: ReadOptions = DEFAULT_READ_OPTIONS
+) -> ValidationReport:
     """The report on a source; `auto` recognises the contract by its content. Raises UsageProblem for an unknown name."""
     known = resolve_contract(source, contract)
     if known is None:
@@ -37,11 +39,11 @@ def read(source: Source, contract: "str | Plugin", *, config: ValidationConfig, 
         null_as_absent = config.null_as_absent or source.stored.null_as_absent
         config = replace(config, allow_size=True, null_as_absent=null_as_absent)
     if not isinstance(known, str):
-        own_report: Report = _own().read_own(source, known, effort)
+        own_report: ValidationReport = _own().read_with_plugin(source, known, effort)
         return own_report
     if row_document(source) == known:
         return _read_document(source, known, config, effort)
-    report: Report = _module_of(known).read(source, config, effort)
+    report: ValidationReport = _module_of(known).read(source, config, effort)
     return report
 
 
@@ -56,7 +58,7 @@ def _rows_in(source: Source, contract: str, *, is_exact: bool = False) -> "RowLi
     return rows
 
 
-def _read_document(source: Source, contract: ContractId, config: ValidationConfig, effort: Effort) -> Report:
+def _read_document(source: Source, contract: ContractId, config: ValidationConfig, effort: ReadOptions) -> ValidationReport:
     rows = _rows_in(source, contract)
     report = _read_rows(rows, contract, config, effort)
     if rows.is_by_line and any(issue.code == "invalid_json" for issue in report.issues):
@@ -65,17 +67,17 @@ def _read_document(source: Source, contract: ContractId, config: ValidationConfi
     return report
 
 
-def _read_rows(rows: "RowLines", contract: ContractId, config: ValidationConfig, effort: Effort) -> Report:
-    report: Report = _module_of(contract).read(rows.source, config, effort)
+def _read_rows(rows: "RowLines", contract: ContractId, config: ValidationConfig, effort: ReadOptions) -> ValidationReport:
+    report: ValidationReport = _module_of(contract).read(rows.source, config, effort)
     errors = [issue for issue in rows.issues if issue.severity == "error"]
     if errors:
-        return Report(path=report.path, contract=contract, outcome="rejected", counts=report.counts, issues=rows.issues)
+        return ValidationReport(path=report.path, contract=contract, outcome="rejected", counts=report.counts, issues=rows.issues)
     report.issues = (*rows.issues, *map(rows.locate, report.issues))
     return report
 
 
 def _module_of(contract: ContractId) -> Any:
-    """A contract is a module of its name with a function `read`, imported when it is used: nobody pays for the others."""
+    """Import the module of a contract, which has a function `read`; only contracts in use are imported."""
     return import_module(f"assay.datasets.{contract}")
 
 
@@ -104,8 +106,8 @@ def resolve_contract(source: Source, contract: "str | Plugin") -> "ContractId | 
 
 
 def _own() -> Any:
-    """Contracts of others, for those who have one: nobody else pays for finding them."""
-    return import_module("assay.datasets.own_contract")
+    """Find a plugin's contract; searched only here, because listing installed packages is slow."""
+    return import_module("assay.datasets.plugin_contract")
 
 
 def contract_named(contract: str) -> ContractId:
@@ -128,14 +130,14 @@ def _syntax_error(source: Source) -> Issue | None:
         return None
     note = "no contract can be recognised before this is corrected"
     finding = Finding(flaw.code, flaw.path, flaw.message, f"{flaw.hint}; {note}" if flaw.hint else note, offset=flaw.offset)
-    return placed(finding, document, Record())
+    return locate_issue(finding, document, RecordContext())
 
 
-def _unknown(source: Source) -> Report:
+def _unknown(source: Source) -> ValidationReport:
     is_empty = not source.head().strip() and not bytes(source.buffer()).removeprefix(BOM).strip()
     broken = None if is_empty else _syntax_error(source)
     if broken is not None:
-        return Report(path=source.name, contract=None, outcome="rejected", counts=Counts(), issues=[broken])
+        return ValidationReport(path=source.name, contract=None, outcome="rejected", counts=Counts(), issues=[broken])
     hint = "a dataset has at least one record" if is_empty else "name it with --contract to see what is missing"
     if holds_several(source):
         hint = f"it holds several datasets: name one of them, such as '{source.name}#1'"
@@ -150,4 +152,4 @@ def _unknown(source: Source) -> Report:
         column=1,
         hint=hint,
     )
-    return Report(path=source.name, contract=None, outcome="rejected", counts=Counts(), issues=[issue])
+    return ValidationReport(path=source.name, contract=None, outcome="rejected", counts=Counts(), issues=[issue])

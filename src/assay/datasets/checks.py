@@ -12,9 +12,8 @@ from typing import Any, NamedTuple, Self
 
 from msgspec.structs import replace
 
-from assay.core.document import Document, Flaw
+from assay.core.document import Document, ParseProblem
 from assay.core.issue import MAX_LISTED, Finding, Path, Severity, path_text
-from assay.core.json_door import SECOND_VALUE
 
 _TYPE_NAMES = {str: "a string", bool: "a boolean", int: "an integer", float: "a number", dict: "an object", list: "an array"}
 _NUL = "\x00"
@@ -206,7 +205,7 @@ def word_at(found: Findings, value: object, path: Path, *, words: Collection[str
     return value
 
 
-class Unknown(NamedTuple):
+class UnknownField(NamedTuple):
     """A member that the contract does not name."""
 
     name: str
@@ -214,12 +213,12 @@ class Unknown(NamedTuple):
     hint: str
 
 
-def unknown_members(value: Mapping[str, Any], known: Collection[str]) -> Iterator[Unknown]:
+def unknown_members(value: Mapping[str, Any], known: Collection[str]) -> Iterator[UnknownField]:
     """The members that are not in `known`."""
     unknown = (name for name in value if name not in known)
     for number, name in enumerate(unknown):
-        # Guessing costs 50 microseconds, and nobody reads a hundred guesses.
-        yield Unknown(name, f"{short(name)} is not a known field", nearest(name, known) if number < MOST_GUESSES else "")
+        # A guess costs 50 microseconds, and no user reads a hundred of them.
+        yield UnknownField(name, f"{short(name)} is not a known field", nearest(name, known) if number < MOST_GUESSES else "")
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
@@ -309,12 +308,12 @@ def check_flaws(found: Findings, document: Document, path: Path, *, whole: str =
     if document.flaws:
         flaws = document.flaws
         if whole:
-            flaws = tuple(replace(flaw, hint=whole) if flaw.message == SECOND_VALUE else flaw for flaw in flaws)
+            flaws = tuple(replace(flaw, hint=whole) if flaw.kind == "second_value" else flaw for flaw in flaws)
         add_flaws(found, flaws, path)
         found.unlisted.update({(code, "error"): number for code, number in document.more_flaws.items()})
 
 
-def add_flaws(found: Findings, flaws: Iterable[Flaw], path: Path) -> None:
+def add_flaws(found: Findings, flaws: Iterable[ParseProblem], path: Path) -> None:
     """As `check_flaws`, for some flaws of a document."""
     listed = list(flaws)
     unread = {("value_out_of_range", (*path, *flaw.path)) for flaw in listed if flaw.code == "value_out_of_range"}
@@ -322,7 +321,7 @@ def add_flaws(found: Findings, flaws: Iterable[Flaw], path: Path) -> None:
         found.take_back(lambda finding: finding.severity == "error" and (finding.code, finding.path) in unread)
     for flaw in listed:
         where = (*path, *flaw.path)
-        message = f"{name_of(where)} {flaw.message}" if flaw.message.startswith("holds") else flaw.message
+        message = f"{name_of(where)} {flaw.message}" if flaw.kind == "surrogate" else flaw.message
         found.append(Finding(flaw.code, where, message, flaw.hint, offset=flaw.offset))
 
 

@@ -7,8 +7,8 @@ import msgspec
 
 from assay.core.errors import UsageProblem
 from assay.datasets.checks import nearest
+from assay.datasets.lazy_yaml import parse_yaml
 from assay.datasets.source import open_source
-from assay.datasets.yaml_loading import parse_yaml
 
 
 class ValidationConfig(msgspec.Struct, kw_only=False):

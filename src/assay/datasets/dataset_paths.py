@@ -59,7 +59,7 @@ class _StoredPlan(msgspec.Struct):
     datasets: tuple[_StoredDataset, ...]
 
 
-class _Manifest(msgspec.Struct):
+class _InputManifest(msgspec.Struct):
     """What the manifest beside an input says of it."""
 
     plan: _StoredPlan
@@ -70,7 +70,7 @@ def _stored_names(path: Path) -> list[StoredName]:
     if path.name != INPUT:
         return []
     try:
-        manifest = msgspec.json.decode((path.parent / MANIFEST).read_bytes(), type=_Manifest)
+        manifest = msgspec.json.decode((path.parent / MANIFEST).read_bytes(), type=_InputManifest)
     except (OSError, ValueError):
         return []
     return [
@@ -108,7 +108,7 @@ def _read_parts(path: str, *_file: int) -> Any:
 
 
 def _ignore(path: str) -> None:
-    """Nobody asked which files were skipped."""
+    """Ignore a skipped file: the caller does not report them."""
 
 
 def _expanded(pattern: str, on_skip: Callable[[str], None]) -> list[str]:
@@ -141,7 +141,7 @@ def files_in(
     """
     candidates = sorted(str(path) for path in folder.rglob("*") if _may_be_dataset(path) and not _is_hidden(path, folder))
     if on_run is not None:
-        outside = _Outside(folder, besides)
+        outside = _NonRunFiles(folder, besides)
         candidates = [path for path in candidates if outside.has(Path(path))]
         for run in outside.runs:
             on_run(run)
@@ -158,7 +158,7 @@ def files_in(
     return files
 
 
-class _Outside:
+class _NonRunFiles:
     """Which files of a folder belong to no run."""
 
     def __init__(self, folder: Path, besides: Path | None) -> None:

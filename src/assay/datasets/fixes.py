@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 
 from assay.core.contract import CONTRACTS, Contract, ContractId
-from assay.core.document import Document, Place
+from assay.core.document import Document, Location
 from assay.core.issue import Path, path_text
-from assay.core.json_door import parse_json
+from assay.core.strict_json import parse_json
 from assay.datasets import batch_v1, legal_eval_v1, read
-from assay.datasets.batch_v1.split import Split
+from assay.datasets.batch_v1.split import SplitDocument
 from assay.datasets.checks import Findings, nearest
 from assay.datasets.config import ValidationConfig
 from assay.datasets.conversation_v1.texts import has_conversation_lines
@@ -46,7 +46,7 @@ class Change(msgspec.Struct, frozen=True):
     message: str
 
 
-class Fixed(msgspec.Struct, frozen=True):
+class FixResult(msgspec.Struct, frozen=True):
     """The corrected bytes and what was changed."""
 
     content: bytes
@@ -59,7 +59,7 @@ Fix = Callable[[Any, Path], tuple[Any, list[Edit]]]
 """A record and its path in, the record and its changes out."""
 
 
-def fixed(source: Source, contract: ContractId, config: ValidationConfig | None = None) -> Fixed:
+def fixed(source: Source, contract: ContractId, config: ValidationConfig | None = None) -> FixResult:
     """The source with every safe fix applied; text that cannot be read stays as it is."""
     content = bytes(source.buffer())
     changes = [Change(1, "", "removed the byte order mark")] if content.startswith(BOM) else []
@@ -73,10 +73,10 @@ def fixed(source: Source, contract: ContractId, config: ValidationConfig | None 
         parts += (content[at:start], piece.content)
         changes += piece.changes
         at = start + piece.size
-    return Fixed(b"".join((*parts, content[at:])), tuple(changes))
+    return FixResult(b"".join((*parts, content[at:])), tuple(changes))
 
 
-class _Piece(msgspec.Struct, frozen=True):
+class _Replacement(msgspec.Struct, frozen=True):
     """Bytes of the source that are replaced by others."""
 
     start: int
@@ -85,7 +85,7 @@ class _Piece(msgspec.Struct, frozen=True):
     changes: tuple[Change, ...]
 
 
-def _rewritten(raw: bytes, path: Path, fix: Fix, *, start: int, line: int) -> Iterator[_Piece]:
+def _rewritten(raw: bytes, path: Path, fix: Fix, *, start: int, line: int) -> Iterator[_Replacement]:
     """The piece for one record, if a fix changes it."""
     document = parse_json(raw)
     if document.flaws:
@@ -94,15 +94,15 @@ def _rewritten(raw: bytes, path: Path, fix: Fix, *, start: int, line: int) -> It
     if changes:
         document.locate(where[len(path) :] for where, _ in changes)
         noted = tuple(_noted(document, where, message, inner=where[len(path) :], line=line) for where, message in changes)
-        yield _Piece(start, len(raw), msgspec.json.encode(value), noted)
+        yield _Replacement(start, len(raw), msgspec.json.encode(value), noted)
 
 
 def _noted(document: Document, path: Path, message: str, *, inner: Path, line: int) -> Change:
-    place = document.place(document.offset(inner, on_key=True), start=Place(line, 1))
+    place = document.place(document.offset(inner, on_key=True), start=Location(line, 1))
     return Change(place.line, path_text(path), message)
 
 
-def _line_pieces(source: Source, fix: Fix) -> Iterator[_Piece]:
+def _line_pieces(source: Source, fix: Fix) -> Iterator[_Replacement]:
     start = len(BOM) if source.buffer()[: len(BOM)] == BOM else 0
     buffer = source.buffer()
     for line in filled_lines(source):
@@ -112,7 +112,7 @@ def _line_pieces(source: Source, fix: Fix) -> Iterator[_Piece]:
         start += len(content)
 
 
-def _whole_piece(source: Source, fix: Fix) -> Iterator[_Piece]:
+def _whole_piece(source: Source, fix: Fix) -> Iterator[_Replacement]:
     content = bytes(source.buffer())
     start = len(BOM) if content.startswith(BOM) else 0
     for piece in _rewritten(content[start:], (), fix, start=start, line=1):
@@ -124,7 +124,7 @@ def _removed(nulls: list[Path]) -> list[Edit]:
     return [(path, "removed the null of an optional field") for path in nulls]
 
 
-class _Ids:
+class _IdTrimmer:
     """The ids of a source: none is trimmed into that of another record."""
 
     def __init__(self, member: str, taken: Iterable[str]) -> None:
@@ -141,11 +141,11 @@ class _Ids:
         return [((*path, self._member), "removed white space at the end")]
 
 
-def _accepted_ids(source: Source, contract: Contract, config: ValidationConfig) -> _Ids:
-    return _Ids(contract.record_id, (case.id for case in read(source, contract.id, config=config).cases))
+def _accepted_ids(source: Source, contract: Contract, config: ValidationConfig) -> _IdTrimmer:
+    return _IdTrimmer(contract.record_id, (case.id for case in read(source, contract.id, config=config).cases))
 
 
-def _pieces(source: Source, contract: Contract, config: ValidationConfig) -> Iterator[_Piece]:
+def _pieces(source: Source, contract: Contract, config: ValidationConfig) -> Iterator[_Replacement]:
     """What is safe in every contract: ids without white space at their ends."""
     if contract.is_lines:
         ids = _accepted_ids(source, contract, config)
@@ -158,14 +158,14 @@ def _trimmed(document: Any, path: Path, contract: Contract) -> list[Edit]:
     changes = _removed(drop_nulls(document, GOLDEN_DOCUMENT, path))
     records = document.get(contract.member) if type(document) is dict else None
     listed = [(index, record) for index, record in enumerate(records) if type(record) is dict] if type(records) is list else []
-    ids = _Ids(contract.record_id, (one for _, record in listed if type(one := record.get(contract.record_id)) is str))
+    ids = _IdTrimmer(contract.record_id, (one for _, record in listed if type(one := record.get(contract.record_id)) is str))
     for index, record in listed:
         where = (*path, contract.member, index)
         changes += ids.trim(record, where) + _removed(drop_nulls(record, GOLDEN_CASE, where))
     return changes
 
 
-def _legal_pieces(source: Source, contract: Contract, config: ValidationConfig) -> Iterator[_Piece]:
+def _legal_pieces(source: Source, contract: Contract, config: ValidationConfig) -> Iterator[_Replacement]:
     ids = _accepted_ids(source, contract, config)
 
     def fix(row: Any, path: Path) -> tuple[Any, list[Edit]]:
@@ -176,7 +176,7 @@ def _legal_pieces(source: Source, contract: Contract, config: ValidationConfig) 
     return _line_pieces(source, fix)
 
 
-def _batch_pieces(source: Source, contract: Contract, config: ValidationConfig) -> Iterator[_Piece]:
+def _batch_pieces(source: Source, contract: Contract, config: ValidationConfig) -> Iterator[_Replacement]:
     ids = _accepted_ids(source, contract, config)
 
     def fix(record: Any, path: Path) -> tuple[Any, list[Edit]]:
@@ -185,7 +185,7 @@ def _batch_pieces(source: Source, contract: Contract, config: ValidationConfig) 
         changes += nulls + ids.trim(record, path)
         return record, changes + _move_unknown(record, path, batch_v1.rules.RECORD_FIELDS, accepts=_fits_batch)
 
-    split = Split(source.buffer(), ValidationConfig())
+    split = SplitDocument(source.buffer(), ValidationConfig())
     cursor = Cursor(split.buffer)
     members: list[tuple[Path, msgspec.Raw, Fix]] = [(("records", index), record, fix) for index, record in enumerate(split.records)]
     members += _head_members(split)
@@ -200,7 +200,7 @@ def _batch_pieces(source: Source, contract: Contract, config: ValidationConfig) 
     split.restore()
 
 
-def _without_member(split: Split, name: str, at: int, line: int) -> Iterator[_Piece]:
+def _without_member(split: SplitDocument, name: str, at: int, line: int) -> Iterator[_Replacement]:
     """The piece that removes a member of the document whose null is at an offset, with the comma after or before it."""
     low = max(0, at - _NEAR)
     before = _NAMED_MEMBER.search(bytes(split.view[low:at]))
@@ -209,10 +209,10 @@ def _without_member(split: Split, name: str, at: int, line: int) -> Iterator[_Pi
         return
     start = low + before.start() if not after[1] else low + before.start(2) - 1
     change = Change(line, name, "removed the null of an optional field")
-    yield _Piece(start, at + after.end() - start, b"", (change,))
+    yield _Replacement(start, at + after.end() - start, b"", (change,))
 
 
-class _Head(msgspec.Struct):
+class _BatchHeader(msgspec.Struct):
     """The members of a batch besides its records that hold free text, or may be left out."""
 
     created_at: msgspec.Raw = msgspec.Raw()
@@ -220,9 +220,9 @@ class _Head(msgspec.Struct):
     metadata: msgspec.Raw = msgspec.Raw()
 
 
-def _head_members(split: Split) -> list[tuple[Path, msgspec.Raw, Fix]]:
+def _head_members(split: SplitDocument) -> list[tuple[Path, msgspec.Raw, Fix]]:
     try:
-        head = msgspec.json.decode(split.view[split.start :], type=_Head)
+        head = msgspec.json.decode(split.view[split.start :], type=_BatchHeader)
     except msgspec.DecodeError:
         return []
     named = (("created_at", head.created_at), ("dataset_version", head.dataset_version), ("metadata", head.metadata))
@@ -232,13 +232,13 @@ def _head_members(split: Split) -> list[tuple[Path, msgspec.Raw, Fix]]:
 def _normalized(value: Any, path: Path) -> tuple[Any, list[Edit]]:
     """The value in NFC; two names that become one, or a run of combining marks, are for a person to solve."""
     found = Findings()
-    normalized = batch_v1.rules.Normalized(found, value, path)
+    normalized = batch_v1.rules.NormalizedRecord(found, value, path)
     if not normalized.changed or found:
         return value, []
     return normalized.value, [(changed, "normalised to Unicode NFC") for changed, _ in normalized.changed]
 
 
-def _conversation_pieces(source: Source, _: Contract, config: ValidationConfig) -> Iterator[_Piece]:
+def _conversation_pieces(source: Source, _: Contract, config: ValidationConfig) -> Iterator[_Replacement]:
     known = ("turn_id", "speaker", *config.required_fields, *config.optional_fields)
     optional = turn_fields(config)
 
@@ -281,7 +281,7 @@ def _move_unknown(
     return [((*path, key), f"moved into metadata.{key}") for key in unknown]
 
 
-_OWN: dict[ContractId, Callable[[Source, Contract, ValidationConfig], Iterator[_Piece]]] = {
+_OWN: dict[ContractId, Callable[[Source, Contract, ValidationConfig], Iterator[_Replacement]]] = {
     "legal_eval_v1": _legal_pieces,
     "batch_v1": _batch_pieces,
     "conversation_v1": _conversation_pieces,

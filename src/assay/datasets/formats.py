@@ -34,7 +34,7 @@ def _is_json(line: bytes) -> bool:
     return True
 
 
-class Guess(msgspec.Struct, frozen=True):
+class FormatGuess(msgspec.Struct, frozen=True):
     """The contract that the content shows, or why none was recognised."""
 
     contract: ContractId | None
@@ -115,20 +115,20 @@ def holds_hashes(source: Source) -> bool:
     return _REFERENCE_HEAD.match(source.head()) is not None
 
 
-def guess_contract(source: Source) -> Guess:
+def guess_contract(source: Source) -> FormatGuess:
     """The contract whose members the first object of the source has."""
     if sniff_format(source) == "yaml":
         is_turns = _TURN.search(source.head()) is not None
         return (
-            Guess("conversation_v1")
+            FormatGuess("conversation_v1")
             if is_turns
-            else Guess(None, "YAML is read for conversation_v1; found neither turn_id nor speaker")
+            else FormatGuess(None, "unrecognized format: not JSON, JSONL or conversation_v1 YAML")
         )
     head = source.head()
     contract = row_document(source) or _contract_of(head)
     if contract is None and source.size > len(head):
         contract = _contract_of(bytes(source.buffer()[:BEGINNING]).removeprefix(BOM))
-    return Guess(contract, "" if contract else _TRIED)
+    return FormatGuess(contract, "" if contract else _TRIED)
 
 
 def _contract_of(text: bytes) -> ContractId | None:

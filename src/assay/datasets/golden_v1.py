@@ -10,8 +10,8 @@ from assay.core.case import Case, Criterion
 from assay.core.field_uses import FieldCounter, FieldCounts
 from assay.core.index_set import IndexSet
 from assay.core.issue import Finding, Path
-from assay.core.json_door import parse_json
-from assay.core.report import Counts, Report
+from assay.core.report import Counts, ValidationReport
+from assay.core.strict_json import parse_json
 from assay.datasets.checks import (
     Findings,
     array_at,
@@ -25,8 +25,8 @@ from assay.datasets.checks import (
     unknown_members,
 )
 from assay.datasets.config import ValidationConfig
-from assay.datasets.placing import IssueList, Record
-from assay.datasets.progress import Effort, Interface
+from assay.datasets.issue_locator import IssueList, RecordContext
+from assay.datasets.read_options import Interface, ReadOptions
 from assay.datasets.source import Source
 from assay.datasets.unsent_fields import golden_uses
 
@@ -50,7 +50,7 @@ _ID = re.compile(r"[a-z0-9-]+\Z")
 _VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+\Z")
 
 
-def read(source: Source, config: ValidationConfig, effort: Effort) -> Report:
+def read(source: Source, config: ValidationConfig, effort: ReadOptions) -> ValidationReport:
     """The report on one golden dataset; any error rejects the file, since a part of its cases is no golden dataset."""
     document = parse_json(source.buffer())
     found = check_document(document.value, config, effort.interface) if document.is_readable else Findings()
@@ -60,11 +60,11 @@ def read(source: Source, config: ValidationConfig, effort: Effort) -> Report:
     issues = IssueList()
     issues.note_all(found, document, lambda finding: _record(finding, cases))
     if effort.lint and document.is_readable and not found.has_errors:
-        # Loaded only where somebody wants it.
-        for issue in import_module("assay.datasets.linting").lint_cases(document):
+        # Imported lazily: most callers do not need it.
+        for issue in import_module("assay.datasets.rubric_linter").lint_cases(document):
             issues.add(issue)
     rejected = _rejected(found, cases)
-    report = Report(
+    report = ValidationReport(
         path=source.name,
         contract="golden_v1",
         outcome="rejected" if found.has_errors else "accepted",
@@ -105,13 +105,13 @@ def _rejected(found: Findings, cases: list[Any]) -> IndexSet:
     return rejected
 
 
-def _record(finding: Finding, cases: list[Any]) -> Record:
+def _record(finding: Finding, cases: list[Any]) -> RecordContext:
     """The case that a finding is about, or the file."""
     index = finding.path[1] if finding.path[:1] == ("cases",) and len(finding.path) > 1 else None
     if not isinstance(index, int) or index >= len(cases):
-        return Record()
+        return RecordContext()
     case_id = cases[index].get("id") if type(cases[index]) is dict else None
-    return Record(index, case_id if type(case_id) is str else None)
+    return RecordContext(index, case_id if type(case_id) is str else None)
 
 
 def check_document(value: Any, config: ValidationConfig, interface: Interface = "python") -> Findings:

@@ -14,14 +14,14 @@ from assay.core.canonical import MOST_SORTED, canonical_json
 _LONGEST = 1e16
 """Below it a whole double is written with just its digits, by orjson as an integer and by RFC 8785."""
 _SHORTEST = 1e-4
-"""From here on nobody writes an exponent."""
+"""From here on no JSON writer uses an exponent."""
 _ASTRAL_LEADS = tuple(bytes([lead]) for lead in range(0xF0, 0xF5))
 
 _BACKSLASH = 0x5C
 _REST_OF_STRING = re.compile(rb'(?:[^"\\]++|\\.)*+(?=")')
 
 
-class Floats:
+class FloatHook:
     """A decoder's hook that makes floats come out of orjson as RFC 8785 writes them, or says that they will not."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Floats:
         self.integral, self.exact = False, True
 
 
-class Hashed(NamedTuple):
+class HashedJson(NamedTuple):
     """What a JSON text holds, and its hash."""
 
     value: Any
@@ -56,14 +56,14 @@ class Hasher:
     """Turns the JSON text of records into `record_sha256`."""
 
     def __init__(self) -> None:
-        self._floats = Floats()
+        self._floats = FloatHook()
         self._decode = msgspec.json.Decoder(float_hook=self._floats).decode
 
-    def read(self, content: bytes) -> Hashed:
+    def read(self, content: bytes) -> HashedJson:
         """The value of a JSON text that is known to be valid, and its hash, decoded once where that gives both."""
         value = self._read(content)
         digest = self._digest(value, content)
-        return Hashed(msgspec.json.decode(content) if self._floats.integral else value, digest.hex())
+        return HashedJson(msgspec.json.decode(content) if self._floats.integral else value, digest.hex())
 
     def sha256(self, content: bytes) -> str:
         """The hash of a JSON text that is known to be valid."""
@@ -87,7 +87,7 @@ class Hasher:
         return hashlib.sha256(canonical).digest()
 
 
-class Looked(NamedTuple):
+class ValueScan(NamedTuple):
     """What a look at open values tells."""
 
     strings: int
@@ -96,7 +96,7 @@ class Looked(NamedTuple):
     """Whether msgspec, which sorts names like orjson, writes them as RFC 8785 wants."""
 
 
-def looked_at(values: list[Any]) -> Looked:
+def scan_values(values: list[Any]) -> ValueScan:
     """All values at one depth are looked at together, which costs a fraction of a look at each."""
     strings, are_plain = 0, True
     while values:
@@ -110,7 +110,7 @@ def looked_at(values: list[Any]) -> Looked:
         )
         strings += sum(map(len, objects)) + (len([1 for value in values if type(value) is str]) if str in types else 0)
         values = [*chain.from_iterable(map(dict.values, objects)), *chain.from_iterable(arrays)]
-    return Looked(strings, are_plain)
+    return ValueScan(strings, are_plain)
 
 
 def whole_floats_settled(holders: list[Any], name: str) -> bool:
@@ -128,7 +128,7 @@ def whole_floats_settled(holders: list[Any], name: str) -> bool:
 
 
 def _are_usual(floats: list[float]) -> bool:
-    """True when nobody writes any of them with an exponent, be they whole or not."""
+    """Tell whether every JSON writer writes all of them without an exponent."""
     return not [number for number in floats if number and not _SHORTEST <= abs(number) < _LONGEST]
 
 

@@ -14,15 +14,15 @@ from typing import BinaryIO
 
 import msgspec
 
-from assay.core.document import Place
+from assay.core.document import Location
 from assay.core.errors import SourceUnreadable
 from assay.core.input_document import ROW_MEMBERS, DatasetPart, StoredName
 from assay.core.issue import Issue
-from assay.core.json_door import parse_json
+from assay.core.strict_json import parse_json
 from assay.datasets.batch_v1.flood import has_more_elements
 from assay.datasets.checks import Findings, check_flaws, unknown_members, word_at
 from assay.datasets.formats import ROW_HEADS, row_document
-from assay.datasets.placing import Record, placed
+from assay.datasets.issue_locator import RecordContext, locate_issue
 from assay.datasets.scan import Cursor, address_of
 from assay.datasets.source import BOM, Buffer, Source, open_source
 
@@ -156,7 +156,7 @@ def _around(text: bytes, contract: str) -> Iterator[Issue]:
             found.warn("unsupported_field", (unknown.name,), f"{unknown.message} and is ignored", hint=unknown.hint, on_key=True)
     check_flaws(found, document, ())
     for finding in found:
-        yield placed(finding, document, Record())
+        yield locate_issue(finding, document, RecordContext())
 
 
 class _Locator:
@@ -210,10 +210,10 @@ def _unreadable(source: Source, problem: str) -> Issue:
         found = Findings()
         check_flaws(found, document, ())
         for finding in found:
-            return placed(finding, document, Record())
+            return locate_issue(finding, document, RecordContext())
     offset = re.search(r"\(byte ([0-9]+)\)", problem)
     mark = source.size - len(_without_mark(source.buffer()))
-    place = Cursor(source.buffer()).place(min(mark + int(offset.group(1)), source.size)) if offset else Place(1, 1)
+    place = Cursor(source.buffer()).place(min(mark + int(offset.group(1)), source.size)) if offset else Location(1, 1)
     return Issue(code="invalid_json", message=f"not JSON: {problem}", line=place.line, column=place.column)
 
 

@@ -36,7 +36,7 @@ _GAP = re.compile(
     r"|insérer|à (?:compléter|définir|préciser)|votre)\b",
     re.IGNORECASE,
 )
-"""A place of a template that nobody filled."""
+"""An unfilled slot of a template."""
 GAP_SIGNS = ("{", "[", "<")
 """One of them is in every text with a gap, which is quick to see."""
 _ABOUT_GAPS = re.compile(r"placeholder|bracket|blank|\bfill|platzhalter|klammer|lücke|ausfüll|crochet|champ", re.IGNORECASE)
@@ -157,7 +157,7 @@ def begins_doubtfully(beginning: str) -> bool:
     return not folded[:1].isalpha() or folded[:3] in _BEGINNINGS or folded.partition(" ")[0] in _BEGINNINGS
 
 
-class _Opening(NamedTuple):
+class _TitleStart(NamedTuple):
     """What the first letters of a title leave open."""
 
     may_be_fault: bool
@@ -165,12 +165,12 @@ class _Opening(NamedTuple):
 
 
 @lru_cache(4096)
-def _opening(beginning: str) -> _Opening:
+def _opening(beginning: str) -> _TitleStart:
     """Many titles of a rubric open with the same words, so that few openings are looked at."""
     folded = beginning.casefold()
     word = _FIRST_WORD.match(folded)
     may_be_stub = word is None or word[1] in _STUB_WORDS or word.end() == len(folded)
-    return _Opening(_said(folded)[:3] in _FAULT_BEGINNINGS, may_be_stub)
+    return _TitleStart(_said(folded)[:3] in _FAULT_BEGINNINGS, may_be_stub)
 
 
 def _is_fault(title: str) -> bool:
@@ -186,7 +186,7 @@ def has_gap_sign(text: str) -> bool:
 
 
 def _has_gap(text: str) -> bool:
-    """True for a text with a place that nobody filled."""
+    """Tell whether a text has an unfilled slot."""
     return has_gap_sign(text) and _GAP.search(text) is not None and not _ABOUT_GAPS.search(text)
 
 
@@ -299,7 +299,7 @@ def _opposition(index: int, opposite: int, *, is_rewarded: bool) -> Finding:
 
 
 def _warn_of_missed_references(found: Findings, criteria: Sequence[Criterion], references: Sequence[str]) -> None:
-    """A reference that shares next to no word or number with the criteria is a required point that nobody scores."""
+    """Report a reference that shares hardly any word or number with the criteria: no criterion scores its content."""
     asked = _terms("\n".join(f"{criterion.title}\n{criterion.description}" for criterion in criteria))
     for index, reference in enumerate(references):
         terms = _terms(reference)

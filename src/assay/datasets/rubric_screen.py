@@ -14,7 +14,7 @@ from assay.core.case import Criterion
 from assay.datasets.rubric_lint import FAULT_SIGNS, GAP_SIGNS, begins_doubtfully, has_gap_sign, is_doubtful_alone, lint_rubric
 
 
-class _Item(Protocol):
+class _ScreenedCriterion(Protocol):
     """A criterion as it was read."""
 
     id: str
@@ -23,10 +23,10 @@ class _Item(Protocol):
     weight: int | float | UnsetType
 
 
-class _Row(Protocol):
+class _ScreenedRow(Protocol):
     """A row with a rubric as it was read."""
 
-    rubric: list[_Item]
+    rubric: list[_ScreenedCriterion]
     reference_answers: list[str] | UnsetType
 
 
@@ -43,7 +43,7 @@ _FOREIGN = re.compile(r"[^\x00-\u024f\u2000-\u206f]+")
 """Letters of other scripts; no sign and no word that may differ has one."""
 
 
-def doubtful_rows(rows: Sequence[_Row]) -> list[int]:
+def doubtful_rows(rows: Sequence[_ScreenedRow]) -> list[int]:
     """Places of the rows of which the lint has something to say; all of them have a rubric."""
     if not rows:
         return []
@@ -59,15 +59,15 @@ def doubtful_rows(rows: Sequence[_Row]) -> list[int]:
     return sorted(warned.union(place for place, alike in _alike(rows, latin) if _is_warned_of(alike)))
 
 
-def _is_warned_of(items: Sequence[_Item], references: Sequence[str] = ()) -> bool:
+def _is_warned_of(items: Sequence[_ScreenedCriterion], references: Sequence[str] = ()) -> bool:
     return bool(lint_rubric([Criterion(item.id, item.title, item.description or "", _weight(item)) for item in items], references))
 
 
-def _weight(item: _Item) -> float:
+def _weight(item: _ScreenedCriterion) -> float:
     return 1.0 if item.weight is UNSET else item.weight
 
 
-def _alike(rows: Sequence[_Row], latin: bytes) -> Iterator[tuple[int, list[_Item]]]:
+def _alike(rows: Sequence[_ScreenedRow], latin: bytes) -> Iterator[tuple[int, list[_ScreenedCriterion]]]:
     """Rubrics of which some criteria have the same telling letters, as repetitions and opposites have, and those criteria."""
     letters = iter(latin.translate(_LOWER, _NOT_TELLING).split(_SEAM.encode()))
     for place, row in enumerate(rows):
@@ -77,16 +77,16 @@ def _alike(rows: Sequence[_Row], latin: bytes) -> Iterator[tuple[int, list[_Item
             yield from ((place, alike) for alike in _groups(row.rubric, telling))
 
 
-def _groups(items: Sequence[_Item], telling: Sequence[bytes]) -> Iterator[list[_Item]]:
+def _groups(items: Sequence[_ScreenedCriterion], telling: Sequence[bytes]) -> Iterator[list[_ScreenedCriterion]]:
     """Criteria that are the same so far; where Latin letters tell little, those of other scripts must be the same too."""
-    groups: dict[str, list[_Item]] = {}
+    groups: dict[str, list[_ScreenedCriterion]] = {}
     for item, letters in zip(items, telling, strict=True):
         more = "" if len(letters) > _FEW or item.title.isascii() else "".join(_FOREIGN.findall(item.title.casefold()))
         groups.setdefault(f"{letters.decode()} {more}", []).append(item)
     yield from (group for group in groups.values() if len(group) > 1)
 
 
-def _conspicuous(criteria: Sequence[_Item], joined: str, latin: bytes) -> Iterator[_Item]:
+def _conspicuous(criteria: Sequence[_ScreenedCriterion], joined: str, latin: bytes) -> Iterator[_ScreenedCriterion]:
     """Criteria that begin as those do which are doubtful by themselves, or have a sign that such have."""
     beginnings = [item.title[:_BEGINNING] for item in criteria]
     looked_at = set(filter(begins_doubtfully, set(beginnings)))

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from assay.core.document import Place
-from assay.core.json_door import MAX_VALUE_BYTES, NUMBER_BYTES, OBJECT_BYTES, STRING_BYTES
+from assay.core.document import Location
+from assay.core.strict_json import MAX_VALUE_BYTES, NUMBER_BYTES, OBJECT_BYTES, STRING_BYTES
 from assay.datasets.nfc import beyond_ascii, doubtful_offsets, has_combining_run
 from assay.datasets.source import BOM, Buffer
 
@@ -95,7 +95,7 @@ def _has_digits(text: _Bytes, four: int) -> bool:
 def unlike(source: Pieces, written: Pieces, *, nul: bool = True) -> set[int]:
     """Pieces whose rewriting may have lost something: a name that appears twice is written once, an unknown one never.
 
-    Without `nul` an escaped NUL is left to whoever looks at what was written.
+    Without `nul` an escaped NUL is left to the check of the written values.
     """
     odd = source.with_odd_escapes() if nul or _has_digits(source.text, _0022) else set()
     if odd:
@@ -200,7 +200,7 @@ def may_outgrow(text: bytes) -> bool:
     return values > MAX_VALUE_BYTES + len(text)
 
 
-class Scanned(NamedTuple):
+class ScanResult(NamedTuple):
     """Positions of the records that need a closer look; nothing is wrong with the others."""
 
     suspect: set[int]
@@ -209,7 +209,7 @@ class Scanned(NamedTuple):
     """Hold characters above U+FFFF."""
 
 
-def scan_texts(canonical: Sequence[bytes], pieces: Pieces) -> Scanned:
+def scan_texts(canonical: Sequence[bytes], pieces: Pieces) -> ScanResult:
     """Looks at the texts of many records at once."""
     suspect = pieces.holding(_control_escapes(pieces.text))
     if b"\x7f" in pieces.joined:
@@ -218,7 +218,7 @@ def scan_texts(canonical: Sequence[bytes], pieces: Pieces) -> Scanned:
     if (highest >= 0x80).any():
         suspect |= pieces.holding(_c1_controls(pieces.text))
     suspect |= _unnormalized(canonical, np.flatnonzero(highest >= _ABOVE_LATIN).tolist())
-    return Scanned(suspect, np.flatnonzero(highest >= _ASTRAL).tolist())
+    return ScanResult(suspect, np.flatnonzero(highest >= _ASTRAL).tolist())
 
 
 def _control_escapes(text: _Bytes) -> npt.NDArray[np.intp]:
@@ -302,10 +302,10 @@ class Cursor:
     def __init__(self, buffer: Buffer) -> None:
         self._view = memoryview(buffer)
         self._offset = len(BOM) if buffer[: len(BOM)] == BOM else 0
-        self._place = Place(1, 1)
+        self._place = Location(1, 1)
         self._mask = np.empty(_SMALL_BLOCK, bool)
 
-    def place(self, offset: int) -> Place:
+    def place(self, offset: int) -> Location:
         """Where `offset` is; it must not be smaller than the offset before."""
         while self._offset < offset:
             end = min(offset, self._offset + _SMALL_BLOCK)
@@ -321,4 +321,4 @@ class Cursor:
             column = 1
             codes = codes[block.rindex(b"\n") + 1 :]
         is_lead = np.greater_equal(codes, _FIRST_LEAD, out=self._mask[: codes.size])
-        self._place = Place(line, column + int(np.count_nonzero(is_lead)))
+        self._place = Location(line, column + int(np.count_nonzero(is_lead)))

@@ -63,7 +63,8 @@ class Block(NamedTuple):
 
     def lines(self, number: int) -> list[Line]:
         """The lines that are not blank; `number` is that of the first line."""
-        whole = bytes(self.view)
+        # One very long line is a block of its own: with its line feed it would be copied once more.
+        whole = bytes(self.view[: self.size - self.buffer.endswith(b"\n", 0, self.size)])
         if whole.isspace():
             return []
         numbered = enumerate(whole.split(b"\n"), number)
@@ -77,7 +78,7 @@ class Block(NamedTuple):
             start = buffer.rfind(b"\n", at, found.start()) + 1 or at
             number += buffer.count(b"\n", at, start)
             at = buffer.find(b"\n", found.start(), size) + 1 or size
-            yield Line(number, bytes(buffer[start:at]))
+            yield Line(number, bytes(memoryview(buffer)[start:at]))
             number += 1
 
     def feeds(self) -> int:
@@ -96,7 +97,7 @@ class Source:
         self.stored: StoredName | None = None
         """What it was called in the run that has stored it; None for what is not the input of a run."""
         self.rows: Any = None
-        """Its rows as lines, where it is a document that holds rows and somebody has asked for them."""
+        """Return the rows as lines, for a document with rows whose caller has asked for them."""
         self._form = form
         self._stream = stream
         self._buffer: Buffer | None = None
@@ -128,7 +129,7 @@ class Source:
         return self._buffer
 
     def let_go(self) -> None:
-        """Give the memory of a map back, for whoever has read enough; what is read later comes from the file again."""
+        """Release the memory of a map once the caller has read enough; later reads load it from the file again."""
         if isinstance(self._buffer, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
             self._buffer.madvise(mmap.MADV_DONTNEED)
 
@@ -177,7 +178,7 @@ class Source:
                     buffer[: end - cut] = buffer[cut:end]
                 kept = searched = end - cut
                 if kept + BATCH_BYTES > len(buffer):
-                    buffer = buffer + bytes(len(buffer))
+                    buffer = _longer(buffer)
         if kept:
             yield Block(buffer, kept)
 
@@ -190,6 +191,16 @@ class Source:
         if isinstance(self._stream, io.BytesIO):
             return io.BytesIO(self._stream.getbuffer())
         return _Window(self._stream.fileno())
+
+
+def _longer(buffer: bytearray) -> bytearray:
+    """The buffer with room for one more reading; in place, as a line may be as large as memory allows only once."""
+    try:
+        buffer += bytes(BATCH_BYTES)
+    except BufferError:
+        # A caller still holds a view of the last block.
+        return buffer + bytes(len(buffer))
+    return buffer
 
 
 class _Window(io.RawIOBase):
@@ -241,7 +252,7 @@ def is_packed(path: str) -> bool:
 
 
 def open_beginning(path: str, size: int = BEGINNING) -> Source:
-    """The source at a path for whoever only wants to see what it is: of a gzip file no more is unpacked than that takes."""
+    """Open a source just to detect its format: a gzip file is unpacked only as far as needed."""
     try:
         with Path(path).open("rb") as stream:
             if stream.read(2) != _GZIP_MAGIC:

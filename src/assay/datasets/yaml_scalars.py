@@ -3,7 +3,7 @@
 import re
 from types import NoneType
 
-from assay.core.json_door import MAX_INTEGER_DIGITS
+from assay.core.strict_json import MAX_INTEGER_DIGITS
 
 MAX_HEXADECIMAL_LENGTH = 3500
 """Characters of one 0x number; its decimal form stays below MAX_INTEGER_DIGITS."""

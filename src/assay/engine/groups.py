@@ -6,12 +6,10 @@ from unicodedata import normalize
 
 import msgspec
 
+from assay.core.artifact_lines import Slices
 from assay.core.case import Case, Task
 from assay.core.plan import DatasetPlan
-from assay.engine.members import member, member_text
-
-Slices = dict[str, tuple[str, ...]]
-"""Values by the name of the slice; none makes the record a member of the slice of those without a value."""
+from assay.engine.metadata_fields import member_text, metadata_value
 
 TERMS: dict[Task, str] = {
     "rubric": "rubric_qa",
@@ -88,9 +86,9 @@ class RecordGroups:
         return (TERMS["conversation" if record.contract == "conversation_v1" else record.task],)
 
     def _member(self, record: Case | RejectedRecord, field: str) -> Any:
-        value = member(record.metadata, field)
+        value = metadata_value(record.metadata, field)
         if value is None and record.contract == "batch_v1" and self._documents:
-            return member(self._documents.get(record.dataset, {}), field)
+            return metadata_value(self._documents.get(record.dataset, {}), field)
         return value
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from assay.core.artifact_lines import PredictionLine, read_prediction
 from assay.core.canonical import pretty_json
 from assay.core.case import Case
 from assay.core.errors import RunSealed, UsageProblem
@@ -15,19 +16,18 @@ from assay.core.input_document import INPUT
 from assay.core.moment import iso
 from assay.core.plan import Gates, Plan, ProfileId, plan_sha256, read_plan
 from assay.core.version import __version__
-from assay.engine.places.folders import RunFolders, check_place
-from assay.engine.places.intact import intact_run
+from assay.engine.finalization.eval_run import EVAL_RESULTS, is_true_of, regated, why_no_eval_run
+from assay.engine.finalization.panels import read_panel
+from assay.engine.finalization.profile_scores import ProfileScorer, Replies, UnsupportedRecords, profiler_of
+from assay.engine.finalization.recompute import columns_of, metrics_of
 from assay.engine.planning.request import PlanProblems
-from assay.engine.sealing.eval_run import EVAL_RESULTS, is_true_of, regated, why_no_eval_run
-from assay.engine.sealing.evidence import PredictionLine
-from assay.engine.sealing.panels import read_panel
-from assay.engine.sealing.profiling import Misfits, Profiler, Replies, profiler_of
-from assay.engine.sealing.recompute import columns_of, metrics_of, prediction_of
+from assay.engine.storage.integrity import intact_run
+from assay.engine.storage.run_paths import RunPaths, check_target_free
 from assay.grading import kind_of
 from assay.metrics.profiles import Profile
-from assay.store.artifacts import CASES, OWN_HASH, Staging, read_pieces
+from assay.store.artifacts import CASES, OWN_HASH, StagingFolder, read_pieces
 from assay.store.failures import disk_errors
-from assay.store.folder import RunFolder
+from assay.store.published_run import PublishedRun
 
 _SAME = (INPUT, CASES, "record_validation.jsonl", "attempt_logs.jsonl", "failures.jsonl", "responses.jsonl")
 """What another score does not change."""
@@ -37,7 +37,7 @@ _OWN = ("artifacts", OWN_HASH)
 Line = dict[str, Any]
 
 
-class Rescoring(msgspec.Struct, frozen=True, kw_only=True):
+class RescoreRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What is wanted of a rescored run."""
 
     profile: ProfileId
@@ -46,7 +46,7 @@ class Rescoring(msgspec.Struct, frozen=True, kw_only=True):
     """Gate on the headline; None takes that of the old run, where it was about the same profile."""
 
 
-def rescore(parent: RunFolders, target: RunFolders, *, wanted: Rescoring, at: float) -> None:
+def rescore(parent: RunPaths, target: RunPaths, *, wanted: RescoreRequest, at: float) -> None:
     """Publish a run with the records of a finished one and the score of a profile.
 
     Raises UsageProblem for a run that has not ended or is not as it was published, PlanProblems with every record that the
@@ -62,14 +62,14 @@ def rescore(parent: RunFolders, target: RunFolders, *, wanted: Rescoring, at: fl
     with disk_errors(target.active, is_new=True):
         target.active.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
-        with Staging(target.active) as staging:
+        with StagingFolder(target.active) as staging:
             _write(run, plan, profiler=profiler, staging=staging, at=at)
             staging.publish(target.sealed)
     finally:
         shutil.rmtree(target.active, ignore_errors=True)
 
 
-def _plan(run: RunFolder, run_id: str, *, wanted: Rescoring) -> Plan:
+def _plan(run: PublishedRun, run_id: str, *, wanted: RescoreRequest) -> Plan:
     plan = read_plan(msgspec.json.encode(run.manifest.get("plan")))
     is_same = plan.profile == wanted.profile
     kept = plan.gates.min_score if is_same else None
@@ -94,13 +94,13 @@ def _check_gate(gates: Gates, profile: Profile) -> None:
         )
 
 
-def _check_fit(run: RunFolder, profiler: Profiler) -> None:
+def _check_fit(run: PublishedRun, profiler: ProfileScorer) -> None:
     if any(plugin.get("grades") for plugin in run.manifest["plan"].get("plugins", ())):
         raise UsageProblem(
             f"run '{run.path.name}' was graded by a grader of its own, and a profile scores by its own rules",
             hint="grade the answers again: assay run DATASET --responses RUN --profile P",
         )
-    misfits = Misfits(profiler.profile)
+    misfits = UnsupportedRecords(profiler.profile)
     for entry in run.records():
         if entry.get("sample"):
             # The second answer to a record is to the same record.
@@ -111,13 +111,13 @@ def _check_fit(run: RunFolder, profiler: Profiler) -> None:
         raise PlanProblems(problems)
 
 
-def _check_target(target: RunFolders) -> None:
+def _check_target(target: RunPaths) -> None:
     if target.exists:
         raise RunSealed(f"run '{target.run_id}' exists already", hint="choose another --run-id")
-    check_place(target)
+    check_target_free(target)
 
 
-def _write(run: RunFolder, plan: Plan, *, profiler: Profiler, staging: Staging, at: float) -> None:
+def _write(run: PublishedRun, plan: Plan, *, profiler: ProfileScorer, staging: StagingFolder, at: float) -> None:
     for name in (name for name in _SAME if name in run.manifest["artifacts"]):
         writer = staging.open_lines(name)
         for piece in read_pieces(run.path / name):
@@ -126,7 +126,7 @@ def _write(run: RunFolder, plan: Plan, *, profiler: Profiler, staging: Staging, 
     replies = _Replies(run, is_needed=profiler.profile.is_compat, has_bodies=plan.keep_raw)
 
     def scored(line: Line, case: Case) -> PredictionLine:
-        prediction = prediction_of(line)
+        prediction = read_prediction(line)
         profiler.apply(prediction, case, replies.of(line["index"]))
         # The line itself is written, not what this version knows of it: a member of another version stays where it is.
         found: Line = {"profile_score": prediction.profile_score, "profile_unscored": prediction.profile_unscored}
@@ -137,10 +137,10 @@ def _write(run: RunFolder, plan: Plan, *, profiler: Profiler, staging: Staging, 
         return prediction
 
     is_cancelled = run.manifest["status"] == "cancelled"
-    metrics = metrics_of(columns_of(run, plan, read=scored), plan, blocks=read_panel(run, plan), is_cancelled=is_cancelled)
-    for name, document in metrics.items():
+    metrics = metrics_of(columns_of(run, plan, read=scored), plan, panel=read_panel(run, plan), is_cancelled=is_cancelled)
+    for name, document in metrics.documents().items():
         staging.write(name, pretty_json(document))
-    gate = metrics["metrics_summary.json"]["gate"]
+    gate = msgspec.to_builtins(metrics.gate)
     if (run.path / EVAL_RESULTS).is_file() and not why_no_eval_run(plan):
         eval_run = regated(run.document(EVAL_RESULTS), plan, gate["gates"])
         if is_true_of(eval_run, is_cancelled=is_cancelled):
@@ -151,7 +151,7 @@ def _write(run: RunFolder, plan: Plan, *, profiler: Profiler, staging: Staging, 
 class _Replies:
     """What judges said, record by record in the order of the predictions."""
 
-    def __init__(self, run: RunFolder, *, is_needed: bool, has_bodies: bool) -> None:
+    def __init__(self, run: PublishedRun, *, is_needed: bool, has_bodies: bool) -> None:
         self._has_bodies = has_bodies
         lines = (line for line in run.lines("attempt_logs.jsonl") if line["stage"] == "judge") if is_needed else ()
         self._records = groupby(lines, key=lambda line: int(line["index"]))
@@ -178,7 +178,7 @@ class _Replies:
         return text
 
 
-def _manifest(run: RunFolder, plan: Plan, *, profiler: Profiler, gate: Line, at: str) -> Line:
+def _manifest(run: PublishedRun, plan: Plan, *, profiler: ProfileScorer, gate: Line, at: str) -> Line:
     """The manifest of the old run, apart from what is this one's own."""
     old = run.manifest
     kept = {name: member for name, member in old.items() if name not in _OWN}

@@ -1,4 +1,4 @@
-"""Runs as their users name them: start, resume, cancel, list, look at, repeat."""
+"""Operations on runs by name: start, resume, cancel, list, inspect, repeat."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -20,60 +20,75 @@ from assay.core.errors import (
     StoreUnavailable,
     UsageProblem,
 )
-from assay.core.metrics_summary import interval_of
 from assay.core.moment import iso
 from assay.core.plan import DEFAULT_PROJECT, Plan, changed_settings, plan_sha256, read_plan
-from assay.core.run_result import GateResult, RunListing, RunResult
+from assay.core.redact_rule import is_redacted
+from assay.core.run_result import RunListing, RunResult
 from assay.core.run_state import TERMINAL, UNDER_WAY, RunCounts, State, count_records
-from assay.engine.places.folders import RunFolders, check_place, folders_of, run_ids
-from assay.engine.places.homes import SEALED_IN, are_elsewhere, bring_home, fetch_same, home_of, note_store, publish_sealed
-from assay.engine.places.run_failure import RunFailure, failure_of
-from assay.engine.running.engines import PROBLEM, TEMPORAL, carry_out, check_placement, check_reachable, unless_sealed, wind_up
-from assay.engine.running.run import open_or_create
-from assay.engine.running.states import COUNTS, standing
-from assay.engine.running.surroundings import Interrupted, Surroundings
-from assay.engine.running.unevaluated import has_failed_evaluations
-from assay.engine.sealing.shown import ShownPlan, is_uploaded, redactor_of
+from assay.core.summary import METRICS, GateResult, Interval, RunKind, Summary
+from assay.engine.execution.engines import (
+    PROBLEM,
+    TEMPORAL,
+    check_placement,
+    check_reachable,
+    execute_run,
+    finish_cancelled_run,
+    ignore_if_sealed,
+)
+from assay.engine.execution.retry_selection import has_failed_evaluations
+from assay.engine.execution.run import open_or_create
+from assay.engine.execution.run_environment import RunEnvironment, RunInterrupted
+from assay.engine.execution.states import COUNTS, run_status
+from assay.engine.finalization.redacted_plan import RedactedPlan, is_uploaded, redactor_of
+from assay.engine.storage.remote_store import (
+    SEALED_IN,
+    download_if_remote,
+    fetch_same,
+    not_here_error,
+    note_store,
+    publish_sealed,
+    store_url,
+)
+from assay.engine.storage.run_failure import RunFailure, failure_of
+from assay.engine.storage.run_paths import RunPaths, check_target_free, folders_of, run_ids
 from assay.metrics.gates import cancelled_reason
-from assay.store.batch_book import NOTE as BATCHES
-from assay.store.batch_book import BatchRow
-from assay.store.folder import RunFolder, open_run_folder
+from assay.store.batch_store import NOTE as BATCHES
+from assay.store.batch_store import BatchRow
 from assay.store.ledger import Ledger, RunRow
-from assay.store.ledgers import Looks, is_own
+from assay.store.ledgers import LedgerOpener, is_own
 from assay.store.lock import RunLock
+from assay.store.published_run import PublishedRun, open_run_folder
 
 T = TypeVar("T")
 
-_METRICS = "metrics_summary.json"
 
-
-def start(plan: Plan, runs_dir: Path, surroundings: Surroundings) -> RunResult:
-    """Run a plan to its end, or go on with the unfinished run of that id; a finished one with the same settings stays as it is."""
+def start(plan: Plan, runs_dir: Path, environment: RunEnvironment) -> RunResult:
+    """Run a plan to its end, or resume the unfinished run of that id; a finished one with the same settings stays as it is."""
     folders = folders_of(runs_dir, plan.run_id)
-    store = surroundings.placement.store
+    store = environment.placement.store
     if not folders.exists:
-        check_placement(plan, surroundings.placement)
+        check_placement(plan, environment.placement)
     if store and not folders.exists:
         # Better now than when everything is paid for.
-        check_place(folders)
-        home = home_of(store, plan.run_id)
+        check_target_free(folders)
+        home = store_url(store, plan.run_id)
         fetch_same(home, plan_sha256=plan_sha256(plan), active=folders.active, sealed=folders.sealed)
     if folders.is_sealed:
-        _check_same_as_sealed(folders, plan, environ=surroundings.environ)
+        _check_same_as_sealed(folders, plan, environ=environment.environ)
     else:
         if not folders.has_ledger:
-            check_reachable(plan.run_id, surroundings)
-        open_or_create(plan, folders, at=surroundings.clock(), ledger=surroundings.placement.ledger)
-    return _driven(folders, surroundings, plan)
+            check_reachable(plan.run_id, environment)
+        open_or_create(plan, folders, at=environment.clock(), ledger=environment.placement.ledger)
+    return _driven(folders, environment, plan)
 
 
-def _check_same_as_sealed(folders: RunFolders, plan: Plan, *, environ: Mapping[str, str]) -> None:
+def _check_same_as_sealed(folders: RunPaths, plan: Plan, *, environ: Mapping[str, str]) -> None:
     run = open_run_folder(folders.sealed)
     if run.manifest.get("plan_sha256") == plan_sha256(plan):
         return
     # The plan in the manifest is redacted; of what is hidden in it, only the hash could say whether it is the same.
     redactor = redactor_of(plan, environ)
-    shown = ShownPlan(plan, redactor).members()
+    shown = RedactedPlan(plan, redactor).members()
     changed = changed_settings(_sealed_plan(run), msgspec.convert(shown, Plan))
     if changed or redactor.counts:
         names = f" ({', '.join(changed)})" if changed else ""
@@ -83,36 +98,36 @@ def _check_same_as_sealed(folders: RunFolders, plan: Plan, *, environ: Mapping[s
         )
 
 
-def _sealed_plan(run: RunFolder) -> Plan:
+def _sealed_plan(run: PublishedRun) -> Plan:
     return read_plan(msgspec.json.encode(run.manifest.get("plan")))
 
 
-def resume(folders: RunFolders, surroundings: Surroundings) -> RunResult:
-    """Go on with an unfinished run under the settings that it was started with."""
-    return _driven(folders, surroundings)
+def resume(folders: RunPaths, environment: RunEnvironment) -> RunResult:
+    """Resume an unfinished run with the settings that it was started with."""
+    return _driven(folders, environment)
 
 
-def _driven(folders: RunFolders, surroundings: Surroundings, plan: Plan | None = None) -> RunResult:
+def _driven(folders: RunPaths, environment: RunEnvironment, plan: Plan | None = None) -> RunResult:
     # A crash between the last two steps leaves the working state of a run that has ended; it holds originals, so it is cleared.
-    home, store = "", surroundings.placement.store
+    home, store = "", environment.placement.store
     if folders.active.is_dir() or not folders.is_sealed:
         # A rejected key is told by the result, as every end of a run is: other candidates have their turn all the same.
-        with suppress(Interrupted, ProviderRejected), unless_sealed(folders):
+        with suppress(RunInterrupted, ProviderRejected), ignore_if_sealed(folders):
             home = _noted_home(folders, store)
-            carry_out(folders, surroundings, plan)
-        home = bring_home(folders.active, folders.sealed) or home
+            execute_run(folders, environment, plan)
+        home = download_if_remote(folders.active, folders.sealed) or home
     elif store:
         # It may have ended before anybody thought of a store.
         home = publish_sealed(folders.sealed, store)
     result = result_of(folders)
-    if result.is_away and not surroundings.is_detached:
+    if result.is_away and not environment.is_detached:
         # Whether its gates were reached is known there alone.
-        raise are_elsewhere(folders.run_id, {SEALED_IN: result.run_dir})
+        raise not_here_error(folders.run_id, {SEALED_IN: result.run_dir})
     return msgspec.structs.replace(result, store=home)
 
 
-def _noted_home(folders: RunFolders, store: str) -> str:
-    """Where in a store the run has its home, which it is told where it is new; empty for nowhere."""
+def _noted_home(folders: RunPaths, store: str) -> str:
+    """Return the run's address in its store, noting a new store in the ledger; empty without one."""
     if not folders.has_ledger:
         return ""
     ledger = folders.open_ledger()
@@ -122,20 +137,20 @@ def _noted_home(folders: RunFolders, store: str) -> str:
         ledger.close()
 
 
-def cancel(folders: RunFolders, surroundings: Surroundings) -> RunResult:
+def cancel(folders: RunPaths, environment: RunEnvironment) -> RunResult:
     """Ask the process that works on the run to stop; without one, seal what there is. Raises RunSealed for a run that has ended."""
     result = result_of(folders)
     if result.is_finished:
         if result.state == "cancelled":
             return result
         raise RunSealed(f"run '{folders.run_id}' has ended: {result.state}", hint="there is nothing left to cancel")
-    with unless_sealed(folders):
+    with ignore_if_sealed(folders):
         _request_cancel(folders)
-        wind_up(folders, surroundings)
+        finish_cancelled_run(folders, environment)
     return result_of(folders)
 
 
-def _request_cancel(folders: RunFolders) -> None:
+def _request_cancel(folders: RunPaths) -> None:
     ledger = folders.open_ledger()
     try:
         ledger.request_cancel()
@@ -143,10 +158,10 @@ def _request_cancel(folders: RunFolders) -> None:
         ledger.close()
 
 
-def retry_plan(folders: RunFolders, run_id: str) -> Plan:
-    """The plan of a new run over the records that a finished run could not evaluate."""
+def retry_plan(folders: RunPaths, run_id: str) -> Plan:
+    """Return the plan of a new run over the records that a finished run could not evaluate."""
     if not folders.is_sealed:
-        raise UsageProblem(f"run '{folders.run_id}' has not ended", hint=f"go on with it: assay resume {folders.run_id}")
+        raise UsageProblem(f"run '{folders.run_id}' is unfinished", hint=f"resume it: assay resume {folders.run_id}")
     run = open_run_folder(folders.sealed)
     plan = _sealed_plan(run)
     if not has_failed_evaluations(run):
@@ -161,7 +176,7 @@ def retry_plan(folders: RunFolders, run_id: str) -> Plan:
             f"the dataset of run '{folders.run_id}' was uploaded to a server, which deletes it when the run has ended",
             hint="submit the records with an error again",
         )
-    if "[REDACTED:" in str(run.manifest["plan"]):
+    if is_redacted(run.manifest["plan"]):
         raise UsageProblem(
             f"the settings of run '{folders.run_id}' were redacted, so it cannot be repeated from them",
             hint="start a new run with `assay run` and the same options",
@@ -169,12 +184,12 @@ def retry_plan(folders: RunFolders, run_id: str) -> Plan:
     return msgspec.structs.replace(plan, run_id=run_id, parent_run_id=folders.run_id)
 
 
-def result_of(folders: RunFolders) -> RunResult:
-    """The run as it stands."""
+def result_of(folders: RunPaths) -> RunResult:
+    """Return the run's present result."""
     return _sealed_or_active(folders, _sealed_result, _active_result)
 
 
-def _sealed_or_active(folders: RunFolders, sealed: Callable[[RunFolders], T], active: Callable[[RunFolders], T]) -> T:
+def _sealed_or_active(folders: RunPaths, sealed: Callable[[RunPaths], T], active: Callable[[RunPaths], T]) -> T:
     if not folders.is_sealed:
         try:
             return active(folders)
@@ -200,8 +215,8 @@ class _ShortPlan(msgspec.Struct):
     project: str = DEFAULT_PROJECT
 
 
-class _Manifest(msgspec.Struct):
-    """The members of a manifest that say how a run ended; it stays for good, whatever retention removes."""
+class _RunEnd(msgspec.Struct):
+    """The members of a manifest that record how a run ended; retention never removes the manifest."""
 
     run_id: str
     status: State
@@ -216,30 +231,30 @@ class _Manifest(msgspec.Struct):
     blocked: str | None = None
 
 
-def read_manifest(run: RunFolder) -> _Manifest:
-    """How a finished run ended; raises RunDamaged."""
+def read_manifest(run: PublishedRun) -> _RunEnd:
+    """Return how a finished run ended; raises RunDamaged."""
     try:
-        return msgspec.convert(run.manifest, _Manifest)
+        return msgspec.convert(run.manifest, _RunEnd)
     except msgspec.ValidationError as problem:
         raise RunDamaged(f"the manifest of '{run.path}' is damaged: {problem}") from problem
 
 
-def _gate(manifest: _Manifest) -> GateResult:
-    """What was decided; the first versions let a cancelled run pass where the part that was evaluated reached the gates."""
+def _gate(manifest: _RunEnd) -> GateResult:
+    """Return the gate result; the first versions let a cancelled run pass when its evaluated part met the gates."""
     if manifest.status == "cancelled" and manifest.gate.passed:
         return GateResult(False, (cancelled_reason(manifest.counts.evaluated_records, manifest.counts.total_records),))
     return manifest.gate
 
 
-def _metrics(run: RunFolder) -> dict[str, Any]:
+def _metrics(run: PublishedRun) -> dict[str, Any]:
     """The metrics summary; empty when it was removed by retention."""
-    if any(tombstone.name == _METRICS for tombstone in run.removed()):
+    if any(tombstone.name == METRICS for tombstone in run.removed()):
         return {}
-    metrics: dict[str, Any] = run.document(_METRICS)
+    metrics: dict[str, Any] = run.document(METRICS)
     return metrics
 
 
-def _sealed_result(folders: RunFolders) -> RunResult:
+def _sealed_result(folders: RunPaths) -> RunResult:
     run = open_run_folder(folders.sealed)
     manifest = read_manifest(run)
     return RunResult(
@@ -255,14 +270,14 @@ def _sealed_result(folders: RunFolders) -> RunResult:
 
 
 def _looked_at(ledger: Ledger) -> tuple[RunRow, dict[str, int]]:
-    """A run that is not sealed here and its records by status, at this moment."""
+    """Return the row of an unsealed run and its records by status."""
     try:
-        return standing(ledger)
+        return run_status(ledger)
     finally:
         ledger.close()
 
 
-def _active_result(folders: RunFolders) -> RunResult:
+def _active_result(folders: RunPaths) -> RunResult:
     row, by_status = _looked_at(folders.open_ledger())
     plan = read_plan(row.plan)
     is_away = row.state in TERMINAL
@@ -288,29 +303,29 @@ def _active_result(folders: RunFolders) -> RunResult:
     )
 
 
-def _open_reason(folders: RunFolders, row: RunRow, failure: RunFailure | None) -> str:
+def _open_reason(folders: RunPaths, row: RunRow, failure: RunFailure | None) -> str:
     if row.state in TERMINAL:
-        return are_elsewhere(folders.run_id, row.notes).message
+        return not_here_error(folders.run_id, row.notes).message
     return "the run has not ended" if failure is None else "the run has failed"
 
 
 def _shown_problem(row: RunRow, failure: RunFailure | None, plan: Plan) -> str:
-    """Why the run failed, or what keeps a worker from going on; without secrets that a provider repeats."""
+    """Return why the run failed, or what keeps workers from continuing, without secrets that a provider may echo."""
     return row.notes.get(PROBLEM, "") if failure is None else redactor_of(plan, os.environ).text(failure.message)
 
 
 def _blocked(row: RunRow, failure: RunFailure | None, plan: Plan) -> str:
-    """Why a provider takes no more calls."""
+    """Return why a provider rejects all calls."""
     is_rejected = failure is not None and failure.code == ProviderRejected.code
     return _shown_problem(row, failure, plan) if is_rejected else row.notes.get("blocked", "")
 
 
-def _driver(folders: RunFolders) -> int | None:
+def _driver(folders: RunPaths) -> int | None:
     lock = RunLock(folders.active)
     return lock.holder() if lock.is_held() else None
 
 
-def _is_interrupted(row: RunRow, folders: RunFolders) -> bool:
+def _is_interrupted(row: RunRow, folders: RunPaths) -> bool:
     """True where nobody works on a run under way; False also where only another machine could know.
 
     What waits for a provider is where it should be, and whoever seals a run lets go of it only then.
@@ -320,20 +335,20 @@ def _is_interrupted(row: RunRow, folders: RunFolders) -> bool:
 
 
 def final_counts(notes: Mapping[str, str]) -> RunCounts:
-    """The counts of a run that has ended, as a shared ledger remembers them."""
+    """Return the counts of a finished run from a shared ledger's notes."""
     return count_records(msgspec.json.decode(notes.get(COUNTS, "{}"), type=dict[str, int]))
 
 
-def project_of(folders: RunFolders) -> str:
-    """The project of a run that exists; raises RunDamaged, StoreUnavailable. Nothing is fetched from another machine for it."""
+def project_of(folders: RunPaths) -> str:
+    """Return a run's project without fetching the run from another machine; raises RunDamaged, StoreUnavailable."""
     return _sealed_or_active(folders, _sealed_project, _active_project)
 
 
-def _sealed_project(folders: RunFolders) -> str:
+def _sealed_project(folders: RunPaths) -> str:
     return read_manifest(open_run_folder(folders.sealed)).plan.project
 
 
-def _active_project(folders: RunFolders) -> str:
+def _active_project(folders: RunPaths) -> str:
     ledger = folders.open_ledger()
     try:
         return read_plan(ledger.run().plan).project
@@ -342,14 +357,14 @@ def _active_project(folders: RunFolders) -> str:
 
 
 def list_runs(runs_dir: Path) -> Iterator[RunListing]:
-    """All runs, the newest first."""
-    looks = Looks()
+    """Return all runs, the newest first."""
+    looks = LedgerOpener()
     for run_id in reversed(run_ids(runs_dir, looks)):
-        yield listing_of(RunFolders(runs_dir, run_id), looks)
+        yield listing_of(RunPaths(runs_dir, run_id), looks)
 
 
-def listing_of(folders: RunFolders, looks: Looks) -> RunListing:
-    """One run for a list. A run that cannot be read is listed too: it must not hide the others, nor be hidden itself."""
+def listing_of(folders: RunPaths, looks: LedgerOpener) -> RunListing:
+    """Return the list entry of a run; an unreadable run gets one too, so that it hides neither itself nor others."""
     try:
         return _sealed_or_active(folders, _sealed_listing, lambda folders: _active_listing(folders, looks))
     except (LedgerUnavailable, MissingExtra, RunNotFound) as problem:
@@ -358,10 +373,10 @@ def listing_of(folders: RunFolders, looks: Looks) -> RunListing:
         return RunListing(run_id=folders.run_id, state="damaged", note=problem.message)
 
 
-def _sealed_listing(folders: RunFolders) -> RunListing:
+def _sealed_listing(folders: RunPaths) -> RunListing:
     run = open_run_folder(folders.sealed)
     manifest = read_manifest(run)
-    metrics, note = _listed_metrics(run)
+    summary, note = _listed_summary(run)
     return RunListing(
         run_id=folders.run_id,
         state=manifest.status,
@@ -369,12 +384,12 @@ def _sealed_listing(folders: RunFolders) -> RunListing:
         dataset=manifest.dataset_id,
         dataset_version=manifest.dataset_version,
         dataset_file=dataset_file(msgspec.structs.asdict(next(iter(manifest.plan.datasets), _ShortDataset()))),
+        dataset_count=len(manifest.plan.datasets),
         candidate=manifest.candidate.name,
         judges=tuple(judge.name for judge in manifest.judges),
         total_records=manifest.counts.total_records,
         done_records=manifest.counts.total_records,
-        **_listed_rate(metrics),
-        **_listed_score(metrics),
+        **({} if summary is None else {**_listed_rate(summary), **_listed_score(summary)}),
         passed=manifest.gate.passed if manifest.plan.gates and manifest.status != "cancelled" else None,
         has_no_result=manifest.status == "cancelled" or not manifest.counts.evaluated_records,
         note=note,
@@ -382,50 +397,48 @@ def _sealed_listing(folders: RunFolders) -> RunListing:
     )
 
 
-def _listed_rate(metrics: dict[str, Any]) -> dict[str, Any]:
-    """How many passed of how many, and what the calls cost."""
-    cost = metrics.get("cost_usd") or {}
+def _listed_rate(summary: Summary) -> dict[str, Any]:
+    """Return the pass rate with its interval and the cost of the calls, as members of a list entry."""
+    rate = summary.pass_rate_metric
     return {
-        "scored_records": metrics.get("n_scored", 0),
-        "pass_rate": metrics.get("pass_rate"),
-        "pass_rate_interval": _ends(interval_of(metrics, "pass_rate")),
-        "cost_usd": cost.get("sum"),
-        "unpriced_records": cost.get("n_unknown", 0),
+        "scored_records": rate.n,
+        "pass_rate": rate.value,
+        "pass_rate_interval": _ends(rate.interval),
+        "cost_usd": summary.cost_usd.sum,
+        "unpriced_records": summary.cost_usd.n_unknown,
     }
 
 
-def _listed_score(metrics: dict[str, Any]) -> dict[str, Any]:
-    """The figure that a run is known by: its profile's, or else the mean; a ranking has none."""
-    profile = metrics.get("profile")
+def _listed_score(summary: Summary) -> dict[str, Any]:
+    """Return the headline metric of a run: its profile's, or else the mean; a ranking has none."""
+    profile = summary.profile
     if profile is not None:
-        name = f"{profile['id']} (compat)" if profile["compat"] else profile["id"]
-        interval = _ends(interval_of(profile, "headline"))
-        return {"score": profile["headline"], "scored_by": name, "scale": profile["scale"], "score_interval": interval}
-    if metrics.get("score_mean") is None or "ranking" in metrics:
+        interval = _ends(profile.metric.interval)
+        return {"score": profile.headline, "scored_by": profile.name, "scale": profile.scale, "score_interval": interval}
+    if summary.score_mean is None or summary.kind is RunKind.RANKING:
         return {}
     # Scores of several scales have a mean only where each is brought to 0-1.
-    member = "score_mean" if metrics["raw_score_mean"] is None else "raw_score_mean"
-    shown = {"score": metrics[member], "score_interval": _ends(interval_of(metrics, member))}
-    return {**shown, "scored_by": "mean", "scale": metrics["scale"] or "0-1"}
+    mean = summary.score_mean_metric if summary.raw_score_mean is None else summary.raw_score_mean_metric
+    return {"score": mean.value, "score_interval": _ends(mean.interval), "scored_by": "mean", "scale": summary.scale or "0-1"}
 
 
-def _ends(interval: dict[str, Any] | None) -> tuple[float, float] | None:
-    return None if interval is None else (interval["low"], interval["high"])
+def _ends(interval: Interval | None) -> tuple[float, float] | None:
+    return None if interval is None else (interval.low, interval.high)
 
 
-def _listed_metrics(run: RunFolder) -> tuple[dict[str, Any], str]:
-    """The metrics summary where there is one, and else why there is none: the manifest says the rest."""
+def _listed_summary(run: PublishedRun) -> tuple[Summary | None, str]:
+    """Return the metrics if there are any, with the reason why they or the records are missing."""
     removed = {tombstone.name for tombstone in run.removed()}
     if removed:
-        what = "its metrics were" if _METRICS in removed else "its records were"
-        return ({} if _METRICS in removed else _metrics(run)), f"{what} removed by retention"
+        what = "its metrics were" if METRICS in removed else "its records were"
+        return (None if METRICS in removed else run.summary()), f"{what} removed by retention"
     try:
-        return _metrics(run), ""
+        return run.summary(), ""
     except (RunNotFound, StoreUnavailable) as problem:
-        return {}, problem.message
+        return None, problem.message
 
 
-def _active_listing(folders: RunFolders, looks: Looks) -> RunListing:
+def _active_listing(folders: RunPaths, looks: LedgerOpener) -> RunListing:
     row, by_status = _looked_at(looks.open(folders.active))
     plan = read_plan(row.plan)
     failure = failure_of(row, folders.active)
@@ -437,6 +450,7 @@ def _active_listing(folders: RunFolders, looks: Looks) -> RunListing:
         dataset=plan.datasets[0].dataset_id,
         dataset_version=plan.datasets[0].dataset_version,
         dataset_file=dataset_file(msgspec.structs.asdict(plan.datasets[0])),
+        dataset_count=len(plan.datasets),
         candidate=plan.candidate.name,
         judges=tuple(judge.name for judge in plan.judges),
         total_records=total,

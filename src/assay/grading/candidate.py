@@ -1,10 +1,10 @@
-"""A case as the messages that the candidate gets."""
+"""The candidate's messages for a case."""
 
 from collections.abc import Mapping
 from functools import lru_cache
 
-from assay.core.ask import Ask
 from assay.core.case import Attachment, Case, Message
+from assay.core.model_call import ModelRequest
 from assay.core.open_fields import question_fields
 from assay.core.outcome import GradingFailure
 from assay.grading.assignment import Assignment, choice_task
@@ -16,28 +16,28 @@ from assay.grading.tool_call import offered_tools
 from assay.grading.transcript import headed
 
 CALL_ID = "candidate"
-_UNSAID = "law"
-"""Stands for a course that a record does not name."""
+_UNNAMED_COURSE = "law"
+"""Replaces the course that a record does not name."""
 
 
-def candidate_ask(assignment: Assignment) -> Ask:
-    """The request for the answer; raises GradingFailure when an attachment's text is not there.
+def candidate_ask(assignment: Assignment) -> ModelRequest:
+    """Build the request for the answer; raises GradingFailure when an attachment's text is missing.
 
-    It has no messages where the answer is given: nobody is asked.
+    It has no messages when the answer is given: no model is called then.
     """
     settings = assignment.settings
     if settings.has_answers and not assignment.case.attachments:
         return _given_answer(settings.candidate)
-    return Ask(stage="candidate", call_id=CALL_ID, model=settings.candidate, messages=candidate_messages(assignment))
+    return ModelRequest(stage="candidate", call_id=CALL_ID, model=settings.candidate, messages=candidate_messages(assignment))
 
 
 @lru_cache(maxsize=64)
-def _given_answer(model: str) -> Ask:
-    return Ask(stage="candidate", call_id=CALL_ID, model=model, messages=())
+def _given_answer(model: str) -> ModelRequest:
+    return ModelRequest(stage="candidate", call_id=CALL_ID, model=model, messages=())
 
 
 def candidate_messages(assignment: Assignment) -> tuple[Message, ...]:
-    """System prompt, conversation or prompt; with the last user message context, open fields, attachments, choices, tools."""
+    """Build the messages: system prompt, conversation or prompt; the last user message gets context, fields, choices, tools."""
     if assignment.custom_policy is not None:
         return policy_messages(assignment.policy_code, assignment.case, attachments=assignment.attachments)
     case, policy, system_prompt = assignment.case, assignment.policy, assignment.settings.system_prompt
@@ -45,7 +45,7 @@ def candidate_messages(assignment: Assignment) -> tuple[Message, ...]:
     additions = _additions(assignment)
     if additions or policy.question_template:
         messages = _with_additions(messages, additions, case=case, policy=policy)
-    # A record that brings a system message of its own has said how the model is to behave.
+    # A record with its own system message has defined the model's behaviour; ours would contradict it.
     if not system_prompt or not policy.takes_system_prompt or any(message.role == "system" for message in messages):
         return messages
     return (Message("system", system_prompt), *messages)
@@ -55,7 +55,7 @@ def _additions(assignment: Assignment) -> list[str]:
     case = assignment.case
     additions = [f"Context:\n{case.model_context}"] if case.model_context else []
     additions += map(headed, question_fields(case))
-    additions += [_attached(attachment, assignment.attachments) for attachment in case.attachments]
+    additions += [_attachment_text(attachment, assignment.attachments) for attachment in case.attachments]
     if case.task == "mcq":
         additions.append(_choices(case, assignment.settings))
     tools = offered_tools(case)
@@ -68,18 +68,18 @@ def _with_additions(messages: tuple[Message, ...], additions: list[str], *, case
     last = max((index for index, message in enumerate(messages) if message.role == "user"), default=None)
     if last is None:
         return (*messages, Message("user", "\n\n".join(additions))) if additions else messages
-    extended = Message("user", "\n\n".join((_framed(messages[last].content, case, policy), *additions)))
+    extended = Message("user", "\n\n".join((_apply_template(messages[last].content, case, policy), *additions)))
     return (*messages[:last], extended, *messages[last + 1 :])
 
 
-def _framed(question: str, case: Case, policy: Policy) -> str:
+def _apply_template(question: str, case: Case, policy: Policy) -> str:
     if not policy.question_template:
         return question
-    slots = {name: metadata_text(case, name) or _UNSAID for name in policy.metadata}
+    slots = {name: metadata_text(case, name) or _UNNAMED_COURSE for name in policy.metadata}
     return fill(load_template(policy.question_template).text.rstrip("\n"), {**slots, "question": question})
 
 
-def _attached(attachment: Attachment, texts: Mapping[str, str]) -> str:
+def _attachment_text(attachment: Attachment, texts: Mapping[str, str]) -> str:
     if attachment.path not in texts:
         raise GradingFailure("attachment_missing", f"the text of attachment {attachment.path!r} is not available")
     return f"Attachment: {attachment.title or attachment.path}\n{texts[attachment.path]}"

@@ -1,16 +1,16 @@
-"""One question to one judge: the request, the reply, once more with the reason where it cannot be used."""
+"""One question to one judge: the request, the reply, and a second request with the reason if the reply is unusable."""
 
 import hashlib
 from typing import Any
 
 import msgspec
 
-from assay.core.ask import Ask, Lost, Reply, failure_words
 from assay.core.case import Message
-from assay.grading.reply_object import Refusal
+from assay.core.model_call import FailedReply, ModelRequest, Reply, failure_words
+from assay.grading.reply_object import UnusableReply
 from assay.grading.templates import ASK_AGAIN, CONFIDENCE, fill, load_template
 from assay.grading.verdict import (
-    Shape,
+    ReplySchema,
     Verdict,
     confident_schema,
     list_schema,
@@ -22,141 +22,141 @@ from assay.grading.verdict import (
 
 ASKED_AGAIN = "asked_again"
 AGAIN = ":again"
-"""Ends the id of a call that repeats a question."""
+"""Suffix of the id of a call that repeats a question."""
 _MARK_LENGTH = 16
 
 
 class Part(msgspec.Struct, frozen=True):
-    """One of several criteria that a reply decides on together."""
+    """One of several criteria that a single reply decides."""
 
     criterion: str
     weight: float = 1.0
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing to ask every judge about one answer."""
+class JudgeQuestion(msgspec.Struct, frozen=True, kw_only=True):
+    """One question about one answer, for every judge."""
 
     criterion: str
-    """What is decided on; names the call."""
+    """The criterion to decide; part of the call's id."""
     template_id: str
     blocks: dict[str, str]
     """Texts by the template's slots; an empty text leaves its block out."""
-    shape: Shape
+    shape: ReplySchema
     weight: float = 1.0
     parts: tuple[Part, ...] = ()
-    """Criteria that the reply has a verdict on each, in this order; empty where it is one verdict on `criterion`."""
+    """Criteria, in order, that the reply has one verdict each for; empty for one verdict on `criterion`."""
 
 
-class Answer(msgspec.Struct, frozen=True):
+class CandidateAnswer(msgspec.Struct, frozen=True):
     """The candidate's text and the record that it belongs to."""
 
     text: str
     record_sha256: str
 
 
-class Manner(msgspec.Struct, frozen=True, kw_only=True):
-    """How a judge is asked."""
+class JudgeCallOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of one call to a judge."""
 
     is_panel: bool = False
-    """It is one of several, so that the call bears its name."""
+    """One of several judges, so that the call id includes its name."""
     may_fail: bool = False
-    """When it is lost, the votes of the others are kept, and may decide."""
+    """If this call fails, the other judges' votes are kept and may decide."""
     is_confident: bool = False
-    """It is asked how sure it is."""
+    """The judge is also asked for its confidence."""
 
 
 class JudgeCall:
-    """One question to one judge while it is being answered."""
+    """State of one question to one judge."""
 
-    def __init__(self, question: Question, judge: str, *, answer: Answer, manner: Manner) -> None:
+    def __init__(self, question: JudgeQuestion, judge: str, *, answer: CandidateAnswer, options: JudgeCallOptions) -> None:
         self.question = question
         self.judge = judge
         self.answer = answer
-        self.manner = manner
-        self.call_id = judge_call_id(question.criterion, judge if manner.is_panel else "")
+        self.options = options
+        self.call_id = judge_call_id(question.criterion, judge if options.is_panel else "")
         self.texts: list[str] = []
-        self.refusal = Refusal("")
+        self.refusal = UnusableReply("")
         self.verdicts: tuple[Verdict, ...] = ()
         self.lost = ""
-        """Why there is no verdict, when nothing is left to be tried."""
+        """Why there is no verdict, once no attempt is left."""
         self.lost_code = "judge_parse_error"
 
-    def ask(self) -> Ask:
-        """The request."""
-        return Ask(
+    def ask(self) -> ModelRequest:
+        """Build the request."""
+        return ModelRequest(
             stage="judge",
             call_id=self.call_id,
             model=self.judge,
             messages=self._messages(),
             reply_schema=self._schema(),
-            may_fail=self.manner.may_fail,
+            may_fail=self.options.may_fail,
         )
 
     def _messages(self) -> tuple[Message, Message]:
         system, user = judge_messages(self.question, self.answer, call_id=self.call_id)
-        if not self.manner.is_confident:
+        if not self.options.is_confident:
             return system, user
         where = "each object of the list" if self.question.parts else "the object"
         return system, Message("user", user.content + fill(load_template(CONFIDENCE).text.rstrip("\n"), {"where": where}))
 
     def _schema(self) -> dict[str, Any]:
         question = self.question
-        if self.manner.is_confident:
+        if self.options.is_confident:
             return confident_schema(question.shape, is_list=bool(question.parts))
         return list_schema(question.shape) if question.parts else reply_schema(question.shape)
 
-    def ask_again(self) -> Ask:
-        """The request once more, with what was wrong with the reply."""
+    def ask_again(self) -> ModelRequest:
+        """Build the second request, with the reason why the first reply was unusable."""
         first = self.ask()
         system, user = first.messages
         reminder = fill(load_template(ASK_AGAIN).text.rstrip("\n"), {"reason": self.refusal.reason})
         messages = (system, Message("user", user.content + reminder))
         return msgspec.structs.replace(first, call_id=self.call_id + AGAIN, messages=messages, is_fresh=True)
 
-    def hear(self, reply: Reply) -> None:
-        """Take the reply: there are verdicts now, or a reason to ask again, or none will come."""
-        if isinstance(reply, Lost):
+    def accept_reply(self, reply: Reply) -> None:
+        """Read a reply into verdicts, a reason to ask again, or a final failure."""
+        if isinstance(reply, FailedReply):
             self.lost, self.lost_code = failure_words(reply.code, reply.message, attempts=reply.attempts), reply.code
             return
         self.texts.append(reply.text)
         read = self._read(reply.text)
-        if isinstance(read, Refusal):
+        if isinstance(read, UnusableReply):
             self.refusal = read
         else:
             self.verdicts = read
 
-    def _read(self, text: str) -> tuple[Verdict, ...] | Refusal:
+    def _read(self, text: str) -> tuple[Verdict, ...] | UnusableReply:
         question = self.question
         if question.parts:
             return read_verdicts(text, question.shape, answer=self.answer.text, count=len(question.parts))
         read = read_verdict(text, question.shape, answer=self.answer.text)
-        return read if isinstance(read, Refusal) else (read,)
+        return read if isinstance(read, UnusableReply) else (read,)
 
-    def hear_again(self, reply: Reply) -> None:
-        """Take the second reply, after which nothing more is asked."""
-        self.hear(reply)
+    def accept_second_reply(self, reply: Reply) -> None:
+        """Read the second reply; there is no third request."""
+        self.accept_reply(reply)
         verdicts = self.verdicts or self._salvaged()
         self.verdicts = tuple(msgspec.structs.replace(verdict, flags=(ASKED_AGAIN, *verdict.flags)) for verdict in verdicts)
         if not verdicts:
             self.lost = self.lost or f"no verdict on '{self.question.criterion}', twice: {self.refusal.reason}"
 
     def _salvaged(self) -> tuple[Verdict, ...]:
-        """What can be saved of the two replies; of half a list, nothing."""
+        """Salvage a verdict from the two replies; half a list is not used."""
         if self.question.parts or self.lost:
             return ()
         saved = salvaged_verdict(self.texts, self.question.shape, answer=self.answer.text)
         return () if saved is None else (saved,)
 
 
-def judge_messages(question: Question, answer: Answer, *, call_id: str) -> tuple[Message, Message]:
-    """The judge's prompt; every text that is not ours stands in a block between marks that the text cannot contain."""
+def judge_messages(question: JudgeQuestion, answer: CandidateAnswer, *, call_id: str) -> tuple[Message, Message]:
+    """Build the judge's prompt; each foreign text is in a block between marks that the text cannot contain."""
     blocks = {**question.blocks, "answer": answer.text}
     mark = _mark(answer, call_id, texts=tuple(blocks.values()))
     slots = {name: _block(name, text, mark=mark) for name, text in blocks.items()}
     if not answer.text:
         slots["answer"] = _block("answer", "(the answer is empty)", mark=mark)
     template = load_template(question.template_id)
-    # Our own text with one slot: no filling can hold another.
+    # Our own text with one slot: a replaced value cannot contain another slot.
     return Message("system", template.system.replace("{{mark}}", mark)), Message("user", fill(template.user, slots))
 
 
@@ -164,8 +164,8 @@ def _block(name: str, text: str, *, mark: str) -> str:
     return f"[{mark} {name} begins]\n{text}\n[{mark} {name} ends]\n\n" if text else ""
 
 
-def _mark(answer: Answer, call_id: str, *, texts: tuple[str, ...]) -> str:
-    """A code that differs from call to call and is the same whenever the same call is made again."""
+def _mark(answer: CandidateAnswer, call_id: str, *, texts: tuple[str, ...]) -> str:
+    """Derive a code that differs from call to call, and is the same when a call is repeated."""
     seed = "\0".join((answer.record_sha256, call_id, answer.text))
     while True:
         seed = hashlib.sha256(seed.encode("utf-8", "replace")).hexdigest()
@@ -175,10 +175,10 @@ def _mark(answer: Answer, call_id: str, *, texts: tuple[str, ...]) -> str:
 
 
 def judge_call_id(criterion: str, judge: str = "") -> str:
-    """What the call about a criterion is called; the judge has a part in it only where there are several."""
+    """Build the id of a call about a criterion; it names the judge only in a panel."""
     return f"judge:{quoted(criterion)}" + (f"@{quoted(judge)}" if judge else "")
 
 
 def quoted(name: str) -> str:
-    """A name without the characters that structure a call id."""
+    """Escape the characters that structure a call id."""
     return name.replace("%", "%25").replace(":", "%3A").replace("@", "%40")

@@ -1,4 +1,4 @@
-"""Policies of one's own: a function of a record that says what the candidate is asked."""
+"""Custom policies: functions that build the candidate's messages for a record."""
 
 import inspect
 from collections.abc import Mapping
@@ -7,36 +7,36 @@ from typing import Any
 import msgspec
 
 from assay.core.case import Case, Message
-from assay.core.foreign import ForeignCode, ForeignFailure
 from assay.core.outcome import GradingFailure
+from assay.core.third_party import ThirdPartyCode, ThirdPartyError
 
 POLICY_ERROR = "policy_error"
-"""Code of a record that a policy could make no messages of."""
+"""Failure code of a record for which a policy built no messages."""
 
 
 def policy_messages(policy: Any, case: Case, *, attachments: Mapping[str, str]) -> tuple[Message, ...]:
-    """What the candidate gets; raises GradingFailure where the policy raises, or gives no messages."""
+    """Call the policy for the candidate's messages; raises GradingFailure when it raises, or returns none."""
     try:
-        with ForeignCode():
+        with ThirdPartyCode():
             takes_attachments = "attachments" in inspect.signature(policy).parameters
             _check_attachments(case, takes_attachments=takes_attachments)
-            said = policy(case, attachments=dict(attachments)) if takes_attachments else policy(case)
-    except ForeignFailure as failure:
+            returned = policy(case, attachments=dict(attachments)) if takes_attachments else policy(case)
+    except ThirdPartyError as failure:
         raise GradingFailure(POLICY_ERROR, f"the policy raised {failure}") from failure.problem
-    return _messages(said)
+    return _messages(returned)
 
 
 def _check_attachments(case: Case, *, takes_attachments: bool) -> None:
-    """Attachments that a policy does not know of would be left out without a word."""
+    """Fail instead of silently dropping attachments that the policy cannot take."""
     if case.attachments and not takes_attachments:
         raise GradingFailure(POLICY_ERROR, "the record has attachments, and the policy has no parameter 'attachments' for them")
 
 
-def _messages(said: Any) -> tuple[Message, ...]:
-    if isinstance(said, str):
-        return (Message("user", said),)
+def _messages(returned: Any) -> tuple[Message, ...]:
+    if isinstance(returned, str):
+        return (Message("user", returned),)
     try:
-        messages = msgspec.convert(msgspec.to_builtins(said), tuple[Message, ...])
+        messages = msgspec.convert(msgspec.to_builtins(returned), tuple[Message, ...])
     except (msgspec.ValidationError, TypeError) as problem:
         raise GradingFailure(POLICY_ERROR, f"what the policy returned are no messages: {problem}") from None
     if not messages:

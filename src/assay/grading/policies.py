@@ -1,19 +1,19 @@
-"""Policies: how the records of a benchmark are put to the candidate and to the judge, by `metadata.policy_id`."""
+"""Policies: how the records of a benchmark are presented to the candidate and the judge, by `metadata.policy_id`."""
 
 import msgspec
 
 from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.case import Case, Task
 from assay.grading.templates import ASK_AGAIN, CONFIDENCE, TEMPLATE_IDS, TOOL_CALL, load_template
-from assay.grading.verdict import CRITERION, RESULT, TENTHS, TENTHS_WITH_LABEL, Shape
+from assay.grading.verdict import CRITERION, RESULT, TENTHS, TENTHS_WITH_LABEL, ReplySchema
 
 DEFAULT_ID = "default"
 PAIRWISE_ID = "pairwise_v1"
-"""Two answers are compared; nobody is asked for one."""
+"""Two given answers are compared; no candidate is called."""
 UNKNOWN = "unknown_policy"
-"""Flag of a record whose policy is in no table; the default policy stands in."""
+"""Flag of a record with an unknown policy, for which the default policy is used."""
 UNSUITABLE = "unsuitable_policy"
-"""Flag of a record whose policy is made for another task; the default policy stands in."""
+"""Flag of a record whose policy is for another task; the default policy is used."""
 
 _OF_JUDGES = (ASK_AGAIN, CONFIDENCE)
 _OF_TASK: dict[Task, tuple[str, ...]] = {
@@ -28,27 +28,27 @@ _OF_TASK: dict[Task, tuple[str, ...]] = {
 
 
 class JudgeStyle(msgspec.Struct, frozen=True, kw_only=True):
-    """How a judge is asked: the template, and the form of the reply."""
+    """Template of a judge's prompt, and the form of the reply."""
 
     template_id: str
-    shape: Shape
+    shape: ReplySchema
     metadata: tuple[str, ...] = ()
-    """Members of a record's metadata that the judge is shown, each in a block of its own."""
+    """Members of a record's metadata shown to the judge, each in a block of its own."""
     has_background: bool = False
-    """A criterion's description only explains it: it stands in a block of its own, and only the title is judged."""
+    """A criterion's description only explains it: it is shown in a separate block, and only the title is judged."""
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked of the candidate and of the judge; the context of a record reaches both under every policy."""
+    """Prompts of the candidate and the judge; both get the context of a record under every policy."""
 
     id: str
-    """As records name it; another way of asking or judging is another id."""
+    """Id as records name it; another prompt needs another id."""
     tasks: tuple[Task, ...]
     """Tasks that the policy can be used for."""
     takes_system_prompt: bool = False
-    """The run's system prompt is sent; otherwise the candidate gets what the record says and nothing besides."""
+    """Send the run's system prompt; otherwise the candidate gets only what the record says."""
     question_template: str = ""
-    """Frames the question; empty where it is sent as it stands."""
+    """Template around the question; empty to send the question unchanged."""
     metadata: tuple[str, ...] = ()
     """Members of a record's metadata that the question's template has slots for."""
     criterion: JudgeStyle = JudgeStyle(template_id="judge_criterion/1", shape=CRITERION)
@@ -56,13 +56,13 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def template_ids(self) -> tuple[str, ...]:
-        """All texts that records may be asked with."""
+        """List all texts that may be in prompts under the policy."""
         named = (self.question_template, self.criterion.template_id, self.reference.template_id)
         return (*filter(None, named), *(template_id for task in self.tasks for template_id in _OF_TASK.get(task, ())))
 
     @property
     def sha256(self) -> str:
-        """Hash of the policy and of the texts that it names."""
+        """Hash the policy and the texts that it names."""
         texts = {template_id: load_template(template_id).sha256 for template_id in self.template_ids}
         return sha256_hex(canonical_json({"policy": msgspec.to_builtins(self), "templates": texts}))
 
@@ -96,13 +96,13 @@ POLICIES: dict[str, Policy] = {
 """All policies by id."""
 
 
-def own_policy(name: str) -> Policy:
-    """A policy of the run's own: it says all that the candidate is asked, and judges are asked as usual."""
+def custom_policy_of(name: str) -> Policy:
+    """Build the policy of a custom function: it makes all candidate messages, and judges are asked as usual."""
     return Policy(id=name, tasks=())
 
 
 def resolved(policy_id: str, task: str) -> tuple[Policy, tuple[str, ...]]:
-    """The policy for a record with this policy id and task, and the flag that says why it is not the one that is named."""
+    """Find the policy for a record, with a flag that says why it is not the named one."""
     named = POLICIES.get(policy_id or DEFAULT_ID)
     if named is None:
         return DEFAULT, (UNKNOWN,)
@@ -110,6 +110,6 @@ def resolved(policy_id: str, task: str) -> tuple[Policy, tuple[str, ...]]:
 
 
 def metadata_text(case: Case, name: str) -> str:
-    """A member of the record's metadata when it is a text; empty otherwise."""
+    """Return a member of the record's metadata if it is a text; empty otherwise."""
     value = case.metadata.get(name)
     return value.strip() if isinstance(value, str) else ""

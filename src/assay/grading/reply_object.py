@@ -1,17 +1,17 @@
-"""The one JSON object that a reply consists of, or a reason why there is none."""
+"""Parser of a reply that must be one JSON object, with a reason when it is not."""
 
 import re
 from typing import Any
 
 import msgspec
 
-from assay.core.json_door import parse_json
-from assay.grading.thoughts import after_thoughts, has_thought_tag, without_end_marks
+from assay.core.strict_json import parse_json
+from assay.grading.reasoning_tags import after_thoughts, has_thought_tag, without_end_marks
 
 MAX_REPLY_CHARACTERS = 200_000
-"""A longer reply is no verdict, whatever it says."""
+"""A longer reply is never a verdict."""
 _MAX_BRACKETS = 200
-"""No text nests deeper than it has brackets; beyond, the exact reader looks at the depth."""
+"""A text nests no deeper than it has brackets; with more, only the strict parser checks the depth."""
 _OPENING = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*(?:[\w+.-]+[ \t]*)?(?=(\{)?)[^`\n]*", re.MULTILINE)
 _OBJECT_LIKE = re.compile(r"\{\s{0,100}(?:[\"'\u201c\u201d\u2018\u2019\u201e\u00ab]|\\[\"'u]|\w{1,50}\s{0,20}[:=])")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
@@ -22,54 +22,54 @@ REPLACED = "replaced_characters"
 _NO_OBJECT = "it is not one JSON object"
 
 
-class Refusal(msgspec.Struct, frozen=True):
-    """Why a reply is no verdict, in our own words: it goes back to the judge, so it repeats nothing of the reply."""
+class UnusableReply(msgspec.Struct, frozen=True):
+    """Why a reply is unusable, in our own words: it goes back to the judge, so it must not quote the reply."""
 
     reason: str
     is_repeat: bool = False
-    """The reply gives back what was to be judged, so that nothing in it may be used."""
+    """The reply repeats the text to be judged, so that nothing in it may be used."""
 
 
-class Found(msgspec.Struct, frozen=True):
-    """An object and the words around it."""
+class ParsedObject(msgspec.Struct, frozen=True):
+    """An object and the text around it."""
 
     members: dict[str, Any]
     around: str = ""
 
 
-def only_object(text: str) -> dict[str, Any] | Refusal:
-    """The members of the object that a reply is, where the words around it do not matter."""
+def only_object(text: str) -> dict[str, Any] | UnusableReply:
+    """Parse a reply whose surrounding text does not matter."""
     found = find_object(text)
-    return found if isinstance(found, Refusal) else found.members
+    return found if isinstance(found, UnusableReply) else found.members
 
 
-def find_object(text: str) -> Found | Refusal:
-    """The object that is the whole reply, or its only fenced block with no other object beside it."""
+def find_object(text: str) -> ParsedObject | UnusableReply:
+    """Find the object that is the whole reply, or in its only fenced block, with no other object outside."""
     if len(text) > MAX_REPLY_CHARACTERS:
-        return Refusal("it is far too long")
+        return UnusableReply("it is far too long")
     bare = answer_part(text)
     if not bare:
-        return Refusal("it is empty")
+        return UnusableReply("it is empty")
     block, around = (bare, "") if bare.startswith("{") else _only_block(bare)
     if not block or has_thought_tag(around) or _OBJECT_LIKE.search(around):
-        return Refusal(_NO_OBJECT)
+        return UnusableReply(_NO_OBJECT)
     members = _plain_object(block) or _exact_object(block)
-    return members if isinstance(members, Refusal) else Found(members, around)
+    return members if isinstance(members, UnusableReply) else ParsedObject(members, around)
 
 
 def answer_part(text: str) -> str:
-    """The reply without closed thoughts before it and marks of its end after it."""
+    """Remove closed reasoning before the reply and end markers after it."""
     return without_end_marks(after_thoughts(text))
 
 
 def _only_block(text: str) -> tuple[str, str]:
-    """What stands in the only fence of a text, and the text around it; empty where there is no fence, or another mark of one."""
+    """Split a text into its only fenced block and the rest; the block is empty without a fence, or with several."""
     opening = _OPENING.search(text)
     if opening is None:
         return "", text
     fence = opening.group(1)
     start = opening.start(2) if opening.group(2) else opening.end()
-    # The mark may stand behind the object instead of below it.
+    # The closing fence may follow the object on the same line.
     closing = re.compile(rf"(?:^[ \t]*|\}}[ \t]*){fence[0]}{{{len(fence)},}}[ \t]*\r?$", re.MULTILINE).search(text, start)
     if closing is None:
         return "", text
@@ -79,7 +79,7 @@ def _only_block(text: str) -> tuple[str, str]:
 
 
 def _plain_object(text: str) -> dict[str, Any] | None:
-    """An object without escapes, quickly; None where only the exact reader can say whether all is well."""
+    """Parse an object without escapes fast; None when only the strict parser can tell whether it is valid."""
     if "\\" in text or text.count("{") + text.count("[") > _MAX_BRACKETS:
         return None
     try:
@@ -88,21 +88,21 @@ def _plain_object(text: str) -> dict[str, Any] | None:
         return None
     if not isinstance(found, dict):
         return None
-    # A member that is there twice leaves quotes in the text that the object does not account for.
+    # A duplicate member leaves quotes in the text that the decoded object does not account for.
     return found if text.count('"') == msgspec.json.encode(found).count(b'"') else None
 
 
-def _exact_object(text: str) -> dict[str, Any] | Refusal:
+def _exact_object(text: str) -> dict[str, Any] | UnusableReply:
     document = parse_json(text)
     if not document.is_readable:
-        # Models write line breaks into strings as they are; nothing else is mended.
+        # Models write raw line breaks into strings; nothing else is repaired.
         document = parse_json(_STRING.sub(_escaped, text))
     if not document.is_readable or not isinstance(document.value, dict):
-        return Refusal(_NO_OBJECT)
-    if any("appears twice" in flaw.message for flaw in document.flaws):
-        return Refusal("a member of the object is there twice")
+        return UnusableReply(_NO_OBJECT)
+    if any(flaw.kind == "duplicate_name" for flaw in document.flaws):
+        return UnusableReply("a member of the object is there twice")
     if any(flaw.code == "value_out_of_range" for flaw in document.flaws):
-        return Refusal("it holds a number that is too large")
+        return UnusableReply("it holds a number that is too large")
     return document.value
 
 
@@ -111,5 +111,5 @@ def _escaped(string: re.Match[str]) -> str:
 
 
 def storable(text: str) -> str:
-    """The text with U+FFFD in place of NUL and of unpaired surrogates."""
+    """Replace NUL and unpaired surrogates by U+FFFD."""
     return _UNSTORABLE.sub("\ufffd", text)

@@ -1,4 +1,4 @@
-"""Members of an object that a text states, in whatever notation: JSON, escaped JSON, single quotes, YAML, prose with a colon."""
+"""Search for members that a text states in any notation: JSON, escaped JSON, single quotes, YAML, prose with a colon."""
 
 import re
 from collections.abc import Iterator
@@ -8,18 +8,18 @@ from unicodedata import combining, normalize
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _SHORT_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
 _LEVELS = 3
-"""How often a text is unescaped: as it stands, as JSON, and as JSON in a string of JSON."""
+"""Levels of unescaping: plain text, JSON, and JSON in a JSON string."""
 _QUOTES = "\"'`*_\\\\\u201c\u201d\u2018\u2019\u201e\u00ab\u00bb"
 _NOISE = re.compile(rf"[\s\x00\x08{_QUOTES}]+")
 _SAYS = r"(?:[:=]+>?|\b(?:is|should be|must be|becomes)\b)"
 _WORDS = frozenset({"true", "false", "yes", "no", "null", "none", "one", "two", "three", "four", "five", "zero"})
-"""Values that are no numbers: `the score is based on` states none."""
-_PLACES = frozenset({"first", "second", "tie"})
-"""Values of a member that says which of two texts is better."""
+"""Words that count as values: `the score is based on` states no value."""
+_RANKS = frozenset({"first", "second", "tie"})
+"""Values of the member that says which of two texts is better."""
 
 
 def states_another(text: str, name: str, *, value: object) -> bool:
-    """True when the text gives the member of this name, or one whose name ends like it, another value."""
+    """Tell whether the text states another value for the member of this name, or one whose name ends like it."""
     if name not in text.casefold() and "\\" not in text:
         return False
     wanted = _plain_value(str(value))
@@ -27,12 +27,12 @@ def states_another(text: str, name: str, *, value: object) -> bool:
 
 
 def states_both(text: str, value: tuple[str, object], words: tuple[str, str]) -> bool:
-    """True when the text gives one member this value and the other one these words, or words that begin with them."""
+    """Tell whether the text states this value for one member, and for another one words that begin with these."""
     return any(_has_value(view, *value) and _has_words(view, *words) for view in _views(text))
 
 
 def unescaped(text: str) -> str:
-    """The text with the escapes of JSON decoded; pairs of halves become one character."""
+    """Decode the escapes of JSON; surrogate pairs become one character."""
     decoded = _ESCAPE.sub(lambda escape: _character(escape.group(1)), text)
     return decoded.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
@@ -50,8 +50,8 @@ def _views(text: str) -> Iterator[str]:
 
 
 def _words_like(value: str | float) -> frozenset[str]:
-    """The words that may stand where a value stands."""
-    return _PLACES if value in _PLACES else _WORDS
+    """Return the words that count as values of the same kind."""
+    return _RANKS if value in _RANKS else _WORDS
 
 
 def _values(text: str, name: str, words: frozenset[str]) -> Iterator[str | float]:
@@ -65,7 +65,7 @@ def _stated(name: str) -> re.Pattern[str]:
 
 
 def _plain_value(value: str) -> str | float:
-    """A number by its value, anything else by its letters."""
+    """Normalize a number by its value, anything else by its letters."""
     bare = value.rstrip(".-+").casefold()
     try:
         return float(bare)
@@ -81,11 +81,11 @@ def _has_value(text: str, name: str, value: object) -> bool:
 def _has_words(text: str, name: str, words: str) -> bool:
     squeezed = _squeezed(text)
     wanted = _squeezed(words)
-    return any(f"{_squeezed(name)}{mark}{wanted}" in squeezed for mark in (":", "="))
+    return any(f"{_squeezed(name)}{separator}{wanted}" in squeezed for separator in (":", "="))
 
 
 def _squeezed(text: str) -> str:
-    """Without spaces, quotes and case; letter by letter without accents, because a long run of them takes forever as a whole."""
+    """Remove spaces, quotes, case and accents; letter by letter, because normalizing a long run of accents takes quadratic time."""
     folded = _NOISE.sub("", text).casefold()
     if folded.isascii():
         return folded

@@ -1,4 +1,4 @@
-"""Versioned prompt templates: their texts, their hashes, and slots that are filled in one pass."""
+"""Versioned prompt templates: texts, hashes, and slots that are filled in one pass."""
 
 import hashlib
 import re
@@ -14,13 +14,13 @@ _SLOT = re.compile(r"\{\{(\w+)\}\}")
 _PARTS = "=== user ===\n"
 
 TOOL_CALL = "tool_call/1"
-"""How a candidate is to call a tool."""
+"""Tells a candidate how to call a tool."""
 ASK_AGAIN = "ask_again/1"
-"""What a judge is told whose reply could not be read."""
+"""Sent to a judge whose reply was unusable."""
 CONFIDENCE = "confidence/1"
-"""What a judge is asked besides, where unsure votes call for more judges."""
+"""Asks a judge for its confidence, when unsure votes call in more judges."""
 OPEN_FIELD = "open_field/1"
-"""How a further field of a record is shown."""
+"""Shows a further field of a record."""
 TEMPLATE_IDS = (
     "mcq_answer/1",
     "mcq_one/1",
@@ -46,7 +46,7 @@ TEMPLATE_IDS = (
     "criterion_reasoning/1",
     "criterion_factuality/1",
 )
-"""A template never changes: another text is another version, with a file of its own."""
+"""A template never changes: another text is another version in another file."""
 
 
 class Template(msgspec.Struct, frozen=True):
@@ -63,7 +63,7 @@ class Template(msgspec.Struct, frozen=True):
 
 @cache
 def load_template(template_id: str) -> Template:
-    """The template with this id and version; raises KeyError when there is none."""
+    """Load the template with this id and version; raises KeyError when there is none."""
     if template_id not in TEMPLATE_IDS:
         raise KeyError(template_id)
     text = (_FOLDER / f"{template_id.replace('/', '_')}.txt").read_text(encoding="utf-8")
@@ -73,12 +73,12 @@ def load_template(template_id: str) -> Template:
 
 @cache
 def texts_sha256(template_ids: tuple[str, ...]) -> str:
-    """The hash of several templates: of the JSON object of their ids and hashes, sorted and without spaces."""
+    """Hash several templates: the JSON object of their ids and hashes, sorted and without spaces."""
     return sha256_hex(canonical_json({template_id: load_template(template_id).sha256 for template_id in template_ids}))
 
 
 def fill(text: str, slots: dict[str, str]) -> str:
-    """The text with its slots filled; what looks like a slot inside a filling stays as it is."""
+    """Fill the slots of a text; text that looks like a slot inside a value is unchanged."""
     pieces = [*_pieces(text)]
     pieces[1::2] = [slots[name] for name in pieces[1::2]]
     return "".join(pieces)
@@ -86,5 +86,5 @@ def fill(text: str, slots: dict[str, str]) -> str:
 
 @lru_cache(maxsize=256)
 def _pieces(text: str) -> list[str]:
-    """Our own words and the names of slots in turn; a template is taken apart once."""
+    """Split a template into its own text and the names of slots; cached, so each template is split once."""
     return _SLOT.split(text)

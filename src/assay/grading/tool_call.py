@@ -1,4 +1,4 @@
-"""Tool calls as text: which tools a recorded conversation knows, which one was called, and which one an answer calls."""
+"""Tool calls as text: the tools of a recorded conversation, its recorded call, and the call in an answer."""
 
 from typing import Any
 
@@ -6,12 +6,12 @@ import msgspec
 
 from assay.core.canonical import canonical_json
 from assay.core.case import Case
-from assay.grading.reply_object import Refusal, only_object, storable
+from assay.grading.reply_object import UnusableReply, only_object, storable
 
 TOOLS = "tools"
 """Member of `Case.extra`: the names of a conversation's tools, each with the names of its input's members."""
 EXPECTED = "tool_call"
-"""Member of `Case.extra`: the call that the recorded turn makes, `{"tool": name, "input": {...}}`."""
+"""Member of `Case.extra`: the call of the recorded turn, `{"tool": name, "input": {...}}`."""
 
 
 class ToolCall(msgspec.Struct, frozen=True):
@@ -19,12 +19,12 @@ class ToolCall(msgspec.Struct, frozen=True):
 
     tool: str
     input: dict[str, Any] | None = {}
-    """None where the call has members, but not this one: what they mean cannot be known."""
+    """None when the call has other members instead, whose meaning is unknown."""
     has_replaced: bool = False
     """Characters that no store can hold were replaced by U+FFFD."""
 
     def is_same_as(self, other: "ToolCall | None") -> bool:
-        """True for the same tool with the same input as JSON values: 1 and 1.0 are one number, 1 and "1" are not the same."""
+        """Compare tool and input as JSON values: 1 and 1.0 are equal, 1 and "1" are not."""
         if other is None or self.input is None or other.input is None:
             return False
         return self.tool == other.tool and canonical_json(self.input) == canonical_json(other.input)
@@ -34,26 +34,26 @@ class ToolCall(msgspec.Struct, frozen=True):
 
 
 def has_tools(case: Case) -> bool:
-    """True when the case comes from a conversation in which tools were used."""
+    """Tell whether the case comes from a conversation in which tools were used."""
     return case.contract == "conversation_v1" and bool(case.extra.get(TOOLS))
 
 
 def is_tool_turn(case: Case) -> bool:
-    """True when the recorded turn used a tool."""
+    """Tell whether the recorded turn used a tool."""
     return has_tools(case) and EXPECTED in case.extra
 
 
 def expected_call(case: Case) -> ToolCall | None:
-    """What the recorded turn called."""
+    """Return the call of the recorded turn."""
     return msgspec.convert(case.extra[EXPECTED], ToolCall) if is_tool_turn(case) else None
 
 
 def read_call(answer: str) -> ToolCall | None:
-    """The tool call that is the whole answer, or its only fenced block; None for words."""
+    """Parse a tool call that is the whole answer, or its only fenced block; None for other text."""
     if '"tool"' not in answer:
         return None
     found = only_object(answer)
-    if isinstance(found, Refusal):
+    if isinstance(found, UnusableReply):
         return None
     tool, given = found.get("tool"), found.get("input", {} if len(found) == 1 else None)
     if not isinstance(tool, str) or not (isinstance(given, dict) or "input" not in found):
@@ -63,7 +63,7 @@ def read_call(answer: str) -> ToolCall | None:
 
 
 def _storable(value: Any) -> Any:
-    """The value with U+FFFD in place of what no store can hold, in names and texts at any depth."""
+    """Replace characters that no store can hold, in names and texts at any depth."""
     if isinstance(value, str):
         return storable(value)
     if isinstance(value, dict):
@@ -72,7 +72,7 @@ def _storable(value: Any) -> Any:
 
 
 def offered_tools(case: Case) -> str:
-    """The tools as a list for the candidate; empty without any."""
+    """List the tools for the candidate; empty without any."""
     if not has_tools(case):
         return ""
     return "\n".join(f"- {name}: {', '.join(members) or 'no input'}" for name, members in case.extra[TOOLS].items())

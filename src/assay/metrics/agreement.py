@@ -8,8 +8,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.core.summary import LEVEL, Interval
 from assay.metrics.distributions import student_quantile
-from assay.metrics.intervals import LEVEL, Estimate, Floats, Interval, wilson
+from assay.metrics.intervals import Estimate, Floats, wilson
 
 Weights = Literal["none", "linear", "quadratic"]
 Scale = Literal["nominal", "ordinal", "interval"]
@@ -208,7 +209,7 @@ def _pieces(pairable: Floats, *, scale: Scale) -> "_Pieces | None":
     values, codes = np.unique(pairable[units, columns], return_inverse=True)
     if len(values) == 1:
         return None
-    parts = _Parts(units, codes, sizes=np.bincount(units).astype(np.float64))
+    parts = _Ratings(units, codes, sizes=np.bincount(units).astype(np.float64))
     return _nominal(parts) if scale == "nominal" else _squared(parts, places=values if scale == "interval" else None)
 
 
@@ -218,7 +219,7 @@ def _spread(pieces: "_Pieces", *, disagreement: float) -> float:
     return float(np.square(influence - influence.mean()).sum()) * n / (n - 1)
 
 
-class _Parts(msgspec.Struct, frozen=True):
+class _Ratings(msgspec.Struct, frozen=True):
     """Every rating as its unit and the place of its value among the sorted ones, and the ratings of each unit."""
 
     units: NDArray[np.int64]
@@ -235,7 +236,7 @@ class _Pieces(msgspec.Struct, frozen=True):
     expected_by_unit: Floats
 
 
-def _nominal(parts: _Parts) -> _Pieces:
+def _nominal(parts: _Ratings) -> _Pieces:
     total = float(parts.sizes.sum())
     counts = np.bincount(parts.codes).astype(np.float64)
     keys, repeats = np.unique(parts.units * len(counts) + parts.codes, return_counts=True)
@@ -246,7 +247,7 @@ def _nominal(parts: _Parts) -> _Pieces:
     return _scaled(observed, observed_by_unit=observed, expected=expected, expected_by_unit=by_unit, parts=parts)
 
 
-def _squared(parts: _Parts, *, places: Floats | None) -> _Pieces:
+def _squared(parts: _Ratings, *, places: Floats | None) -> _Pieces:
     """Squared distances of values, or of middle ranks when there are no places, which move as the weights of units do."""
     counts = np.bincount(parts.codes).astype(np.float64)
     total = float(counts.sum())
@@ -267,7 +268,7 @@ def _squared(parts: _Parts, *, places: Floats | None) -> _Pieces:
     return _scaled(observed, observed_by_unit=observed_by_unit, expected=expected, expected_by_unit=expected_by_unit, parts=parts)
 
 
-def _through_ranks(slopes: Floats, parts: _Parts) -> Floats:
+def _through_ranks(slopes: Floats, parts: _Ratings) -> Floats:
     """A further rating lifts the middle rank of its own value by a half and of all higher values by one."""
     above = np.cumsum(slopes[::-1])[::-1] - slopes
     return _sums(parts.units, (above + slopes / 2)[parts.codes])
@@ -277,7 +278,7 @@ def _sums(groups: NDArray[np.int64], values: Floats) -> Floats:
     return np.bincount(groups, weights=values).astype(np.float64)
 
 
-def _scaled(observed: Floats, *, observed_by_unit: Floats, expected: float, expected_by_unit: Floats, parts: _Parts) -> _Pieces:
+def _scaled(observed: Floats, *, observed_by_unit: Floats, expected: float, expected_by_unit: Floats, parts: _Ratings) -> _Pieces:
     """Expected disagreement is per pair of ratings: brought to the ratings that there are."""
     pairs = float(parts.sizes.sum()) - 1
     by_unit = expected_by_unit / pairs - expected / pairs**2 * parts.sizes

@@ -6,8 +6,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.core.summary import LEVEL, Interval
 from assay.metrics.distributions import student_quantile
-from assay.metrics.intervals import LEVEL, Ends, Estimate, Floats, Interval, cluster_interval, standard_error
+from assay.metrics.intervals import Ends, Estimate, Floats, cluster_interval, standard_error
 
 ONE_CLUSTER = "one cluster has no spread to make an interval of"
 

@@ -6,9 +6,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.core.summary import LEVEL, Interval
 from assay.metrics.agreement import Detection
 from assay.metrics.distributions import normal_quantile, student_quantile
-from assay.metrics.intervals import LEVEL, Ends, Estimate, Floats, Interval, rule_of_three, wilson
+from assay.metrics.intervals import Ends, Estimate, Floats, rule_of_three, wilson
 
 MIN_LABELS_EACH = 10
 """Labels of good records, and of bad ones, below which a corrected pass rate is refused."""
@@ -72,7 +73,7 @@ class _Rate(msgspec.Struct, frozen=True):
         return self.share * (1 - self.share) / self.trials
 
 
-class _Refusal(msgspec.Struct, frozen=True):
+class _TooFewLabels(msgspec.Struct, frozen=True):
     reason: str
     labels_needed: int | None
 
@@ -95,7 +96,7 @@ def rate_influence(judged: Rows, truth: Rows, *, others: Rows) -> Floats:
     return np.concatenate([labelled, (others - passed) / len(others)])
 
 
-def _refuse_few(good: int, bad: int) -> _Refusal | None:
+def _refuse_few(good: int, bad: int) -> _TooFewLabels | None:
     """Too few labels of one kind; more of the same mixture would help, unless one kind is missing altogether."""
     fewer, kind = (good, "good") if good < bad else (bad, "bad")
     if fewer >= MIN_LABELS_EACH:
@@ -103,17 +104,17 @@ def _refuse_few(good: int, bad: int) -> _Refusal | None:
     needed = ceil(MIN_LABELS_EACH * (good + bad) / fewer) if fewer else None
     more = f"; about {needed} labels like these would do" if needed else ""
     reason = f"{fewer} of {good + bad} labels say {kind}, and a corrected rate needs {MIN_LABELS_EACH} of each kind{more}"
-    return _Refusal(reason, needed)
+    return _TooFewLabels(reason, needed)
 
 
-def _refuse_judge(sensitivity: _Rate, specificity: _Rate, *, labels: int) -> _Refusal | None:
+def _refuse_judge(sensitivity: _Rate, specificity: _Rate, *, labels: int) -> _TooFewLabels | None:
     """A judge whose verdicts may have nothing to do with the labels corrects nothing."""
     skill = sensitivity.share + specificity.share - 1
     half = _Z * sqrt(sensitivity.variance + specificity.variance)
     if skill - half > 0:
         return None
     if skill <= 0:
-        return _Refusal(
+        return _TooFewLabels(
             "the judge passes bad records as often as good ones: no number of labels makes its verdicts say anything", None
         )
     needed = ceil(labels * (half / skill) ** 2) + 1
@@ -121,7 +122,7 @@ def _refuse_judge(sensitivity: _Rate, specificity: _Rate, *, labels: int) -> _Re
         f"{labels} labels cannot tell the judge from a coin (sensitivity + specificity - 1 is {skill:.2f} ± {half:.2f});"
         f" about {needed} would, if it is as good as it looks"
     )
-    return _Refusal(reason, needed)
+    return _TooFewLabels(reason, needed)
 
 
 def _corrected(value: float, rate: _Rate, *, sensitivity: _Rate, specificity: _Rate, raw: Estimate, labels: int) -> Correction:

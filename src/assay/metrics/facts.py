@@ -72,7 +72,7 @@ class RecordFacts(msgspec.Struct, frozen=True):
     """It is one of several answers to the record."""
 
 
-class Columns:
+class RecordColumns:
     """The records of a run as arrays of numbers, in the order in which they came: 30 to 100 bytes each, and 4 for each slice.
 
     A column of what most runs do not know ends with the last records of which it is known, and is empty where there are none.
@@ -200,10 +200,10 @@ def _pad(column: "array[Number]", length: int, *, unknown: Number) -> None:
     column.extend(array(column.typecode, [unknown]) * (length - len(column)))
 
 
-def collect(facts: Iterable[RecordFacts] | Columns) -> Columns:
+def collect(facts: Iterable[RecordFacts] | RecordColumns) -> RecordColumns:
     """The columns of a stream of records, padded; columns hold what they held."""
-    columns = facts if isinstance(facts, Columns) else Columns()
-    if not isinstance(facts, Columns):
+    columns = facts if isinstance(facts, RecordColumns) else RecordColumns()
+    if not isinstance(facts, RecordColumns):
         for record in facts:
             columns.append(record)
     columns.pad()

@@ -1,16 +1,13 @@
 """Gates: whether a run's summary reaches what its plan demands, and why not."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
+from assay.core.gate_text import TOLERANCE, meets_gate
 from assay.core.plan import Gates
-from assay.core.run_result import GateCheck, GateResult
-
-TOLERANCE = 1e-9
-"""Rounding in the last digits decides no gate."""
+from assay.core.summary import GateCheck, GateResult, RecordMetrics
 
 
-def check_gates(gates: Gates, summary: Mapping[str, Any], *, is_cancelled: bool = False) -> GateResult:
+def check_gates(gates: Gates, summary: RecordMetrics, *, is_cancelled: bool = False) -> GateResult:
     """The decision on a summary as `measure` makes it; thresholds are inclusive, and what is undefined does not pass.
 
     Records without a score are in no mean and no pass rate, so the error rate is their gate: failed and cancelled
@@ -18,31 +15,30 @@ def check_gates(gates: Gates, summary: Mapping[str, Any], *, is_cancelled: bool 
     all its records.
     """
     found = (
-        cancelled_reason(summary["evaluated_records"], summary["total_records"]) if is_cancelled else "",
-        _at_least("pass rate", summary["pass_rate"], gates.pass_rate),
+        cancelled_reason(summary.evaluated_records, summary.total_records) if is_cancelled else "",
+        _at_least("pass rate", summary.pass_rate, gates.pass_rate),
         _score_gate(gates, summary),
-        _at_most("error rate", summary["error_rate"], gates.max_error_rate),
+        _at_most("error rate", summary.error_rate, gates.max_error_rate),
     )
     reasons = tuple(reason for reason in found if reason)
-    if not reasons and not summary["n_scored"]:
+    if not reasons and not summary.n_scored:
         # No gate was missed, but a run that says nothing about its candidate is not good enough for anything.
         reasons = ("nothing could be evaluated",)
     # Gates are about all records: a part of them neither meets nor misses one.
     return GateResult(not reasons, reasons, () if is_cancelled else tuple(_checks(gates, summary)))
 
 
-def _checks(gates: Gates, summary: Mapping[str, Any]) -> Iterator[GateCheck]:
+def _checks(gates: Gates, summary: RecordMetrics) -> Iterator[GateCheck]:
     """Each gate that is set with what the run has for it."""
-    profile = summary.get("profile")
-    score = summary["raw_score_mean"] if profile is None else profile["headline"]
-    for name, value, limit, sign in (
-        ("pass_rate", summary["pass_rate"], gates.pass_rate, 1),
-        ("min_score", score, gates.min_score, 1),
-        ("max_error_rate", summary["error_rate"], gates.max_error_rate, -1),
+    profile = summary.profile
+    score = summary.raw_score_mean if profile is None else profile.headline
+    for name, value, limit, is_most in (
+        ("pass_rate", summary.pass_rate, gates.pass_rate, False),
+        ("min_score", score, gates.min_score, False),
+        ("max_error_rate", summary.error_rate, gates.max_error_rate, True),
     ):
         if limit is not None:
-            is_met = value is not None and sign * (value - limit) >= -TOLERANCE
-            yield GateCheck(name=name, threshold=limit, value=value, met=is_met)
+            yield GateCheck(name=name, threshold=limit, value=value, met=meets_gate(value, limit, is_most=is_most))
 
 
 def cancelled_reason(evaluated: int, total: int) -> str:
@@ -50,12 +46,12 @@ def cancelled_reason(evaluated: int, total: int) -> str:
     return f"the run was cancelled: {evaluated:,} of {total:,} records were evaluated"
 
 
-def _score_gate(gates: Gates, summary: Mapping[str, Any]) -> str:
+def _score_gate(gates: Gates, summary: RecordMetrics) -> str:
     """With a profile its headline is the score that counts."""
-    profile = summary.get("profile")
+    profile = summary.profile
     if profile is not None:
-        return _at_least(str(profile["id"]), profile["headline"], gates.min_score, why_undefined="no record has a score")
-    return _at_least("mean score", summary["raw_score_mean"], gates.min_score, why_undefined=_why_no_mean(summary))
+        return _at_least(profile.id, profile.headline, gates.min_score, why_undefined="no record has a score")
+    return _at_least("mean score", summary.raw_score_mean, gates.min_score, why_undefined=_why_no_mean(summary))
 
 
 def _at_least(name: str, value: float | None, limit: float | None, *, why_undefined: str = "no record was evaluated") -> str:
@@ -74,8 +70,8 @@ def _at_most(name: str, value: float | None, limit: float | None) -> str:
     return f"{name} {_against(value, limit)[0]} is above {_against(value, limit)[1]}" if value > limit + TOLERANCE else ""
 
 
-def _why_no_mean(summary: Mapping[str, Any]) -> str:
-    return "records were graded on different scales" if summary["n_scored"] else "no record was evaluated"
+def _why_no_mean(summary: RecordMetrics) -> str:
+    return "records were graded on different scales" if summary.n_scored else "no record was evaluated"
 
 
 def _against(value: float, limit: float) -> tuple[str, str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from assay.metrics.gates import TOLERANCE
+from assay.core.gate_text import TOLERANCE
 
 Json = dict[str, Any]
 PASS_SCORE = 4

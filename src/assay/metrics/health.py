@@ -19,7 +19,7 @@ FEWEST = 8
 """Answers below which nothing is decided: without any slip their interval would still reach beyond a third."""
 
 
-class Decided(msgspec.Struct, frozen=True):
+class ProbeDecision(msgspec.Struct, frozen=True):
     """A verdict and the probability that it rests on."""
 
     verdict: Soundness
@@ -38,25 +38,25 @@ def rise_p_value(rises: int, falls: int) -> float:
     return excess_p_value(rises, rises + falls, tolerance=0.5)
 
 
-def decide_slips(slips: int, n: int, *, tolerance: float) -> Decided:
+def decide_slips(slips: int, n: int, *, tolerance: float) -> ProbeDecision:
     """Fails when the slips cannot be explained by a rate within the tolerance; warns when there are more, by chance or not."""
     if not _is_enough(n, lambda size: excess_power(size, tolerance=tolerance)):
-        return Decided("not_enough_evidence", None, _needed(lambda size: excess_power(size, tolerance=tolerance)))
+        return ProbeDecision("not_enough_evidence", None, _needed(lambda size: excess_power(size, tolerance=tolerance)))
     p_value = excess_p_value(slips, n, tolerance=tolerance)
     verdict: Soundness = "fail" if p_value <= LEVEL else "warn" if slips > tolerance * n else "pass"
-    return Decided(verdict, p_value)
+    return ProbeDecision(verdict, p_value)
 
 
-def decide_rises(changes: Sequence[tuple[int, int]], *, n: int) -> Decided:
+def decide_rises(changes: Sequence[tuple[int, int]], *, n: int) -> ProbeDecision:
     """Fails when rises outnumber falls by more than chance explains, in any of several series (Holm); warns when it is close.
 
     `changes` has the rises and the falls of each series, `n` the pairs of the shortest one that had room to rise.
     """
     if not changes or not _is_enough(n, lambda size: rise_power(size, series=len(changes))):
-        return Decided("not_enough_evidence", None, _needed(lambda size: rise_power(size, series=max(1, len(changes)))))
+        return ProbeDecision("not_enough_evidence", None, _needed(lambda size: rise_power(size, series=max(1, len(changes)))))
     adjusted = holm([rise_p_value(rises, falls) for rises, falls in changes])
     p_value = min(value for value in adjusted if value is not None)
-    return Decided("fail" if p_value <= LEVEL else "warn" if p_value <= 2 * LEVEL else "pass", p_value)
+    return ProbeDecision("fail" if p_value <= LEVEL else "warn" if p_value <= 2 * LEVEL else "pass", p_value)
 
 
 def _is_enough(n: int, power: Callable[[int], float]) -> bool:

@@ -7,11 +7,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.core.metrics_summary import percentile
+from assay.core.summary import LEVEL, Interval, Metric, percentile
 from assay.metrics.distributions import student_quantile
 from assay.metrics.score import Z, score_bounds
 
-LEVEL = 0.95
 RESAMPLES = 10_000
 MAX_LEVELS = 101
 """Distinct scores up to which a resample is drawn as counts of each; above, Student's t is used."""
@@ -23,24 +22,6 @@ Floats = NDArray[np.float64]
 Ends = tuple[float, float]
 """Of a scale."""
 Clusters = NDArray[np.int32] | NDArray[np.int64]
-
-
-class Interval(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the true value plausibly lies."""
-
-    low: float
-    high: float
-    level: float = LEVEL
-    method: str
-    n: int
-    """Records, or clusters, that it rests on."""
-    resamples: int | msgspec.UnsetType = msgspec.UNSET
-    """Only where it was resampled."""
-
-    def to_json(self) -> dict[str, Any]:
-        """The interval as artifacts hold it."""
-        found: dict[str, Any] = msgspec.to_builtins(self)
-        return found
 
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,11 +36,16 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     """Why there is no value, or no interval."""
 
+    @property
+    def metric(self) -> Metric:
+        """The estimate as summaries hold it."""
+        reason = self.reason or msgspec.UNSET
+        return Metric(value=self.value, interval=self.interval, standard_error=self.error, n=self.n, reason=reason)
+
     def to_json(self) -> dict[str, Any]:
         """The estimate as artifacts hold it."""
-        interval = None if self.interval is None else self.interval.to_json()
-        found: dict[str, Any] = {"value": self.value, "interval": interval, "standard_error": self.error, "n": self.n}
-        return {**found, "reason": self.reason} if self.reason else found
+        found: dict[str, Any] = msgspec.to_builtins(self.metric)
+        return found
 
 
 def wilson(successes: int, n: int) -> Interval | None:

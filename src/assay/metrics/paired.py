@@ -8,8 +8,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.core.summary import LEVEL, Interval
 from assay.metrics.distributions import normal_cdf, sign_test, student_quantile, student_two_sided
-from assay.metrics.intervals import LEVEL, Clusters, Estimate, Floats, Interval, clustered_error, rule_of_three
+from assay.metrics.intervals import Clusters, Estimate, Floats, clustered_error, rule_of_three
 from assay.metrics.score import Design, score_bounds
 
 _SHARE = (1 + LEVEL) / 2
@@ -20,7 +21,7 @@ Decision = Literal["improved", "not_worse", "worse", "undecided"]
 Verdicts = NDArray[np.bool_]
 
 
-class Flips(msgspec.Struct, frozen=True, kw_only=True):
+class FlipCounts(msgspec.Struct, frozen=True, kw_only=True):
     """Verdicts that differ between two runs, among as many independent records as those compared are worth."""
 
     better: float
@@ -36,7 +37,7 @@ class Flips(msgspec.Struct, frozen=True, kw_only=True):
         return (self.better + 1) / (self.n + 2), (self.worse + 1) / (self.n + 2)
 
 
-def flips_of(before: Verdicts, after: Verdicts, *, clusters: Clusters | None = None) -> Flips:
+def flips_of(before: Verdicts, after: Verdicts, *, clusters: Clusters | None = None) -> FlipCounts:
     """The flips of records that both runs judged, in the same order.
 
     Clusters are worth as many independent records as would err as much as they do if neither run is better: all records where their
@@ -45,10 +46,10 @@ def flips_of(before: Verdicts, after: Verdicts, *, clusters: Clusters | None = N
     n = len(before)
     better, worse = int((after & ~before).sum()), int((before & ~after).sum())
     if clusters is None or n == 0:
-        return Flips(better=better, worse=worse, n=n, units=n)
+        return FlipCounts(better=better, worse=worse, n=n, units=n)
     found, index = np.unique(clusters, return_inverse=True)
     inflation = Design.of(after.astype(np.float64) - before, index).effect(0.0)
-    return Flips(better=better / inflation, worse=worse / inflation, n=n / inflation, units=len(found))
+    return FlipCounts(better=better / inflation, worse=worse / inflation, n=n / inflation, units=len(found))
 
 
 def paired_difference(before: Floats, after: Floats, *, clusters: Clusters | None = None, span: float = 1.0) -> Estimate:

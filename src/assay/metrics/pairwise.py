@@ -3,22 +3,22 @@
 from collections import Counter
 from collections.abc import Sequence
 from itertools import combinations
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 import numpy as np
 
+from assay.core.summary import CandidateSummary, PairSummary, PositionBias, RankingSummary
 from assay.metrics.intervals import Estimate, Floats, cluster_interval, mean_interval, standard_error
-from assay.metrics.ranking import Comparisons, Ranked, Ranking, rank
+from assay.metrics.ranking import ComparisonCounts, RankedCandidate, Ranking, rank
 
-Json = dict[str, Any]
 Result = Literal["first", "second", "tie", "inconsistent"]
 _OUTCOMES: dict[Result, float] = {"first": 1.0, "second": 0.0, "tie": 0.5, "inconsistent": 0.5}
 """What a comparison counts in the model. A win in one order only is half a win for each: leaving it out would leave out the close
 comparisons, and make every candidate seem further from the others than it is."""
 
 
-class Vote(msgspec.Struct, frozen=True):
+class PairwiseVote(msgspec.Struct, frozen=True):
     """What one judge said in both orders: 1 for the first answer, 0 for the second, 0.5 for a tie."""
 
     judge: str
@@ -26,7 +26,7 @@ class Vote(msgspec.Struct, frozen=True):
     swapped: float
 
 
-class Meeting(msgspec.Struct, frozen=True, kw_only=True):
+class PairwiseComparison(msgspec.Struct, frozen=True, kw_only=True):
     """One comparison of the answers of two candidates."""
 
     first: int
@@ -36,11 +36,11 @@ class Meeting(msgspec.Struct, frozen=True, kw_only=True):
     """Comparisons of one cluster need not be independent of each other; a record at least."""
     result: Result | None
     """None where there is no grade."""
-    votes: tuple[Vote, ...] = ()
+    votes: tuple[PairwiseVote, ...] = ()
 
 
 class PairwiseFigures:
-    """The block `ranking` of a summary, comparison by comparison."""
+    """The `ranking` of a summary, comparison by comparison."""
 
     def __init__(self, names: Sequence[str], notes: Sequence[str] = (), *, seed: int = 0) -> None:
         self._names = names
@@ -50,9 +50,9 @@ class PairwiseFigures:
         self._met: dict[tuple[int, int], list[tuple[int, Result]]] = {}
         """Cluster and result of each comparison that has one, by who met whom."""
         self._unscored: Counter[tuple[int, int]] = Counter()
-        self._votes: dict[str, list[tuple[int, Vote]]] = {}
+        self._votes: dict[str, list[tuple[int, PairwiseVote]]] = {}
 
-    def add(self, meeting: Meeting) -> None:
+    def add(self, meeting: PairwiseComparison) -> None:
         """One comparison, with a result or without one."""
         if meeting.result is None:
             self._unscored[meeting.first, meeting.second] += 1
@@ -62,25 +62,23 @@ class PairwiseFigures:
         for vote in meeting.votes:
             self._votes.setdefault(vote.judge, []).append((cluster, vote))
 
-    def block(self) -> Json:
-        """The block as artifacts hold it."""
+    def summary(self) -> RankingSummary:
+        """All figures as the summary of a run holds them."""
         ranking = self._ranking()
         ranked = {candidate.name: candidate for candidate in ranking.candidates}
         order = [*ranked] or list(self._names)
-        pairs = [self._pair(first, second) for first, second in combinations(range(len(self._names)), 2)]
-        return {
-            "ranking": {
-                "n_comparisons": ranking.n,
-                "n_unscored": self._unscored.total(),
-                "n_clusters": len(self._clusters),
-                "candidates": [_candidate(name, ranked.get(name), pairs) for name in order],
-                "is_bounded": ranking.is_bounded,
-                "reason": ranking.reason,
-                "pairs": pairs,
-                "position_bias": [_bias(judge, votes) for judge, votes in self._votes.items()],
-                "notes": list(self._notes),
-            }
-        }
+        pairs = tuple(self._pair(first, second) for first, second in combinations(range(len(self._names)), 2))
+        return RankingSummary(
+            n_comparisons=ranking.n,
+            n_unscored=self._unscored.total(),
+            n_clusters=len(self._clusters),
+            candidates=tuple(_candidate(name, ranked.get(name), pairs) for name in order),
+            is_bounded=ranking.is_bounded,
+            reason=ranking.reason,
+            pairs=pairs,
+            position_bias=tuple(_bias(judge, votes) for judge, votes in self._votes.items()),
+            notes=tuple(self._notes),
+        )
 
     def _ranking(self) -> Ranking:
         if not self._met:
@@ -91,56 +89,55 @@ class PairwiseFigures:
             # Every comparison is the same half, and nothing would show how much chance there is in that.
             return Ranking(n=len(flat), reason="nobody won a comparison in both orders, so nothing orders the candidates")
         places = first.astype(np.int64), second.astype(np.int64)
-        return rank(self._names, Comparisons(*places, outcomes), clusters=clusters.astype(np.int64))
+        return rank(self._names, ComparisonCounts(*places, outcomes), clusters=clusters.astype(np.int64))
 
-    def _pair(self, first: int, second: int) -> Json:
+    def _pair(self, first: int, second: int) -> PairSummary:
         met = self._met.get((first, second), [])
         counts = Counter(result for _, result in met)
         values = np.array([_OUTCOMES[result] for _, result in met])
         share = _estimate(values, [cluster for cluster, _ in met], seed=(self._seed, first, second))
-        return {
-            "first": self._names[first],
-            "second": self._names[second],
-            "n": len(met),
-            "first_wins": counts["first"],
-            "second_wins": counts["second"],
-            "ties": counts["tie"],
-            "inconsistent": counts["inconsistent"],
-            "unscored": self._unscored[first, second],
-            "first_share": share.to_json(),
-        }
+        return PairSummary(
+            first=self._names[first],
+            second=self._names[second],
+            n=len(met),
+            first_wins=counts["first"],
+            second_wins=counts["second"],
+            ties=counts["tie"],
+            inconsistent=counts["inconsistent"],
+            unscored=self._unscored[first, second],
+            first_share=share.metric,
+        )
 
 
-def _candidate(name: str, ranked: Ranked | None, pairs: Sequence[Json]) -> Json:
+def _candidate(name: str, ranked: RankedCandidate | None, pairs: Sequence[PairSummary]) -> CandidateSummary:
     """One candidate's comparisons by how they ended, and its strength where there is one."""
-    counts: Counter[str] = Counter()
-    for pair in pairs:
-        if name in (pair["first"], pair["second"]):
-            is_first = pair["first"] == name
-            counts["wins"] += pair["first_wins" if is_first else "second_wins"]
-            counts["losses"] += pair["second_wins" if is_first else "first_wins"]
-            for member in ("ties", "inconsistent", "unscored"):
-                counts[member] += pair[member]
-    members = ("wins", "losses", "ties", "inconsistent", "unscored")
-    strengths = ("strength", "win_chance", "ahead_of_next")
-    return {
-        "name": name,
-        **{member: counts[member] for member in members},
-        **{member: None if ranked is None else getattr(ranked, member).to_json() for member in strengths},
-    }
+    as_first = [pair for pair in pairs if pair.first == name]
+    as_second = [pair for pair in pairs if pair.second == name]
+    met = as_first + as_second
+    return CandidateSummary(
+        name=name,
+        wins=sum(pair.first_wins for pair in as_first) + sum(pair.second_wins for pair in as_second),
+        losses=sum(pair.second_wins for pair in as_first) + sum(pair.first_wins for pair in as_second),
+        ties=sum(pair.ties for pair in met),
+        inconsistent=sum(pair.inconsistent for pair in met),
+        unscored=sum(pair.unscored for pair in met),
+        strength=None if ranked is None else ranked.strength.metric,
+        win_chance=None if ranked is None else ranked.win_chance.metric,
+        ahead_of_next=None if ranked is None else ranked.ahead_of_next.metric,
+    )
 
 
-def _bias(judge: str, votes: Sequence[tuple[int, Vote]]) -> Json:
+def _bias(judge: str, votes: Sequence[tuple[int, PairwiseVote]]) -> PositionBias:
     """How often a judge says something else when the answers change places, and which place it then prefers."""
     differs = np.array([float(vote.in_order != vote.swapped) for _, vote in votes])
-    return {
-        "judge": judge,
-        "n": len(votes),
-        "n_inconsistent": int(differs.sum()),
-        "n_first_place": sum(vote.in_order > vote.swapped for _, vote in votes),
-        "n_second_place": sum(vote.in_order < vote.swapped for _, vote in votes),
-        "rate": _estimate(differs, [cluster for cluster, _ in votes], seed=()).to_json(),
-    }
+    return PositionBias(
+        judge=judge,
+        n=len(votes),
+        n_inconsistent=int(differs.sum()),
+        n_first_place=sum(vote.in_order > vote.swapped for _, vote in votes),
+        n_second_place=sum(vote.in_order < vote.swapped for _, vote in votes),
+        rate=_estimate(differs, [cluster for cluster, _ in votes], seed=()).metric,
+    )
 
 
 def _estimate(values: Floats, clusters: Sequence[int], *, seed: tuple[int, ...]) -> Estimate:

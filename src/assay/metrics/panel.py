@@ -1,21 +1,20 @@
 """The judges of a panel: what each of them said, cost and took, how often it agrees with the others, and what was saved."""
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from itertools import groupby
 from math import fsum
-from typing import Any
 
 import msgspec
 import numpy as np
 
-from assay.core.outcome import Decision, Score
+from assay.core.outcome import PanelDecision, Score
 from assay.core.plan import PanelPlan
+from assay.core.summary import JudgeSummary, Metric, PanelSummary
 from assay.metrics.intervals import cluster_interval, standard_error
 from assay.metrics.summary import amount_figures, latency_figures
 
-Json = dict[str, Any]
 _UNKNOWN = float("nan")
 
 
@@ -44,35 +43,35 @@ class _Judge:
         self.latencies, self.tokens, self.costs = array("d"), array("d"), array("d")
         self.questions = self.calls = self.failed = self.asked_again = self.salvaged = self.lost = 0
 
-    def figures(self) -> Json:
+    def summary(self, name: str) -> JudgeSummary:
         costs = np.array(self.costs)
-        return {
-            "n_votes": len(self.votes),
-            "score_mean": fsum(self.votes) / len(self.votes) if self.votes else None,
-            "agreement": self._agreement(),
-            "n_questions": self.questions,
-            "n_calls": self.calls,
-            "n_failed_calls": self.failed,
-            "n_asked_again": self.asked_again,
-            "n_salvaged": self.salvaged,
-            "n_lost": self.lost,
-            "latency_ms": latency_figures(np.array(self.latencies)),
-            "tokens": amount_figures(np.array(self.tokens), is_whole=True),
-            "cost_usd": amount_figures(costs, is_whole=False),
-        }
+        return JudgeSummary(
+            judge=name,
+            n_votes=len(self.votes),
+            score_mean=fsum(self.votes) / len(self.votes) if self.votes else None,
+            agreement=self._agreement(),
+            n_questions=self.questions,
+            n_calls=self.calls,
+            n_failed_calls=self.failed,
+            n_asked_again=self.asked_again,
+            n_salvaged=self.salvaged,
+            n_lost=self.lost,
+            latency_ms=latency_figures(np.array(self.latencies)),
+            tokens=amount_figures(np.array(self.tokens), is_whole=True),
+            cost_usd=amount_figures(costs, is_whole=False),
+        )
 
-    def _agreement(self) -> Json:
+    def _agreement(self) -> Metric:
         """How often the judge says what the panel says, where others voted too; the interval is by records, however often asked."""
         values = np.array(self.agreed)
         records = np.array(self.agreed_in, dtype=np.int64)
         interval = cluster_interval(values, records)
         value = float(values.mean()) if len(values) else None
-        shown, error = None if interval is None else interval.to_json(), standard_error(values, records)
-        return {"value": value, "interval": shown, "standard_error": error, "n": len(values)}
+        return Metric(value=value, interval=interval, standard_error=standard_error(values, records), n=len(values))
 
 
 class PanelFigures:
-    """The blocks `panel` and `judges` of a summary, record by record."""
+    """`panel` and `judges` of a summary, record by record."""
 
     def __init__(self, judges: Sequence[str], settings: PanelPlan) -> None:
         self._judges = {judge: _Judge() for judge in judges}
@@ -80,7 +79,9 @@ class PanelFigures:
         self._records = 0
         self._counts = dict.fromkeys(("n_decisions", "n_disagree", "n_tied", "n_escalated", "n_vote_lost"), 0)
 
-    def add(self, record: str, scores: Iterable[Score], *, decisions: Iterable[Decision], attempts: Iterable[JudgeAttempt]) -> None:
+    def add(
+        self, record: str, scores: Iterable[Score], *, decisions: Iterable[PanelDecision], attempts: Iterable[JudgeAttempt]
+    ) -> None:
         """One answer to a record, evaluated or failed: its votes, how they were decided, and the calls to its judges."""
         votes = [score for score in scores if score.judge in self._judges]
         # A hash stands for the record, so that memory does not grow with the length of ids.
@@ -109,7 +110,7 @@ class PanelFigures:
             judge.agreed.append(vote.score == panel)
             judge.agreed_in.append(record)
 
-    def _add_decisions(self, decisions: Sequence[Decision]) -> None:
+    def _add_decisions(self, decisions: Sequence[PanelDecision]) -> None:
         counts = self._counts
         counts["n_tied"] += any(decision.is_tied for decision in decisions)
         counts["n_escalated"] += any(decision.is_escalated for decision in decisions)
@@ -132,29 +133,25 @@ class PanelFigures:
                 judge.tokens.append(_known(attempt.tokens))
                 judge.costs.append(_known(attempt.cost))
 
-    def blocks(self) -> Json:
-        """Both blocks as artifacts hold them."""
-        figures = {name: judge.figures() for name, judge in self._judges.items()}
-        panel = {
-            "quorum": self._settings.quorum or len(self._judges),
-            "escalate": self._settings.escalate,
-            "n_records": self._records,
-            **self._counts,
-            **self._saved(figures),
-        }
-        return {"panel": panel, "judges": [{"judge": name, **found} for name, found in figures.items()]}
+    def judges(self) -> tuple[JudgeSummary, ...]:
+        """What the summary of a run holds of each judge, in the order of the plan."""
+        return tuple(judge.summary(name) for name, judge in self._judges.items())
 
-    def _saved(self, figures: Mapping[str, Json]) -> Json:
-        """Questions that the first judge was asked and the others were not, and what their answers would have cost."""
-        if not self._settings.escalate:
-            return {"n_calls_saved": None, "cost_saved_usd": None}
-        first, *others = figures.values()
-        saved = [(first["n_questions"] - other["n_questions"], other["cost_usd"]["mean"]) for other in others]
+    def panel(self, judges: Sequence[JudgeSummary]) -> PanelSummary:
+        """What the summary of a run holds of all judges together."""
+        first, *others = judges
+        saved = [(first.n_questions - other.n_questions, other.cost_usd.mean) for other in others]
         is_known = all(mean is not None for calls, mean in saved if calls)
-        return {
-            "n_calls_saved": sum(calls for calls, _ in saved),
-            "cost_saved_usd": fsum(calls * (mean or 0.0) for calls, mean in saved) if is_known else None,
-        }
+        escalates = self._settings.escalate
+        return PanelSummary(
+            quorum=self._settings.quorum or len(self._judges),
+            escalate=escalates,
+            n_records=self._records,
+            **self._counts,
+            # Questions that the first judge was asked and the others were not, and what their answers would have cost.
+            n_calls_saved=sum(calls for calls, _ in saved) if escalates else None,
+            cost_saved_usd=fsum(calls * (mean or 0.0) for calls, mean in saved) if escalates and is_known else None,
+        )
 
 
 def _known(value: float | None) -> float:

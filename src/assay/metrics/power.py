@@ -6,7 +6,7 @@ from math import ceil, lgamma, sqrt
 import numpy as np
 
 from assay.metrics.distributions import normal_cdf
-from assay.metrics.paired import Flips
+from assay.metrics.paired import FlipCounts
 from assay.metrics.score import Z
 
 POWER = 0.8
@@ -41,7 +41,7 @@ def chance_to_show(gain: float, loss: float, *, n: int) -> float:
     return float(chances @ np.where(is_shown, np.exp(among), 0.0).sum(axis=1))
 
 
-def detectable_effect(flips: Flips, *, power: float = POWER) -> float | None:
+def detectable_effect(flips: FlipCounts, *, power: float = POWER) -> float | None:
     """The smallest true difference of pass rates that such a comparison shows with this power; None where it shows none.
 
     As many records are taken to flip as did, and one more each way; a difference larger than that takes all flips one way.
@@ -61,7 +61,7 @@ def detectable_effect(flips: Flips, *, power: float = POWER) -> float | None:
     return high
 
 
-def required_records(flips: Flips, *, power: float = POWER) -> int | None:
+def required_records(flips: FlipCounts, *, power: float = POWER) -> int | None:
     """Records, or clusters, that would show the difference seen here with this power, if it is the true one; None for none."""
     effect, share = abs(flips.better - flips.worse) / flips.n if flips.n else 0.0, sum(flips.shares)
     if effect == 0:

@@ -6,8 +6,9 @@ from typing import Literal
 
 import msgspec
 
+from assay.core.artifact_lines import Range
 from assay.core.canonical import canonical_json, sha256_hex
-from assay.core.mark import Mark
+from assay.core.mark import CriterionResult
 from assay.core.plan import ProfileId
 
 NO_CRITERIA = "no_criteria"
@@ -22,20 +23,13 @@ Pairs = Sequence[tuple[float, float]]
 """Weight and value of each criterion."""
 
 
-class Unscored(msgspec.Struct, frozen=True):
+class UnscoredRecord(msgspec.Struct, frozen=True):
     """A record that the profile gives no score."""
 
     reason: str
 
 
-class Range(msgspec.Struct, frozen=True):
-    """What a record without a score could have had."""
-
-    worst: float
-    best: float
-
-
-class Compat(msgspec.Struct, frozen=True, kw_only=True):
+class CompatibilityRule(msgspec.Struct, frozen=True, kw_only=True):
     """What the benchmark's own program does where something failed."""
 
     missing: float = 0.0
@@ -65,7 +59,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """The headline is at most this."""
     scale: str
     """Of the headline."""
-    compat: Compat
+    compat: CompatibilityRule
     is_compat: bool = False
     """Failures are treated as the benchmark treats them; otherwise they leave a record without a score."""
 
@@ -100,7 +94,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _RUBRIC = ("rubric",)
-_FIRST = Compat(replies="first")
+_FIRST = CompatibilityRule(replies="first")
 
 PROFILES: dict[str, Profile] = {
     profile.id: profile
@@ -108,7 +102,13 @@ PROFILES: dict[str, Profile] = {
         Profile(id="prbench", kinds=_RUBRIC, formula="points_of_positive", lowest=0.0, scale="0-1", compat=_FIRST),
         Profile(id="prbench_normalized", kinds=_RUBRIC, formula="points_of_range", scale="0-1", compat=_FIRST),
         Profile(
-            id="healthbench", kinds=_RUBRIC, formula="points_of_positive", lowest=0.0, highest=1.0, scale="0-1", compat=Compat()
+            id="healthbench",
+            kinds=_RUBRIC,
+            formula="points_of_positive",
+            lowest=0.0,
+            highest=1.0,
+            scale="0-1",
+            compat=CompatibilityRule(),
         ),
         Profile(
             id="apex_v1",
@@ -116,12 +116,12 @@ PROFILES: dict[str, Profile] = {
             formula="share_met",
             repeats="median",
             scale="0-100",
-            compat=Compat(unanswered="left_out"),
+            compat=CompatibilityRule(unanswered="left_out"),
         ),
         Profile(id="lexam_open", kinds=("reference",), formula="mean", factor=100.0, scale="0-100", compat=_FIRST),
-        Profile(id="lexam_mcq", kinds=("mcq",), formula="mean", scale="0-1", compat=Compat()),
-        Profile(id="judge_1_5", kinds=("five_point",), formula="mean", scale="1-5", compat=Compat(missing=1.0)),
-        Profile(id="weighted_mean", kinds=(), formula="weighted_mean", scale="0-1", compat=Compat()),
+        Profile(id="lexam_mcq", kinds=("mcq",), formula="mean", scale="0-1", compat=CompatibilityRule()),
+        Profile(id="judge_1_5", kinds=("five_point",), formula="mean", scale="1-5", compat=CompatibilityRule(missing=1.0)),
+        Profile(id="weighted_mean", kinds=(), formula="weighted_mean", scale="0-1", compat=CompatibilityRule()),
     )
 }
 """All profiles by id, strict."""
@@ -132,56 +132,56 @@ def profile_of(profile_id: str | None, *, is_compat: bool = False) -> Profile | 
     return msgspec.structs.replace(PROFILES[profile_id], is_compat=is_compat) if profile_id else None
 
 
-def score_record(profile: Profile, marks: Sequence[Mark]) -> float | Unscored:
+def score_record(profile: Profile, marks: Sequence[CriterionResult]) -> float | UnscoredRecord:
     """The score of a record, not clipped, or why it has none."""
     if not marks:
-        return Unscored(NO_CRITERIA)
+        return UnscoredRecord(NO_CRITERIA)
     if not profile.is_compat and any(mark.value is None for mark in marks):
-        return Unscored(NO_VERDICT)
+        return UnscoredRecord(NO_VERDICT)
     missing = profile.compat.missing
     read = _unit_value if profile.formula == "weighted_mean" else _own_value
     pairs = [(mark.weight, read(mark, missing)) for mark in marks]
     try:
         score = _FORMULAS[profile.formula](pairs)
     except OverflowError:
-        return Unscored(TOO_LARGE)
-    return score if isinstance(score, Unscored) or isfinite(score) else Unscored(TOO_LARGE)
+        return UnscoredRecord(TOO_LARGE)
+    return score if isinstance(score, UnscoredRecord) or isfinite(score) else UnscoredRecord(TOO_LARGE)
 
 
-def score_range(profile: Profile, marks: Sequence[Mark]) -> Range | None:
+def score_range(profile: Profile, marks: Sequence[CriterionResult]) -> Range | None:
     """What the worst and the best verdicts on these criteria come to, whatever was said; None where no verdict gives a score."""
     worst, best = (score_record(profile, [_extreme(profile, mark, is_best=is_best) for mark in marks]) for is_best in (False, True))
-    return None if isinstance(worst, Unscored) or isinstance(best, Unscored) else Range(worst, best)
+    return None if isinstance(worst, UnscoredRecord) or isinstance(best, UnscoredRecord) else Range(worst, best)
 
 
-def _extreme(profile: Profile, mark: Mark, *, is_best: bool) -> Mark:
+def _extreme(profile: Profile, mark: CriterionResult, *, is_best: bool) -> CriterionResult:
     """Where weights count, not to meet a punished criterion is the best."""
     low, high = (1.0, 5.0) if mark.scale == "1-5" else (0.0, 1.0)
     is_turned = mark.weight < 0 and profile.formula in _WEIGHTED
     return msgspec.structs.replace(mark, value=high if is_best != is_turned else low)
 
 
-def _own_value(mark: Mark, missing: float) -> float:
+def _own_value(mark: CriterionResult, missing: float) -> float:
     return missing if mark.value is None else mark.value
 
 
-def _unit_value(mark: Mark, missing: float) -> float:
+def _unit_value(mark: CriterionResult, missing: float) -> float:
     """Brought to 0..1, where the lowest value of every scale is 0."""
     if mark.value is None:
         return missing
     return (mark.value - 1) / 4 if mark.scale == "1-5" else mark.value
 
 
-def _points_of_positive(pairs: Pairs) -> float | Unscored:
+def _points_of_positive(pairs: Pairs) -> float | UnscoredRecord:
     best = fsum(weight for weight, _ in pairs if weight > 0)
-    return _points(pairs) / best if best else Unscored(NO_POSITIVE_WEIGHT)
+    return _points(pairs) / best if best else UnscoredRecord(NO_POSITIVE_WEIGHT)
 
 
-def _points_of_range(pairs: Pairs) -> float | Unscored:
+def _points_of_range(pairs: Pairs) -> float | UnscoredRecord:
     """The worst answer has 0 and the best 1, also where every weight is negative."""
     worst = fsum(weight for weight, _ in pairs if weight < 0)
     best = fsum(weight for weight, _ in pairs if weight > 0)
-    return (_points(pairs) - worst) / (best - worst) if best > worst else Unscored(NO_WEIGHT)
+    return (_points(pairs) - worst) / (best - worst) if best > worst else UnscoredRecord(NO_WEIGHT)
 
 
 def _share_met(pairs: Pairs) -> float:
@@ -192,17 +192,17 @@ def _mean(pairs: Pairs) -> float:
     return fsum(value for _, value in pairs) / len(pairs)
 
 
-def _weighted_mean(pairs: Pairs) -> float | Unscored:
+def _weighted_mean(pairs: Pairs) -> float | UnscoredRecord:
     """Where the weights do not sum to more than 0, a better answer would have a lower mean."""
     total = fsum(weight for weight, _ in pairs)
-    return _points(pairs) / total if total > 0 else Unscored(NO_POSITIVE_WEIGHT)
+    return _points(pairs) / total if total > 0 else UnscoredRecord(NO_POSITIVE_WEIGHT)
 
 
 def _points(pairs: Pairs) -> float:
     return fsum(weight * value for weight, value in pairs)
 
 
-_FORMULAS: dict[FormulaId, Callable[[Pairs], float | Unscored]] = {
+_FORMULAS: dict[FormulaId, Callable[[Pairs], float | UnscoredRecord]] = {
     "points_of_positive": _points_of_positive,
     "points_of_range": _points_of_range,
     "share_met": _share_met,

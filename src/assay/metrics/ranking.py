@@ -7,8 +7,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.core.summary import LEVEL, Interval
 from assay.metrics.distributions import student_quantile
-from assay.metrics.intervals import LEVEL, Estimate, Floats, Interval
+from assay.metrics.intervals import Estimate, Floats
 
 _MAX_STEPS = 100
 _SHARE = (1 + LEVEL) / 2
@@ -16,7 +17,7 @@ _SHARE = (1 + LEVEL) / 2
 Codes = NDArray[np.int64]
 
 
-class Ranked(msgspec.Struct, frozen=True, kw_only=True):
+class RankedCandidate(msgspec.Struct, frozen=True, kw_only=True):
     """One candidate of a ranking."""
 
     name: str
@@ -34,7 +35,7 @@ class Ranked(msgspec.Struct, frozen=True, kw_only=True):
 class Ranking(msgspec.Struct, frozen=True, kw_only=True):
     """Candidates, the strongest first; none when the comparisons cannot order them, and `reason` says why."""
 
-    candidates: tuple[Ranked, ...] = ()
+    candidates: tuple[RankedCandidate, ...] = ()
     n: int
     """Comparisons."""
     is_bounded: bool = True
@@ -42,7 +43,7 @@ class Ranking(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
-class Comparisons(msgspec.Struct, frozen=True):
+class ComparisonCounts(msgspec.Struct, frozen=True):
     """Who met whom, and how it ended."""
 
     first: Codes
@@ -52,7 +53,7 @@ class Comparisons(msgspec.Struct, frozen=True):
     """1 when the first won, 0 when the second did, 0.5 for a tie."""
 
 
-def rank(names: Sequence[str], comparisons: Comparisons, *, clusters: NDArray[np.int64] | None = None) -> Ranking:
+def rank(names: Sequence[str], comparisons: ComparisonCounts, *, clusters: NDArray[np.int64] | None = None) -> Ranking:
     """Bradley and Terry's strengths; comparisons of one cluster (one record, say) need not be independent of each other."""
     n, count = len(comparisons.outcome), len(names)
     if n == 0 or count < 2:
@@ -76,7 +77,7 @@ def rank(names: Sequence[str], comparisons: Comparisons, *, clusters: NDArray[np
     return Ranking(candidates=tuple(ranked), n=n, is_bounded=is_bounded, reason=words)
 
 
-def _wins(comparisons: Comparisons, *, count: int) -> Floats:
+def _wins(comparisons: ComparisonCounts, *, count: int) -> Floats:
     """How often the candidate of the row beat that of the column."""
     wins = np.zeros((count, count))
     np.add.at(wins, (comparisons.first, comparisons.second), comparisons.outcome)
@@ -84,7 +85,7 @@ def _wins(comparisons: Comparisons, *, count: int) -> Floats:
     return wins
 
 
-def _groups(comparisons: Comparisons, *, count: int) -> list[list[int]]:
+def _groups(comparisons: ComparisonCounts, *, count: int) -> list[list[int]]:
     """Candidates that are linked by comparisons, group by group."""
     met = np.zeros((count, count), dtype=bool)
     met[comparisons.first, comparisons.second] = met[comparisons.second, comparisons.first] = True
@@ -131,7 +132,7 @@ def _information(met: Floats, chances: Floats) -> Floats:
     return found
 
 
-def _covariance(comparisons: Comparisons, *, strengths: Floats, met: Floats, clusters: NDArray[np.int64] | None) -> Floats:
+def _covariance(comparisons: ComparisonCounts, *, strengths: Floats, met: Floats, clusters: NDArray[np.int64] | None) -> Floats:
     """The sandwich: right for ties and for comparisons that hang together, where the model's own error is not."""
     count, first, second = len(strengths), comparisons.first, comparisons.second
     chances = 1 / (1 + np.exp(strengths[None, :] - strengths[:, None]))
@@ -146,7 +147,9 @@ def _covariance(comparisons: Comparisons, *, strengths: Floats, met: Floats, clu
     return found
 
 
-def _ranked(names: Sequence[str], places: list[int], *, strengths: Floats, spread: Floats, wins: Floats, units: int) -> Ranked:
+def _ranked(
+    names: Sequence[str], places: list[int], *, strengths: Floats, spread: Floats, wins: Floats, units: int
+) -> RankedCandidate:
     place = places[0]
     strength = _estimate(float(strengths[place]), variance=float(spread[place, place]), units=units)
     ahead = Estimate(n=units, reason="there is no candidate below")
@@ -154,7 +157,7 @@ def _ranked(names: Sequence[str], places: list[int], *, strengths: Floats, sprea
         below = places[1]
         variance = float(spread[place, place] + spread[below, below] - 2 * spread[place, below])
         ahead = _estimate(float(strengths[place] - strengths[below]), variance=variance, units=units)
-    return Ranked(
+    return RankedCandidate(
         name=names[place],
         strength=strength,
         win_chance=_as_chance(strength),

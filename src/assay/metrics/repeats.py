@@ -1,19 +1,19 @@
 """Records that were asked several times: pass@k and pass^k, variance within and between records."""
 
 from collections import Counter
+from collections.abc import Callable
 from math import comb
-from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.metrics.intervals import Interval, cluster_interval, standard_error
+from assay.core.summary import Interval, PassAtK, PassCount, RepeatSummary, RepeatVariance, VarianceParts
+from assay.metrics.intervals import cluster_interval, standard_error
 
 NOT_IN_RUN = "not_in_run"
 """Why a record is left out of whose samples this run has only some, as a retry has."""
 
-Json = dict[str, Any]
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
@@ -42,31 +42,29 @@ def pass_hat_k(n: int, passes: int, k: int) -> float:
     return comb(passes, k) / comb(n, k)
 
 
-def summarize_repeats(samples: Samples) -> Json:
-    """The `repeats` block of a summary: only records all of whose answers have a score are in it, the others are counted."""
+def summarize_repeats(samples: Samples) -> RepeatSummary:
+    """The `repeats` of a summary: only records all of whose answers have a score are in it, the others are counted."""
     records = int(samples.record.max()) + 1 if len(samples.record) else 0
     is_scored = ~np.isnan(samples.score)
     scored = np.bincount(samples.record[is_scored], minlength=records)
     is_complete = scored == samples.repeat
     kept = is_scored & is_complete[samples.record]
     passes = np.bincount(samples.record[kept], weights=samples.passed[kept], minlength=records)[is_complete].astype(np.int64)
-    return {
-        "repeat": samples.repeat,
-        "n_records": records,
-        "n_complete": int(is_complete.sum()),
-        "n_left_out": int((~is_complete).sum()),
-        "left_out": _left_out(samples, is_complete),
-        "passes": [
-            {"passes": count, "records": found}
-            for count, found in enumerate(np.bincount(passes, minlength=samples.repeat + 1).tolist())
-        ],
-        "pass_at_k": _by_k(samples.repeat, passes, estimate=pass_at_k),
-        "pass_hat_k": _by_k(samples.repeat, passes, estimate=pass_hat_k),
-        "variance": {
-            "score": variance_parts(samples.score[kept], samples.record[kept]),
-            "passed": variance_parts(samples.passed[kept], samples.record[kept]),
-        },
-    }
+    counts = np.bincount(passes, minlength=samples.repeat + 1).tolist()
+    return RepeatSummary(
+        repeat=samples.repeat,
+        n_records=records,
+        n_complete=int(is_complete.sum()),
+        n_left_out=int((~is_complete).sum()),
+        left_out=_left_out(samples, is_complete),
+        passes=tuple(PassCount(passes=count, records=found) for count, found in enumerate(counts)),
+        pass_at_k=_by_k(samples.repeat, passes, estimate=pass_at_k),
+        pass_hat_k=_by_k(samples.repeat, passes, estimate=pass_hat_k),
+        variance=RepeatVariance(
+            score=variance_parts(samples.score[kept], samples.record[kept]),
+            passed=variance_parts(samples.passed[kept], samples.record[kept]),
+        ),
+    )
 
 
 def _left_out(samples: Samples, is_complete: NDArray[np.bool_]) -> dict[str, int]:
@@ -78,17 +76,16 @@ def _left_out(samples: Samples, is_complete: NDArray[np.bool_]) -> dict[str, int
     return dict(sorted(reasons.items()))
 
 
-def _by_k(repeat: int, passes: Codes, *, estimate: Any) -> list[Json]:
+def _by_k(repeat: int, passes: Codes, *, estimate: Callable[[int, int, int], float]) -> tuple[PassAtK, ...]:
     """The mean over records for k = 1 up to the number of answers, each with its interval by records."""
-    found: list[Json] = []
+    found: list[PassAtK] = []
     for k in range(1, repeat + 1):
         table = np.array([estimate(repeat, count, k) for count in range(repeat + 1)])
         values = table[passes]
         interval = _interval(values, passes, repeat=repeat, k=k)
         value = float(values.mean()) if len(values) else None
-        shown = None if interval is None else interval.to_json()
-        found.append({"k": k, "value": value, "interval": shown, "standard_error": standard_error(values)})
-    return found
+        found.append(PassAtK(k=k, value=value, interval=interval, standard_error=standard_error(values)))
+    return tuple(found)
 
 
 def _interval(values: Floats, passes: Codes, *, repeat: int, k: int) -> Interval | None:
@@ -100,7 +97,7 @@ def _interval(values: Floats, passes: Codes, *, repeat: int, k: int) -> Interval
     return cluster_interval(answers.ravel().astype(np.float64), np.repeat(records, repeat))
 
 
-def variance_parts(values: Floats, record: Codes) -> Json:
+def variance_parts(values: Floats, record: Codes) -> VarianceParts:
     """Variance of answers within a record and between records, by one-way analysis of variance; every record has equally many.
 
     `between` is what is left of the spread of the records' means when the part that answers alone explain is taken off; by chance
@@ -109,11 +106,11 @@ def variance_parts(values: Floats, record: Codes) -> Json:
     _, index, counts = np.unique(record, return_inverse=True, return_counts=True)
     records, repeat = len(counts), int(counts[0]) if len(counts) else 0
     if not records or repeat < 2:
-        return {"within": None, "between": None, "intraclass_correlation": None}
+        return VarianceParts(within=None, between=None, intraclass_correlation=None)
     means = np.bincount(index, weights=values) / repeat
     within = float(np.square(values - means[index]).sum()) / (records * (repeat - 1))
     if records < 2:
-        return {"within": within, "between": None, "intraclass_correlation": None}
+        return VarianceParts(within=within, between=None, intraclass_correlation=None)
     between = float(means.var(ddof=1)) - within / repeat
     total = within + between
-    return {"within": within, "between": between, "intraclass_correlation": between / total if total > 0 else None}
+    return VarianceParts(within=within, between=between, intraclass_correlation=between / total if total > 0 else None)

@@ -1,4 +1,4 @@
-"""Records of a run into `metrics_summary.json` and `metrics_by_slice.json`; what is undefined is null, never 0 or NaN."""
+"""Records of a run into its summary and those of its slices; what is undefined is null, never 0 or NaN."""
 
 import hashlib
 from collections.abc import Iterable
@@ -8,13 +8,29 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec.structs import asdict
 from numpy.typing import NDArray
 
-from assay.core.metrics_summary import Latency, percentile
 from assay.core.run_state import count_records
-from assay.metrics.facts import NO_WORD, STATUSES, UNKNOWN, Columns, RecordFacts, Value, collect
+from assay.core.summary import (
+    Amount,
+    Bounds,
+    Interval,
+    Latencies,
+    Latency,
+    ProfileSummary,
+    RecordMetrics,
+    ScoreCount,
+    SlicesSummary,
+    SliceSummary,
+    SliceValues,
+    Summary,
+    TokenAmounts,
+    percentile,
+)
+from assay.metrics.facts import NO_WORD, STATUSES, UNKNOWN, RecordColumns, RecordFacts, Value, collect
 from assay.metrics.headline import condense, headline, headline_figures
-from assay.metrics.intervals import RESAMPLES, Ends, Interval, cluster_interval, mean_interval, standard_error, wilson
+from assay.metrics.intervals import RESAMPLES, Ends, cluster_interval, mean_interval, standard_error, wilson
 from assay.metrics.profiles import Profile
 from assay.metrics.repeats import Samples, summarize_repeats
 
@@ -28,43 +44,54 @@ MAX_EXACT_LEVELS = 25
 _PIECE = 1 << 14
 _UNIT_SCALES = frozenset({"0-1", "0/1"})
 
-Json = dict[str, Any]
 Floats = NDArray[np.float64]
 Rows = NDArray[np.uint32]
 
 
-__all__ = ["Columns", "RecordFacts", "summarize", "summarize_slices"]
+__all__ = ["RecordColumns", "RecordFacts", "summarize", "summarize_slices"]
 
 
-def summarize(facts: Iterable[RecordFacts] | Columns, *, seed: int = 0, profile: Profile | None = None, repeat: int = 1) -> Json:
-    """`metrics_summary.json`; the same records and seed give the same numbers. `repeat` is how often every record was asked."""
+def summarize(
+    facts: Iterable[RecordFacts] | RecordColumns, *, seed: int = 0, profile: Profile | None = None, repeat: int = 1
+) -> Summary:
+    """The summary of a run before its gates; the same records and seed give the same numbers.
+
+    `repeat` is how often every record was asked.
+    """
     columns = collect(facts)
     tables = _Tables(columns, profile)
-    summary = tables.summary(np.arange(len(columns), dtype=np.uint32), seed=(seed,), resamples=RESAMPLES)
-    repeats = {"repeats": summarize_repeats(tables.samples(repeat))} if repeat > 1 else {}
-    return {**summary, **repeats, "flags": dict(sorted(columns.flags.items()))}
+    metrics = tables.metrics(np.arange(len(columns), dtype=np.uint32), seed=(seed,), resamples=RESAMPLES)
+    return Summary(
+        **asdict(metrics),
+        repeats=summarize_repeats(tables.samples(repeat)) if repeat > 1 else msgspec.UNSET,
+        flags=dict(sorted(columns.flags.items())),
+    )
 
 
-def summarize_slices(facts: Iterable[RecordFacts] | Columns, *, seed: int = 0, profile: Profile | None = None) -> Json:
-    """`metrics_by_slice.json`: the summary of the records with each value of each slice."""
+def summarize_slices(
+    facts: Iterable[RecordFacts] | RecordColumns, *, seed: int = 0, profile: Profile | None = None
+) -> SlicesSummary:
+    """The metrics by slice: those of the records with each value of each slice."""
     columns = collect(facts)
     tables = _Tables(columns, profile)
     slices = {name: _slice(tables, columns.members[name], name=name, seed=seed) for name in sorted(columns.members)}
-    return {"slices_version": SLICES_VERSION, "total_records": len(columns), "slices": slices}
+    return SlicesSummary(slices_version=SLICES_VERSION, total_records=len(columns), slices=slices)
 
 
-def _slice(tables: "_Tables", groups: dict[Value, Any], *, name: str, seed: int) -> Json:
+def _slice(tables: "_Tables", groups: dict[Value, Any], *, name: str, seed: int) -> SliceValues:
     """Every value of a slice, the largest first; a record with several values is a member of each."""
     ordered = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0] is None, group[0] or ""))
-    shown = [
-        {
-            "value": value,
-            "slice": f"{name}={'(none)' if value is None else value}",
-            **tables.summary(np.frombuffer(rows, dtype=np.uint32), seed=_seed(seed, name, value), resamples=SLICE_RESAMPLES),
-        }
+    shown = tuple(
+        SliceSummary(
+            value=value,
+            slice=f"{name}={'(none)' if value is None else value}",
+            **asdict(
+                tables.metrics(np.frombuffer(rows, dtype=np.uint32), seed=_seed(seed, name, value), resamples=SLICE_RESAMPLES)
+            ),
+        )
         for value, rows in ordered[:MAX_SLICE_VALUES]
-    ]
-    return {"n_values": len(ordered), "n_values_omitted": len(ordered) - len(shown), "values": shown}
+    )
+    return SliceValues(n_values=len(ordered), n_values_omitted=len(ordered) - len(shown), values=tuple(shown))
 
 
 def _seed(seed: int, name: str, value: Value) -> tuple[int, ...]:
@@ -76,7 +103,7 @@ def _seed(seed: int, name: str, value: Value) -> tuple[int, ...]:
 class _Tables:
     """The columns as numpy arrays, and the summary of any of their rows."""
 
-    def __init__(self, columns: Columns, profile: Profile | None = None) -> None:
+    def __init__(self, columns: RecordColumns, profile: Profile | None = None) -> None:
         self.profile = profile
         size = len(columns)
         self.status = _view(columns.status, size)
@@ -91,61 +118,68 @@ class _Tables:
         self.amounts = {name: _view(column, size) for name, column in columns.amounts.items()}
         self.is_called = _view(columns.is_called, size)
 
-    def summary(self, rows: Rows, *, seed: tuple[int, ...], resamples: int) -> Json:
+    def metrics(self, rows: Rows, *, seed: tuple[int, ...], resamples: int) -> RecordMetrics:
         """Everything that is said about a set of records."""
         status = np.bincount(_at(self.status, rows), minlength=len(STATUSES)).tolist()
         counts = count_records(dict(zip(STATUSES, status, strict=True)))
         scored = rows[~np.isnan(_at(self.score, rows))]
-        return {
-            **msgspec.to_builtins(counts),
-            "error_rate": _ratio(counts.failed_records + counts.cancelled_records, counts.total_records),
-            "n_scored": len(scored),
-            "n_unscored": counts.valid_records - len(scored),
-            **self._passes(scored, n_valid=counts.valid_records),
-            **self._scores(scored, n_valid=counts.valid_records, seed=seed, resamples=resamples),
-            **self._profile(rows, seed=seed, resamples=resamples),
-            "latency_ms": {
-                name: latency_figures(_at(column, rows[_at(self.status, rows) == STATUSES.index("evaluated")]))
-                for name, column in self.latencies.items()
-            },
-            **self._spent(rows),
-            "errors": self._words(rows, "error"),
-            "labels": self._words(rows, "label"),
-        }
-
-    def _passes(self, scored: Rows, *, n_valid: int) -> Json:
+        n, n_valid = len(scored), counts.valid_records
         passed = _at(self.passed, scored) == 1
-        count, n = int(passed.sum()), len(scored)
-        return {
-            "pass_count": count,
-            "fail_count": n - count,
-            "pass_rate": _ratio(count, n),
-            "pass_rate_interval": _json(self._rate_interval(passed, scored)),
-            "pass_rate_cluster_interval": _json(self._cluster_interval(passed.astype(np.float64), scored)),
-            **self._errors("pass_rate", passed.astype(np.float64), scored),
-            "pass_rate_bounds": _bounds(float(count), n, n_valid=n_valid),
-        }
+        passes, pass_count = passed.astype(np.float64), int(passed.sum())
+        pass_error, pass_cluster_error = self._errors(passes, scored)
+        scores = _at(self.score, scored)
+        score_total, score_interval = _sum(scores), self._mean_interval(scores, scored, seed=seed, resamples=resamples)
+        score_error, score_cluster_error = self._errors(scores, scored)
+        scale, distribution = self._scales(scored)
+        raw_scores = _at(self.raw_score, scored)
+        raw_error, raw_cluster_error = self._errors(raw_scores, scored) if scale else (None, None)
+        called = rows[_at(self.is_called, rows) == 1]
+        evaluated = rows[_at(self.status, rows) == STATUSES.index("evaluated")]
+        return RecordMetrics(
+            **asdict(counts),
+            error_rate=_ratio(counts.failed_records + counts.cancelled_records, counts.total_records),
+            n_scored=n,
+            n_unscored=n_valid - n,
+            pass_count=pass_count,
+            fail_count=n - pass_count,
+            pass_rate=_ratio(pass_count, n),
+            pass_rate_interval=self._rate_interval(passed, scored),
+            pass_rate_cluster_interval=self._cluster_interval(passes, scored),
+            pass_rate_standard_error=pass_error,
+            pass_rate_cluster_standard_error=pass_cluster_error,
+            pass_rate_bounds=_bounds(float(pass_count), n, n_valid=n_valid),
+            score_mean=_ratio(score_total, n),
+            score_mean_interval=score_interval,
+            score_mean_cluster_interval=self._cluster_interval(scores, scored),
+            score_mean_standard_error=score_error,
+            score_mean_cluster_standard_error=score_cluster_error,
+            score_mean_bounds=_bounds(score_total, n, n_valid=n_valid),
+            scale=scale,
+            raw_score_mean=_ratio(_sum(raw_scores), n) if scale else None,
+            raw_score_mean_interval=_rescaled(score_interval, scale) if scale else None,
+            raw_score_mean_standard_error=raw_error,
+            raw_score_mean_cluster_standard_error=raw_cluster_error,
+            score_distribution=distribution,
+            profile=self._profile(rows, seed=seed, resamples=resamples),
+            latency_ms=Latencies(**{name: latency_figures(_at(column, evaluated)) for name, column in self.latencies.items()}),
+            tokens=TokenAmounts(**{kind: self._amount(f"{kind}_tokens", called) for kind in TokenAmounts.__struct_fields__}),
+            cost_usd=self._amount("cost", called),
+            errors=self._words(rows, "error"),
+            labels=self._words(rows, "label"),
+        )
 
-    def _scores(self, scored: Rows, *, n_valid: int, seed: tuple[int, ...], resamples: int) -> Json:
-        values = _at(self.score, scored)
-        total = _sum(values)
+    def _mean_interval(self, values: Floats, scored: Rows, *, seed: tuple[int, ...], resamples: int) -> Interval | None:
         if self.words["record"]:
-            interval = cluster_interval(values, self.codes["record"][scored])
-        else:
-            interval = mean_interval(values, seed=seed, resamples=resamples)
-        return {
-            "score_mean": _ratio(total, len(values)),
-            "score_mean_interval": _json(interval),
-            "score_mean_cluster_interval": _json(self._cluster_interval(values, scored)),
-            **self._errors("score_mean", values, scored),
-            "score_mean_bounds": _bounds(total, len(values), n_valid=n_valid),
-            **self._raw_scores(scored, interval=interval),
-        }
+            return cluster_interval(values, self.codes["record"][scored])
+        return mean_interval(values, seed=seed, resamples=resamples)
 
-    def _profile(self, rows: Rows, *, seed: tuple[int, ...], resamples: int) -> Json:
-        """The figure of the run's profile over the valid records; null without one."""
+    def _amount(self, name: str, called: Rows) -> Amount:
+        return amount_figures(_at(self.amounts[name], called), is_whole=name != "cost")
+
+    def _profile(self, rows: Rows, *, seed: tuple[int, ...], resamples: int) -> ProfileSummary | None:
+        """The figure of the run's profile over the valid records; None without one."""
         if self.profile is None:
-            return {"profile": None}
+            return None
         valid = rows[_at(self.status, rows) != STATUSES.index("invalid_record")]
         scores = self.profile_score[valid]
         records = self.codes["record"][valid] if self.words["record"] else valid
@@ -156,40 +190,36 @@ class _Tables:
         clusters = self._clusters(shown)
         errors = standard_error(values), None if clusters is None else standard_error(values, clusters)
         n_unscored = int(np.isnan(scores).sum())
-        return {
-            "profile": {
-                **headline_figures(self.profile, values, interval=interval, clustered=clustered, errors=errors),
-                "headline_bounds": self._headline_bounds(self.profile, valid, records=records),
-                "n_scored": len(scores) - n_unscored,
-                "n_unscored": n_unscored,
-                "unscored": self._words(valid, "profile_unscored"),
-            }
-        }
+        return ProfileSummary(
+            id=self.profile.id,
+            version=self.profile.version,
+            sha256=self.profile.sha256,
+            compat=self.profile.is_compat,
+            scale=self.profile.scale,
+            **asdict(headline_figures(self.profile, values, interval=interval, clustered=clustered, errors=errors)),
+            headline_bounds=self._headline_bounds(self.profile, valid, records=records),
+            n_scored=len(scores) - n_unscored,
+            n_unscored=n_unscored,
+            unscored=self._words(valid, "profile_unscored"),
+        )
 
-    def _headline_bounds(self, profile: Profile, valid: Rows, *, records: Any) -> Json | None:
+    def _headline_bounds(self, profile: Profile, valid: Rows, *, records: Any) -> Bounds | None:
         """The headline if every record that could have had a score, and has none, had its worst, or its best one."""
         scores = self.profile_score[valid]
-        ends: Json = {}
-        for name, column in self.profile_ends.items():
-            filled = np.where(np.isnan(scores), column[valid], scores)
-            values = condense(profile, filled, rows=valid, records=records).values
-            ends |= {name: headline(profile, values), "n": len(values)}
-        return {name: ends[name] for name in ("worst", "best", "n")} if ends["n"] else None
+        worst, best = (
+            condense(profile, np.where(np.isnan(scores), column[valid], scores), rows=valid, records=records).values
+            for column in (self.profile_ends["worst"], self.profile_ends["best"])
+        )
+        return Bounds(worst=headline(profile, worst), best=headline(profile, best), n=len(best)) if len(best) else None
 
-    def _raw_scores(self, scored: Rows, *, interval: Interval | None) -> Json:
-        """The mean on the way of grading's own scale, where all records share one; distributions for each scale."""
+    def _scales(self, scored: Rows) -> tuple[str | None, dict[str, tuple[ScoreCount, ...]]]:
+        """The scale that all records share, or None, and how scores are distributed on each scale."""
         codes = _at(self.codes["scale"], scored)
         # np.unique would load numpy's masked arrays, which takes as long as the metrics of a thousand records.
         present = {self.words["scale"][code]: code for code in np.flatnonzero(np.bincount(codes[codes >= 0])).tolist()}
-        scale = _shared_scale(set(present))
         values = _at(self.raw_score, scored)
-        return {
-            "scale": scale,
-            "raw_score_mean": _ratio(_sum(values), len(values)) if scale else None,
-            "raw_score_mean_interval": _json(_rescaled(interval, scale)) if scale else None,
-            **(self._errors("raw_score_mean", values, scored) if scale else dict.fromkeys(_error_names("raw_score_mean"))),
-            "score_distribution": {name: _distribution(values[codes == present[name]], scale=name) for name in sorted(present)},
-        }
+        found = {name: _distribution(values[codes == present[name]], scale=name) for name in sorted(present)}
+        return _shared_scale(set(present)), found
 
     def _rate_interval(self, passed: NDArray[np.bool_], scored: Rows) -> Interval | None:
         """Answers to one record are not independent of each other, so that records count where they were asked several times."""
@@ -201,12 +231,11 @@ class _Tables:
         clusters = self._clusters(scored)
         return None if clusters is None else cluster_interval(values, clusters, ends=ends)
 
-    def _errors(self, name: str, values: Floats, scored: Rows) -> Json:
+    def _errors(self, values: Floats, scored: Rows) -> tuple[float | None, float | None]:
         """The standard errors of a mean, by records however often they were asked, and by clusters."""
         records = self.codes["record"][scored] if self.words["record"] else None
         clusters = self._clusters(scored)
-        found = standard_error(values, records), None if clusters is None else standard_error(values, clusters)
-        return dict(zip(_error_names(name), found, strict=True))
+        return standard_error(values, records), None if clusters is None else standard_error(values, clusters)
 
     def _clusters(self, scored: Rows) -> NDArray[np.int32] | None:
         """None unless records carry a cluster; those without one stand for themselves."""
@@ -227,14 +256,6 @@ class _Tables:
             passed=(self.passed[rows] == 1).astype(np.float64),
             reason=tuple(errors[code] if code >= 0 else "" for code in self.codes["error"][rows].tolist()),
         )
-
-    def _spent(self, rows: Rows) -> Json:
-        called = rows[_at(self.is_called, rows) == 1]
-        amounts = {name: amount_figures(_at(column, called), is_whole=name != "cost") for name, column in self.amounts.items()}
-        return {
-            "tokens": {name: amounts[f"{name}_tokens"] for name in ("input", "output", "total", "cached", "judge")},
-            "cost_usd": amounts["cost"],
-        }
 
     def _words(self, rows: Rows, name: str) -> dict[str, int]:
         codes = _at(self.codes[name], rows)
@@ -258,23 +279,15 @@ def _sum(values: Floats) -> float:
     return fsum(chain.from_iterable(values[at : at + _PIECE].tolist() for at in range(0, len(values), _PIECE)))
 
 
-def _error_names(name: str) -> tuple[str, str]:
-    return f"{name}_standard_error", f"{name}_cluster_standard_error"
-
-
 def _ratio(part: float, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-def _json(interval: Interval | None) -> Json | None:
-    return None if interval is None else interval.to_json()
-
-
-def _bounds(total: float, n: int, *, n_valid: int) -> Json | None:
+def _bounds(total: float, n: int, *, n_valid: int) -> Bounds | None:
     """What the mean would be if every valid record without a score had the worst, or the best one."""
     if n_valid == 0:
         return None
-    return {"worst": total / n_valid, "best": (total + n_valid - n) / n_valid, "n": n_valid}
+    return Bounds(worst=total / n_valid, best=(total + n_valid - n) / n_valid, n=n_valid)
 
 
 def _shared_scale(scales: set[str]) -> str | None:
@@ -289,40 +302,36 @@ def _rescaled(interval: Interval | None, scale: str) -> Interval | None:
     return msgspec.structs.replace(interval, low=1 + 4 * interval.low, high=1 + 4 * interval.high)
 
 
-def _distribution(values: Floats, *, scale: str) -> list[Json]:
+def _distribution(values: Floats, *, scale: str) -> tuple[ScoreCount, ...]:
     levels, counts = np.unique(values, return_counts=True)
     if len(levels) <= MAX_EXACT_LEVELS:
         seen = dict(zip(levels.tolist(), counts.tolist(), strict=True))
         whole = {float(level): 0 for level in range(1, 6)} if scale == "1-5" else {}
-        return [{"score": level, "count": count} for level, count in sorted({**whole, **seen}.items())]
+        return tuple(ScoreCount(score=level, count=count) for level, count in sorted({**whole, **seen}.items()))
     low, high = (1.0, 5.0) if scale == "1-5" else (min(0.0, float(levels[0])), max(1.0, float(levels[-1])))
     counts, edges = np.histogram(values, bins=10, range=(low, high))
     bounds = zip(edges[:-1].tolist(), edges[1:].tolist(), counts.tolist(), strict=True)
-    return [{"from": start, "to": end, "count": count} for start, end, count in bounds]
+    return tuple(ScoreCount(start=start, end=end, count=count) for start, end, count in bounds)
 
 
-def latency_figures(values: Floats) -> Json:
+def latency_figures(values: Floats) -> Latency:
     """What is said about the latencies that are known."""
     known = np.sort(values[~np.isnan(values)])
     n = len(known)
-    found = Latency(
+    return Latency(
         n=n,
         p50=percentile(known, 0.5) if n else None,
         p95=percentile(known, 0.95) if n else None,
         mean=_ratio(_sum(known), n),
         max=float(known[-1]) if n else None,
     )
-    return msgspec.structs.asdict(found)
 
 
-def amount_figures(values: Floats, *, is_whole: bool) -> Json:
+def amount_figures(values: Floats, *, is_whole: bool) -> Amount:
     """Sum and mean of what is known, and of how much it is not."""
     known = values[~np.isnan(values)]
     total = _sum(known)
     n = len(known)
-    return {
-        "sum": (int(total) if is_whole else total) if n else None,
-        "mean": _ratio(total, n),
-        "n_known": n,
-        "n_unknown": len(values) - n,
-    }
+    return Amount(
+        sum=(int(total) if is_whole else total) if n else None, mean=_ratio(total, n), n_known=n, n_unknown=len(values) - n
+    )

@@ -7,7 +7,8 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from assay.metrics.intervals import LEVEL, Estimate, Floats, Interval
+from assay.core.summary import LEVEL, Interval
+from assay.metrics.intervals import Estimate, Floats
 
 MAX_RUNS = 60
 """The latest runs that a trend looks at; its exact test grows with their cube."""

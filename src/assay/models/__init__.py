@@ -1,4 +1,4 @@
-"""Models: asks in, replies out; the only code that talks to a provider."""
+"""Models: requests in, replies out; the only code that talks to a provider."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -12,8 +12,8 @@ from assay.core.plan import ModelPlan, Plan, ProviderPlan
 from assay.core.provider import PROVIDERS, ProviderKind
 from assay.models.address import messages_sha256, request_sha256
 from assay.models.endpoint import endpoint_problems, key_problems, open_socket, resolve_endpoint
-from assay.models.opening import Maker, Model, Opening, ProviderModule
 from assay.models.prices import has_price, is_paid
+from assay.models.provider_protocol import Maker, Model, ProviderContext, ProviderModule
 
 __all__ = [
     "Model",
@@ -38,7 +38,7 @@ PRICES_HINT = "the price list comes with: pip install 'assay[prices]'; a server 
 async def open_models(
     plan: Plan, *, environ: Mapping[str, str], functions: Mapping[str, Callable[..., Any]] = NO_FUNCTIONS
 ) -> AsyncIterator[Mapping[str, Model]]:
-    """The plan's models by name, ready to be asked; raises UsageProblem or MissingExtra. One session per provider."""
+    """Open the plan's models by name, with one session per provider; raises UsageProblem or MissingExtra."""
     providers = {provider.name: provider for provider in plan.providers}
     async with AsyncExitStack() as stack:
         makers: dict[str, Maker] = {}
@@ -46,19 +46,19 @@ async def open_models(
         for model in (*asked_models(plan), *filter(None, (plan.called_grader(),))):
             if model.provider not in makers:
                 provider = _provider_of(model, providers)
-                opening = Opening(provider=provider, environ=environ, keep_raw=plan.keep_raw, functions=functions)
-                makers[model.provider] = await stack.enter_async_context(load_provider(provider.kind).open_provider(opening))
+                context = ProviderContext(provider=provider, environ=environ, keep_raw=plan.keep_raw, functions=functions)
+                makers[model.provider] = await stack.enter_async_context(load_provider(provider.kind).open_provider(context))
             models[model.name] = makers[model.provider](model)
         yield models
 
 
 def load_provider(kind: ProviderKind) -> ProviderModule:
-    """The module that opens providers of a kind."""
+    """Import the module that opens providers of a kind."""
     return cast(ProviderModule, import_module(f"assay.models.{PROVIDERS[kind].home}"))
 
 
 def check_models(plan: Plan, *, environ: Mapping[str, str]) -> list[str]:
-    """What would keep the plan's models from answering and can be known without a call, one sentence each."""
+    """List what would keep the plan's models from answering, as far as it is known without a call, one sentence each."""
     providers = {provider.name: provider for provider in plan.providers}
     problems: dict[str, None] = {}
     for model in asked_models(plan):
@@ -72,7 +72,7 @@ def check_models(plan: Plan, *, environ: Mapping[str, str]) -> list[str]:
 
 
 def _batch_problems(plan: Plan, providers: Mapping[str, ProviderPlan]) -> list[str]:
-    """Why the candidate cannot be asked in batches."""
+    """List why the candidate cannot be called in batches."""
     if plan.batch is None:
         return []
     if plan.response_source != "sampled":
@@ -85,7 +85,7 @@ def _batch_problems(plan: Plan, providers: Mapping[str, ProviderPlan]) -> list[s
 
 
 def _price_problems(plan: Plan, environ: Mapping[str, str]) -> list[str]:
-    """A budget over calls none of which has a known price would stop nothing."""
+    """Report a budget that could stop nothing because no call has a known price."""
     bill = _bill(plan, environ) if plan.max_cost is not None else {}
     if not bill or any(bill.values()):
         return []
@@ -93,21 +93,21 @@ def _price_problems(plan: Plan, environ: Mapping[str, str]) -> list[str]:
 
 
 def budget_notes(plans: Sequence[Plan], *, environ: Mapping[str, str]) -> list[str]:
-    """Whose calls the budget of a run does not count, although that of others is known."""
+    """Name the models that a run's budget leaves out because their price is unknown, while others have one."""
     bills = [_bill(plan, environ) for plan in plans if plan.max_cost is not None]
     unknown = dict.fromkeys(name for bill in bills if any(bill.values()) for name, is_known in bill.items() if not is_known)
     return [f"max_cost counts no call of '{name}', whose price is not known" for name in unknown]
 
 
 def _bill(plan: Plan, environ: Mapping[str, str]) -> dict[str, bool]:
-    """The models whose calls may cost something, and whether their price is known."""
+    """Map the models whose calls may cost something to whether their price is known."""
     providers = {provider.name: provider for provider in plan.providers}
     paid = (model for model in asked_models(plan) if model.provider in providers and is_paid(providers[model.provider]))
     return {model.name: has_price(providers[model.provider], model, environ=environ) for model in paid}
 
 
 async def unreachable_hosts(plan: Plan, *, environ: Mapping[str, str]) -> list[str]:
-    """The plan's providers whose host takes no connection, one sentence each; nothing is asked, so nothing is paid."""
+    """List the plan's providers whose host accepts no connection, one sentence each; sends no request, so it costs nothing."""
     used = {model.provider for model in asked_models(plan)}
     providers = [provider for provider in plan.providers if provider.name in used and PROVIDERS[provider.kind].vendor]
     endpoints = [resolve_endpoint(provider, environ) for provider in providers if not endpoint_problems(provider, environ)]
@@ -116,7 +116,7 @@ async def unreachable_hosts(plan: Plan, *, environ: Mapping[str, str]) -> list[s
 
 
 def asked_models(plan: Plan) -> tuple[ModelPlan, ...]:
-    """The models that this plan will call: a candidate whose answers are given is not asked."""
+    """List the models that this plan will call: a candidate whose answers are given is not called."""
     return plan.models() if plan.response_source == "sampled" else plan.judges
 
 
@@ -139,7 +139,7 @@ def _provider_problems(provider: ProviderPlan, environ: Mapping[str, str]) -> li
 
 
 def model_problems(kind: ProviderKind, model: str) -> list[str]:
-    """Why a provider of that kind has no such model, one sentence each; empty where nobody knows without a call."""
+    """List why a provider of that kind has no such model, one sentence each; empty when only a call would tell."""
     if kind not in _KNOWN:
         return []
     problems: list[str] = import_module(f"assay.models.{PROVIDERS[kind].home}").model_problems(model)

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from assay.core.ask import Ask
 from assay.core.case import Message
+from assay.core.model_call import ModelRequest
 from assay.core.plan import ModelPlan, ProviderPlan
 from assay.core.provider import PROVIDERS
 
@@ -16,35 +16,37 @@ NOWHERE: Mapping[str, str] = {}
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
-def request_sha256(provider: ProviderPlan, model: ModelPlan, ask: Ask) -> str:
-    """The hash of everything that decides what a provider answers: where, which model, what is asked and how."""
+def request_sha256(provider: ProviderPlan, model: ModelPlan, ask: ModelRequest) -> str:
+    """Hash everything that a reply depends on: provider, host, model, parameters, messages and schema."""
     return request_addressing(provider, model)(ask)
 
 
-def request_addressing(provider: ProviderPlan, model: ModelPlan, *, environ: Mapping[str, str] = NOWHERE) -> Callable[[Ask], str]:
-    """The same as a function of the ask alone, for many asks to one model; some libraries find their hosts in `environ`."""
+def request_addressing(
+    provider: ProviderPlan, model: ModelPlan, *, environ: Mapping[str, str] = NOWHERE
+) -> Callable[[ModelRequest], str]:
+    """Build `request_sha256` for many requests to one model; some libraries take their hosts from `environ`."""
     route = (provider.kind, provider.name, provider.base_url, model.model, model.parameters)
-    begun = hashlib.sha256(_encode((*route, *_hosts(provider, environ))))
+    prefix = hashlib.sha256(_encode((*route, *_hosts(provider, environ))))
     schema: dict[str, Any] | None = None
     encoded = _encode(schema)
 
-    def address(ask: Ask) -> str:
+    def address(ask: ModelRequest) -> str:
         nonlocal schema, encoded
         if ask.reply_schema is not schema:
-            # One object serves all asks of a kind, so that it is encoded once.
+            # One schema object serves many requests, so it is encoded only once.
             schema, encoded = ask.reply_schema, _encode(ask.reply_schema)
-        hashed = begun.copy()
-        hashed.update(b"[%b,%b]" % (_encode(ask.messages), encoded))
+        digest = prefix.copy()
+        digest.update(b"[%b,%b]" % (_encode(ask.messages), encoded))
         if ask.sample:
-            # The first answer has the address that it would have alone, so that one answer may be kept and more be asked for.
-            hashed.update(b"%d" % ask.sample)
-        return hashed.hexdigest()
+            # The first answer has the same address as a single answer, so that a cached one is reused when more are asked for.
+            digest.update(b"%d" % ask.sample)
+        return digest.hexdigest()
 
     return address
 
 
 def _hosts(provider: ProviderPlan, environ: Mapping[str, str]) -> list[tuple[str, str]]:
-    """What the environment says on whom a provider asks; one with a vendor asks whom its plan names, whatever the environment."""
+    """Return the environment variables that select a provider's host; a provider with a vendor is called by its plan alone."""
     variables = PROVIDERS[provider.kind].host_variables
     if not variables:
         return []
@@ -52,8 +54,8 @@ def _hosts(provider: ProviderPlan, environ: Mapping[str, str]) -> list[tuple[str
 
 
 def messages_sha256(messages: Sequence[Message]) -> str:
-    """The hash of the conversation alone, whoever is asked; recorded replies are found by it.
+    """Hash the conversation alone, for any model; recorded replies are found by it.
 
-    It is that of the RFC 8785 form of `[{"role": ..., "content": ...}, ...]`, so that other tools can compute it.
+    Hashes the RFC 8785 form of `[{"role": ..., "content": ...}, ...]`, so that other tools can compute it.
     """
     return hashlib.sha256(_encode([{"role": message.role, "content": message.content} for message in messages])).hexdigest()

@@ -1,4 +1,4 @@
-"""Anthropic's messages: the system prompt apart, an answer in blocks, cached tokens counted beside the others."""
+"""Anthropic's messages API: the system prompt is a separate member, an answer has blocks, cached tokens are counted separately."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -6,16 +6,16 @@ from typing import Any
 
 import msgspec
 
-from assay.core.ask import Ask, Reply, Usage
+from assay.core.model_call import ModelRequest, Reply, Usage
 from assay.core.plan import ModelPlan
-from assay.models.answers import Answered, reply_of
+from assay.models.answers import ProviderAnswer, reply_of
 from assay.models.body import BodyWriter, applied_parameters
 from assay.models.endpoint import resolve_endpoint
-from assay.models.opening import Maker, Opening
-from assay.models.transport import Exchanged, Transport, open_transport
+from assay.models.provider_protocol import Maker, ProviderContext
+from assay.models.transport import HttpResult, Transport, open_transport
 
 MAX_TOKENS = 4096
-"""The API wants a limit in every request; this is sent where the plan has none."""
+"""The API requires a limit; this one is sent when the plan has none."""
 
 _FINISH = {
     "end_turn": "stop",
@@ -34,13 +34,13 @@ class _Usage(msgspec.Struct, frozen=True):
     cache_creation_input_tokens: int | None = None
 
 
-class _Block(msgspec.Struct, frozen=True):
+class _ContentBlock(msgspec.Struct, frozen=True):
     type: str = ""
     text: str | None = None
 
 
-class _Answer(msgspec.Struct, frozen=True):
-    content: list[_Block] | None = None
+class _MessagesReply(msgspec.Struct, frozen=True):
+    content: list[_ContentBlock] | None = None
     stop_reason: str | None = None
     usage: _Usage | None = None
     id: str | None = None
@@ -48,14 +48,14 @@ class _Answer(msgspec.Struct, frozen=True):
     error: Any = None
 
 
-_DECODER = msgspec.json.Decoder(_Answer)
+_DECODER = msgspec.json.Decoder(_MessagesReply)
 
 
 @asynccontextmanager
-async def open_provider(opening: Opening) -> AsyncIterator[Maker]:
-    """Anthropic, or a server that speaks its messages, ready to make its models."""
-    endpoint = resolve_endpoint(opening.provider, opening.environ)
-    async with open_transport(endpoint, keep_raw=opening.keep_raw) as transport:
+async def open_provider(context: ProviderContext) -> AsyncIterator[Maker]:
+    """Open Anthropic, or a server with its messages API."""
+    endpoint = resolve_endpoint(context.provider, context.environ)
+    async with open_transport(endpoint, keep_raw=context.keep_raw) as transport:
         yield lambda model: MessagesModel(transport, model)
 
 
@@ -71,37 +71,37 @@ class MessagesModel:
         self._applied = _parameters(model)
         self._body = BodyWriter({"model": model.model}, "messages", self._applied)
 
-    async def reply(self, ask: Ask) -> Reply:
-        """One attempt at one ask; raises ModelFailure. A reply schema is not sent: not every model takes one."""
+    async def reply(self, ask: ModelRequest) -> Reply:
+        """Make one attempt; raises ModelFailure. A reply schema is not sent: not every model accepts one."""
         return self.read(await self._transport.post(self._head, self.request(ask), decoder=_DECODER))
 
-    def request(self, ask: Ask) -> bytes:
-        """The body of the request that asks it."""
+    def request(self, ask: ModelRequest) -> bytes:
+        """Build the body of the HTTP request."""
         system = "\n\n".join(message.content for message in ask.messages if message.role == "system")
         turns = [message for message in ask.messages if message.role != "system"]
         return self._body.write(turns, {"system": system} if system else None)
 
-    def read(self, exchanged: Exchanged[_Answer]) -> Reply:
-        """What a body says, however it came; raises ModelFailure."""
-        answer = exchanged.value
-        request_id = exchanged.request_id or answer.id or ""
-        if answer.error or answer.content is None:
-            raise self._transport.refused({"error": answer.error or "it has no content"}, request_id)
-        texts = [block.text for block in answer.content if block.type == "text" and block.text is not None]
-        answered = Answered(
+    def read(self, result: HttpResult[_MessagesReply]) -> Reply:
+        """Parse a body, from a direct call or a batch; raises ModelFailure."""
+        body = result.value
+        request_id = result.request_id or body.id or ""
+        if body.error or body.content is None:
+            raise self._transport.refused({"error": body.error or "it has no content"}, request_id)
+        texts = [block.text for block in body.content if block.type == "text" and block.text is not None]
+        answer = ProviderAnswer(
             text="".join(texts) if texts else None,
-            finish_reason=_FINISH.get(answer.stop_reason or "", answer.stop_reason or ""),
-            usage=_usage(answer.usage),
-            model=answer.model or "",
+            finish_reason=_FINISH.get(body.stop_reason or "", body.stop_reason or ""),
+            usage=_usage(body.usage),
+            model=body.model or "",
             request_id=request_id,
             # tool_use, server_tool_use and mcp_tool_use.
-            has_tool_calls=any(block.type.endswith("tool_use") for block in answer.content),
+            has_tool_calls=any(block.type.endswith("tool_use") for block in body.content),
         )
-        return reply_of(answered, exchanged, self._applied)
+        return reply_of(answer, result, self._applied)
 
 
 def _usage(usage: _Usage | None) -> Usage:
-    """Input is counted whole: the API leaves cached tokens out of `input_tokens`."""
+    """Count the whole input: the API leaves cached tokens out of `input_tokens`."""
     if usage is None:
         return Usage()
     read, written = usage.cache_read_input_tokens, usage.cache_creation_input_tokens
@@ -110,7 +110,7 @@ def _usage(usage: _Usage | None) -> Usage:
 
 
 def _parameters(model: ModelPlan) -> dict[str, Any]:
-    """The API has neither seed nor penalties, and no temperature beside thinking; what is not sent is not among the applied."""
+    """Build the parameters; the API has neither seed nor penalties, and no temperature with thinking. Lists only sent ones."""
     wanted = model.parameters
     budget = wanted.thinking_budget
     return applied_parameters(

@@ -1,4 +1,4 @@
-"""Anthropic's Message Batches: one request creates a batch of many, and one file brings all of its results."""
+"""Anthropic's Message Batches: one request creates a batch of many, and one file holds all of its results."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -7,29 +7,29 @@ from typing import Any
 
 import msgspec
 
-from assay.core.ask import Ask, ModelFailure, Reply
+from assay.core.model_call import ModelFailure, ModelRequest, Reply
 from assay.core.plan import ModelPlan
 from assay.models.anthropic import MessagesModel
-from assay.models.batching import (
+from assay.models.batch_api import (
     PAGES,
-    Batchable,
+    BatchableModel,
+    BatchKey,
+    BatchMatch,
     BatchResult,
     BatchStatus,
-    Found,
-    Framing,
-    Handover,
-    Mark,
-    Sink,
+    BatchUpload,
+    ByteSink,
+    RequestFraming,
     checked_id,
     earliest,
     pieces_of,
     read_result,
 )
 from assay.models.endpoint import resolve_endpoint
-from assay.models.opening import Opening
+from assay.models.provider_protocol import ProviderContext
 from assay.models.transport import Transport, open_transport
 
-FRAMING = Framing(opening=b'{"requests":[', separator=b",\n", closing=b"]}")
+FRAMING = RequestFraming(opening=b'{"requests":[', separator=b",\n", closing=b"]}")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -42,7 +42,7 @@ class _Counts(msgspec.Struct, frozen=True):
 
     @property
     def done(self) -> int:
-        """Those that are not to be answered any more."""
+        """Requests that are finished, with or without an answer."""
         return self.succeeded + self.errored + self.canceled + self.expired
 
 
@@ -59,76 +59,76 @@ class _Page(msgspec.Struct, frozen=True):
     has_more: bool = False
 
 
-class _Result(msgspec.Struct, frozen=True):
+class _ResultBody(msgspec.Struct, frozen=True):
     type: str
     message: msgspec.Raw = msgspec.Raw()
     error: Any = None
 
 
-class _Line(msgspec.Struct, frozen=True):
+class _AnthropicLine(msgspec.Struct, frozen=True):
     custom_id: str
-    result: _Result
+    result: _ResultBody
 
 
 _BATCH = msgspec.json.Decoder(_Batch)
 _PAGE = msgspec.json.Decoder(_Page)
-_LINE = msgspec.json.Decoder(_Line)
+_LINE = msgspec.json.Decoder(_AnthropicLine)
 _UNANSWERED = {"canceled": "batch_cancelled", "expired": "batch_expired"}
 
 
 @asynccontextmanager
-async def open_batches(opening: Opening, model: ModelPlan) -> AsyncIterator["AnthropicBatches"]:
-    """The Message Batches of Anthropic, or of a server that speaks them, for one model."""
-    endpoint = resolve_endpoint(opening.provider, opening.environ)
-    async with open_transport(endpoint, keep_raw=opening.keep_raw) as transport:
+async def open_batches(context: ProviderContext, model: ModelPlan) -> AsyncIterator["AnthropicBatches"]:
+    """Open the Message Batches of Anthropic, or of a server with that API, for one model."""
+    endpoint = resolve_endpoint(context.provider, context.environ)
+    async with open_transport(endpoint, keep_raw=context.keep_raw) as transport:
         yield AnthropicBatches(transport, MessagesModel(transport, model))
 
 
 class AnthropicBatches:
-    """The desk for batches of one model."""
+    """Batch client for one model."""
 
     framing = FRAMING
 
-    def __init__(self, transport: Transport, model: Batchable) -> None:
+    def __init__(self, transport: Transport, model: BatchableModel) -> None:
         self._transport = transport
         self._model = model
 
-    def line(self, custom_id: str, ask: Ask) -> bytes:
-        """One request as it stands in the file."""
+    def line(self, custom_id: str, ask: ModelRequest) -> bytes:
+        """Encode one request as an entry of the file."""
         return b'{"custom_id":' + _encode(custom_id) + b',"params":' + self._model.request(ask) + b"}"
 
-    async def upload(self, _: Handover, /) -> str:
-        """Nothing: the requests go with the creation of the batch."""
+    async def upload(self, _: BatchUpload, /) -> str:
+        """Do nothing: the requests are sent when the batch is created."""
         return ""
 
-    async def create(self, handover: Handover, /) -> str:
+    async def create(self, batch_file: BatchUpload, /) -> str:
         """Create a batch with all requests of the file."""
-        exchanged = await self._transport.upload(
+        result = await self._transport.upload(
             "/messages/batches",
-            pieces_of(handover.file),
-            size=handover.size,
+            pieces_of(batch_file.file),
+            size=batch_file.size,
             content_type="application/json",
             decoder=_BATCH,
         )
-        return checked_id(exchanged.value.id, self._transport)
+        return checked_id(result.value.id, self._transport)
 
-    async def find(self, mark: Mark) -> list[Found]:
-        """Batches of the same size since then: they bear no names, so that only their results say whose they are."""
-        found: list[Found] = []
+    async def find(self, key: BatchKey) -> list[BatchMatch]:
+        """Find recent batches of the same size: they have no names, so only their results show whose they are."""
+        found: list[BatchMatch] = []
         after = ""
         for _ in range(PAGES):
             listed = await self._transport.get(f"/messages/batches?limit=100{after}", decoder=_PAGE)
-            page, since = listed.value, earliest(mark, listed.date)
+            page, since = listed.value, earliest(key, listed.date)
             recent = [batch for batch in page.data if _seconds(batch.created_at) >= since]
-            alike = [batch for batch in recent if batch.request_counts.processing + batch.request_counts.done == mark.requests]
-            found += [Found(checked_id(batch.id, self._transport), is_certain=False) for batch in alike]
+            same_size = [batch for batch in recent if batch.request_counts.processing + batch.request_counts.done == key.requests]
+            found += [BatchMatch(checked_id(batch.id, self._transport), is_certain=False) for batch in same_size]
             if not page.has_more or len(recent) < len(page.data) or not page.data:
                 break
             after = f"&after_id={checked_id(page.data[-1].id, self._transport)}"
         return found
 
     async def look(self, batch_id: str) -> BatchStatus:
-        """How far a batch is."""
+        """Poll a batch."""
         batch = (await self._transport.get(f"/messages/batches/{batch_id}", decoder=_BATCH)).value
         counts = batch.request_counts
         is_ended = batch.processing_status == "ended"
@@ -138,23 +138,23 @@ class AnthropicBatches:
             is_ended=is_ended,
             total=counts.processing + counts.done,
             done=counts.done,
-            # The address that the batch names may be on another host, which must not get the key; the path is documented.
+            # The URL that the batch names may be on another host, which must not get the key; the path is documented.
             files=(f"/messages/batches/{batch_id}/results",) if is_ended and batch.results_url else (),
         )
 
     async def cancel(self, batch_id: str) -> None:
-        """Stop a batch; requests that are being answered are still answered."""
+        """Cancel a batch; requests in progress are still answered."""
         await self._transport.post(self._transport.head(f"/messages/batches/{batch_id}/cancel"), b"", decoder=_BATCH)
 
-    async def fetch(self, path: str, sink: Sink) -> None:
-        """Give the file of results to the sink."""
+    async def fetch(self, path: str, sink: ByteSink) -> None:
+        """Download the file of results to the sink."""
         await self._transport.download(path, sink)
 
     def read(self, line: bytes) -> BatchResult:
-        """What a line of results says; raises Unreadable."""
+        """Parse one line of results; raises MalformedResult."""
         return read_result(line, _LINE, lambda found: self._reply(found.result))
 
-    def _reply(self, result: _Result) -> Reply:
+    def _reply(self, result: _ResultBody) -> Reply:
         if result.type in _UNANSWERED:
             raise ModelFailure(_UNANSWERED[result.type], "the batch ended before the request was answered")
         if result.type != "succeeded":
@@ -164,7 +164,7 @@ class AnthropicBatches:
 
 
 def _seconds(at: str) -> float:
-    """Seconds since 1970 of a time as the provider writes it; a time that cannot be read is now: it may be ours."""
+    """Parse a provider's time into seconds since 1970; an invalid one counts as now, because the batch may be ours."""
     try:
         return datetime.fromisoformat(at).timestamp()
     except ValueError:

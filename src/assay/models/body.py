@@ -1,4 +1,4 @@
-"""Request bodies: everything that is the same for all asks of a model is encoded once."""
+"""Request bodies: the parts that all requests of a model share are encoded once."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ _OPENAI_REASONING = re.compile(r"(o\d|gpt-5(?!.*chat))")
 
 
 class BodyWriter:
-    """Bodies that differ in their messages only: the rest is bytes from the start."""
+    """Writer of bodies that differ in their messages only."""
 
     def __init__(self, before: Mapping[str, Any], name: str, after: Mapping[str, Any]) -> None:
         head = _encode(before)[:-1]
@@ -22,7 +22,7 @@ class BodyWriter:
         self._tail = b"," + self._after[1:] if after else b"}"
 
     def write(self, messages: Sequence[Message], extra: Mapping[str, Any] | None = None) -> bytes:
-        """The body for these messages, with members that only this ask has."""
+        """Build the body for these messages, with extra members of this request."""
         body = self._head + _encode(messages)
         if not extra:
             return body + self._tail
@@ -30,16 +30,16 @@ class BodyWriter:
 
 
 def applied_parameters(known: Mapping[str, Any], extra_body: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters that are sent: those with a value, and the plan's own members, which win."""
+    """Return the parameters to send: those with a value, and the plan's own members, which win."""
     return {**{name: value for name, value in known.items() if value is not None}, **extra_body}
 
 
 def refuses_sampling(model: str) -> bool:
-    """OpenAI's reasoning models answer a temperature with an error, so that it is not sent; the reply records that."""
+    """Tell whether a model is one of OpenAI's reasoning models, which answer a temperature with an error."""
     return _OPENAI_REASONING.match(model.rpartition("/")[2]) is not None
 
 
 def schema_format(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A JSON Schema as structured output wants it; strict only where the schema closes its objects, as strict demands."""
+    """Wrap a JSON Schema for structured output; strict only if the schema closes its objects, which strict mode requires."""
     named = {"name": re.sub(r"\W", "_", str(schema.get("title", "reply")))[:64], "schema": dict(schema)}
     return {**named, "strict": True} if schema.get("additionalProperties") is False else named

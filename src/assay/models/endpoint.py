@@ -1,4 +1,4 @@
-"""Where a provider is reached: address, headers, key and proxy, from the plan and the environment."""
+"""Endpoint of a provider: address, headers, key and proxy, from the plan and the environment."""
 
 import asyncio
 import re
@@ -16,50 +16,50 @@ from assay.models.failures import reason_of
 from assay.models.proxies import proxy_of, proxy_secrets
 
 CONNECT_SECONDS = 10.0
-"""How long a provider may take to accept a connection when it is only looked for."""
+"""Seconds for a connection test of a provider."""
 
 _SECRET_HEADER = r"(?i)auth|key|token|secret|cookie"
 _FRAMING_HEADERS = frozenset({"content-length", "transfer-encoding"})
-"""Say where a request ends, which is not for a plan to say."""
+"""They delimit the request, so a plan must not set them."""
 _HEADER_NAME = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
 _HEADER_VALUE = r"[\t\x20-\x7e\xa0-\xff]*"
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """One provider as HTTP sees it. Never written anywhere: it holds the key."""
+    """HTTP settings of one provider. Never stored: it holds the key."""
 
     provider: str
     kind: ProviderKind
     url: str
-    """The address that paths are added to."""
+    """Base URL, to which paths are added."""
     key: str = ""
     headers: dict[str, str] = {}
-    """Those of the protocol, with the key, and those of the plan."""
+    """Headers of the protocol, with the key, and of the plan."""
     models_path: str = ""
-    """Where the list of its models is."""
+    """Path of the list of models."""
     timeout: float = 120.0
     proxy: str = ""
     is_vendor: bool = False
-    """The vendor's own host, whose abilities are known."""
+    """True for the vendor's own host, whose features are known."""
     header_secrets: tuple[str, ...] = ()
     """Values of headers that must not appear in any message."""
 
     def __repr__(self) -> str:
-        """What may be shown: nothing that a key can stand in."""
+        """Leave out every member that may hold a key."""
         return f"Endpoint(provider={self.provider!r}, kind={self.kind!r}, url={self.url!r})"
 
     def secrets(self) -> tuple[str, ...]:
-        """What must not appear in any message: the key, the secrets of headers, and the proxy's user name and password."""
+        """List what must not appear in any message: the key, secret headers, and the proxy's user name and password."""
         return tuple(filter(None, (self.key, *self.header_secrets, *login_secrets(urlsplit(self.proxy)))))
 
     def at(self, path: str) -> str:
-        """The address of one of the provider's paths."""
+        """Build the URL of one of the provider's paths."""
         parts = urlsplit(self.url)
         return parts._replace(path=parts.path.rstrip("/") + path).geturl()
 
 
 def resolve_endpoint(provider: ProviderPlan, environ: Mapping[str, str]) -> Endpoint:
-    """Where and how to reach an HTTP provider; raises UsageProblem for the first of its `endpoint_problems`."""
+    """Resolve the endpoint of an HTTP provider; raises UsageProblem for the first of its `endpoint_problems`."""
     problems = endpoint_problems(provider, environ)
     if problems:
         raise UsageProblem(problems[0])
@@ -84,7 +84,7 @@ def resolve_endpoint(provider: ProviderPlan, environ: Mapping[str, str]) -> Endp
 
 
 def provider_secrets(provider: ProviderPlan, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Everything secret that a provider may be called with: it is kept nowhere."""
+    """List every secret that a provider may be called with, so that none is stored."""
     vendor = PROVIDERS[provider.kind].vendor
     variable = provider.key_variable or (vendor.key_variable if vendor else "")
     found = (environ.get(variable, "").strip(), *_header_secrets(provider, environ), *proxy_secrets(environ))
@@ -92,7 +92,7 @@ def provider_secrets(provider: ProviderPlan, environ: Mapping[str, str]) -> tupl
 
 
 def endpoint_problems(provider: ProviderPlan, environ: Mapping[str, str]) -> list[str]:
-    """Why a provider cannot be called as planned, one sentence each; no sentence holds a key."""
+    """List why a provider cannot be called as planned, one sentence each; no sentence holds a key."""
     broken = _url_problems(provider, _url(provider))
     return broken or [
         *_proxy_problems(provider, environ),
@@ -103,7 +103,7 @@ def endpoint_problems(provider: ProviderPlan, environ: Mapping[str, str]) -> lis
 
 
 def key_problems(provider: ProviderPlan, environ: Mapping[str, str]) -> list[str]:
-    """Why there is no key, where the plan names one or the vendor wants one."""
+    """List why there is no key, if the plan names one or the vendor requires one."""
     variable = _key_variable(provider)
     key = environ.get(variable, "").strip() if variable else ""
     if key and not (key.isascii() and key.isprintable()):
@@ -119,7 +119,7 @@ def _tls_problems(url: str) -> list[str]:
 
 
 async def open_socket(endpoint: Endpoint) -> str:
-    """The sentence on a host that takes no connection, or nothing; no request is sent."""
+    """Open and close a connection; returns a sentence on the failure, or an empty text. Sends no request."""
     target = urlsplit(endpoint.proxy or endpoint.url)
     port = target.port or (443 if target.scheme == "https" else 80)
     context = client_context() if target.scheme == "https" else None
@@ -143,7 +143,7 @@ def _vendor(provider: ProviderPlan) -> Vendor:
 
 
 def _url(provider: ProviderPlan) -> str:
-    """By the plan alone, never by the environment: kept replies are found by the plan, and must be of the host that is asked."""
+    """Return the URL by the plan alone, never the environment: cached replies are found by the plan, and must be from its host."""
     vendor = _vendor(provider)
     url = provider.base_url or vendor.url
     is_bare = url.count("/") == 2 + url.endswith("/")
@@ -155,14 +155,14 @@ def _protocol_headers(vendor: Vendor, key: str) -> dict[str, str]:
 
 
 def _is_vendor(provider: ProviderPlan, url: str) -> bool:
-    """True for the vendor's host, encrypted and at its own port: a key goes nowhere else by itself."""
+    """Tell whether the URL is the vendor's host over TLS at its standard port: the vendor's key is sent only there."""
     parts = urlsplit(url)
     is_secure = parts.scheme == "https" and parts.port in (None, 443)
     return is_secure and parts.hostname == urlsplit(_vendor(provider).url).hostname
 
 
 def _key_variable(provider: ProviderPlan) -> str:
-    """The vendor's variable is not read for a host that the plan names: one host's key is not sent to another."""
+    """Return the variable of the key; the vendor's is not used for a host that the plan names, so no key goes to another host."""
     if provider.key_variable:
         return provider.key_variable
     vendor = PROVIDERS[provider.kind].vendor
@@ -170,12 +170,12 @@ def _key_variable(provider: ProviderPlan) -> str:
 
 
 def _header_value(value: str, environ: Mapping[str, str]) -> str:
-    """A value such as `$TEAM_KEY` stands for an environment variable, so that no secret is in a plan."""
+    """Resolve a value such as `$TEAM_KEY` from the environment, so that no secret is in a plan."""
     return environ.get(value[1:], "").strip() if value.startswith("$") else value
 
 
 def _header_secrets(provider: ProviderPlan, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Of every value that is not in the plan, and of those whose name says that they are secret."""
+    """List the secrets in header values that come from the environment or whose names mark them as secret."""
     named = [value for name, value in provider.headers.items() if value.startswith("$") or re.search(_SECRET_HEADER, name)]
     return tuple(secret for value in named for secret in header_secrets(_header_value(value, environ)))
 
@@ -192,12 +192,12 @@ def _url_problems(provider: ProviderPlan, url: str) -> list[str]:
 
 
 def _name(parts: SplitResult) -> bytes:
-    """The name of a host as it is looked up; raises ValueError where it can be none."""
+    """Encode the host name for a lookup; raises ValueError for an invalid one."""
     return (parts.hostname or "").encode("idna")
 
 
 def _proxy_problems(provider: ProviderPlan, environ: Mapping[str, str]) -> list[str]:
-    """The address of a proxy may hold a password, so that no sentence repeats it."""
+    """Check the proxy's address without quoting it, since it may hold a password."""
     proxy = proxy_of(urlsplit(_url(provider)), environ)
     try:
         parts = urlsplit(proxy)

@@ -1,6 +1,6 @@
-"""The one table of what can go wrong in a call: HTTP statuses, providers' error words and exceptions into failure codes.
+"""Failure codes: one table for HTTP statuses, providers' error words and exceptions.
 
-Codes that are tried again: timeout, rate_limited, service_unavailable, internal_error. All others are final.
+Codes that are retried: timeout, rate_limited, service_unavailable, internal_error. All others are final.
 """
 
 import math
@@ -15,14 +15,14 @@ from typing import Any
 
 import msgspec
 
-from assay.core.ask import ModelFailure
+from assay.core.model_call import ModelFailure
 from assay.models.wordings import is_out_of_quota, wait_of, worded_code
 
 MAX_MESSAGE = 500
-"""Characters of a provider's own words that are kept."""
+"""Maximum characters of a provider's message that are stored."""
 MAX_REQUEST_ID = 200
-TOLD_HEADERS = ("x-request-id", "request-id", "retry-after")
-"""What is read from the headers of a reply."""
+READ_HEADERS = ("x-request-id", "request-id", "retry-after")
+"""Headers of a failed reply that are read."""
 
 STATUS_CODES: dict[int, str] = {
     400: "invalid_request",
@@ -71,34 +71,34 @@ ERROR_WORDS: dict[str, str] = {
     "unsupported_parameter": "parameter_refused",
     "unsupported_value": "parameter_refused",
 }
-"""Values of `code` and `type` in an error object; the more exact `code` is looked at first."""
+"""Failure codes by the `code` or `type` of an error object; the more exact `code` is checked first."""
 EXCEPTION_CODES: dict[str, str] = {
     "TimeoutError": "timeout",
     "SSLCertVerificationError": "certificate_refused",
     "OSError": "service_unavailable",
 }
-"""By name of the exception's class, then of its parents."""
+"""Failure codes by the exception's class, then by its parents."""
 _CONTROLS = re.compile("[\x01-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-"""Would move the cursor of a terminal or turn its text around."""
+"""Characters that would move a terminal's cursor or reverse its text."""
 _EXACT_WORDS = frozenset({"content_filtered", "context_too_long", "not_found", "parameter_refused", "unauthorized"})
-"""What an error object may make of a status that says less."""
+"""Codes of an error object that are more exact than the status."""
 _EXHAUSTED_WORDS = frozenset(
     {"insufficient_quota", "billing_error", "billing_hard_limit_reached", "billing_not_active", "credit_balance_too_low"}
 )
 
 
-class Refusal(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer that is none: its status, its body and what its headers say."""
+class ErrorResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """An error response: its status, its body and its headers."""
 
     provider: str
     status: int
     body: Any = None
-    """The body as JSON, or as text where it is none."""
+    """Body as JSON, or as text if it is not JSON."""
     headers: Mapping[str, str] = {}
 
 
-def status_failure(refusal: Refusal) -> ModelFailure:
-    """The failure that a status other than success stands for."""
+def status_failure(refusal: ErrorResponse) -> ModelFailure:
+    """Build the failure for an HTTP status other than success."""
     error = _error_object(refusal.body)
     code = _status_code(refusal.status)
     word_code = _word_code(error)
@@ -117,10 +117,10 @@ def status_failure(refusal: Refusal) -> ModelFailure:
     )
 
 
-def error_failure(refusal: Refusal) -> ModelFailure:
-    """The failure of an error that came with a status of success; without a known word it may be tried again."""
+def error_failure(refusal: ErrorResponse) -> ModelFailure:
+    """Build the failure for an error inside a successful HTTP reply; without a known word it may be retried."""
     error = _error_object(refusal.body)
-    wording, status = _wording(error, refusal.body), _told_status(error)
+    wording, status = _wording(error, refusal.body), _embedded_status(error)
     worded = worded_code(status, wording, error)
     return ModelFailure(
         _word_code(error) or worded or (_status_code(status) if status else "internal_error"),
@@ -133,38 +133,38 @@ def error_failure(refusal: Refusal) -> ModelFailure:
 
 
 def exception_failure(problem: BaseException, *, provider: str) -> ModelFailure:
-    """The failure that an exception of the network or of a client library stands for."""
+    """Build the failure for an exception of the network or of a client library."""
     names = [kind.__name__ for kind in type(problem).__mro__]
     code = next((EXCEPTION_CODES[name] for name in names if name in EXCEPTION_CODES), "internal_error")
     return ModelFailure(code, shorten(f"'{provider}' gave no answer: {str(problem) or names[0]}"))
 
 
 def reason_of(problem: OSError) -> str:
-    """What the operating system says of a connection; asyncio says only to which address it was."""
+    """Return the operating system's reason for a failed connection; asyncio's message has only the address."""
     if problem.errno and not isinstance(problem, gaierror | SSLError):
         return os.strerror(problem.errno)
     return problem.strerror or str(problem)
 
 
 def shorten(text: str) -> str:
-    """The text as far as it is kept, in one line that every artifact can hold."""
+    """Clean and shorten a text to one line that every artifact can hold."""
     clean = _CONTROLS.sub("", " ".join(text.encode("utf-8", "replace").decode().replace("\x00", "\ufffd").split()))
     return clean if len(clean) <= MAX_MESSAGE else f"{clean[: MAX_MESSAGE - 1]}…"
 
 
 def request_id_of(headers: Mapping[str, str]) -> str:
-    """The provider's name for the request, from its headers."""
+    """Read the provider's request id from the headers."""
     return shown_id(headers.get("x-request-id") or headers.get("request-id") or "")
 
 
 def shown_id(request_id: str) -> str:
-    """The name of a request as far as it is kept."""
+    """Clean and shorten a request id."""
     clean = _CONTROLS.sub("", request_id.replace("\x00", "\ufffd"))
     return clean if len(clean) <= MAX_REQUEST_ID else f"{clean[: MAX_REQUEST_ID - 1]}…"
 
 
 def parse_retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait from either form of Retry-After; None for nonsense and for negative numbers."""
+    """Parse either form of Retry-After into seconds; None for invalid and negative values."""
     value = headers.get("retry-after", "").strip()
     try:
         seconds = float(value)
@@ -175,11 +175,11 @@ def parse_retry_after(headers: Mapping[str, str]) -> float | None:
 
 def _seconds_until(date: str) -> float | None:
     try:
-        # Loaded here: few failures tell a date, and it brings much of the reading of e-mail along.
-        moment: datetime = import_module("email.utils").parsedate_to_datetime(date)
+        # Imported here: dates are rare, and the import loads much of the e-mail package.
+        parsed: datetime = import_module("email.utils").parsedate_to_datetime(date)
     except (ValueError, OverflowError):
         return None
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    aware = parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
     return max(0.0, (aware - datetime.now(UTC)).total_seconds())
 
 
@@ -192,7 +192,7 @@ def _status_code(status: int) -> str:
 
 
 def _error_object(body: Any) -> dict[str, Any]:
-    """The error inside a body: `{"error": {...}}`, the same in a list, `{"error": "..."}`, or the body itself."""
+    """Find the error inside a body: `{"error": {...}}`, the same in a list, `{"error": "..."}`, or the body itself."""
     if isinstance(body, list) and len(body) == 1:
         body = body[0]
     error = body.get("error", body) if isinstance(body, dict) else {}
@@ -206,16 +206,16 @@ def _word_code(error: Mapping[str, Any]) -> str:
     return next((ERROR_WORDS[word] for word in words if word in ERROR_WORDS), "")
 
 
-def _told_status(error: Mapping[str, Any]) -> int:
-    """The status that some gateways received and put into the error; 0 for none."""
+def _embedded_status(error: Mapping[str, Any]) -> int:
+    """Read the upstream status that some gateways put into the error; 0 for none."""
     status = error.get("code")
     is_status = isinstance(status, int) and not isinstance(status, bool) and 400 <= status < 600
     return status if is_status and isinstance(status, int) else 0
 
 
-def _retry_after(refusal: Refusal, error: Mapping[str, Any]) -> float | None:
-    told = parse_retry_after(refusal.headers)
-    return wait_of(_wording(error, refusal.body), error) if told is None else told
+def _retry_after(refusal: ErrorResponse, error: Mapping[str, Any]) -> float | None:
+    delay = parse_retry_after(refusal.headers)
+    return wait_of(_wording(error, refusal.body), error) if delay is None else delay
 
 
 def _is_exhausted(error: Mapping[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""When exchanges expire: one timer for all connections of a pool, which costs less than one for each call."""
+"""Deadlines of exchanges: one timer for all connections of a pool, which costs less than one per call."""
 
 import asyncio
 
@@ -6,25 +6,25 @@ from assay.models.http_connection import HttpConnection
 
 
 class Deadlines:
-    """The moments, by the clock of the event loop, at which replies are waited for no longer."""
+    """Times, by the event loop's clock, at which exchanges expire."""
 
     def __init__(self) -> None:
-        self._due: dict[HttpConnection, float] = {}
+        self._deadlines: dict[HttpConnection, float] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def set(self, connection: HttpConnection, at: float) -> None:
-        """The exchange that begins on a connection expires at this moment."""
-        self._due[connection] = at
+        """Set the deadline of the exchange that starts on a connection."""
+        self._deadlines[connection] = at
         if self._timer is None or at < self._timer.when():
             self._wait_until(at)
 
     def lift(self, connection: HttpConnection) -> None:
-        """The exchange is over; a timer that was set for it finds nothing, or what comes next."""
-        del self._due[connection]
+        """Remove the deadline of a finished exchange; a timer set for it finds nothing, or re-arms for the next."""
+        del self._deadlines[connection]
 
     def close(self) -> None:
-        """Leave no timer behind; exchanges that are under way keep their deadlines."""
-        if not self._due:
+        """Cancel an unneeded timer; exchanges in flight keep their deadlines."""
+        if not self._deadlines:
             self._cancel()
 
     def _cancel(self) -> None:
@@ -34,13 +34,13 @@ class Deadlines:
 
     def _wait_until(self, at: float) -> None:
         self._cancel()
-        self._timer = asyncio.get_running_loop().call_at(at, self._look)
+        self._timer = asyncio.get_running_loop().call_at(at, self._expire_due)
 
-    def _look(self) -> None:
+    def _expire_due(self) -> None:
         self._timer = None
         now = asyncio.get_running_loop().time()
-        for connection, at in self._due.items():
+        for connection, at in self._deadlines.items():
             if at <= now:
                 connection.expire()
-        if left := [at for at in self._due.values() if at > now]:
-            self._wait_until(min(left))
+        if pending := [at for at in self._deadlines.values() if at > now]:
+            self._wait_until(min(pending))

@@ -1,4 +1,4 @@
-"""The connections to one provider: a request goes over one that is idle, or over a new one."""
+"""Connection pool of one provider: a request uses an idle connection, or a new one."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
@@ -7,13 +7,13 @@ from urllib.parse import quote, urlsplit
 
 from assay.models.http_connection import HttpConnection, HttpReply
 from assay.models.http_deadlines import Deadlines
-from assay.models.http_dialing import Dialer, authority_of, proxy_authorization
+from assay.models.http_dialer import Dialer, authority_of, proxy_authorization
 from assay.models.http_transfer import HttpTransfer
 
 IDLE_SECONDS = 15.0
-"""A connection that was idle for longer is not used again: servers close theirs without a word."""
+"""Seconds after which an idle connection is not reused: servers close theirs without notice."""
 _URL_CHARACTERS = "/%:=&?~+!$,;'@()*[]"
-"""Stand in an address as they are; everything else but letters and digits is quoted."""
+"""Characters besides letters and digits that are not quoted in a URL."""
 
 
 class HttpPool:
@@ -28,7 +28,7 @@ class HttpPool:
         self._deadlines = Deadlines()
 
     def head(self, method: str, url: str, headers: Mapping[str, str]) -> bytes:
-        """The beginning of a request to an address on this host; its length, an empty line and its body are still to come."""
+        """Build the head of a request to this host, without its length, the empty line and its body."""
         target = urlsplit(url)
         path = quote(target.path or "/", safe=_URL_CHARACTERS)
         if target.query:
@@ -41,9 +41,9 @@ class HttpPool:
         return "\r\n".join((f"{method} {path} HTTP/1.1", *lines, "")).encode()
 
     async def send(self, request: bytes) -> HttpReply:
-        """The reply to a request; raises Broken, OSError, or TimeoutError without an errno when it is not whole in time.
+        """Send a request and return its reply; raises ExchangeFailed, OSError, or TimeoutError without an errno when it is late.
 
-        A request is sent once: whether a connection that broke had brought it to the provider, nobody knows.
+        A request is sent only once: after a broken connection, the provider may have received it already.
         """
         loop = asyncio.get_running_loop()
         start = loop.time()
@@ -63,9 +63,9 @@ class HttpPool:
                 connection.close()
 
     async def transfer(self, request: Iterable[bytes], *, sink: Callable[[bytes], object] | None = None) -> HttpReply:
-        """The reply to a request that is sent piece by piece over a connection of its own; a good one's body goes to the sink.
+        """Send a request in pieces over a connection of its own; the body of a successful reply goes to the sink.
 
-        Raises what `send` raises; the deadline is for a while in which nothing moves.
+        Raises what `send` raises; the deadline limits the time without progress.
         """
         dialer = Dialer(urlsplit(self._url), self._proxy, protocol=HttpTransfer)
         try:
@@ -79,16 +79,16 @@ class HttpPool:
             connection.close()
 
     async def close(self) -> None:
-        """Close every connection that is not in use."""
+        """Close every idle connection."""
         for connection in self._idle:
             connection.close()
         self._deadlines.close()
         self._dialer.close()
-        # The event loop closes them in its next round.
+        # Yield once: the event loop closes transports in its next iteration.
         await asyncio.sleep(0)
 
     def _idle_connection(self, now: float) -> HttpConnection | None:
-        """The one that was used last, so that the others can grow old."""
+        """Take the most recently used connection, so that the others can expire."""
         while self._idle:
             connection = self._idle.pop()
             if connection.is_reusable and now - connection.idle_since < IDLE_SECONDS and connection.is_quiet():

@@ -1,18 +1,18 @@
-"""One large exchange over a connection of its own: sent and received piece by piece, so that memory stays flat."""
+"""One large exchange over a connection of its own: sent and received in pieces, so that memory stays constant."""
 
 import asyncio
 from collections.abc import Callable, Iterable
 
-from assay.models.http_connection import MAX_REPLY_BYTES, Broken, HttpConnection, HttpReply
+from assay.models.http_connection import MAX_REPLY_BYTES, ExchangeFailed, HttpConnection, HttpReply
 
-MOST_BYTES = 8 << 30
-"""Of what is received; more than any batch of a provider brings back."""
+MAX_BYTES = 8 << 30
+"""Maximum bytes of a download; more than any provider's batch."""
 
 
 class HttpTransfer(HttpConnection):
-    """A connection for one exchange whose deadline is for a while in which nothing moves."""
+    """A connection for one exchange whose deadline limits the time without progress."""
 
-    most_bytes = MOST_BYTES
+    max_bytes = MAX_BYTES
 
     def __init__(self) -> None:
         super().__init__()
@@ -25,13 +25,13 @@ class HttpTransfer(HttpConnection):
     async def transfer(
         self, request: Iterable[bytes], *, seconds: float, sink: Callable[[bytes], object] | None = None
     ) -> HttpReply:
-        """The reply to a request in pieces; the body of a good one goes to the sink. Raises Broken or TimeoutError."""
+        """Send a request in pieces; a successful reply's body goes to the sink. Raises ExchangeFailed or TimeoutError."""
         if self._transport.is_closing():
-            raise Broken("service_unavailable", "the connection was closed before the request was sent")
+            raise ExchangeFailed("service_unavailable", "the connection was closed before the request was sent")
         self._sink, self._seconds = sink, seconds
         reply: asyncio.Future[HttpReply] = self._loop.create_future()
         self._reply = reply
-        self._moved()
+        self._extend_deadline()
         sending = asyncio.create_task(self._send(request))
         try:
             return await reply
@@ -47,33 +47,35 @@ class HttpTransfer(HttpConnection):
             if self._transport.is_closing():
                 return
             self._transport.write(piece)
-            self._moved()
+            self._extend_deadline()
 
-    def _moved(self) -> None:
+    def _extend_deadline(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
         self._timer = self._loop.call_later(self._seconds, self.expire)
 
     def pause_writing(self) -> None:
-        """The other side takes no more for the moment."""
+        """Pause sending: the write buffer is full."""
         self._may_write.clear()
 
     def resume_writing(self) -> None:
-        """The other side takes more again."""
+        """Resume sending."""
         self._may_write.set()
         if self._reply is not None:
-            self._moved()
+            self._extend_deadline()
 
     def data_received(self, data: bytes) -> None:
-        """Some bytes of a reply."""
+        """Parse the next bytes of a reply and extend the deadline."""
         if self._reply is not None:
-            self._moved()
+            self._extend_deadline()
         super().data_received(data)
 
-    def _keep(self, body: bytes) -> None:
+    def _store_body(self, body: bytes) -> None:
         if self._sink is not None and 200 <= self._status < 300:
             self._sink(body)
         elif len(self._body) + len(body) <= MAX_REPLY_BYTES:
-            super()._keep(body)
+            super()._store_body(body)
         else:
-            self._fail(Broken("reply_too_large", f"its reply is larger than {MAX_REPLY_BYTES >> 20} MiB", status=self._status))
+            self._fail(
+                ExchangeFailed("reply_too_large", f"its reply is larger than {MAX_REPLY_BYTES >> 20} MiB", status=self._status)
+            )

@@ -1,4 +1,4 @@
-"""Every other provider, through LiteLLM: an optional extra that is loaded only when a plan names it."""
+"""All other providers, through LiteLLM: an optional extra, imported only when a plan names it."""
 
 import re
 from collections.abc import AsyncIterator
@@ -8,45 +8,45 @@ from typing import Any
 
 import msgspec
 
-from assay.core.ask import Ask, ModelFailure, Reply
 from assay.core.errors import MissingExtra
+from assay.core.model_call import ModelFailure, ModelRequest, Reply
 from assay.core.plan import ModelPlan
 from assay.core.provider import PROVIDERS
 from assay.models.body import applied_parameters
-from assay.models.failures import Refusal, error_failure, exception_failure, status_failure
+from assay.models.failures import ErrorResponse, error_failure, exception_failure, status_failure
 from assay.models.openai_chat import Completion, completion_reply
-from assay.models.opening import Maker, Opening
-from assay.models.transport import Exchanged, Scrubber
+from assay.models.provider_protocol import Maker, ProviderContext
+from assay.models.transport import HttpResult, KeyScrubber
 
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
 _NAMES = ("temperature", "top_p", "frequency_penalty", "presence_penalty", "max_tokens", "seed", "reasoning_effort")
 
 
 @asynccontextmanager
-async def open_provider(opening: Opening) -> AsyncIterator[Maker]:
-    """LiteLLM, ready to call any model it knows; raises MissingExtra. Its keys come from its own environment variables."""
+async def open_provider(context: ProviderContext) -> AsyncIterator[Maker]:
+    """Open LiteLLM, which calls any model it knows; raises MissingExtra. Its keys come from its own environment variables."""
     try:
         library = import_module("litellm")
         errors = import_module("openai").OpenAIError
     except ImportError:
         raise MissingExtra("this provider needs LiteLLM", hint=PROVIDERS["litellm"].install) from None
-    yield lambda model: LiteLLMModel(opening, model, library=library, errors=errors)
+    yield lambda model: LiteLLMModel(context, model, library=library, errors=errors)
 
 
 class LiteLLMModel:
     """One model behind LiteLLM."""
 
-    def __init__(self, opening: Opening, model: ModelPlan, *, library: Any, errors: type[Exception]) -> None:
-        self._opening = opening
+    def __init__(self, context: ProviderContext, model: ModelPlan, *, library: Any, errors: type[Exception]) -> None:
+        self._opening = context
         self._model = model.model
         self._library = library
         self._errors = errors
         self._applied = _parameters(model)
-        self._settings = _settings(opening)
-        self._scrub = Scrubber(value.strip() for name, value in opening.environ.items() if _SECRET_NAME.search(name))
+        self._settings = _settings(context)
+        self._scrub = KeyScrubber(value.strip() for name, value in context.environ.items() if _SECRET_NAME.search(name))
 
-    async def reply(self, ask: Ask) -> Reply:
-        """One attempt at one ask; raises ModelFailure. LiteLLM's own retries are off: every attempt is ours to log."""
+    async def reply(self, ask: ModelRequest) -> Reply:
+        """Make one attempt; raises ModelFailure. LiteLLM's own retries are off: every attempt must be logged."""
         messages = msgspec.to_builtins(ask.messages)
         try:
             answer = await self._library.acompletion(model=self._model, messages=messages, **self._applied, **self._settings)
@@ -54,7 +54,7 @@ class LiteLLMModel:
             raise self._failure(problem) from None
         completion = msgspec.convert(answer.model_dump(), Completion, strict=False)
         raw = answer.model_dump_json() if self._opening.keep_raw else ""
-        return completion_reply(Exchanged(completion, "", False, raw), self._applied, refused=self._refused)
+        return completion_reply(HttpResult(completion, "", False, raw), self._applied, refused=self._refused)
 
     def _failure(self, problem: Exception) -> ModelFailure:
         provider = self._opening.provider.name
@@ -63,17 +63,17 @@ class LiteLLMModel:
             return self._scrub.failure(exception_failure(problem, provider=provider))
         headers = getattr(getattr(problem, "response", None), "headers", None) or {}
         body = self._scrub.text(str(problem))
-        return self._scrub.failure(status_failure(Refusal(provider=provider, status=status, body=body, headers=headers)))
+        return self._scrub.failure(status_failure(ErrorResponse(provider=provider, status=status, body=body, headers=headers)))
 
     def _refused(self, body: Any, request_id: str) -> ModelFailure:
         headers = {"x-request-id": request_id}
-        refusal = Refusal(provider=self._opening.provider.name, status=200, body=self._scrub.value(body), headers=headers)
+        refusal = ErrorResponse(provider=self._opening.provider.name, status=200, body=self._scrub.value(body), headers=headers)
         return self._scrub.failure(error_failure(refusal))
 
 
-def _settings(opening: Opening) -> dict[str, Any]:
-    provider = opening.provider
-    key = opening.environ.get(provider.key_variable, "") if provider.key_variable else ""
+def _settings(context: ProviderContext) -> dict[str, Any]:
+    provider = context.provider
+    key = context.environ.get(provider.key_variable, "") if provider.key_variable else ""
     given = {"api_base": provider.base_url, "api_key": key, "extra_headers": dict(provider.headers)}
     return {
         "timeout": provider.timeout,

@@ -1,8 +1,8 @@
-"""The child of `local/smollm2`: a llama.cpp server on loopback that ends with its standard input.
+"""Child process of `local/smollm2`: a llama.cpp server on loopback that ends with its standard input.
 
     python -m assay.models.local_server WEIGHTS.gguf
 
-The first line of its output is its address. A parent that is killed closes the pipe, so that no server is left behind.
+The first line of its output is its address. A killed parent closes the pipe, so that no server is left behind.
 """
 
 import os
@@ -16,7 +16,7 @@ CONTEXT_TOKENS = 8192
 
 def serve(weights: str) -> None:
     """Serve the model until the input ends."""
-    # The library writes its log to both streams; the address goes out on a copy, and nothing else does.
+    # The library logs to both streams; only the address goes to the real output, through a copy.
     out = os.dup(1)
     os.dup2(2, 1)
     xllamacpp = import_module("xllamacpp")
@@ -30,7 +30,7 @@ def serve(weights: str) -> None:
     server = xllamacpp.Server(parameters)
     os.write(out, f"{server.listening_address}\n".encode())
     sys.stdin.buffer.read()
-    # The library waits for requests under way when it is taken down in order; nobody is left to read them.
+    # An orderly shutdown waits for requests in flight, whose replies no process would read.
     os._exit(0)
 
 

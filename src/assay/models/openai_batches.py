@@ -1,4 +1,4 @@
-"""OpenAI's Batch API: a file of requests is uploaded, a batch is made of it; answers come in one file, errors in another."""
+"""OpenAI's Batch API: a batch is created from an uploaded file of requests; answers come in one file, errors in another."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -8,41 +8,41 @@ from typing import Any
 
 import msgspec
 
-from assay.core.ask import Ask, ModelFailure, Reply
+from assay.core.model_call import ModelFailure, ModelRequest, Reply
 from assay.core.plan import ModelPlan
-from assay.models.batching import (
+from assay.models.batch_api import (
     PAGES,
-    Batchable,
+    BatchableModel,
+    BatchKey,
+    BatchMatch,
     BatchResult,
     BatchStatus,
-    Found,
-    Framing,
-    Handover,
-    Mark,
-    Sink,
+    BatchUpload,
+    ByteSink,
+    RequestFraming,
     checked_id,
     earliest,
     pieces_of,
     read_result,
 )
 from assay.models.endpoint import resolve_endpoint
-from assay.models.opening import Opening
+from assay.models.provider_protocol import ProviderContext
 from assay.models.transport import Transport, open_transport
 
-FRAMING = Framing(opening=b"", separator=b"\n", closing=b"\n")
+FRAMING = RequestFraming(opening=b"", separator=b"\n", closing=b"\n")
 WINDOW = "24h"
-"""The only completion window that there is."""
+"""The only completion window that the API offers."""
 MARK = "assay_batch"
-"""The member of a batch's metadata that it is found by."""
+"""Member of a batch's metadata that identifies it."""
 ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
 FULL = "token_limit_exceeded"
-"""The code of a batch that is refused because too much is waiting already."""
+"""Code of a batch that is refused because too many requests are waiting."""
 _ERROR_CODES = frozenset({"batch_expired", "batch_cancelled"})
-"""Errors of a line that say nothing of the request: it was not its turn in time."""
+"""Errors of a line that are not about the request: it was not processed in time."""
 _encode = msgspec.json.Encoder().encode
 
 
-class _File(msgspec.Struct, frozen=True):
+class _UploadedFile(msgspec.Struct, frozen=True):
     id: str
 
 
@@ -84,16 +84,16 @@ class _Response(msgspec.Struct, frozen=True):
     body: msgspec.Raw = msgspec.Raw()
 
 
-class _Line(msgspec.Struct, frozen=True):
+class _OpenAILine(msgspec.Struct, frozen=True):
     custom_id: str
     response: _Response | None = None
     error: Any = None
 
 
-_FILE = msgspec.json.Decoder(_File)
+_FILE = msgspec.json.Decoder(_UploadedFile)
 _BATCH = msgspec.json.Decoder(_Batch)
 _PAGE = msgspec.json.Decoder(_Page)
-_LINE = msgspec.json.Decoder(_Line)
+_LINE = msgspec.json.Decoder(_OpenAILine)
 _MODELS = {
     "openai": ("assay.models.openai_chat", "ChatModel"),
     "openai_responses": ("assay.models.openai_responses", "ResponsesModel"),
@@ -101,32 +101,32 @@ _MODELS = {
 
 
 @asynccontextmanager
-async def open_batches(opening: Opening, model: ModelPlan) -> AsyncIterator["OpenAIBatches"]:
-    """The Batch API of OpenAI, or of a server that speaks it, for one model."""
-    endpoint = resolve_endpoint(opening.provider, opening.environ)
-    module, name = _MODELS[opening.provider.kind]
-    async with open_transport(endpoint, keep_raw=opening.keep_raw) as transport:
+async def open_batches(context: ProviderContext, model: ModelPlan) -> AsyncIterator["OpenAIBatches"]:
+    """Open the Batch API of OpenAI, or of a server with that API, for one model."""
+    endpoint = resolve_endpoint(context.provider, context.environ)
+    module, name = _MODELS[context.provider.kind]
+    async with open_transport(endpoint, keep_raw=context.keep_raw) as transport:
         yield OpenAIBatches(transport, getattr(import_module(module), name)(transport, model))
 
 
 class OpenAIBatches:
-    """The desk for batches of one model."""
+    """Batch client for one model."""
 
     framing = FRAMING
 
-    def __init__(self, transport: Transport, model: Batchable) -> None:
+    def __init__(self, transport: Transport, model: BatchableModel) -> None:
         self._transport = transport
         self._model = model
         self._endpoint = f"/v1{model.path}"
 
-    def line(self, custom_id: str, ask: Ask) -> bytes:
-        """One request as it stands in the file."""
+    def line(self, custom_id: str, ask: ModelRequest) -> bytes:
+        """Encode one request as a line of the file."""
         head = _encode({"custom_id": custom_id, "method": "POST", "url": self._endpoint})
         return head[:-1] + b',"body":' + self._model.request(ask) + b"}"
 
-    async def upload(self, handover: Handover, /) -> str:
+    async def upload(self, batch_file: BatchUpload, /) -> str:
         """Upload the file with the purpose `batch`."""
-        name = handover.mark.name
+        name = batch_file.mark.name
         boundary = f"assay-{name}"
         head = (
             f'--{boundary}\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n'
@@ -134,42 +134,42 @@ class OpenAIBatches:
             "Content-Type: application/jsonl\r\n\r\n"
         ).encode()
         tail = f"\r\n--{boundary}--\r\n".encode()
-        exchanged = await self._transport.upload(
+        result = await self._transport.upload(
             "/files",
-            _enclosed(head, handover.file, tail),
-            size=len(head) + handover.size + len(tail),
+            _multipart_body(head, batch_file.file, tail),
+            size=len(head) + batch_file.size + len(tail),
             content_type=f"multipart/form-data; boundary={boundary}",
             decoder=_FILE,
         )
-        return checked_id(exchanged.value.id, self._transport)
+        return checked_id(result.value.id, self._transport)
 
-    async def create(self, handover: Handover, /) -> str:
-        """Make a batch of an uploaded file; its metadata says whose it is."""
+    async def create(self, batch_file: BatchUpload, /) -> str:
+        """Create a batch from an uploaded file; its metadata identifies it as ours."""
         body = {
-            "input_file_id": handover.upload_id,
+            "input_file_id": batch_file.upload_id,
             "endpoint": self._endpoint,
             "completion_window": WINDOW,
-            "metadata": {MARK: handover.mark.name, "assay_run": handover.mark.run_id},
+            "metadata": {MARK: batch_file.mark.name, "assay_run": batch_file.mark.run_id},
         }
-        exchanged = await self._transport.post(self._transport.head("/batches"), _encode(body), decoder=_BATCH)
-        return checked_id(exchanged.value.id, self._transport)
+        result = await self._transport.post(self._transport.head("/batches"), _encode(body), decoder=_BATCH)
+        return checked_id(result.value.id, self._transport)
 
-    async def find(self, mark: Mark) -> list[Found]:
-        """The batch whose metadata has the mark."""
+    async def find(self, key: BatchKey) -> list[BatchMatch]:
+        """Find the batch whose metadata has the key."""
         after = ""
         for _ in range(PAGES):
             listed = await self._transport.get(f"/batches?limit=100{after}", decoder=_PAGE)
             page = listed.value
-            found = [batch for batch in page.data if (batch.metadata or {}).get(MARK) == mark.name]
+            found = [batch for batch in page.data if (batch.metadata or {}).get(MARK) == key.name]
             if found:
-                return [Found(checked_id(found[0].id, self._transport))]
-            if not page.has_more or not page.data or page.data[-1].created_at < earliest(mark, listed.date):
+                return [BatchMatch(checked_id(found[0].id, self._transport))]
+            if not page.has_more or not page.data or page.data[-1].created_at < earliest(key, listed.date):
                 break
             after = f"&after={checked_id(page.data[-1].id, self._transport)}"
         return []
 
     async def look(self, batch_id: str) -> BatchStatus:
-        """How far a batch is."""
+        """Poll a batch."""
         batch = (await self._transport.get(f"/batches/{batch_id}", decoder=_BATCH)).value
         counts = batch.request_counts or _Counts()
         problems = (batch.errors.data or []) if batch.errors else []
@@ -187,35 +187,35 @@ class OpenAIBatches:
         )
 
     async def cancel(self, batch_id: str) -> None:
-        """Stop a batch; it takes some minutes until it says so."""
+        """Cancel a batch; its status changes only after some minutes."""
         await self._transport.post(self._transport.head(f"/batches/{batch_id}/cancel"), b"", decoder=_BATCH)
 
-    async def fetch(self, path: str, sink: Sink) -> None:
-        """Give a file of results to the sink."""
+    async def fetch(self, path: str, sink: ByteSink) -> None:
+        """Download a file of results to the sink."""
         await self._transport.download(path, sink)
 
     def read(self, line: bytes) -> BatchResult:
-        """What a line of results says; raises Unreadable."""
+        """Parse one line of results; raises MalformedResult."""
         return read_result(line, _LINE, self._reply)
 
-    def _reply(self, result: _Line) -> Reply:
+    def _reply(self, result: _OpenAILine) -> Reply:
         error, response = result.error, result.response
         if error or response is None:
             code = error.get("code") if isinstance(error, dict) else None
-            # Whatever stands there: nothing says that it is a text.
+            # The code may be of any JSON type.
             if isinstance(code, str) and code in _ERROR_CODES:
                 raise ModelFailure(code, "the batch ended before the request was answered")
             raise self._transport.refused({"error": error or "its line has neither a response nor an error"}, "")
         return self._model.read(self._transport.decoded(response.status_code, bytes(response.body), self._model.decoder))
 
 
-def _enclosed(head: bytes, file: Path, tail: bytes) -> Iterator[bytes]:
+def _multipart_body(head: bytes, file: Path, tail: bytes) -> Iterator[bytes]:
     yield head
     yield from pieces_of(file)
     yield tail
 
 
 def _problem_text(problem: _Problem) -> str:
-    place = f"line {problem.line}: " if problem.line is not None else ""
+    location = f"line {problem.line}: " if problem.line is not None else ""
     code = f" ({problem.code})" if problem.code else ""
-    return f"{place}{problem.message or 'it does not say what is wrong'}{code}"
+    return f"{location}{problem.message or 'it does not say what is wrong'}{code}"

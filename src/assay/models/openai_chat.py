@@ -1,8 +1,8 @@
-"""Chat completions, as OpenAI defined them and many servers speak them.
+"""Chat completions, as OpenAI defined them and many servers implement them.
 
-To OpenAI's own host: `max_completion_tokens`, and `response_format` where the ask has a schema. To any other server:
-`max_tokens`, and `response_format` only where `extra_body` holds `{"response_format": {"type": "json_schema"}}`, which
-is filled with the schema of the ask. Any other `response_format` in `extra_body` is sent as it is.
+To OpenAI's own host: `max_completion_tokens`, and `response_format` if the request has a schema. To any other server:
+`max_tokens`, and `response_format` only if `extra_body` holds `{"response_format": {"type": "json_schema"}}`, which
+is filled with the schema of the request. Any other `response_format` in `extra_body` is sent as it is.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -11,13 +11,13 @@ from typing import Any
 
 import msgspec
 
-from assay.core.ask import Ask, ModelFailure, Reply, Usage
+from assay.core.model_call import ModelFailure, ModelRequest, Reply, Usage
 from assay.core.plan import ModelPlan
-from assay.models.answers import Answered, reply_of
+from assay.models.answers import ProviderAnswer, reply_of
 from assay.models.body import BodyWriter, applied_parameters, refuses_sampling, schema_format
 from assay.models.endpoint import resolve_endpoint
-from assay.models.opening import Maker, Opening
-from assay.models.transport import Exchanged, Transport, open_transport
+from assay.models.provider_protocol import Maker, ProviderContext
+from assay.models.transport import HttpResult, Transport, open_transport
 
 _FINISH = {"function_call": "tool_calls", "max_tokens": "length", "end_turn": "stop", "eos": "stop", "stop_sequence": "stop"}
 
@@ -51,16 +51,16 @@ class _Message(msgspec.Struct, frozen=True):
     """The older form of a tool call."""
 
 
-class _Choice(msgspec.Struct, frozen=True):
+class _CompletionChoice(msgspec.Struct, frozen=True):
     message: _Message | None = None
     finish_reason: str | None = None
     error: Any = None
 
 
 class Completion(msgspec.Struct, frozen=True):
-    """The members of a completion that say something about its answer; all others are passed over."""
+    """The members of a completion that matter for its answer; all others are ignored."""
 
-    choices: list[_Choice] | None = None
+    choices: list[_CompletionChoice] | None = None
     usage: _Usage | None = None
     id: str | None = None
     model: str | None = None
@@ -68,18 +68,18 @@ class Completion(msgspec.Struct, frozen=True):
 
 
 _DECODER = msgspec.json.Decoder(Completion)
-_BROKEN = {"error": "internal_error"}
-"""Ends that are errors; servers that pass requests on say so."""
+_FAILURE_CODES = {"error": "internal_error"}
+"""Finish reasons that are errors, from servers that forward requests."""
 _NO_USAGE = Usage()
 _NO_MESSAGE = _Message()
-_NO_CHOICE = _Choice()
+_NO_CHOICE = _CompletionChoice()
 
 
 @asynccontextmanager
-async def open_provider(opening: Opening) -> AsyncIterator[Maker]:
-    """An OpenAI-compatible provider, ready to make its models."""
-    endpoint = resolve_endpoint(opening.provider, opening.environ)
-    async with open_transport(endpoint, keep_raw=opening.keep_raw) as transport:
+async def open_provider(context: ProviderContext) -> AsyncIterator[Maker]:
+    """Open an OpenAI-compatible provider."""
+    endpoint = resolve_endpoint(context.provider, context.environ)
+    async with open_transport(endpoint, keep_raw=context.keep_raw) as transport:
         yield lambda model: ChatModel(transport, model)
 
 
@@ -99,37 +99,37 @@ class ChatModel:
             self.applied.pop("response_format", None)
         self._body = BodyWriter({"model": model.model}, "messages", self.applied)
 
-    async def reply(self, ask: Ask) -> Reply:
-        """One attempt at one ask; raises ModelFailure."""
+    async def reply(self, ask: ModelRequest) -> Reply:
+        """Make one attempt; raises ModelFailure."""
         extra = self._extra(ask)
-        exchanged = await self._transport.post(self._head, self._body.write(ask.messages, extra), decoder=_DECODER)
-        return self.read(exchanged, {**self.applied, **extra} if extra else self.applied)
+        result = await self._transport.post(self._head, self._body.write(ask.messages, extra), decoder=_DECODER)
+        return self.read(result, {**self.applied, **extra} if extra else self.applied)
 
-    def request(self, ask: Ask) -> bytes:
-        """The body of the request that asks it."""
+    def request(self, ask: ModelRequest) -> bytes:
+        """Build the body of the HTTP request."""
         return self._body.write(ask.messages, self._extra(ask))
 
-    def read(self, exchanged: Exchanged[Completion], applied: dict[str, Any] | None = None) -> Reply:
-        """What a body says, however it came; raises ModelFailure."""
-        return completion_reply(exchanged, self.applied if applied is None else applied, refused=self._transport.refused)
+    def read(self, result: HttpResult[Completion], applied: dict[str, Any] | None = None) -> Reply:
+        """Parse a body, from a direct call or a batch; raises ModelFailure."""
+        return completion_reply(result, self.applied if applied is None else applied, refused=self._transport.refused)
 
-    def _extra(self, ask: Ask) -> dict[str, Any] | None:
+    def _extra(self, ask: ModelRequest) -> dict[str, Any] | None:
         return _response_format(ask.reply_schema) if self._takes_schema and ask.reply_schema else None
 
 
 def completion_reply(
-    exchanged: Exchanged[Completion], applied: dict[str, Any], *, refused: Callable[[Any, str], ModelFailure]
+    result: HttpResult[Completion], applied: dict[str, Any], *, refused: Callable[[Any, str], ModelFailure]
 ) -> Reply:
-    """What a completion says; raises ModelFailure where it holds an error or no answer."""
-    completion = exchanged.value
-    request_id = exchanged.request_id or completion.id or ""
+    """Parse a completion; raises ModelFailure when it holds an error or no answer."""
+    completion = result.value
+    request_id = result.request_id or completion.id or ""
     choice = completion.choices[0] if completion.choices else _NO_CHOICE
     error = completion.error or choice.error
     if error or completion.choices is None:
         raise refused({"error": error or "it has no choices"}, request_id)
     reason = choice.finish_reason or ""
     message = choice.message or _NO_MESSAGE
-    answered = Answered(
+    answer = ProviderAnswer(
         text=_text(message),
         finish_reason=_FINISH.get(reason, reason),
         usage=_usage(completion.usage) if completion.usage else _NO_USAGE,
@@ -137,13 +137,13 @@ def completion_reply(
         request_id=request_id,
         is_refusal=bool(message.refusal),
         has_tool_calls=bool(message.tool_calls or message.function_call),
-        failure_code=_BROKEN.get(reason, ""),
+        failure_code=_FAILURE_CODES.get(reason, ""),
     )
-    return reply_of(answered, exchanged, applied)
+    return reply_of(answer, result, applied)
 
 
 def _text(message: _Message) -> str | None:
-    """The answer; an empty string is one, null is none. A refusal that is said in words is an answer too."""
+    """Return the answer; an empty string is one, null is not. A refusal in words is an answer too."""
     content = message.content
     if isinstance(content, str):
         return content or message.refusal or ""

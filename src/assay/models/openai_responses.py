@@ -1,4 +1,4 @@
-"""OpenAI's responses: the same models as chat completions, with reasoning as a part of its own."""
+"""OpenAI's responses API: the same models as chat completions, with reasoning as a separate part."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -6,13 +6,13 @@ from typing import Any
 
 import msgspec
 
-from assay.core.ask import Ask, Reply, Usage
+from assay.core.model_call import ModelRequest, Reply, Usage
 from assay.core.plan import ModelPlan
-from assay.models.answers import Answered, reply_of
+from assay.models.answers import ProviderAnswer, reply_of
 from assay.models.body import BodyWriter, applied_parameters, refuses_sampling, schema_format
 from assay.models.endpoint import resolve_endpoint
-from assay.models.opening import Maker, Opening
-from assay.models.transport import Exchanged, Transport, open_transport
+from assay.models.provider_protocol import Maker, ProviderContext
+from assay.models.transport import HttpResult, Transport, open_transport
 
 _INCOMPLETE = {"max_output_tokens": "length", "max_tokens": "length", "content_filter": "content_filter"}
 
@@ -39,35 +39,35 @@ class _Part(msgspec.Struct, frozen=True):
     refusal: str | None = None
 
 
-class _Item(msgspec.Struct, frozen=True):
+class _OutputItem(msgspec.Struct, frozen=True):
     type: str = ""
     content: list[_Part] | None = None
 
 
-class _Incomplete(msgspec.Struct, frozen=True):
+class _IncompleteDetails(msgspec.Struct, frozen=True):
     reason: str | None = None
 
 
 class _Response(msgspec.Struct, frozen=True):
-    output: list[_Item] | None = None
+    output: list[_OutputItem] | None = None
     status: str | None = None
     usage: _Usage | None = None
     id: str | None = None
     model: str | None = None
     error: Any = None
-    incomplete_details: _Incomplete | None = None
+    incomplete_details: _IncompleteDetails | None = None
 
 
-_BROKEN = {"failed": "internal_error", "cancelled": "internal_error"}
-"""Ends that are errors."""
+_FAILURE_CODES = {"failed": "internal_error", "cancelled": "internal_error"}
+"""Statuses that are errors."""
 _DECODER = msgspec.json.Decoder(_Response)
 
 
 @asynccontextmanager
-async def open_provider(opening: Opening) -> AsyncIterator[Maker]:
-    """A provider of the responses API, ready to make its models."""
-    endpoint = resolve_endpoint(opening.provider, opening.environ)
-    async with open_transport(endpoint, keep_raw=opening.keep_raw) as transport:
+async def open_provider(context: ProviderContext) -> AsyncIterator[Maker]:
+    """Open a provider of the responses API."""
+    endpoint = resolve_endpoint(context.provider, context.environ)
+    async with open_transport(endpoint, keep_raw=context.keep_raw) as transport:
         yield lambda model: ResponsesModel(transport, model)
 
 
@@ -82,31 +82,31 @@ class ResponsesModel:
         self._head = transport.head(self.path)
         self._applied = _parameters(model, is_vendor=transport.endpoint.is_vendor)
         self._takes_schema = "text" not in self._applied
-        # Evaluation data is not left on the provider's side unless the plan says so.
+        # Do not leave evaluation data at the provider unless the plan says so.
         stored = {} if "store" in self._applied else {"store": False}
         self._body = BodyWriter({"model": model.model, **stored}, "input", self._applied)
 
-    async def reply(self, ask: Ask) -> Reply:
-        """One attempt at one ask; raises ModelFailure."""
+    async def reply(self, ask: ModelRequest) -> Reply:
+        """Make one attempt; raises ModelFailure."""
         extra = self._extra(ask)
-        exchanged = await self._transport.post(self._head, self._body.write(ask.messages, extra), decoder=_DECODER)
-        return self.read(exchanged, {**self._applied, **extra} if extra else self._applied)
+        result = await self._transport.post(self._head, self._body.write(ask.messages, extra), decoder=_DECODER)
+        return self.read(result, {**self._applied, **extra} if extra else self._applied)
 
-    def request(self, ask: Ask) -> bytes:
-        """The body of the request that asks it."""
+    def request(self, ask: ModelRequest) -> bytes:
+        """Build the body of the HTTP request."""
         return self._body.write(ask.messages, self._extra(ask))
 
-    def _extra(self, ask: Ask) -> dict[str, Any] | None:
+    def _extra(self, ask: ModelRequest) -> dict[str, Any] | None:
         return _text_format(ask.reply_schema) if self._takes_schema and ask.reply_schema else None
 
-    def read(self, exchanged: Exchanged[_Response], applied: dict[str, Any] | None = None) -> Reply:
-        """What a body says, however it came; raises ModelFailure."""
-        response = exchanged.value
-        request_id = exchanged.request_id or response.id or ""
+    def read(self, result: HttpResult[_Response], applied: dict[str, Any] | None = None) -> Reply:
+        """Parse a body, from a direct call or a batch; raises ModelFailure."""
+        response = result.value
+        request_id = result.request_id or response.id or ""
         if response.error or response.output is None:
             raise self._transport.refused({"error": response.error or "it has no output"}, request_id)
         parts = [part for item in response.output if item.type == "message" for part in item.content or ()]
-        answered = Answered(
+        answer = ProviderAnswer(
             text="".join(part.text or part.refusal or "" for part in parts) if parts else None,
             finish_reason=_finish_reason(response),
             usage=_usage(response.usage),
@@ -115,9 +115,9 @@ class ResponsesModel:
             is_refusal=any(part.refusal for part in parts),
             # function_call, custom_tool_call, web_search_call and so on: each kind of call is an item type of its own.
             has_tool_calls=any(item.type.endswith("_call") for item in response.output),
-            failure_code=_BROKEN.get(response.status or "", ""),
+            failure_code=_FAILURE_CODES.get(response.status or "", ""),
         )
-        return reply_of(answered, exchanged, self._applied if applied is None else applied)
+        return reply_of(answer, result, self._applied if applied is None else applied)
 
 
 def _finish_reason(response: _Response) -> str:
@@ -141,7 +141,7 @@ def _usage(usage: _Usage | None) -> Usage:
 
 
 def _parameters(model: ModelPlan, *, is_vendor: bool) -> dict[str, Any]:
-    """The responses API has neither seed nor penalties; what is not sent is not among the applied parameters."""
+    """Build the parameters; the responses API has neither seed nor penalties. Lists only sent ones."""
     wanted = model.parameters
     samples = not (is_vendor and refuses_sampling(model.model))
     return applied_parameters(

@@ -1,4 +1,4 @@
-"""What a reply cost, in US dollars, from the price list that genai-prices ships; no network. An unknown price is None, never 0."""
+"""Cost of a reply in US dollars, from the price list of genai-prices; no network. An unknown price is None, never 0."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -11,19 +11,19 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from assay.core.ask import Reply, Usage
+from assay.core.model_call import Reply, Usage
 from assay.core.plan import ModelPlan, ProviderPlan
 from assay.core.provider import PROVIDERS
 from assay.models.endpoint import endpoint_problems, resolve_endpoint
 
 PRICE_SECONDS = 900
-"""Some providers are cheaper at night, from a quarter of an hour on; a price is looked up anew that often."""
+"""Seconds for which a looked-up price is used: some providers change prices at night, on a quarter of an hour."""
 BATCH_CONTEXT = {"processing": "batch"}
-"""What the price list calls requests that are handed in together."""
+"""The price list's name for batch requests."""
 _PROBE = 1000
 
 
-class Rates(msgspec.Struct, frozen=True):
+class TokenRates(msgspec.Struct, frozen=True):
     """Dollars per token for requests with more input than a threshold."""
 
     above: int
@@ -31,17 +31,17 @@ class Rates(msgspec.Struct, frozen=True):
     cached: float
     output: float
     reasoning: float
-    """Of the output tokens that were thought, not said."""
+    """Price of the output tokens that are reasoning."""
 
 
 class Tariff(msgspec.Struct, frozen=True):
-    """What one model costs at one time."""
+    """Prices of one model at one time."""
 
-    rates: tuple[Rates, ...]
-    """By falling threshold; the last one is that of every request."""
+    rates: tuple[TokenRates, ...]
+    """By falling threshold; the last one applies to every request."""
     per_request: float = 0.0
     is_assumed: bool = False
-    """The price of a batch that is not listed: half of the usual one is taken for granted."""
+    """True when no batch price is listed and half of the usual price is assumed."""
 
 
 def pricing(
@@ -52,7 +52,7 @@ def pricing(
     clock: Callable[[], float] = time.time,
     is_batch: bool = False,
 ) -> Callable[[Reply], float | None]:
-    """The cost of a reply as a function; the price list is read here, so that no reply waits for it."""
+    """Build the function that prices replies; the price list is loaded here, so that no reply waits for it."""
     if not is_paid(provider):
         return _nothing
     url = _priced_url(provider, environ)
@@ -76,19 +76,19 @@ def pricing(
 
 
 def is_paid(provider: ProviderPlan) -> bool:
-    """True when calls go to a provider that may want money for them."""
+    """Tell whether calls to a provider may cost money."""
     return not PROVIDERS[provider.kind].is_free
 
 
 def has_price(provider: ProviderPlan, model: ModelPlan, *, environ: Mapping[str, str]) -> bool:
-    """True when what the model costs is known."""
+    """Tell whether the model's price is known."""
     return tariff_of(provider, model, environ=environ, at=datetime.now(UTC)) is not None
 
 
 def tariff_of(
     provider: ProviderPlan, model: ModelPlan, *, environ: Mapping[str, str], at: datetime, is_batch: bool = False
 ) -> Tariff | None:
-    """What the model costs at a time; None where that is not known."""
+    """Find the model's prices at a time; None when they are unknown."""
     url = _priced_url(provider, environ)
     return None if url is None else find_tariff(url, model.model, at=at, is_batch=is_batch)
 
@@ -98,36 +98,36 @@ def _unknown(_: Reply) -> None:
 
 
 def _nothing(_: Reply) -> float:
-    """Scripted, recorded and local models want no money: that is known, and no unknown price."""
+    """Return 0: scripted, recorded and local models are free, which is different from an unknown price."""
     return 0.0
 
 
 def usage_cost(tariff: Tariff, usage: Usage) -> float | None:
-    """Dollars for these tokens; None where the provider did not count them."""
-    asked, said = usage.input_tokens, usage.output_tokens
-    if asked is None or said is None:
+    """Price these tokens in dollars; None when the provider did not count them."""
+    input_tokens, output_tokens = usage.input_tokens, usage.output_tokens
+    if input_tokens is None or output_tokens is None:
         return None
-    rates = tariff.rates[-1] if len(tariff.rates) == 1 else next(rates for rates in tariff.rates if asked > rates.above)
-    cost = asked * rates.input + said * rates.output + tariff.per_request
+    rates = tariff.rates[-1] if len(tariff.rates) == 1 else next(rates for rates in tariff.rates if input_tokens > rates.above)
+    cost = input_tokens * rates.input + output_tokens * rates.output + tariff.per_request
     if usage.cached_tokens:
-        cost += min(usage.cached_tokens, asked) * (rates.cached - rates.input)
+        cost += min(usage.cached_tokens, input_tokens) * (rates.cached - rates.input)
     if usage.reasoning_tokens:
-        cost += min(usage.reasoning_tokens, said) * (rates.reasoning - rates.output)
+        cost += min(usage.reasoning_tokens, output_tokens) * (rates.reasoning - rates.output)
     return cost
 
 
 def find_tariff(url: str, model: str, *, at: datetime, is_batch: bool = False) -> Tariff | None:
-    """The tariff of a model behind an address, or of a provider by its name in the list."""
+    """Find the tariff of a model by the provider's URL or its name in the list."""
     usual = _listed_tariff(url, model, at=at)
     if usual is None or not is_batch:
         return usual
     listed = _listed_tariff(url, model, at=at, price_context=BATCH_CONTEXT)
-    # The list answers with the usual price where it knows none for batches.
+    # The list returns the usual price when it has none for batches.
     return listed if listed not in (None, usual) else _halved(usual)
 
 
 def _halved(tariff: Tariff) -> Tariff:
-    rates = (Rates(one.above, one.input / 2, one.cached / 2, one.output / 2, one.reasoning / 2) for one in tariff.rates)
+    rates = (TokenRates(rate.above, rate.input / 2, rate.cached / 2, rate.output / 2, rate.reasoning / 2) for rate in tariff.rates)
     return Tariff(tuple(rates), tariff.per_request / 2, is_assumed=True)
 
 
@@ -136,25 +136,25 @@ def _listed_tariff(url: str, model: str, *, at: datetime, **context: Any) -> Tar
         library = import_module("genai_prices")
     except ImportError:
         return None
-    place = {"provider_api_url" if "/" in url else "provider_id": url}
+    provider_key = {"provider_api_url" if "/" in url else "provider_id": url}
 
-    def ask(**tokens: int) -> Any:
-        return library.calc_price(library.Usage(**tokens), model, genai_request_timestamp=at, **place, **context)
+    def price(**tokens: int) -> Any:
+        return library.calc_price(library.Usage(**tokens), model, genai_request_timestamp=at, **provider_key, **context)
 
     try:
-        listed = ask(input_tokens=0, output_tokens=0)
+        listed = price(input_tokens=0, output_tokens=0)
     except LookupError:
         return None
     prices = listed.model_price
-    # Without a price per token the list would call the request free.
+    # Without a price per token the list would price the request at 0.
     if prices.input_mtok is None or prices.output_mtok is None:
         return None
-    rates = tuple(_rates(ask, above) for above in sorted(_thresholds(prices), reverse=True))
+    rates = tuple(_rates(price, above) for above in sorted(_thresholds(prices), reverse=True))
     return Tariff(rates, float(listed.total_price))
 
 
 def _priced_url(provider: ProviderPlan, environ: Mapping[str, str]) -> str | None:
-    """The address to look a price up by, or None for what has no listed price: so the list, which is slow to load, is not."""
+    """Return the URL or name to look a price up by; None for unlisted providers, which saves loading the slow list."""
     row = PROVIDERS[provider.kind]
     if row.price_list:
         return row.price_list
@@ -173,26 +173,26 @@ def _is_public(host: str) -> bool:
 
 
 def _thresholds(prices: Any) -> set[int]:
-    """-1 for every request, and the numbers of input tokens above which another rate holds."""
+    """List the numbers of input tokens above which another rate applies, and -1 for every request."""
     tiered = [value for value in vars(prices).values() if hasattr(value, "tiers")]
     return {-1, *(tier.start for value in tiered for tier in value.tiers)}
 
 
-def _rates(ask: Callable[..., Any], above: int) -> Rates:
-    """The rates of one tier, by asking what requests in it would cost; the list counts in decimals, so this is exact."""
+def _rates(price: Callable[..., Any], above: int) -> TokenRates:
+    """Compute the rates of one tier from the prices of sample requests; the list uses decimals, so this is exact."""
     count = above + 1 or 1
-    fixed: Decimal = ask(input_tokens=0, output_tokens=0).total_price
-    plain: Decimal = ask(input_tokens=count, output_tokens=0).total_price
+    fixed: Decimal = price(input_tokens=0, output_tokens=0).total_price
+    plain: Decimal = price(input_tokens=count, output_tokens=0).total_price
 
     def per_token(tokens: int, total: Decimal, without: Decimal) -> float:
         return float((total - without) / tokens)
 
-    return Rates(
+    return TokenRates(
         above=above,
         input=per_token(count, plain, fixed),
-        cached=per_token(count, ask(input_tokens=count, cache_read_tokens=count, output_tokens=0).total_price, fixed),
-        output=per_token(_PROBE, ask(input_tokens=count, output_tokens=_PROBE).total_price, plain),
+        cached=per_token(count, price(input_tokens=count, cache_read_tokens=count, output_tokens=0).total_price, fixed),
+        output=per_token(_PROBE, price(input_tokens=count, output_tokens=_PROBE).total_price, plain),
         reasoning=per_token(
-            _PROBE, ask(input_tokens=count, output_tokens=_PROBE, output_reasoning_tokens=_PROBE).total_price, plain
+            _PROBE, price(input_tokens=count, output_tokens=_PROBE, output_reasoning_tokens=_PROBE).total_price, plain
         ),
     )

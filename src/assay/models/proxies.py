@@ -1,4 +1,4 @@
-"""The proxy of the environment, and the hosts that are reached without it, as curl and requests understand them."""
+"""Proxies of the environment, and the hosts that bypass them, as curl and requests understand them."""
 
 import re
 from collections.abc import Mapping
@@ -9,11 +9,11 @@ from assay.core.secrets import login_secrets
 
 _VARIABLES = ("http_proxy", "https_proxy", "all_proxy")
 _ENTRY = re.compile(r"(?:\[(?P<address>[^\]]*)\]|(?P<name>[^:]*))(?::(?P<port>[0-9]+))?")
-"""Of a list of hosts: `host`, `host:port`, `[::1]` or `[::1]:port`; a bare `::1` has no port."""
+"""Entry of a list of hosts: `host`, `host:port`, `[::1]` or `[::1]:port`; a bare `::1` has no port."""
 
 
 def proxy_of(target: SplitResult, environ: Mapping[str, str]) -> str:
-    """The address of the proxy on the way to a host; nothing where it is reached without one."""
+    """Return the address of the proxy for a host; empty when it is reached directly."""
     excluded = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
     port = target.port or (443 if target.scheme == "https" else 80)
     if any(_covers(entry, target.hostname or "", port) for entry in re.split(r"[,\s]+", excluded)):
@@ -22,27 +22,27 @@ def proxy_of(target: SplitResult, environ: Mapping[str, str]) -> str:
 
 
 def proxy_secrets(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The passwords in the addresses of all proxies of the environment; a user name may be a word of any answer."""
+    """List the passwords of all proxies in the environment; user names are left out, since one may be a word of any answer."""
     found: list[str] = []
     for variable in _VARIABLES:
         try:
             address = urlsplit(_proxy(variable, environ))
             found += login_secrets(address)[1:] if address.password else ()
         except ValueError:
-            # No address, which is said before anything is sent.
+            # An invalid address is reported before anything is sent.
             continue
     return tuple(found)
 
 
 def _proxy(variable: str, environ: Mapping[str, str]) -> str:
-    # An upper-case HTTP_PROXY can be set by a request header where this runs as CGI; everyone ignores it there.
+    # Under CGI a request header can set the upper-case HTTP_PROXY (httpoxy), so it is ignored there, as curl does.
     upper = "" if variable == "http_proxy" and "REQUEST_METHOD" in environ else environ.get(variable.upper(), "")
     proxy = (environ.get(variable) or upper).strip()
     return proxy if "://" in proxy or not proxy else f"http://{proxy}"
 
 
 def _covers(entry: str, host: str, port: int) -> bool:
-    """True for a host of that name or below it, an address in that network, or every host."""
+    """Tell whether an entry covers a host: the same name or a parent domain, its network, or every host."""
     parts = _ENTRY.fullmatch(entry)
     name = (parts["address"] or parts["name"] or "") if parts else entry
     if parts and parts["port"] and int(parts["port"]) != port:
@@ -52,7 +52,7 @@ def _covers(entry: str, host: str, port: int) -> bool:
     address = _address(host)
     if address is not None:
         return _holds(name, address)
-    # A dot or a star before the name says nothing more, nor does a dot after it.
+    # A leading dot or star and a trailing dot make no difference.
     domain = _ascii(name.removeprefix("*").strip("."))
     return bool(domain) and f".{_ascii(host.rstrip('.'))}".endswith(f".{domain}")
 
@@ -72,7 +72,7 @@ def _holds(name: str, address: IPv4Address | IPv6Address) -> bool:
 
 
 def _ascii(name: str) -> str:
-    """The name as it is looked up."""
+    """Encode the name as for a lookup."""
     try:
         return name.lower().encode("idna").decode()
     except UnicodeError:

@@ -1,8 +1,8 @@
-"""Recorded replies: `replay/FILE` answers from a JSONL file, and asks nobody.
+"""Recorded replies: `replay/FILE` answers from a JSONL file, without any call.
 
-A line is `{"messages_sha256": ..., "reply": {"text": ...}}`; `request_sha256` may stand beside or instead of it, `model`
-limits it to the model of that name, and `response_text` may stand for a reply that is only text. Lines with an
-`error_code` and no reply are passed over. Of several replies to one request, the first counts.
+A line is `{"messages_sha256": ..., "reply": {"text": ...}}`; `request_sha256` may be given as well or instead, `model`
+limits it to the model of that name, and `response_text` may replace a reply that is only text. Lines with an
+`error_code` and no reply are skipped. Of several replies to one request, the first counts.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -11,28 +11,28 @@ from pathlib import Path
 
 import msgspec
 
-from assay.core.ask import Ask, ModelFailure, Reply
 from assay.core.errors import SourceUnreadable, UsageProblem
+from assay.core.model_call import ModelFailure, ModelRequest, Reply
 from assay.core.plan import ModelPlan
 from assay.models.address import messages_sha256, request_addressing
-from assay.models.opening import Maker, Opening
+from assay.models.provider_protocol import Maker, ProviderContext
 
-MOST_PROBLEMS = 3
-"""Bad lines of a file that are named."""
+MAX_PROBLEMS = 3
+"""Maximum bad lines that are reported."""
 
 
 Key = tuple[str, str, int]
 
 
 class Recording(msgspec.Struct, frozen=True):
-    """The replies of one file, and the lines of it that are none."""
+    """The replies of one file, and its invalid lines."""
 
     replies: Mapping[Key, Reply]
     """By hash, name of the model and sample; an empty name answers for every model."""
     problems: tuple[str, ...] = ()
 
 
-class _Line(msgspec.Struct, frozen=True):
+class _RecordedReply(msgspec.Struct, frozen=True):
     messages_sha256: str = ""
     request_sha256: str = ""
     model: str = ""
@@ -42,24 +42,24 @@ class _Line(msgspec.Struct, frozen=True):
     sample: int = 0
 
 
-_decode = msgspec.json.Decoder(_Line).decode
+_decode = msgspec.json.Decoder(_RecordedReply).decode
 
 
 @asynccontextmanager
-async def open_provider(opening: Opening) -> AsyncIterator[Maker]:
-    """Recorded replies need nothing but their file, which is read when its model is made."""
+async def open_provider(context: ProviderContext) -> AsyncIterator[Maker]:
+    """Open the provider; a file of replies is read when its model is created."""
 
     def make(model: ModelPlan) -> ReplayModel:
         recording = read_recording(Path(model.model))
         if recording.problems:
             raise UsageProblem(recording.problems[0])
-        return ReplayModel(opening, model, recording=recording)
+        return ReplayModel(context, model, recording=recording)
 
     yield make
 
 
 def model_problems(path: str) -> list[str]:
-    """Why a file of recorded replies cannot be used, one sentence each."""
+    """List why a file of recorded replies cannot be used, one sentence each."""
     try:
         return list(read_recording(Path(path)).problems)
     except SourceUnreadable as problem:
@@ -67,7 +67,7 @@ def model_problems(path: str) -> list[str]:
 
 
 def read_recording(path: Path) -> Recording:
-    """The replies in a file; raises SourceUnreadable when there is no such file."""
+    """Read the replies in a file; raises SourceUnreadable when there is no such file."""
     replies: dict[Key, Reply] = {}
     problems: list[str] = []
     try:
@@ -80,11 +80,11 @@ def read_recording(path: Path) -> Recording:
             problems.append(f"line {number} of the recorded replies '{path}' {flaw}")
     if not replies and not problems:
         problems.append(f"the file '{path}' holds no recorded replies")
-    return Recording(replies, tuple(problems[:MOST_PROBLEMS]))
+    return Recording(replies, tuple(problems[:MAX_PROBLEMS]))
 
 
 def _add(raw: bytes, replies: dict[Key, Reply]) -> str:
-    """Note the reply of one line; returns what is wrong with it."""
+    """Add the reply of one line; returns its problem, or an empty text."""
     try:
         line = _decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError) as problem:
@@ -92,7 +92,7 @@ def _add(raw: bytes, replies: dict[Key, Reply]) -> str:
     reply = Reply(text=line.response_text) if line.reply is None and line.response_text is not None else line.reply
     if reply is None:
         return "" if line.error_code else "has neither a reply nor an error"
-    # The address of a request says which of several answers it is; the hash of the messages does not.
+    # A request's hash includes the sample; the hash of the messages does not.
     hashes = [(sha256, sample) for sha256, sample in ((line.request_sha256, 0), (line.messages_sha256, line.sample)) if sha256]
     if not hashes:
         return "has neither messages_sha256 nor request_sha256"
@@ -103,16 +103,16 @@ def _add(raw: bytes, replies: dict[Key, Reply]) -> str:
 
 
 class ReplayModel:
-    """A model that says again what was said before."""
+    """A model that repeats recorded replies."""
 
-    def __init__(self, opening: Opening, model: ModelPlan, *, recording: Recording) -> None:
+    def __init__(self, context: ProviderContext, model: ModelPlan, *, recording: Recording) -> None:
         self._name = model.name
         self._path = model.model
         self._replies = recording.replies
-        self._request_sha256 = request_addressing(opening.provider, model)
+        self._request_sha256 = request_addressing(context.provider, model)
 
-    async def reply(self, ask: Ask) -> Reply:
-        """The recorded reply to the ask; raises ModelFailure, with its hash, where there is none."""
+    async def reply(self, ask: ModelRequest) -> Reply:
+        """Return the recorded reply; raises ModelFailure, with the request's hash, when there is none."""
         sha256 = messages_sha256(ask.messages)
         for address, sample in ((self._request_sha256(ask), 0), (sha256, ask.sample)):
             for model in (self._name, ""):

@@ -1,8 +1,8 @@
 """Scripted models: `scripted/NAME` answers by rule, without a network and the same every time, for tests and demos.
 
 `echo` repeats the last message; `empty` says nothing; `mcq-first` and `mcq-last` choose an option, `mcq-any` one that depends on
-the question and on which of several answers to it is wanted; `judge-1` to `judge-5` give that score on whatever scale they are
-asked for, and call any two answers equal; `judge-any` gives one that depends on all that it is asked,
+the question and on the sample; `judge-1` to `judge-5` give that score on whatever scale they are asked for, and call any two
+answers equal; `judge-any` gives one that depends on its whole prompt,
 `judge-sound` one by the reference's words in the answer, and `judge-flaky`, `judge-length`, `judge-first`, `judge-gullible`,
 `judge-lenient` and `judge-closed-book` have one fault each; `say-TEXT` says the text; `slow-MS` waits that many milliseconds and
 echoes; `fail-CODE` fails every time; `flaky-N` fails N times for each request, then echoes.
@@ -17,15 +17,15 @@ from typing import Any
 
 import msgspec
 
-from assay.core.ask import Ask, ModelFailure, Reply, Usage
 from assay.core.errors import UsageProblem
+from assay.core.model_call import ModelFailure, ModelRequest, Reply, Usage
 from assay.models.address import messages_sha256
-from assay.models.opening import Maker, Opening
+from assay.models.provider_protocol import Maker, ProviderContext
 from assay.models.scripted_judges import JUDGES, judge_script
 
 Answer = str | Reply | ModelFailure
-"""What a script may say: a text, a whole reply, or a failure to raise."""
-Script = Callable[[Ask], Answer | Awaitable[Answer]]
+"""Result of a script: a text, a whole reply, or a failure to raise."""
+Script = Callable[[ModelRequest], Answer | Awaitable[Answer]]
 
 _NAME = re.compile(
     r"(?P<plain>echo|empty|mcq-first|mcq-last|mcq-any)|judge-(?P<score>[1-5]|any)"
@@ -38,18 +38,18 @@ _OPTION = re.compile(r"^\W{0,4}(?i:option |choice )?([A-Z]{1,2}|\d{1,2})[).:\]]\
 
 
 @asynccontextmanager
-async def open_provider(opening: Opening) -> AsyncIterator[Maker]:  # noqa: ARG001  # every provider is opened the same way
-    """Scripted models need nothing."""
+async def open_provider(context: ProviderContext) -> AsyncIterator[Maker]:  # noqa: ARG001  # every provider is opened the same way
+    """Open the provider; scripted models need no resources."""
     yield lambda model: ScriptedModel(named_script(model.model), name=model.model)
 
 
 def model_problems(name: str) -> list[str]:
-    """Why there is no script of that name."""
+    """List why there is no script of that name."""
     return [] if _NAME.fullmatch(name) else [_unknown(name)]
 
 
 def named_script(name: str) -> Script:
-    """The script of that name; raises UsageProblem."""
+    """Return the script of that name; raises UsageProblem."""
     match = _NAME.fullmatch(name)
     if match is None:
         raise UsageProblem(_unknown(name))
@@ -58,36 +58,36 @@ def named_script(name: str) -> Script:
 
 
 class ScriptedModel:
-    """A model that answers from a function, or from a list in its order; it remembers the last asks, at most 1,000 of them."""
+    """A model that answers from a function, or from a list in order; it remembers the last requests, at most 1,000 of them."""
 
     def __init__(self, answers: Script | Sequence[Answer], *, name: str = "scripted") -> None:
         self._script = answers if callable(answers) else _in_order(answers)
         self._name = name
-        self.asks: deque[Ask] = deque(maxlen=1_000)
+        self.asks: deque[ModelRequest] = deque(maxlen=1_000)
 
-    async def reply(self, ask: Ask) -> Reply:
-        """The next answer; raises ModelFailure where the script has one."""
+    async def reply(self, ask: ModelRequest) -> Reply:
+        """Return the next answer; raises ModelFailure when the script has one."""
         self.asks.append(ask)
-        said = self._script(ask)
-        answer = said if isinstance(said, str | Reply | ModelFailure) else await said
+        result = self._script(ask)
+        answer = result if isinstance(result, str | Reply | ModelFailure) else await result
         if isinstance(answer, ModelFailure):
             raise answer
         return answer if isinstance(answer, Reply) else _reply(ask, answer, model=self._name)
 
 
-def _reply(ask: Ask, text: str, *, model: str) -> Reply:
-    """A reply that counts words as tokens, so that sums have something to add."""
-    asked = sum(len(message.content.split()) for message in ask.messages)
-    said = len(text.split())
-    usage = Usage(input_tokens=asked, output_tokens=said, total_tokens=asked + said)
+def _reply(ask: ModelRequest, text: str, *, model: str) -> Reply:
+    """Build a reply that counts words as tokens, so that totals can be tested."""
+    input_tokens = sum(len(message.content.split()) for message in ask.messages)
+    output_tokens = len(text.split())
+    usage = Usage(input_tokens=input_tokens, output_tokens=output_tokens, total_tokens=input_tokens + output_tokens)
     return Reply(text=text, finish_reason="stop", usage=usage, model=model)
 
 
 def _in_order(answers: Sequence[Answer]) -> Script:
-    left = iter(answers)
+    remaining = iter(answers)
 
-    def script(ask: Ask) -> Answer:
-        return next(left, ModelFailure("script_ended", f"the script has no answer left for '{ask.call_id}'"))
+    def script(ask: ModelRequest) -> Answer:
+        return next(remaining, ModelFailure("script_ended", f"the script has no answer left for '{ask.call_id}'"))
 
     return script
 
@@ -98,7 +98,7 @@ def _unknown(name: str) -> str:
     return f"there is no scripted model '{name}'; there are {known} and flaky-N"
 
 
-def _last_message(ask: Ask) -> str:
+def _last_message(ask: ModelRequest) -> str:
     return ask.messages[-1].content if ask.messages else ""
 
 
@@ -107,25 +107,25 @@ def _plain(name: str) -> Script:
     return {"echo": _last_message, "empty": lambda _: "", **choices}[name]
 
 
-def _number(ask: Ask) -> int:
-    """A number that looks like chance and is the same whenever the same is asked."""
+def _number(ask: ModelRequest) -> int:
+    """Derive a number from the messages that looks random and is the same for the same request."""
     return int(messages_sha256(ask.messages)[:8], 16) * (2 * ask.sample + 1) >> 7
 
 
-def _choice(index: Callable[[Ask], int]) -> Script:
-    def script(ask: Ask) -> str:
+def _choice(index: Callable[[ModelRequest], int]) -> Script:
+    def script(ask: ModelRequest) -> str:
         options = _OPTION.findall(_last_message(ask))
-        place = index(ask)
-        answer = options[place % len(options) if place > 0 else place] if options else ""
+        position = index(ask)
+        answer = options[position % len(options) if position > 0 else position] if options else ""
         return msgspec.json.encode({"answer": answer, "reasoning": "It is the option that the script names."}).decode()
 
     return script
 
 
 def _judge(score: str) -> Script:
-    """A verdict in the shape that is asked for: on the scale 1-5, as a share, or as met from the score 4 on."""
+    """Script a verdict in the requested form: on the scale 1-5, as a fraction, or as met from the score 4 on."""
 
-    def script(ask: Ask) -> str:
+    def script(ask: ModelRequest) -> str:
         five = 1 + _number(ask) % 5 if score == "any" else int(score)
         reason = f"The script gives {'this' if score == 'any' else 'every'} answer the score {five}."
         members: dict[str, Any] = (ask.reply_schema or _FIVE_POINT)["properties"]
@@ -142,10 +142,10 @@ _MET = 4
 
 
 def _scripted(member: Mapping[str, Any], five: int, reason: str) -> Any:
-    """The value of one member of a verdict; `five` is a score from 1 to 5."""
+    """Build the value of one member of a verdict; `five` is a score from 1 to 5."""
     match member.get("type"):
         case "number" if "enum" not in member:
-            # How sure it is: a score in the middle is one that nobody is sure of.
+            # The confidence: low for a score in the middle.
             return 0.5 if five == _MIDDLE else 0.9
         case "boolean":
             return five >= _MET
@@ -156,7 +156,7 @@ def _scripted(member: Mapping[str, Any], five: int, reason: str) -> Any:
         case "number":
             return round((five - 1) / 4, 1)
         case "string" if "enum" in member:
-            # Which of two answers is better: with the same score for both, neither.
+            # The better of two answers: with the same score for both, neither.
             return "tie"
         case "object":
             return {name: _scripted(inner, five, reason) for name, inner in member.get("properties", {}).items()}
@@ -165,7 +165,7 @@ def _scripted(member: Mapping[str, Any], five: int, reason: str) -> Any:
 
 
 def _slow(milliseconds: str) -> Script:
-    async def script(ask: Ask) -> Answer:
+    async def script(ask: ModelRequest) -> Answer:
         await asyncio.sleep(int(milliseconds) / 1000)
         return _last_message(ask)
 
@@ -179,7 +179,7 @@ def _failing(code: str) -> Script:
 def _flaky(times: str) -> Script:
     seen: Counter[str] = Counter()
 
-    def script(ask: Ask) -> Answer:
+    def script(ask: ModelRequest) -> Answer:
         address = messages_sha256(ask.messages)
         seen[address] += 1
         is_failing = seen[address] <= int(times)

@@ -1,7 +1,7 @@
-"""Scripted judges whose faults are known: one that is sound, and others each with one fault, to see that a probe finds it.
+"""Scripted judges with known faults: one sound judge, and others with one fault each, to test that a probe finds it.
 
-The sound one grades by the share of the reference's words that an answer has. It understands nothing, but it is steady, blind
-to length and order, and deaf to what an answer asks of it.
+The sound judge grades by the fraction of the reference's words that an answer has. It understands nothing, but it is consistent,
+and neither length nor order nor instructions in an answer change its grade.
 """
 
 import re
@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from assay.core.ask import Ask
+from assay.core.model_call import ModelRequest
 from assay.models.address import messages_sha256
 
 _BLOCK = re.compile(
@@ -19,30 +19,30 @@ _BLOCK = re.compile(
 _WORD = re.compile(r"\w{5,}|\d{2,}")
 _EMPTY = "(the answer is empty)"
 _STEPS = (0.15, 0.35, 0.6, 0.8)
-"""Shares of the reference's words from which an answer gets 2, 3, 4 and 5 points."""
+"""Fractions of the reference's words from which an answer gets 2, 3, 4 and 5 points."""
 _LONG = 60
-"""Words from which the judge that likes length is impressed."""
+"""Words from which the judge that likes length adds points."""
 _COMMANDS = re.compile(r"(?i)\b(score|grade|marks?|points?|rubric|evaluator|instructions?)\b")
 _MET = 4
 _STANDARDS = ("reference", "criterion", "criteria", "rubric")
-"""Blocks that an answer is held against, the first that a prompt has."""
+"""Prompt blocks that an answer is compared with; the first one in a prompt counts."""
 
 Blocks = Mapping[str, str]
-Points = Callable[[Blocks, Ask], int]
+Points = Callable[[Blocks, ModelRequest], int]
 """Points from 1 to 5 for the answer in the blocks of a prompt."""
 SOUND = "sound"
 
 
-def judge_script(name: str) -> Callable[[Ask], str]:
-    """The judge of that name, one of JUDGES."""
+def judge_script(name: str) -> Callable[[ModelRequest], str]:
+    """Return the script of a judge in JUDGES."""
     points = JUDGES[name]
 
-    def script(ask: Ask) -> str:
+    def script(ask: ModelRequest) -> str:
         blocks = {match["name"]: match["text"] for match in _BLOCK.finditer(ask.messages[-1].content if ask.messages else "")}
         members: dict[str, Any] = (ask.reply_schema or {}).get("properties", {})
         if "winner" in members:
-            said = _winner(blocks, ask, points=points, is_first=name == "first")
-            return msgspec.json.encode({"winner": said, "justification": f"The script prefers {said}."}).decode()
+            winner = _winner(blocks, ask, points=points, is_first=name == "first")
+            return msgspec.json.encode({"winner": winner, "justification": f"The script prefers {winner}."}).decode()
         five = points(blocks, ask)
         verdict = {key: _value(member, five) for key, member in members.items()}
         return msgspec.json.encode(verdict).decode()
@@ -50,11 +50,11 @@ def judge_script(name: str) -> Callable[[Ask], str]:
     return script
 
 
-def _winner(blocks: Blocks, ask: Ask, *, points: Points, is_first: bool) -> str:
+def _winner(blocks: Blocks, ask: ModelRequest, *, points: Points, is_first: bool) -> str:
     if is_first:
         return "first"
-    one, other = (points({**blocks, "answer": blocks.get(name, "")}, ask) for name in ("first", "second"))
-    return "tie" if one == other else "first" if one > other else "second"
+    first, second = (points({**blocks, "answer": blocks.get(name, "")}, ask) for name in ("first", "second"))
+    return "tie" if first == second else "first" if first > second else "second"
 
 
 def _value(member: Mapping[str, Any], five: int) -> Any:
@@ -84,34 +84,34 @@ def _answer(blocks: Blocks) -> str:
     return "" if answer == _EMPTY else answer
 
 
-def _sound(blocks: Blocks, ask: Ask) -> int:
+def _sound(blocks: Blocks, ask: ModelRequest) -> int:
     del ask
     wanted = _words(next((text for name in _STANDARDS if (text := blocks.get(name))), ""))
     share = len(wanted & _words(_answer(blocks))) / len(wanted) if wanted else 0.0
     return 1 + sum(share >= step for step in _STEPS)
 
 
-def _flaky(blocks: Blocks, ask: Ask) -> int:
-    """As sound, but it changes its mind from one time to the next."""
+def _flaky(blocks: Blocks, ask: ModelRequest) -> int:
+    """Grade as the sound judge does, but change from one sample to the next."""
     chance = int(messages_sha256(ask.messages)[:8], 16) * (2 * ask.sample + 1) >> 5
     return _sound(blocks, ask) if not ask.sample else 1 + chance % 5
 
 
-def _length(blocks: Blocks, ask: Ask) -> int:
+def _length(blocks: Blocks, ask: ModelRequest) -> int:
     is_long = len(_answer(blocks).split()) >= _LONG
     return min(5, _sound(blocks, ask) + 2 * is_long)
 
 
-def _gullible(blocks: Blocks, ask: Ask) -> int:
+def _gullible(blocks: Blocks, ask: ModelRequest) -> int:
     return 5 if _COMMANDS.search(_answer(blocks)) else _sound(blocks, ask)
 
 
-def _lenient(blocks: Blocks, ask: Ask) -> int:
+def _lenient(blocks: Blocks, ask: ModelRequest) -> int:
     return max(_MET, _sound(blocks, ask))
 
 
-def _closed_book(blocks: Blocks, ask: Ask) -> int:
-    """Never looks at the reference: whoever says something has done well."""
+def _closed_book(blocks: Blocks, ask: ModelRequest) -> int:
+    """Ignore the reference: any answer does well."""
     del ask
     return _MET if _answer(blocks) else 1
 
@@ -125,4 +125,4 @@ JUDGES: dict[str, Points] = {
     "lenient": _lenient,
     "closed-book": _closed_book,
 }
-"""`first` prefers the answer that stands first and is sound otherwise."""
+"""`first` prefers the first answer and is sound otherwise."""

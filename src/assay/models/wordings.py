@@ -1,16 +1,16 @@
-"""What providers say in words only: that a key, a model or an account is rejected, that a text is, or that waiting helps.
+"""Failures that providers express in words only: a rejected key, model, account or text, or a time to wait.
 
-Many say it with a status that means something else, such as 400 for an account that was closed.
+Many providers use a status that means something else, such as 400 for an account that was closed.
 """
 
 import re
 from collections.abc import Mapping
 from typing import Any
 
-_MOST_CHARACTERS = 2_000
-"""Of an explanation that are looked at: it may be a page of HTML."""
+_MAX_CHARACTERS = 2_000
+"""Maximum characters of a message that are searched: it may be a page of HTML."""
 _PLAIN = frozenset({400, 403, 404, 410, 412, 422, 423, 429, 451})
-"""Statuses of which the words say more."""
+"""Statuses for which the words are more exact."""
 _BECAME = "(?:is|are|was|were|has been|have been)"
 _KEY = re.compile(
     r"\bapi[ _-]key[ _](?:is )?(?:not valid|invalid|expired|has expired|was reported)"
@@ -46,8 +46,8 @@ _NO_QUOTA = re.compile(r"\blimit: 0\b|PerDay", re.IGNORECASE)
 
 
 def worded_code(status: int, message: str, error: Mapping[str, Any]) -> str:
-    """The failure code that the words of a refusal stand for; empty where its status says it all."""
-    message = message[:_MOST_CHARACTERS]
+    """Find the failure code for the words of an error; empty when its status is exact enough."""
+    message = message[:_MAX_CHARACTERS]
     if status not in _PLAIN or (status == 429 and wait_of(message, error) is not None):
         return ""
     if _KEY.search(message):
@@ -60,23 +60,23 @@ def worded_code(status: int, message: str, error: Mapping[str, Any]) -> str:
 
 
 def is_out_of_quota(message: str, error: Mapping[str, Any]) -> bool:
-    """True when the words say that nothing is left of the quota; some say so of a limit that is over in a minute."""
-    message = message[:_MOST_CHARACTERS]
+    """Tell whether the quota is used up; some providers use these words for a limit that resets within a minute."""
+    message = message[:_MAX_CHARACTERS]
     if not _QUOTA.search(message):
         return False
     return wait_of(message, error) is None or bool(_NO_QUOTA.search(f"{message} {error.get('details', '')}"))
 
 
 def wait_of(message: str, error: Mapping[str, Any]) -> float | None:
-    """Seconds after which a provider says that it takes calls again, where it says so in the body only."""
+    """Find the seconds to wait that a provider gives in the body only."""
     details = error.get("details")
-    delays = [one.get("retryDelay") for one in details if isinstance(one, dict)] if isinstance(details, list) else []
-    told = next((delay for delay in delays if isinstance(delay, str)), "")
-    found = _WAIT.search(message[:_MOST_CHARACTERS]) or re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)s", told)
+    delays = [detail.get("retryDelay") for detail in details if isinstance(detail, dict)] if isinstance(details, list) else []
+    delay_text = next((delay for delay in delays if isinstance(delay, str)), "")
+    found = _WAIT.search(message[:_MAX_CHARACTERS]) or re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)s", delay_text)
     return float(found[1]) if found else None
 
 
 def _is_flagged(error: Mapping[str, Any]) -> bool:
-    """True for what moderation in front of a model says of the one text that it was given."""
+    """Tell whether moderation in front of a model rejected this one text."""
     metadata = error.get("metadata")
     return isinstance(metadata, dict) and "flagged_input" in metadata

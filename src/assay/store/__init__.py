@@ -1,1 +1,1 @@
-"""What survives: the ledger of a run, its sealed artifacts, and the rules for keeping and redacting them."""
+"""What survives a crash: the ledger of a run, its sealed artifacts, and the rules that keep and redact them."""

@@ -1,4 +1,4 @@
-"""Artifacts of a run: written once into a staging folder, hashed on the way, published by one rename, verified at any time."""
+"""Artifacts of a run: written once into a staging folder, hashed while written, published by one rename, verified at any time."""
 
 import hashlib
 import os
@@ -13,8 +13,8 @@ import msgspec
 
 from assay.core.errors import RunSealed
 from assay.core.input_document import INPUT, MANIFEST
-from assay.store.evidence import self_hashed
 from assay.store.failures import disk_errors, sync_folder
+from assay.store.hash_chain import self_hashed
 
 ARTIFACTS = (
     MANIFEST,
@@ -26,14 +26,14 @@ ARTIFACTS = (
     "metrics_by_slice.json",
     "failures.jsonl",
 )
-"""What every run leaves behind."""
+"""Files of every finished run."""
 
 CASES = "cases.jsonl"
-"""Every accepted record in the one form that all contracts share, as it was asked and graded; runs of earlier versions have these
+"""The accepted records in the form that all contracts share, as they were asked and graded; runs of earlier versions have these
 entries in input_dataset.json."""
 
 EXPORTS = ("responses.jsonl", "eval_results.json")
-"""What other tools read."""
+"""Files in the formats of other tools."""
 
 OWN_HASH = "manifest_sha256"
 """Member of the manifest: SHA-256 of its canonical JSON without this member."""
@@ -43,7 +43,7 @@ _BUFFER = 1 << 18
 
 
 class ArtifactHash(msgspec.Struct, frozen=True):
-    """What the manifest says of one file."""
+    """Hash and size of one file, as the manifest lists them."""
 
     sha256: str
     bytes: int
@@ -52,7 +52,7 @@ class ArtifactHash(msgspec.Struct, frozen=True):
 
 
 class Writer:
-    """One artifact being written; hashed and counted in large pieces."""
+    """Writer of one artifact; hashes and counts in large pieces."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -65,11 +65,11 @@ class Writer:
             self._file = path.open("xb", buffering=0)
 
     def line(self, text: bytes) -> None:
-        """One line, without its newline and with no other."""
+        """Write one line; the text holds no newline."""
         self.write(text + b"\n", lines=1)
 
     def write(self, text: bytes, *, lines: int | None = None) -> None:
-        """Bytes as they are, and how many newlines they have where that is known; raises StoreUnavailable when the disk refuses."""
+        """Write bytes and count their newlines, or take `lines` for the count; raises StoreUnavailable when the disk refuses."""
         self._pieces.append(text)
         self._lines += text.count(b"\n") if lines is None else lines
         self._waiting += len(text)
@@ -84,11 +84,11 @@ class Writer:
         rest = memoryview(piece)
         with disk_errors(self._path):
             while rest:
-                # A raw file may take less than it was given, and says so.
+                # A raw write may be short, for example on a nearly full disk; write the rest.
                 rest = rest[self._file.write(rest) :]
 
     def finish(self) -> ArtifactHash:
-        """Everything is on the disk, and nobody may change it; further calls only repeat the hash."""
+        """Flush the file to the disk and make it read-only; further calls only return the hash again."""
         if not self._file.closed:
             self._flush()
             with disk_errors(self._path):
@@ -98,15 +98,15 @@ class Writer:
         return ArtifactHash(self._sha256.hexdigest(), self._bytes, self._lines)
 
     def discard(self) -> None:
-        """Let go of the file as it is."""
+        """Close the file as it is."""
         self._file.close()
 
 
-class Staging:
-    """A folder in which the artifacts of one run are written; it disappears unless it is published.
+class StagingFolder:
+    """Staging folder of one run's artifacts; it is removed unless it is published.
 
-    Files end as 0444. The folder stays 0755: a rename into another folder and a later purge need to write it, and so does
-    whoever clears away old runs; what keeps a run as it was is that every changed byte shows.
+    Files end as 0444. The folder stays 0755: a rename into another folder, a later purge and a cleanup of old runs write to it.
+    Protection comes from the hashes, which show every changed byte, not from permissions.
     """
 
     def __init__(self, work: Path) -> None:
@@ -125,12 +125,12 @@ class Staging:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def open_lines(self, name: str) -> Writer:
-        """A writer for a file of lines; seal() finishes it."""
+        """Open a file of lines; seal() finishes it."""
         self._writers[name] = Writer(self.folder / name)
         return self._writers[name]
 
     def write(self, name: str, content: bytes) -> None:
-        """A whole file."""
+        """Write a whole file."""
         writer = self.open_lines(name)
         writer.write(content)
         writer.finish()
@@ -144,7 +144,7 @@ class Staging:
         return self._manifest
 
     def restore(self, manifest: bytes, files: Iterable[tuple[str, Iterator[bytes]]]) -> None:
-        """Write the files of a run that was sealed elsewhere, its manifest last, and force everything to the disk."""
+        """Write the files of a run that was sealed on another machine, its manifest last, and force everything to the disk."""
         for name, pieces in files:
             writer = self.open_lines(name)
             for piece in pieces:
@@ -155,10 +155,10 @@ class Staging:
         sync_folder(self.folder)
 
     def publish(self, target: Path) -> None:
-        """Move the sealed folder to its final place in one step.
+        """Move the sealed folder to its final path in one step.
 
-        A folder that is already there stays: that is fine when it has the same manifest, which holds the hashes of everything
-        else, and RunSealed when it has not.
+        A folder that is already there is never replaced: publishing succeeds when it has the same manifest, which holds the
+        hashes of everything else, and raises RunSealed otherwise.
         """
         assert self._manifest, "seal() or restore() comes first"
         with disk_errors(target):
@@ -181,7 +181,7 @@ def _has_manifest(target: Path, manifest: bytes) -> bool:
 
 
 def remove_stale_staging(work: Path) -> int:
-    """Remove what interrupted publications left; only for the holder of the run's lock. Returns how many there were."""
+    """Remove what interrupted publications left and return how many there were; only the holder of the run's lock may call it."""
     stale = [path for path in work.glob(f"{_STAGING}*") if path.is_dir()]
     with disk_errors(work):
         for path in stale:
@@ -190,7 +190,7 @@ def remove_stale_staging(work: Path) -> int:
 
 
 def read_pieces(path: Path) -> Iterator[bytes]:
-    """A file in pieces that fit in memory; raises StoreUnavailable."""
+    """Read a file in pieces that fit in memory; raises StoreUnavailable."""
     with disk_errors(path), path.open("rb", buffering=0) as file:
         while piece := file.read(_BUFFER):
             yield piece

@@ -1,7 +1,7 @@
-"""The audit log of a folder of runs: who decided what about which run, one line each, chained by hashes.
+"""Audit log of a folder of runs: each decision about a run, with its author, is one line; lines are chained by hashes.
 
-A line counts when its line feed is there. What a crash left behind the last one was never decided: it is set aside when the
-next line is written, and that is a line of its own.
+A line counts once its line feed is written. An unfinished line that a crash left is not a decision: the next append replaces it
+by a line of its own that records its size and hash.
 """
 
 import fcntl
@@ -15,25 +15,25 @@ import msgspec
 
 from assay.core.canonical import sha256_hex
 from assay.core.errors import StoreUnavailable
-from assay.store.evidence import AttemptChain
 from assay.store.failures import disk_errors
+from assay.store.hash_chain import AttemptChain
 
 AUDIT_FILE = "audit.jsonl"
 UNFINISHED = "unfinished_line"
-"""Action of a line that stands for what a crash left unfinished."""
+"""Action of a line that replaces an unfinished one."""
 
 Entry = dict[str, Any]
 
 
 class AuditLog:
-    """The log of a folder for whoever adds to it again and again: what was found right once is not read again, only its end."""
+    """Audit log that remembers how far it has checked the chain, so that each append reads only what is new."""
 
     def __init__(self, runs_dir: Path) -> None:
         self._path = runs_dir / AUDIT_FILE
         self._lock = threading.Lock()
-        self._forget()
+        self._reset()
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         self._chain = AttemptChain()
         self._inode = 0
         self._size = 0
@@ -41,61 +41,62 @@ class AuditLog:
         self._last = b""
 
     def append(self, entry: Mapping[str, Any]) -> None:
-        """Add one decision; it is on the disk when this returns. Raises StoreUnavailable, also when the log was tampered with."""
+        """Add one decision and flush it to the disk. Raises StoreUnavailable, also when the log was tampered with."""
         with self._lock, disk_errors(self._path):
             handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX)
                 self._add(handle, entry)
             except (OSError, StoreUnavailable):
-                self._forget()
+                self._reset()
                 raise
             finally:
                 os.close(handle)
 
     def _add(self, handle: int, entry: Mapping[str, Any]) -> None:
-        if not self._is_as_it_was(handle):
-            self._forget()
+        if not self._is_unchanged(handle):
+            self._reset()
             self._inode = os.fstat(handle).st_ino
         text = _read_from(handle, self._size)
-        whole = text[: text.rfind(b"\n") + 1]
-        self._follow(whole)
+        complete = text[: text.rfind(b"\n") + 1]
+        self._check_lines(complete)
+        # Drop the unfinished line of a crash; `_torn` records its hash.
         os.ftruncate(handle, self._size)
-        torn = [_torn(text[len(whole) :], entry)] if len(whole) < len(text) else []
-        added = b"".join(self._chain.line(msgspec.json.encode(line)) + b"\n" for line in (*torn, entry))
+        torn = [_torn_line_entry(text[len(complete) :], entry)] if len(complete) < len(text) else []
+        lines = b"".join(self._chain.line(msgspec.json.encode(line)) + b"\n" for line in (*torn, entry))
         self._lines += 1 + len(torn)
-        _write_all(handle, added)
+        _write_all(handle, lines)
         os.fsync(handle)
-        self._passed(added)
+        self._advance(lines)
 
-    def _is_as_it_was(self, handle: int) -> bool:
-        """True when the lines that were read before still end as they did."""
+    def _is_unchanged(self, handle: int) -> bool:
+        """Tell whether the lines checked before still end as they did."""
         is_same = os.fstat(handle).st_ino == self._inode
         return is_same and os.pread(handle, len(self._last), self._size - len(self._last)) == self._last
 
-    def _follow(self, whole: bytes) -> None:
-        for line in whole.splitlines():
+    def _check_lines(self, complete: bytes) -> None:
+        for line in complete.splitlines():
             self._lines += 1
             if not self._chain.follows(line):
-                raise _changed(self._path, self._lines)
-        self._passed(whole)
+                raise _tampered_error(self._path, self._lines)
+        self._advance(complete)
 
-    def _passed(self, whole: bytes) -> None:
-        self._size += len(whole)
-        if whole:
-            self._last = whole[whole.rfind(b"\n", 0, -1) + 1 :]
+    def _advance(self, complete: bytes) -> None:
+        self._size += len(complete)
+        if complete:
+            self._last = complete[complete.rfind(b"\n", 0, -1) + 1 :]
 
 
 def append_audit(runs_dir: Path, entry: Mapping[str, Any]) -> None:
-    """Add one decision to a log that is read whole; raises as AuditLog does."""
+    """Add one decision after checking the whole log; raises as AuditLog does."""
     AuditLog(runs_dir).append(entry)
 
 
-def _read_from(handle: int, place: int) -> bytes:
+def _read_from(handle: int, offset: int) -> bytes:
     pieces: list[bytes] = []
-    while piece := os.pread(handle, 1 << 20, place):
+    while piece := os.pread(handle, 1 << 20, offset):
         pieces.append(piece)
-        place += len(piece)
+        offset += len(piece)
     return b"".join(pieces)
 
 
@@ -106,7 +107,7 @@ def _write_all(handle: int, text: bytes) -> None:
 
 
 def read_audit(runs_dir: Path) -> list[Entry]:
-    """Every decision, the oldest first; raises StoreUnavailable when a line was changed or moved, or dropped before others."""
+    """Read every decision, the oldest first; raises StoreUnavailable when a line was changed or moved, or removed before others."""
     path = runs_dir / AUDIT_FILE
     with disk_errors(path):
         text = path.read_bytes() if path.is_file() else b""
@@ -119,16 +120,16 @@ def _check_chain(text: bytes, path: Path) -> None:
     chain = AttemptChain()
     for number, line in enumerate(text.splitlines(), 1):
         if not chain.follows(line):
-            raise _changed(path, number)
+            raise _tampered_error(path, number)
 
 
-def _changed(path: Path, number: int) -> StoreUnavailable:
+def _tampered_error(path: Path, number: int) -> StoreUnavailable:
     return StoreUnavailable(
         f'"{path}" was changed: line {number} does not follow from those before it', hint="restore the log from a copy"
     )
 
 
-def _torn(tail: bytes, entry: Mapping[str, Any]) -> Entry:
-    """The line that says what was left of an unfinished one."""
+def _torn_line_entry(tail: bytes, entry: Mapping[str, Any]) -> Entry:
+    """Return the line that records an unfinished one."""
     members = {"action": UNFINISHED, "bytes": len(tail), "sha256": sha256_hex(tail)}
     return {**{name: entry[name] for name in ("at", "by") if name in entry}, **members}

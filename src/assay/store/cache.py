@@ -1,4 +1,4 @@
-"""Replies kept by the content of their requests, shared by runs and processes."""
+"""Cache of replies, keyed by the content of their requests and shared by runs and processes."""
 
 import os
 import sqlite3
@@ -10,49 +10,48 @@ from threading import Lock
 
 import msgspec
 
-from assay.core.ask import Reply
 from assay.core.errors import StoreUnavailable
+from assay.core.model_call import Reply
 from assay.store.failures import database_errors, disk_errors
-from assay.store.redact import Form, Redactor
+from assay.store.redact import Redactor, StructureFields
 
 CACHE_FILE = "replies.sqlite"
 FLUSH_AFTER = 64
-"""Replies that are written together; a crash costs the cache at most that many."""
+"""Replies that are written together; a crash loses at most that many from the cache."""
 MAX_WAITING = 4096
-"""Replies that wait while others keep the file; those that come then are not kept, and asked for again another time."""
+"""Replies that may wait while other processes lock the file; further ones are not cached."""
 
 NOT_CACHED = "not_cached"
-"""The flag of a reply that was not kept because it holds something to redact."""
+"""Flag of a reply that was not cached because it holds something to redact."""
 BUSY_SECONDS = 5.0
-_BETWEEN = 0.01
+_OPEN_RETRY_SECONDS = 0.01
 """Seconds between two attempts to open a file that another process is creating."""
-_OPENING = (
+_SETUP_STATEMENTS = (
     "PRAGMA journal_mode = WAL",
     # A lost cache entry is a repeated call, not a lost result.
     "PRAGMA synchronous = NORMAL",
     # What is deleted is overwritten, not only forgotten.
     "PRAGMA secure_delete = ON",
     "CREATE TABLE IF NOT EXISTS reply(key TEXT PRIMARY KEY, body BLOB)",
-    # How far the rules with a fingerprint have looked at the replies, whose numbers grow.
+    # The highest row that each set of rules has checked; row numbers only grow.
     "CREATE TABLE IF NOT EXISTS checked(rules TEXT PRIMARY KEY, upto INTEGER NOT NULL)",
 )
-_CHECKED_AT_ONCE = 1_000
-"""Replies that are looked at while the file is kept for it; others write in between."""
-_REPLY = Form(terms=frozenset(("model", "finish_reason", "flags", "request_id")))
+_CHECK_BATCH = 1_000
+"""Replies that are checked in one transaction; other processes can write in between."""
+_REPLY = StructureFields(terms=frozenset(("model", "finish_reason", "flags", "request_id")))
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Reply).decode
 
 
 class ReplyCache:
-    """Replies that need not be paid for twice. Only their owner can read the file.
+    """Cache of paid replies. Only their owner can read the file.
 
-    A reply in which the redactor finds something is not kept: what is kept is as the provider sent it, so that it gets the same
-    grade again, and nothing in it would be redacted in an artifact. What runs with other rules have kept is looked at once by
-    each set of rules, when the file is opened and when it is closed.
+    A reply in which the redactor finds something is not cached: a cached reply must be byte-equal to the provider's, to get the
+    same grade again. Replies that runs with other rules have cached are checked once by each set of rules, when the file is
+    opened and when it is closed.
 
-    Nobody who asks or keeps waits for the disk or for other processes: replies are written in a thread, and a file that others
-    keep for themselves is as good as none.
+    No caller waits for the disk or for other processes: a thread writes replies, and a locked file counts as an empty one.
     """
 
     def __init__(self, folder: Path, *, redactor: Redactor | None = None, busy_seconds: float = BUSY_SECONDS) -> None:
@@ -60,28 +59,28 @@ class ReplyCache:
         self._redactor = redactor or Redactor()
         self._waiting: dict[str, Reply] = {}
         self._lock = Lock()
-        """For what is waiting, which two threads change."""
+        """Guards the waiting replies, which two threads change."""
         with disk_errors(self._path):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
-        self.database = self._opened(busy_seconds)
+        self.database = self._open(busy_seconds)
         self._drop_unredacted()
-        # A connection of its own: it never waits, neither for another process nor for our own writing.
+        # A second connection: reads never wait, neither for another process nor for our own writes.
         self._reading = self._connect(0)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="assay-cache")
         self._writing: Future[None] | None = None
 
-    def _opened(self, busy_seconds: float) -> sqlite3.Connection:
-        """The file with its table; SQLite itself does not wait for another process that is creating it at the same moment."""
+    def _open(self, busy_seconds: float) -> sqlite3.Connection:
+        """Open the file and retry while it is busy: SQLite's timeout does not cover another process that is creating it."""
         end = time.monotonic() + busy_seconds
         while True:
             try:
-                return self._connect(busy_seconds, *_OPENING)
+                return self._connect(busy_seconds, *_SETUP_STATEMENTS)
             except StoreUnavailable as problem:
                 if time.monotonic() >= end:
                     raise
                 _raise_unless_busy(problem)
-            time.sleep(_BETWEEN)
+            time.sleep(_OPEN_RETRY_SECONDS)
 
     def _connect(self, busy_seconds: float, *statements: str) -> sqlite3.Connection:
         with database_errors(self._path):
@@ -95,7 +94,7 @@ class ReplyCache:
             return database
 
     def _drop_unredacted(self) -> None:
-        """Delete what these rules find in the replies that they have not looked at yet; other runs may have had other rules."""
+        """Delete unchecked replies in which these rules find something; other runs may have had other rules."""
         rules = self._redactor.fingerprint
         is_dropped, is_done = False, False
         try:
@@ -117,11 +116,11 @@ class ReplyCache:
         return bool(found.fetchone()[0])
 
     def _check_next(self, rules: str) -> tuple[bool, bool]:
-        """Look at the next replies; says whether any was dropped, and whether these were the last."""
+        """Check the next replies; returns whether any was deleted, and whether these were the last."""
         found = self.database.execute(
             "SELECT rowid, body FROM reply WHERE rowid > coalesce((SELECT upto FROM checked WHERE rules = ?), 0)"
             " ORDER BY rowid LIMIT ?",
-            (rules, _CHECKED_AT_ONCE),
+            (rules, _CHECK_BATCH),
         ).fetchall()
         unclean = [(number,) for number, body in found if not self._is_clean(body)]
         self.database.executemany("DELETE FROM reply WHERE rowid = ?", unclean)
@@ -129,7 +128,7 @@ class ReplyCache:
             self.database.execute("INSERT OR REPLACE INTO checked VALUES (?, ?)", (rules, found[-1][0]))
         # The number of the last reply is given again once it is deleted.
         self.database.execute("UPDATE checked SET upto = min(upto, (SELECT coalesce(max(rowid), 0) FROM reply))")
-        return bool(unclean), len(found) < _CHECKED_AT_ONCE
+        return bool(unclean), len(found) < _CHECK_BATCH
 
     def _is_clean(self, body: bytes) -> bool:
         if self._redactor.is_clean_json((body,)):
@@ -141,7 +140,7 @@ class ReplyCache:
         return bool(self._redactor.structure(reply, _REPLY) == reply)
 
     def get(self, key: str) -> Reply | None:
-        """The reply to the same request, if one was ever kept and the file can be read at once; raises StoreUnavailable."""
+        """Return the reply to the same request, if it is cached and the file can be read at once; raises StoreUnavailable."""
         waiting = self._waiting.get(key)
         if waiting is not None:
             return waiting
@@ -157,10 +156,10 @@ class ReplyCache:
             return None
 
     def put(self, key: str, reply: Reply) -> bool:
-        """Keep a reply; one without text is not kept, so that a bad moment of a provider is not remembered.
+        """Cache a reply; one without text is not cached, so that a temporary failure of a provider does not stay.
 
-        Returns False for a reply that holds something to redact, which is not kept either.
-        Raises StoreUnavailable when earlier ones could not be written, unless that was because others were writing.
+        Returns False for a reply that is not cached because it holds something to redact.
+        Raises StoreUnavailable when earlier ones could not be written for another reason than a locked file.
         """
         if not reply.text.strip():
             return True
@@ -171,17 +170,17 @@ class ReplyCache:
                 return True
             self._waiting[key] = reply
         if len(self._waiting) >= FLUSH_AFTER and (self._writing is None or self._writing.done()):
-            self._settle()
+            self._raise_write_error()
             self._writing = self._thread.submit(self._write)
         return True
 
     def flush(self) -> None:
-        """Write what is waiting; raises StoreUnavailable, and it then goes on waiting."""
-        self._settle()
+        """Write the waiting replies; raises StoreUnavailable, and they then keep waiting."""
+        self._raise_write_error()
         self._write()
 
-    def _settle(self) -> None:
-        """Wait for the thread and raise what kept it from writing, unless that passes."""
+    def _raise_write_error(self) -> None:
+        """Wait for the thread and raise its error, unless the file was only locked."""
         writing, self._writing = self._writing, None
         problem = writing.exception() if writing is not None else None
         if isinstance(problem, StoreUnavailable):
@@ -199,9 +198,9 @@ class ReplyCache:
             self.database.execute("BEGIN IMMEDIATE")
             with self.database:
                 self.database.executemany("INSERT OR REPLACE INTO reply VALUES (?, ?)", rows)
-        self._forget(waiting)
+        self._remove_written(waiting)
 
-    def _forget(self, written: Iterable[tuple[str, Reply]]) -> None:
+    def _remove_written(self, written: Iterable[tuple[str, Reply]]) -> None:
         with self._lock:
             for key, reply in written:
                 # The same request may have got another reply in the meantime.
@@ -209,7 +208,7 @@ class ReplyCache:
                     del self._waiting[key]
 
     def close(self) -> None:
-        """Write what is waiting and let go of the file; what others keep us from writing is not kept."""
+        """Write the waiting replies and close the file; replies that cannot be written because the file is locked are dropped."""
         try:
             self.flush()
             self._drop_unredacted()
@@ -222,7 +221,7 @@ class ReplyCache:
 
 
 def _raise_unless_busy(problem: StoreUnavailable) -> None:
-    """Raises what does not pass by itself: a full disk, a damaged file."""
+    """Raise errors that do not pass by themselves, such as a full disk or a damaged file."""
     code = getattr(problem.__cause__, "sqlite_errorcode", 0) & 0xFF
     if code not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         raise problem

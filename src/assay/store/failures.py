@@ -1,4 +1,4 @@
-"""What the disk and the database complain about, turned into one clear line and what to do."""
+"""Errors of the disk and the database as StoreUnavailable, each with a hint."""
 
 import errno
 import os
@@ -6,19 +6,34 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from assay.core.errors import StoreUnavailable
 
-AGAIN = "then try again"
-"""Ends a hint: what failed here may be any command. Whoever works on a run says that it can be resumed."""
-_ELSEWHERE = "or choose another folder with --runs-dir"
-_FULL = f"free some space on that disk, {AGAIN}"
-_READ_ONLY = f"make that place readable and writable for this user, {AGAIN}"
-_HANDLES = f"raise the limit of open files (ulimit -n), {AGAIN}"
-_BUSY = "another process is using the file; try again when it is done"
-_DAMAGED = "the file is damaged: restore it from a copy, or start a new run"
-_DISK = f"check the disk and the system log, {AGAIN}"
-_PATH = f"check that the folder exists and can be reached, {AGAIN}"
+_OTHER_FOLDER = "choose another folder with --runs-dir"
+
+
+class _Advice(NamedTuple):
+    """What to do about a failure."""
+
+    remedy: str = ""
+    """What to do before trying again."""
+    hint: str = ""
+    """The whole advice, where trying again is no part of it."""
+    is_of_folder: bool = False
+    """Another folder does not have the problem."""
+
+
+_FULL = _Advice("free some space on that disk", is_of_folder=True)
+_READ_ONLY = _Advice("make that place readable and writable for this user", is_of_folder=True)
+_HANDLES = _Advice("raise the limit of open files (ulimit -n)")
+_BUSY = _Advice(hint="another process is using the file; try again when it is done")
+_DAMAGED = _Advice(hint="the file is damaged: restore it from a copy, or start a new run")
+_DISK = _Advice("check the disk and the system log")
+_PATH = _Advice("check that the folder exists and can be reached")
+_CANNOT_OPEN = _Advice(
+    "check that the folder exists, can be reached and is writable, and that the limit of open files is not reached"
+)
 
 _BY_ERRNO = {
     errno.ENOSPC: _FULL,
@@ -37,7 +52,7 @@ _BY_SQLITE = {
     sqlite3.SQLITE_FULL: _FULL,
     sqlite3.SQLITE_READONLY: _READ_ONLY,
     sqlite3.SQLITE_PERM: _READ_ONLY,
-    sqlite3.SQLITE_CANTOPEN: f"{_PATH}; it must be writable, and the limit of open files not reached",
+    sqlite3.SQLITE_CANTOPEN: _CANNOT_OPEN,
     sqlite3.SQLITE_BUSY: _BUSY,
     sqlite3.SQLITE_LOCKED: _BUSY,
     sqlite3.SQLITE_CORRUPT: _DAMAGED,
@@ -47,21 +62,22 @@ _BY_SQLITE = {
 
 
 def unavailable(problem: OSError | sqlite3.Error, path: Path, *, is_new: bool = False) -> StoreUnavailable:
-    """The error to raise for a problem with a file or folder of the store; what is new may as well be made elsewhere."""
+    """Build the error for a problem with a file or folder of the store; `is_new` ones may as well be made in another folder."""
     if isinstance(problem, OSError):
-        what, hint = problem.strerror or str(problem), _BY_ERRNO.get(problem.errno or 0, _DISK)
+        what, advice = problem.strerror or str(problem), _BY_ERRNO.get(problem.errno or 0, _DISK)
     else:
         # The low byte is the primary code; the rest says more than a user can use.
         code = getattr(problem, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-        what, hint = str(problem), _BY_SQLITE.get(code, _DISK)
-    if is_new and hint in (_FULL, _READ_ONLY):
-        hint = hint.replace(AGAIN, _ELSEWHERE)
-    return StoreUnavailable(f'cannot use "{path}": {what}', hint=hint)
+        what, advice = str(problem), _BY_SQLITE.get(code, _DISK)
+    message = f'cannot use "{path}": {what}'
+    if is_new and advice.is_of_folder:
+        return StoreUnavailable(message, hint=f"{advice.remedy}, or {_OTHER_FOLDER}")
+    return StoreUnavailable(message, hint=advice.hint, remedy=advice.remedy)
 
 
 @contextmanager
 def disk_errors(path: Path, *, is_new: bool = False) -> Iterator[None]:
-    """Inside, a failure of the operating system is StoreUnavailable."""
+    """Turn failures of the operating system into StoreUnavailable."""
     try:
         yield
     except OSError as problem:
@@ -70,7 +86,7 @@ def disk_errors(path: Path, *, is_new: bool = False) -> Iterator[None]:
 
 @contextmanager
 def database_errors(path: Path) -> Iterator[None]:
-    """Inside, a failure of the database is StoreUnavailable; misuse of it stays what it is."""
+    """Turn database failures into StoreUnavailable; errors of usage pass through, since they are bugs."""
     try:
         yield
     except sqlite3.ProgrammingError:
@@ -80,7 +96,7 @@ def database_errors(path: Path) -> Iterator[None]:
 
 
 def sync_folder(folder: Path) -> None:
-    """Force the names in a folder to the disk; raises StoreUnavailable."""
+    """Flush the directory entries of a folder to the disk; raises StoreUnavailable."""
     with disk_errors(folder):
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:

@@ -1,4 +1,4 @@
-"""An index over the records of a finished run, written into a folder of its own."""
+"""Writer of the index over the records of a finished run, in a folder of its own."""
 
 import sqlite3
 from array import array
@@ -13,7 +13,7 @@ from assay.store.failures import database_errors, disk_errors
 from assay.store.record_index import DATABASE, TEXTS, Facets, IndexedRecord, searchable
 
 LISTED = 200
-"""Tags, codes and criteria that are offered to choose from, the most frequent ones; all can be asked for."""
+"""Maximum tags, codes and criteria listed to choose from, the most frequent ones; searches accept all."""
 _BATCH = 1000
 _TABLES = """
 CREATE TABLE record(
@@ -26,7 +26,7 @@ CREATE TABLE slice(ordinal INTEGER, name TEXT, value TEXT);
 CREATE TABLE criterion(ordinal INTEGER, name TEXT, met INTEGER);
 CREATE TABLE note(name TEXT PRIMARY KEY, value BLOB);
 """
-_FINISHING = """
+_FINISH_STATEMENTS = """
 CREATE INDEX record_by_id ON record(record_id, sample);
 CREATE INDEX record_by_position ON record(position);
 CREATE INDEX slice_by_value ON slice(name, value, ordinal);
@@ -35,23 +35,23 @@ UPDATE record SET is_split = 1 WHERE (dataset, record_id) IN (
     SELECT dataset, record_id FROM record WHERE sample IS NOT NULL GROUP BY 1, 2 HAVING min(passed) != max(passed)
 );
 """
-_WRITTEN = IndexedRecord.__struct_fields__[:-1]
-_INSERT = f"INSERT INTO record({', '.join(_WRITTEN)}) VALUES ({', '.join('?' * len(_WRITTEN))})"
+_WRITTEN_COLUMNS = IndexedRecord.__struct_fields__[:-1]
+_INSERT = f"INSERT INTO record({', '.join(_WRITTEN_COLUMNS)}) VALUES ({', '.join('?' * len(_WRITTEN_COLUMNS))})"
 
 
 class IndexEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """All that an index keeps of one record."""
+    """Everything that an index stores about one record."""
 
     record: IndexedRecord
     texts: Iterable[str]
-    """What it may be found by."""
+    """Texts that a search finds it by."""
     slices: dict[str, tuple[str, ...]] = {}
     criteria: dict[str, bool] = {}
     """Whether each of its criteria is met."""
 
 
 class IndexWriter:
-    """An index being written into a folder of its own."""
+    """Writer of an index into a folder of its own."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -62,14 +62,14 @@ class IndexWriter:
         with disk_errors(folder), database_errors(folder):
             self._texts = (folder / TEXTS).open("xb")
             self._database = sqlite3.connect(folder / DATABASE, isolation_level=None)
-            # It can be made again: a crash leaves a folder that nobody reads.
+            # No durability needed: the index can be rebuilt, and after a crash the folder never gets its name.
             self._database.executescript(f"PRAGMA page_size = 8192; PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; {_TABLES}")
             self._database.execute("BEGIN")
 
     def add(self, entry: IndexEntry) -> None:
-        """One record, in the order of the run."""
+        """Add one record; the caller keeps the order of the run."""
         ordinal = entry.record.ordinal
-        self._rows.append(tuple(getattr(entry.record, name) for name in _WRITTEN))
+        self._rows.append(tuple(getattr(entry.record, name) for name in _WRITTEN_COLUMNS))
         self._slices += [(ordinal, name, value) for name, values in entry.slices.items() for value in dict.fromkeys(values)]
         self._criteria += [(ordinal, name, met) for name, met in entry.criteria.items()]
         text = searchable("\n".join(entry.texts))
@@ -87,17 +87,17 @@ class IndexWriter:
         self._rows, self._slices, self._criteria = [], [], []
 
     def finish(self) -> None:
-        """Everything is written, and can be read."""
+        """Write everything that is left and make the index readable."""
         self._flush()
         with disk_errors(self._folder), database_errors(self._folder):
             self._database.execute("COMMIT")
-            self._database.executescript(_FINISHING)
+            self._database.executescript(_FINISH_STATEMENTS)
             notes = {"text_ends": self._ends.tobytes(), "facets": msgspec.json.encode(_facets(self._database))}
             self._database.executemany("INSERT INTO note VALUES (?, ?)", notes.items())
         self.close()
 
     def close(self) -> None:
-        """Let go of the files as they are."""
+        """Close the files as they are."""
         self._texts.close()
         self._database.close()
 

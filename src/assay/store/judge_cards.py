@@ -1,4 +1,4 @@
-"""Judge cards beside the runs whose judges they are about, so that whoever looks at the runs finds them."""
+"""Judge cards, stored next to the runs that used these judges."""
 
 import re
 import secrets
@@ -15,14 +15,14 @@ _decode = msgspec.json.Decoder(JudgeCard).decode
 
 
 class KeptCard(msgspec.Struct, frozen=True):
-    """A card and the name that it is kept under."""
+    """A card and its id."""
 
     id: str
     card: JudgeCard
 
 
 class KeptCards(msgspec.Struct, frozen=True):
-    """The cards of a folder of runs, and files among them that cannot be read."""
+    """The cards of a folder of runs, and the files among them that cannot be read."""
 
     cards: tuple[KeptCard, ...]
     """The newest first."""
@@ -30,20 +30,20 @@ class KeptCards(msgspec.Struct, frozen=True):
 
 
 def keep_card(runs_dir: Path, card: JudgeCard) -> str:
-    """Keep a card, and say under which name; raises StoreUnavailable."""
-    moment, judge = _UNSAFE.sub("", card.created_at), _UNSAFE.sub("-", card.judge).strip("-").lower()[:60]
-    name = f"{moment}-{judge or 'judge'}-{secrets.token_hex(3)}"
-    place = runs_dir / FOLDER / f"{name}.json"
-    with disk_errors(place):
-        place.parent.mkdir(mode=0o700, exist_ok=True)
-        partial = place.with_suffix(".partial")
+    """Store a card and return its id; raises StoreUnavailable."""
+    created, judge = _UNSAFE.sub("", card.created_at), _UNSAFE.sub("-", card.judge).strip("-").lower()[:60]
+    name = f"{created}-{judge or 'judge'}-{secrets.token_hex(3)}"
+    path = runs_dir / FOLDER / f"{name}.json"
+    with disk_errors(path):
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        partial = path.with_suffix(".partial")
         partial.write_bytes(msgspec.json.encode(card))
-        partial.replace(place)
+        partial.replace(path)
     return name
 
 
 def read_cards(runs_dir: Path) -> KeptCards:
-    """All cards that are kept; raises StoreUnavailable where the folder cannot be read."""
+    """Read all stored cards; raises StoreUnavailable when the folder cannot be read."""
     cards: list[KeptCard] = []
     damaged: list[str] = []
     with disk_errors(runs_dir / FOLDER):

@@ -1,4 +1,4 @@
-"""Labels that people give to answers while they read them: lines beside the runs, added and never changed."""
+"""Labels that people give to answers while reading them: files of lines next to the runs, only ever appended to."""
 
 import fcntl
 import os
@@ -15,16 +15,16 @@ FOLDER = ".labels"
 
 
 def append_label(run_dir: Path, line: Mapping[str, Any]) -> None:
-    """Add one label; it is on the disk when this returns. Raises StoreUnavailable."""
+    """Add one label and flush it to the disk. Raises StoreUnavailable."""
     path = _path(run_dir)
     with disk_errors(path):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
-            # What a crash left behind the last line feed was never kept.
-            whole = path.read_bytes().rfind(b"\n") + 1
-            os.ftruncate(handle, whole)
+            # An unfinished last line is what a crash left; its label was never confirmed.
+            complete = path.read_bytes().rfind(b"\n") + 1
+            os.ftruncate(handle, complete)
             os.write(handle, msgspec.json.encode(line) + b"\n")
             os.fsync(handle)
         finally:
@@ -32,7 +32,7 @@ def append_label(run_dir: Path, line: Mapping[str, Any]) -> None:
 
 
 def read_label_lines(run_dir: Path) -> list[bytes]:
-    """All labels of a run, the oldest first; raises StoreUnavailable."""
+    """Read all labels of a run, the oldest first; raises StoreUnavailable."""
     path = _path(run_dir)
     with disk_errors(path):
         text = path.read_bytes() if path.is_file() else b""
@@ -40,7 +40,7 @@ def read_label_lines(run_dir: Path) -> list[bytes]:
 
 
 def damaged_label(run_dir: Path, number: int, problem: Exception) -> StoreUnavailable:
-    """The error for a line that cannot be read."""
+    """Build the error for a line that cannot be read."""
     return StoreUnavailable(f'"{_path(run_dir)}" is damaged: line {number}: {problem}', hint="restore the file from a copy")
 
 

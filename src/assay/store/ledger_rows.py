@@ -1,10 +1,10 @@
-"""What every ledger keeps in its rows: outcomes and attempts as JSON, and records put together from them again."""
+"""Rows of every ledger: outcomes and attempts as JSON, and records assembled from them again."""
 
 from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from assay.core.outcome import Attempt, Invalid, Outcome, record_status
+from assay.core.outcome import Attempt, InvalidOutcome, Outcome, record_status
 from assay.store.ledger import SHARD_BYTES, SHARD_SIZE, FinishedRecord, RecordRow
 
 encode = msgspec.json.Encoder().encode
@@ -12,36 +12,36 @@ _decode_attempt = msgspec.json.Decoder(Attempt).decode
 _outcomes: msgspec.json.Decoder[Outcome] = msgspec.json.Decoder(Outcome)
 
 
-class _Finding(msgspec.Struct):
-    """What the ledger needs to know of an issue."""
+class _IssueRow(msgspec.Struct):
+    """The members of an issue that the ledger reads."""
 
     code: str = "invalid_record"
     message: str = ""
     severity: str = "error"
 
 
-_decode_findings = msgspec.json.Decoder(list[_Finding]).decode
+_decode_findings = msgspec.json.Decoder(list[_IssueRow]).decode
 
 
 def decode_outcome(body: bytes) -> Outcome:
-    """The outcome of a row; raises msgspec.DecodeError when the row is damaged."""
+    """Decode the outcome of a row; raises msgspec.DecodeError when the row is damaged."""
     return _outcomes.decode(body)
 
 
 def outcome_values(position: int, outcome: Outcome) -> tuple[int, str, bytes]:
-    """The row of an outcome."""
+    """Encode an outcome as a row."""
     return position, record_status(outcome), encode(outcome)
 
 
-def invalid_outcome(issues: bytes) -> Invalid:
-    """The outcome of a record that broke its contract: the first of its errors."""
+def invalid_outcome(issues: bytes) -> InvalidOutcome:
+    """Build the outcome of an invalid record from the first of its errors."""
     findings = _decode_findings(issues or b"[]")
-    first = next((finding for finding in findings if finding.severity == "error"), _Finding())
-    return Invalid(code=first.code, message=first.message)
+    first = next((finding for finding in findings if finding.severity == "error"), _IssueRow())
+    return InvalidOutcome(code=first.code, message=first.message)
 
 
 def in_shards(rows: Iterable[RecordRow]) -> Iterator[list[RecordRow]]:
-    """The rows of one shard after the other, checked for gaps."""
+    """Divide rows into shards; asserts that positions have no gap."""
     shard: list[RecordRow] = []
     size = 0
     for expected, row in enumerate(rows):
@@ -57,19 +57,19 @@ def in_shards(rows: Iterable[RecordRow]) -> Iterator[list[RecordRow]]:
 
 
 def invalid_outcomes(shard: Iterable[RecordRow]) -> list[tuple[int, str, bytes]]:
-    """The outcomes of the rows that broke their contract, which have one from the beginning."""
+    """Build the outcomes of a shard's invalid records, which have one from the start."""
     return [outcome_values(row.position, invalid_outcome(row.issues)) for row in shard if row.case is None]
 
 
 def attempts_of(bodies: Iterable[bytes]) -> tuple[Attempt, ...]:
-    """The attempts of rows, in their order."""
+    """Decode the attempts of rows, in order."""
     return tuple(map(_decode_attempt, bodies))
 
 
 def finished_record(record: RecordRow, bodies: Iterable[bytes], end: bytes | None) -> FinishedRecord:
-    """A record with its attempts and the outcome that it may have."""
+    """Assemble a record from its attempts and its outcome, if any."""
     tried = attempts_of(bodies)
-    # Calls side by side are written as they come back; a run and its repetition list them in the same order.
+    # Concurrent calls are stored in order of completion; sorting makes a run and its repetition list them alike.
     ordered = tuple(sorted(tried, key=_turn)) if len(tried) > 2 else tried
     return FinishedRecord(record, ordered, None if end is None else decode_outcome(end))
 
@@ -78,15 +78,15 @@ def _turn(attempt: Attempt) -> tuple[int, str, str]:
     return attempt.round, attempt.stage, attempt.call_id
 
 
-class Groups:
-    """Rows of (position, body) in order, taken one position at a time."""
+class RowGroups:
+    """Rows of (position, body) in order, grouped by position on the fly."""
 
     def __init__(self, rows: Iterator[tuple[int, bytes]]) -> None:
         self._rows = rows
         self._next = next(rows, None)
 
     def of(self, position: int) -> list[bytes]:
-        """The bodies of a position; positions must be asked for in order, and those passed over are skipped."""
+        """Return the bodies of a position; callers ask for positions in order, and those in between are skipped."""
         bodies: list[bytes] = []
         row = self._next
         while row is not None and row[0] <= position:

@@ -1,4 +1,4 @@
-"""Where the ledger of a run is: a file in its working folder, or rows in a PostgreSQL that many machines share."""
+"""Location of a run's ledger: a file in its working folder, or rows in a PostgreSQL that many machines share."""
 
 import os
 import secrets
@@ -11,8 +11,8 @@ import msgspec
 
 from assay.core.errors import LedgerUnavailable, MissingExtra, RunNotFound, StoreUnavailable, UsageProblem
 from assay.store.failures import disk_errors, sync_folder
-from assay.store.folder import open_run_folder
 from assay.store.ledger import Ledger
+from assay.store.published_run import open_run_folder
 from assay.store.sqlite import create_ledger as create_file
 from assay.store.sqlite import open_ledger as open_file
 
@@ -21,38 +21,38 @@ if TYPE_CHECKING:
 
 LEDGER = "ledger.sqlite"
 POINTER = "ledger.json"
-"""In the place of the file it says where the shared ledger of the run is."""
+"""Replaces the ledger file when the run's ledger is shared, and holds its address."""
 LEDGER_VARIABLE = "ASSAY_LEDGER"
-"""The variable of the environment with the address of a shared ledger; the one place of ours that may hold its password."""
+"""Environment variable with the address of a shared ledger; the only setting of ours that may hold its password."""
 
 
 class Pointer(msgspec.Struct, frozen=True):
-    """Where the shared ledger of a run is."""
+    """Content of the pointer file: the shared ledger of a run."""
 
     ledger: str
-    """Its address, without a password."""
+    """Address without a password."""
     place: str = ""
     """A name for this working folder that no other has."""
 
 
 def ledger_file(active: Path) -> Path:
-    """What makes a working folder that of a run: the ledger, or what points to it."""
+    """Return the file that marks a working folder as that of a run: the ledger, or the pointer to it."""
     own = active / LEDGER
     return own if own.is_file() else active / POINTER
 
 
 def is_own(active: Path) -> bool:
-    """True for a run with a ledger of its own, which nobody on another machine works on."""
+    """Tell whether the run has a local ledger, so that only processes on this machine can drive it."""
     return (active / LEDGER).is_file()
 
 
 def has_ledger(active: Path) -> bool:
-    """True when the working folder is that of a run."""
+    """Tell whether the working folder is that of a run."""
     return (active / LEDGER).is_file() or (active / POINTER).is_file()
 
 
 def pointed_to(active: Path) -> str:
-    """The address of the shared ledger, as it is kept; empty for a run with a ledger of its own. Raises StoreUnavailable."""
+    """Read the address of the shared ledger, without its password; empty for a local ledger. Raises StoreUnavailable."""
     return _pointer(active).ledger
 
 
@@ -66,7 +66,7 @@ def _pointer(active: Path) -> Pointer:
 
 
 def create_ledger(active: Path, *, plan: bytes, plan_sha256: str, at: float, address: str = "") -> None:
-    """A new run in state `queued`, here or at the address; raises UsageProblem when there is one already."""
+    """Create a run in state `queued`, in a local file or at the address; raises UsageProblem when it exists already."""
     if not address:
         create_file(active / LEDGER, plan=plan, plan_sha256=plan_sha256, at=at).close()
         return
@@ -78,30 +78,30 @@ def create_ledger(active: Path, *, plan: bytes, plan_sha256: str, at: float, add
 
 
 def open_ledger(active: Path, *, driver: str = "") -> Ledger:
-    """The ledger of an existing run, wherever it is; raises RunNotFound when there is none."""
+    """Open the ledger of an existing run, local or shared; raises RunNotFound when there is none."""
     address = pointed_to(active)
     return open_shared(address, active.name, driver=driver) if address else open_file(active / LEDGER)
 
 
 def open_briefly(active: Path) -> Ledger:
-    """The shared ledger of a run, without a long wait where it does not answer."""
+    """Open the shared ledger of a run, with a short timeout."""
     return open_shared(pointed_to(active), active.name, is_brief=True)
 
 
 def open_shared(address: str, run_id: str, *, driver: str = "", is_brief: bool = False) -> Ledger:
-    """The ledger of a run in PostgreSQL; raises RunNotFound when there is none."""
+    """Open the ledger of a run in PostgreSQL; raises RunNotFound when there is none."""
     ledger: Ledger = _postgres().open_run(reachable(address), run_id, driver=driver, is_brief=is_brief)
     return ledger
 
 
-class Looks:
-    """Looks at many runs in a row: a shared ledger that does not answer is waited for once, and briefly."""
+class LedgerOpener:
+    """Opens the ledgers of many runs: waits once, and briefly, for a shared ledger that does not answer."""
 
     def __init__(self) -> None:
         self._away: dict[str, LedgerUnavailable] = {}
 
     def open(self, active: Path) -> Ledger:
-        """As open_ledger; raises LedgerUnavailable at once for an address that has not answered before."""
+        """Open a ledger as open_ledger does; raises LedgerUnavailable at once for an address that did not answer before."""
         address = pointed_to(active)
         if not address:
             return open_file(active / LEDGER)
@@ -115,7 +115,7 @@ class Looks:
 
 
 def lease_of(active: Path, *, owner: str) -> "PostgresLease | None":
-    """The right to drive a run in a shared ledger; None for a run with a ledger of its own, which a lock in its folder guards."""
+    """Create the lease to drive a run in a shared ledger; None for a local ledger, which a lock in its folder guards."""
     pointer = _pointer(active)
     if not pointer.ledger:
         return None
@@ -124,36 +124,36 @@ def lease_of(active: Path, *, owner: str) -> "PostgresLease | None":
 
 
 def shared_catalogue(address: str) -> "PostgresCatalogue":
-    """All runs of a shared ledger at a glance."""
+    """Open the list of all runs in a shared ledger."""
     catalogue: PostgresCatalogue = _postgres().PostgresCatalogue(reachable(address))
     return catalogue
 
 
 def shared_submissions(address: str) -> "PostgresSubmissions":
-    """What was submitted to all servers over a shared ledger."""
+    """Open the submissions to all servers that use a shared ledger."""
     submissions: PostgresSubmissions = _postgres().PostgresSubmissions(reachable(address))
     return submissions
 
 
 def point_to(active: Path, address: str) -> None:
-    """Let a working folder stand for a run whose ledger is elsewhere; raises UsageProblem for an address that cannot be kept."""
-    kept = msgspec.json.encode(Pointer(_postgres().address_without_password(address), secrets.token_hex(8)))
+    """Point a working folder to a run in a shared ledger; raises UsageProblem for an address that cannot be stored."""
+    pointer = msgspec.json.encode(Pointer(_postgres().address_without_password(address), secrets.token_hex(8)))
     path, new = active / POINTER, active / f".{POINTER}-{secrets.token_hex(8)}"
     with disk_errors(path):
-        new.write_bytes(kept)
+        new.write_bytes(pointer)
         new.replace(path)
     sync_folder(active)
 
 
 def adopt(active: Path, address: str) -> None:
-    """Let a working folder that is not there yet stand for a run of a shared ledger."""
+    """Create a working folder for a run in a shared ledger."""
     with disk_errors(active):
         active.mkdir(mode=0o700, parents=True, exist_ok=True)
     point_to(active, address)
 
 
 def adopt_known(active: Path) -> bool:
-    """The same for a run of the ledger that the environment names; False without one, or when it has no such run."""
+    """Adopt a run of the ledger that the environment names; False without such a ledger or run."""
     address = os.environ.get(LEDGER_VARIABLE, "")
     if not address:
         return False
@@ -166,7 +166,7 @@ def adopt_known(active: Path) -> bool:
 
 
 def empty_ledger(active: Path, sealed: Path) -> None:
-    """Delete the records of a published run from a shared ledger; how it ended stays, and its plan as the manifest has it."""
+    """Delete the records of a published run from a shared ledger; its final state stays, and its plan as in the manifest."""
     address = pointed_to(active)
     if address:
         ledger = _postgres().open_run(reachable(address), active.name)
@@ -177,13 +177,13 @@ def empty_ledger(active: Path, sealed: Path) -> None:
 
 
 def shared_ledgers(address: str) -> "PostgresLedgers":
-    """The runs of a shared ledger, whose tables are brought up to date; raises UsageProblem for an address that is none."""
+    """Open a shared ledger and bring its tables up to date; raises UsageProblem for an invalid address."""
     ledgers: PostgresLedgers = _postgres().PostgresLedgers(reachable(address))
     return ledgers
 
 
 def reachable(address: str) -> str:
-    """The address with the password that the environment has for it."""
+    """Return the address with the password from the environment, if it is set there."""
     given = os.environ.get(LEDGER_VARIABLE, "")
     without = _postgres().address_without_password
     if given and without(given) == without(address):

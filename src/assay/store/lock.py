@@ -1,4 +1,4 @@
-"""The lock on a run: one process drives it, and the kernel lets go when that process dies."""
+"""File lock on a run: one process drives it, and the kernel releases the lock when that process dies."""
 
 import fcntl
 import os
@@ -12,18 +12,18 @@ from assay.store.failures import disk_errors
 
 LOCK_FILE = "run.lock"
 LEASE_SECONDS = 10.0
-"""How long a lock outlives a process that no kernel can vouch for, because it may be on another machine."""
+"""Seconds for which a lease outlives a process on another machine, whose death no local kernel reports."""
 
 
 class RunLock:
-    """An exclusive right to drive the run whose working folder this is; nothing needs to be cleaned up after a crash."""
+    """Exclusive lock to drive the run in this working folder; a crash leaves nothing to clean up."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / LOCK_FILE
         self._handle: int | None = None
 
     def try_acquire(self) -> bool:
-        """Take the lock; False when another process, or another RunLock of this one, has it."""
+        """Take the lock; False when another process, or another RunLock of this one, holds it."""
         assert self._handle is None, "the lock is held"
         with disk_errors(self._path):
             handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -40,7 +40,7 @@ class RunLock:
         return True
 
     def share(self) -> bool:
-        """Have the lock together with others who share it, instead of alone; False when somebody has it alone."""
+        """Hold the lock together with other sharers instead of exclusively; False when another process holds it exclusively."""
         with disk_errors(self._path):
             if self._handle is None:
                 self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -61,7 +61,7 @@ class RunLock:
         return True
 
     def is_held(self) -> bool:
-        """True when somebody drives the run; to ask does not take the lock."""
+        """Tell whether a process drives the run, without taking the lock."""
         try:
             handle = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError:
@@ -75,7 +75,7 @@ class RunLock:
         return False
 
     def holder(self) -> int | None:
-        """The process id that the last holder has left, for messages; None when there is none."""
+        """Read the process id that the last holder wrote, for messages; None when there is none."""
         try:
             text = self._path.read_bytes()
         except OSError:
@@ -83,13 +83,13 @@ class RunLock:
         return int(text) if text.isdigit() else None
 
     def release(self) -> None:
-        """Let the next one drive; the file stays, since removing it would let two hold it."""
+        """Release the lock; the file stays, since two processes could otherwise lock two files of the same name."""
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None
 
     def __enter__(self) -> Self:
-        """Take the lock or raise StoreUnavailable with the holder's process id."""
+        """Take the lock, or raise StoreUnavailable with the holder's process id."""
         if not self.try_acquire():
             raise StoreUnavailable(
                 f'process {self.holder()} works on the run in "{self._path.parent}"', hint="wait for it, or stop it and try again"

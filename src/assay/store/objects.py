@@ -1,4 +1,4 @@
-"""Published runs in object stores: each object is written once, and the manifest, which makes it a run, last."""
+"""Published runs in object stores: each object is written once, and the manifest, which completes the run, last."""
 
 import re
 from collections.abc import Iterator
@@ -13,43 +13,43 @@ from urllib.parse import urlsplit
 
 from assay.core.errors import MissingExtra, RunSealed, StoreRefused, StoreUnavailable, UsageProblem
 from assay.core.input_document import MANIFEST
-from assay.store.places import FolderPlace
+from assay.store.run_storage import LocalRunStorage
 
 _VARIABLES = {
     "s3": "AWS_ACCESS_KEY_ID, AWS_REGION, AWS_ENDPOINT_URL, AWS_ALLOW_HTTP and the like",
     "gs": "GOOGLE_SERVICE_ACCOUNT and the like",
     "az": "AZURE_STORAGE_ACCOUNT_NAME, AZURE_STORAGE_ACCOUNT_KEY and the like",
 }
-"""By the scheme of an address, the environment variables with which such a store is reached."""
+"""Environment variables that configure access to a store, by the scheme of its address."""
 WHOLE = 16 << 20
-"""Bytes up to which a file is written in one request, which takes it into memory; larger ones go in parts."""
+"""Maximum bytes of a file written in one request, which holds it in memory; larger ones are uploaded in parts."""
 _PARTS = 5_000
-"""A store takes twice as many parts of one object."""
-_STEP = r"[\w.+=@, -]+"
-_TOLD = r"\b([A-Z]+) https?://.* in \S+?s\b.* - (?:Server returned non-2xx status code: )?([^<]*?)[: ]*(?:<|$)"
-"""A method and what became of it, in what the library says of a failed request."""
+"""Maximum parts of one upload; stores accept twice as many."""
+_PATH_SEGMENT = r"[\w.+=@, -]+"
+_LIBRARY_ERROR = r"\b([A-Z]+) https?://.* in \S+?s\b.* - (?:Server returned non-2xx status code: )?([^<]*?)[: ]*(?:<|$)"
+"""Matches the method and the result in the library's text of a failed request."""
 _CODE = r"<Code>(\w+)</Code>"
-_REFUSED = r"[A-Z]+: (?:(?:301|400|401|403|404|405)\b(?!.*RequestTimeout)|Received redirect)"
-"""A reason that does not pass by itself: no such bucket, wrong credentials, another region; a slow request is told as 400, too."""
+_PERMANENT_FAILURE = r"[A-Z]+: (?:(?:301|400|401|403|404|405)\b(?!.*RequestTimeout)|Received redirect)"
+"""Permanent failures: no such bucket, wrong credentials, another region; a request that timed out is reported as 400, too."""
 _RETRIES = {"max_retries": 5, "retry_timeout": timedelta(seconds=30)}
-"""A store that is away for longer is told of: whoever waits for it can do something about it, and nothing is lost."""
+"""Outages longer than this are reported: the caller can act on them, and nothing is lost."""
 
 
 def is_object_address(text: str) -> bool:
-    """Whether this names a place in an object store, such as s3://bucket/runs/nightly."""
+    """Tell whether the text is an address in an object store, such as s3://bucket/runs/nightly."""
     return text.partition("://")[0] in _VARIABLES and "://" in text
 
 
-def _checked(address: str) -> str:
-    """The address, when it means exactly what it says; raises UsageProblem."""
+def _plain_address(address: str) -> str:
+    """Return a plain address without its last slash; raises UsageProblem."""
     parts = urlsplit(address)
     if parts.username or parts.password or parts.query:
         raise UsageProblem(
             "the address of an object store holds no credentials", hint="give them by AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         )
-    # What a library would leave out, resolve or decode would put the run elsewhere than it is said to be.
-    steps = parts.path.strip("/").split("/")
-    is_plain = not parts.fragment and all(re.fullmatch(_STEP, step) and step.strip(".") for step in steps)
+    # The library would drop, resolve or decode these parts, and store the run under another address than reported.
+    segments = parts.path.strip("/").split("/")
+    is_plain = not parts.fragment and all(re.fullmatch(_PATH_SEGMENT, segment) and segment.strip(".") for segment in segments)
     if parts.scheme not in _VARIABLES or not parts.hostname or not is_plain:
         raise UsageProblem(
             f"'{address}' names no run in an object store",
@@ -58,37 +58,37 @@ def _checked(address: str) -> str:
     return address.rstrip("/")
 
 
-class ObjectPlace:
-    """The objects below a prefix; who may read or write them is the matter of the store's own environment variables."""
+class ObjectRunStorage:
+    """The objects below a prefix; the store's own environment variables grant access."""
 
     def __init__(self, address: str) -> None:
-        self.shown = _checked(address)
+        self.shown = _plain_address(address)
         self._library = _obstore()
         with self._errors():
             self._store: Any = self._library.store.from_url(self.shown, retry_config=_RETRIES)
 
     def names(self) -> set[str]:
-        """The objects below the prefix."""
+        """List the objects below the prefix."""
         with self._errors():
             return {str(found["path"]) for page in self._library.list(self._store) for found in page}
 
     def check(self) -> None:
-        """Look whether the store can be used, with one request; raises StoreRefused, or StoreUnavailable for one that is away."""
+        """Send one request to check access; raises StoreRefused, or StoreUnavailable when the store does not answer."""
         with self._errors():
             next(iter(self._library.list(self._store, chunk_size=1)), None)
 
     def is_file(self, name: str) -> bool:
-        """An object store has nothing else."""
+        """Return True: an object store has neither folders nor links."""
         return bool(name)
 
     def pieces(self, name: str) -> Iterator[bytes]:
-        """The object's bytes."""
+        """Stream the object's bytes."""
         with self._errors():
             for piece in self._library.get(self._store, name).stream(min_chunk_size=1 << 18):
                 yield bytes(piece)
 
     def put(self, name: str, path: Path) -> bool:
-        """Write an object that is not there; False when there is one, which stays as it is."""
+        """Write a new object; False when it exists, and then it is unchanged."""
         size = path.stat().st_size
         try:
             with self._errors():
@@ -97,7 +97,7 @@ class ObjectPlace:
                 elif self._has(name):
                     return False
                 else:
-                    # What is written in parts cannot be had on a condition; until its last part it is not there.
+                    # Multipart uploads cannot be conditional; the object appears only with its last part.
                     self._library.put(self._store, name, path, chunk_size=max(WHOLE // 2, size // _PARTS), max_concurrency=4)
         except RunSealed:
             return False
@@ -119,38 +119,38 @@ class ObjectPlace:
         except (self._library.exceptions.BaseError, OSError) as problem:
             variables = _VARIABLES[self.shown.partition(":")[0]]
             reason = _reason(problem)
-            failure = StoreRefused if re.match(_REFUSED, reason) else StoreUnavailable
+            failure = StoreRefused if re.match(_PERMANENT_FAILURE, reason) else StoreUnavailable
             raise failure(
                 f"cannot use {self.shown}: {reason}",
-                hint=f"check the address, the credentials and the endpoint ({variables}), then try again",
+                remedy=f"check the address, the credentials and the endpoint ({variables})",
             ) from problem
 
 
 def _reason(problem: Exception) -> str:
-    """What the store says, or what became of the request; the library tells the whole of it, which may be signed."""
+    """Extract the store's reply, or the failed step; the library's full text may hold a signed URL."""
     text = str(problem)
     first = text.split("\n", 1)[0]
-    told, code = re.search(_TOLD, first), re.search(_CODE, text)
-    if told is None:
+    match, code = re.search(_LIBRARY_ERROR, first), re.search(_CODE, text)
+    if match is None:
         return first.split("?", 1)[0]
-    return f"{told[1]}: {told[2]}" + (f" ({code[1]})" if code else "")
+    return f"{match[1]}: {match[2]}" + (f" ({code[1]})" if code else "")
 
 
 def publish_objects(folder: Path, address: str) -> int:
-    """Write the files of a sealed run below an address; returns how many were not there yet.
+    """Write the files of a sealed run below an address; returns how many were new.
 
-    The manifest comes last: before it nobody takes the objects for a run. What is there already must be the same; raises RunSealed
-    when it is not, and then nothing of it was changed. Small files come first: of two runs of one name only one gets past them.
+    The manifest comes last: without it the objects are not a run. Existing objects must be equal; raises RunSealed when one
+    differs, and changes nothing. Small files come first: of two runs with one name only one gets past them.
     """
-    place, source = ObjectPlace(address), FolderPlace(folder)
+    target, source = ObjectRunStorage(address), LocalRunStorage(folder)
     names = sorted(source.names(), key=lambda name: (name == MANIFEST, (folder / name).stat().st_size > WHOLE, name))
     written = 0
     for name in names:
-        if place.put(name, folder / name):
+        if target.put(name, folder / name):
             written += 1
-        elif _digest(place.pieces(name)) != _digest(source.pieces(name)):
+        elif _digest(target.pieces(name)) != _digest(source.pieces(name)):
             raise RunSealed(
-                f"{place.shown}/{name} is there already, and is another one", hint="publish the run below another address"
+                f"{target.shown}/{name} is there already, and is another one", hint="publish the run below another address"
             )
     return written
 

@@ -1,8 +1,7 @@
-"""An index over the records of a finished run: derived from its artifacts, rebuilt at any time, and never one of them.
+"""Index over the records of a finished run: derived from its artifacts, rebuilt at any time, and never one of them.
 
-One table has what records are filtered and sorted by, with the places of their lines in the artifacts; a file beside it has their
-texts one after the other. A plain search through that file costs half of what the database takes for the same, and needs no
-index of its own.
+One table has what records are filtered and sorted by, with the offsets of their lines in the artifacts; a file next to it has their
+texts one after the other. Searching that file costs half of what the database takes for the same search, and needs no text index.
 """
 
 import mmap
@@ -26,7 +25,7 @@ DATABASE, TEXTS = "records.sqlite", "texts"
 _ORDERS = {
     "order": "ordinal", "id": "record_id", "score": "raw_score", "latency": "latency_ms", "cost": "cost", "disagreement": "spread",
 }  # fmt: skip
-# The same record in both runs, as comparisons pair them: by dataset and id, or by id alone where no dataset is in both.
+# Records are paired as comparisons pair them: by dataset and id, or by id alone when no dataset is in both runs.
 _FLIPPED = """EXISTS (
     SELECT 1 FROM other.record AS theirs WHERE theirs.record_id = record.record_id AND theirs.sample IS record.sample
     AND theirs.record_sha256 = record.record_sha256 AND theirs.passed != record.passed
@@ -36,40 +35,40 @@ _FLIPPED = """EXISTS (
 
 
 class IndexedRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of one record without reading its lines."""
+    """Everything known about one record without reading its lines."""
 
     ordinal: int
-    """Its place among all records of the run, from 0."""
+    """Rank among all records of the run, from 0."""
     position: int
-    """What artifacts call its index."""
+    """The record's index in artifacts."""
     record_id: str | None
     sample: int | None
     record_sha256: str | None
     status: str
     line_start: int
     line_size: int
-    """Its line in the predictions; of a record that broke its contract, in the failures."""
+    """Offsets of its line in the predictions; for an invalid record, in the failures."""
     dataset: str = ""
     score: float | None = None
     raw_score: float | None = None
     scale: str | None = None
     passed: bool | None = None
     code: str | None = None
-    """Why it failed or did not pass."""
+    """Failure code, or reason for not passing."""
     latency_ms: float | None = None
     cost: float | None = None
     spread: float | None = None
-    """How far its judges are apart on the criterion on which they are furthest apart, 0..1; None with one judge."""
+    """Largest disagreement of its judges on one criterion, 0..1; None with one judge."""
     input_start: int = 0
     input_size: int = 0
     attempts_start: int = 0
     attempts_size: int = 0
     is_split: bool = False
-    """Repeated answers to it came to different verdicts."""
+    """Repeated answers to it got different verdicts."""
 
 
 class Facets(msgspec.Struct, frozen=True, kw_only=True):
-    """What there is to choose from, each with the number of its records."""
+    """Values to choose from, each with its number of records."""
 
     records: int
     statuses: dict[str, int]
@@ -84,8 +83,8 @@ class Facets(msgspec.Struct, frozen=True, kw_only=True):
     splits: int
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of what was found."""
+class SearchPage(msgspec.Struct, frozen=True, kw_only=True):
+    """One page of search results."""
 
     total: int
     rows: tuple[IndexedRecord, ...]
@@ -96,42 +95,42 @@ _FLAGS = {name: _COLUMNS.index(name) for name in ("passed", "is_split")}
 
 
 def searchable(text: str) -> bytes:
-    """A text as it is searched: whatever its case, its spaces and the way its accents are written."""
+    """Normalize a text for search: case, spaces and composition of accents do not matter."""
     return unicodedata.normalize("NFC", " ".join(text.casefold().split())).encode(errors="replace")
 
 
 class RecordIndex:
-    """A finished index; every method opens it for itself, so that any thread may ask."""
+    """A finished index; every method opens its own connection, so that any thread may call it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def facets(self) -> Facets:
-        """What there is to choose from."""
+        """Read the values to choose from."""
         with self._open() as database:
             (found,) = database.execute("SELECT value FROM note WHERE name = 'facets'").fetchone()
         return msgspec.json.decode(found, type=Facets)
 
     def find(
         self, search: RecordSearch, *, limit: int, offset: int = 0, first: int = 0, other: "RecordIndex | None" = None
-    ) -> Found:
-        """Records that a search finds, from an offset or a position on, and how many there are in all."""
+    ) -> SearchPage:
+        """Find a page of records, from an offset or a position on, and count all of them."""
         with self._open(other) as database:
             condition, values = self._condition(database, search)
             (total,) = database.execute(f"SELECT count(*) FROM record WHERE {condition}", values).fetchone()
             part = f"{_SELECT} WHERE {condition} AND position >= ? {_order(search)} LIMIT ? OFFSET ?"
             rows = database.execute(part, [*values, first, limit, offset]).fetchall()
-        return Found(total=total, rows=tuple(map(_row, rows)))
+        return SearchPage(total=total, rows=tuple(map(_row, rows)))
 
     def ordinals(self, search: RecordSearch, other: "RecordIndex | None" = None) -> list[int]:
-        """The places of all records that a search finds, in its order."""
+        """Find the ranks of all matching records, in the order of the search."""
         with self._open(other) as database:
             condition, values = self._condition(database, search)
             found = database.execute(f"SELECT ordinal FROM record WHERE {condition} {_order(search)}", values)
             return [ordinal for (ordinal,) in found]
 
     def texts(self) -> Iterator[str]:
-        """What each record may be found by, `searchable`, in the order of the run."""
+        """Read the searchable text of each record, in the order of the run."""
         with self._open() as database:
             (ends,) = database.execute("SELECT value FROM note WHERE name = 'text_ends'").fetchone()
         path, start = self.folder / TEXTS, 0
@@ -141,19 +140,19 @@ class RecordIndex:
                 start = end
 
     def at(self, ordinal: int) -> IndexedRecord:
-        """The record at a place."""
+        """Read the record with this rank."""
         (found,) = self._rows("ordinal = ?", (ordinal,))
         return found
 
     def at_position(self, position: int) -> IndexedRecord:
-        """The record that artifacts give this index; raises RunNotFound."""
+        """Read the record with this index in artifacts; raises RunNotFound."""
         found = self._rows("position = ?", (askable(position),))
         if not found:
             raise RunNotFound(f"the run has no record with the index {position}", hint="its list of records has them all")
         return found[0]
 
     def named(self, name: str) -> list[IndexedRecord]:
-        """The records with that id, all samples, and after them the one with that index."""
+        """Read the records with that id, all samples, followed by the one with that index."""
         is_index = name.isascii() and name.isdigit() and len(name) <= 12
         return self._rows("record_id = ?", (name,)) + (self._rows("position = ?", (int(name),)) if is_index else [])
 
@@ -182,9 +181,10 @@ class RecordIndex:
         return " AND ".join(part for part, _ in parts), [value for _, values in parts for value in values]
 
     def _hits(self, words: bytes, ends: "array[int]") -> list[int]:
-        """Places of the records whose texts have the words; after a hit the search goes on with the next record."""
+        """Find the ranks of records whose texts hold the words; after a hit the search continues with the next record."""
         if not words or not ends:
             return list(range(len(ends)))
+        # One search over the mapped file instead of one per record: most records do not match.
         path, found = self.folder / TEXTS, list[int]()
         with disk_errors(path), path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
             at = text.find(words)
@@ -203,13 +203,13 @@ def _uri(path: Path) -> str:
 
 def _row(values: tuple[Any, ...]) -> IndexedRecord:
     named = dict(zip(_COLUMNS, values, strict=True))
-    flags = {name: None if values[place] is None else bool(values[place]) for name, place in _FLAGS.items()}
+    flags = {name: None if values[column] is None else bool(values[column]) for name, column in _FLAGS.items()}
     return IndexedRecord(**{**named, **flags})
 
 
 def _order(search: RecordSearch) -> str:
-    column, way = _ORDERS[search.sort.removeprefix("-")], "DESC" if search.sort.startswith("-") else "ASC"
-    return f"ORDER BY {column} IS NULL, {column} {way}, ordinal"
+    column, direction = _ORDERS[search.sort.removeprefix("-")], "DESC" if search.sort.startswith("-") else "ASC"
+    return f"ORDER BY {column} IS NULL, {column} {direction}, ordinal"
 
 
 _CONDITIONS = {

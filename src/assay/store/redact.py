@@ -1,4 +1,4 @@
-"""Redaction: text and JSON values on their way to the disk, without secrets and personal numbers."""
+"""Redaction: removes secrets and personal numbers from text and JSON values before they are stored."""
 
 import copy
 import hashlib
@@ -19,35 +19,35 @@ from assay.store.redact_personal import IP_ADDRESS
 from assay.store.redact_rules import RULES, is_secret_name, personal_label, trigger_set
 
 OWN_SECRET = "secret"
-"""The rule that replaces the run's own keys."""
+"""Rule that replaces the run's own keys."""
 
 MIN_SECRET = 4
 """A shorter value is not a key, and replacing it would spoil every text."""
 
 _CARD_SIZED = 10**11
 _MIN_REPEATED = 12
-"""A shorter value that was recognised by its surroundings may be a word elsewhere in the text."""
+"""A shorter value that was recognised by its context may be an ordinary word elsewhere in the text."""
 
 _encode = msgspec.json.Encoder().encode
 
 
-class Form(msgspec.Struct, frozen=True, kw_only=True):
-    """What is the program's own in a structure, so that custom rules leave it alone; its numbers are too."""
+class StructureFields(msgspec.Struct, frozen=True, kw_only=True):
+    """Members of a structure that belong to the program, so that custom rules leave them alone, as they do its numbers."""
 
     names: frozenset[str] | None = None
-    """Names of members; any other name is the user's, and so is what stands under it. None: all names are the program's."""
+    """Program-owned member names; any other name and its value belong to the user. None: all names are the program's."""
     terms: frozenset[str] = frozenset()
-    """Members whose texts the program looks things up by: kinds, codes, hashes, ids within a record."""
+    """Members whose values the program looks things up by: kinds, codes, hashes, ids within a record."""
     free: frozenset[str] = frozenset()
     """Members that hold objects of the user."""
 
 
 class Redactor:
-    """Replaces what must not be kept by `[REDACTED:rule]` and counts it by rule.
+    """Replaces sensitive text by `[REDACTED:rule]` and counts by rule.
 
-    `extra_secrets` are the exact values of keys that the run uses. They go wherever they stand, escaped for JSON or a URL or in
-    base64 as well; one that is short or a word goes only where it is used as a key. `custom` are the user's own rules, which are
-    applied before the built-in ones. `known_hosts` are addresses of machines that the operator has chosen, and that stay.
+    `extra_secrets` are the values of keys that the run uses. They are replaced everywhere, also escaped for JSON or a URL or in
+    base64; a short one or an ordinary word only where it is used as a key. `custom` are the user's own rules, applied before the
+    built-in ones. `known_hosts` are addresses of machines that the operator has configured; they are not replaced.
     """
 
     def __init__(
@@ -59,61 +59,66 @@ class Redactor:
         secrets = {secret for secret in extra_secrets if len(secret) >= MIN_SECRET}
         forms = {form for secret in secrets if is_distinctive(secret) for form in forms_of(secret)}
         # The longest first: one secret may be the beginning of another.
-        self._long = sorted(forms, key=len, reverse=True)
-        self._words = sorted((secret for secret in secrets if not is_distinctive(secret)), key=len, reverse=True)
+        self._long = sorted(sorted(forms), key=len, reverse=True)
+        self._words = sorted(sorted(secret for secret in secrets if not is_distinctive(secret)), key=len, reverse=True)
         self._as_credentials = [Rule(OWN_SECRET, "", _as_credential(word)) for word in self._words]
-        self._triggered = trigger_set((*map(escaped, self._long), *(rule.pattern for rule in self._as_credentials))).Match
-        self._custom = CustomRules(custom)
+        self._triggers = trigger_set((*map(escaped, self._long), *(rule.pattern for rule in self._as_credentials)))
         self._secrets, self._rules = secrets, custom
-        self._built_in = self
-        if self._custom:
-            self._built_in = copy.copy(self)
-            self._built_in._custom = CustomRules(())
+        self._without_custom: Redactor | None = None
+        self._custom = CustomRules(())
+        rules = CustomRules(custom)
+        if rules:
+            self._without_custom, self._custom = copy.copy(self), rules
+
+    @property
+    def _built_in(self) -> "Redactor":
+        # No reference cycle: the redactor and its keys are then freed as soon as the run ends, not by a later garbage collection.
+        return self._without_custom or self
 
     @property
     def fingerprint(self) -> str:
-        """The same for redactors that find the same; it does not tell the keys."""
+        """Hash of the rules and keys: equal for redactors that find the same; does not reveal the keys."""
         return _fingerprint(self._secrets, self._rules, self._known_hosts)
 
     def term(self, text: str) -> str:
-        """A name that the program looks things up by; custom rules do not apply to it."""
+        """Redact a name that the program looks things up by; custom rules do not apply to it."""
         return self._built_in.text(text)
 
     def text(self, text: str) -> str:
-        """The text without what must not be kept; the same object when there is nothing."""
+        """Redact a text; returns the same object when there is nothing to redact."""
         try:
             encoded = text.encode()
         except UnicodeEncodeError:
             text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
             encoded = text.encode()
         custom = self._custom.replaced(encoded, self.counts)
-        triggered = self._triggered(custom)
+        triggered = self._triggers.Match(custom)
         if triggered is None:
             return text if custom is encoded else custom.decode()
         return self._redacted(custom, sorted(triggered)).decode()
 
     def is_clean(self, texts: Iterable[str]) -> bool:
-        """True when none of the texts holds anything that a rule may apply to; one look at all of them."""
+        """Tell whether no rule may apply to any of the texts; one search over all of them."""
         texts = tuple(texts)
         try:
-            return self._triggered("\n".join(texts).encode()) is None and self._custom.are_clean(texts)
+            return self._triggers.Match("\n".join(texts).encode()) is None and self._custom.are_clean(texts)
         except UnicodeEncodeError:
             return False
 
     def is_clean_json(self, documents: Iterable[bytes]) -> bool:
-        """True when `encoded` would find nothing to redact in any of these JSON texts; one look at all of them."""
-        # What a custom rule finds in a text, `^` and `"` among it, it does not find in the JSON of the text.
-        return not self._custom and self._triggered(b"\n".join(documents)) is None
+        """Tell whether `encoded` would redact nothing in any of these JSON texts; one search over all of them."""
+        # JSON escapes change what a custom rule matches, with `^` or `"` for example, so that only built-in rules can search JSON.
+        return not self._custom and self._triggers.Match(b"\n".join(documents)) is None
 
     def value(self, value: Any) -> Any:
-        """A JSON-like value of the user with every text in it redacted, names of members included."""
+        """Redact every text in a JSON-like value of the user, names of members included."""
         return self._value(value, None)
 
-    def structure(self, value: Any, form: Form) -> Any:
-        """The JSON-like value of a structure of the program or a contract; custom rules apply to the user's texts in it alone."""
+    def structure(self, value: Any, form: StructureFields) -> Any:
+        """Redact a JSON-like structure of the program or a contract; custom rules apply to the user's texts in it only."""
         return self._value(value, form if self._custom else None)
 
-    def _value(self, value: Any, form: Form | None) -> Any:
+    def _value(self, value: Any, form: StructureFields | None) -> Any:
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, dict):
@@ -126,8 +131,8 @@ class Redactor:
             return value if redacted == str(value) else redacted
         return value
 
-    def encoded(self, value: Any, form: Form | None = None) -> bytes:
-        """The value, or Struct, as redacted JSON; one with nothing to redact is looked at only once, as bytes."""
+    def encoded(self, value: Any, form: StructureFields | None = None) -> bytes:
+        """Encode a value, or Struct, as redacted JSON; a clean one is searched only once, as bytes."""
         form = form if self._custom else None
         try:
             line = _encode(value)
@@ -135,15 +140,15 @@ class Redactor:
             return _encode(self._value(msgspec.to_builtins(value), form))
         return line if self.is_clean_json((line,)) else _encode(self._value(msgspec.json.decode(line), form))
 
-    def _members(self, value: dict[str, Any], form: Form | None) -> dict[str, Any]:
+    def _members(self, value: dict[str, Any], form: StructureFields | None) -> dict[str, Any]:
         members: dict[str, Any] = {}
         for name, member in value.items():
             is_own = form is not None and (form.names is None or name in form.names)
-            kept = unique = self.term(name) if is_own else self.text(name)
+            base = unique = self.term(name) if is_own else self.text(name)
             repetition = 1
             while unique in members:
                 repetition += 1
-                unique = f"{kept}#{repetition}"
+                unique = f"{base}#{repetition}"
             if form is not None and is_own and name in form.terms:
                 members[unique] = self._built_in._member(name, member, None)
             else:
@@ -152,11 +157,11 @@ class Redactor:
                 )
         return members
 
-    def _member(self, name: str, member: Any, form: Form | None) -> Any:
+    def _member(self, name: str, member: Any, form: StructureFields | None) -> Any:
         if isinstance(member, int) and name.lower().endswith("seed") and (form is not None or not self._custom):
             return member
         if isinstance(member, dict) and personal_label(name) == "passport number":
-            # `{"passport": {"number": "..."}}` says the same as `{"passport_number": "..."}`.
+            # `{"passport": {"number": "..."}}` means the same as `{"passport_number": "..."}`.
             return {
                 inner: self._member(f"passport_{inner}", value, form) if personal_label(f"passport_{inner}") else value
                 for inner, value in self._members(member, form).items()
@@ -167,7 +172,7 @@ class Redactor:
                 self.counts[rule] += 1
                 return f"[REDACTED:{rule}]"
         label = personal_label(name) if isinstance(member, str) else ""
-        # A date or number is personal by the name that it stands under, as it would be in a sentence.
+        # A date or number is personal because of its name, as it would be in a sentence; the label makes the rule match.
         return self.text(f"{label}: {member}").removeprefix(f"{label}: ") if label else self._value(member, form)
 
     def _redacted(self, text: bytes, triggered: list[int]) -> bytes:
@@ -186,7 +191,7 @@ class Redactor:
         return text
 
     def _without(self, rule: Rule, text: bytes) -> bytes:
-        """The text without what one rule finds."""
+        """Replace everything that one rule finds."""
         search = compiled(rule.pattern).search
         pieces: list[bytes] = []
         repeated: set[bytes] = set()
@@ -210,7 +215,7 @@ class Redactor:
         return self._without_repeated(rule.name, text, repeated)
 
     def _without_repeated(self, rule: str, text: bytes, repeated: set[bytes]) -> bytes:
-        """The text without further occurrences of what a rule has found; one pass, however many different ones there are."""
+        """Replace further occurrences of what a rule has found; one pass, however many different values there are."""
         pieces: list[bytes] = []
         end = 0
         for start, following in _occurrences(text, repeated) if repeated else ():
@@ -221,7 +226,7 @@ class Redactor:
 
 
 def _occurrences(text: bytes, wanted: set[bytes]) -> Iterator[Span]:
-    """Where any of these texts of at least `_MIN_REPEATED` bytes stands; the longest where several begin, none within another."""
+    """Find these texts of at least `_MIN_REPEATED` bytes; the longest where several begin, none within another."""
     if len(wanted) == 1:
         # By far the most frequent case, and many times as fast.
         (only,) = wanted
@@ -234,9 +239,9 @@ def _occurrences(text: bytes, wanted: set[bytes]) -> Iterator[Span]:
     for one in wanted:
         lengths.setdefault(one[:_MIN_REPEATED], set()).add(len(one))
     end = 0
-    # A slice of each place and a look into a table: linear in the text, whatever is wanted.
-    begun = [start for start in range(len(text) - _MIN_REPEATED + 1) if text[start : start + _MIN_REPEATED] in lengths]
-    for start in begun:
+    # One slice and one lookup per offset: linear in the text, however many texts are wanted.
+    starts = [start for start in range(len(text) - _MIN_REPEATED + 1) if text[start : start + _MIN_REPEATED] in lengths]
+    for start in starts:
         sizes = sorted(lengths[text[start : start + _MIN_REPEATED]], reverse=True) if start >= end else ()
         size = next((size for size in sizes if text[start : start + size] in wanted), 0)
         if size:
@@ -249,7 +254,7 @@ def _fingerprint(secrets: Iterable[str], custom: Iterable[RedactRule], hosts: It
     digest.update(_encode([(rule.name, rule.pattern) for rule in custom]))
     digest.update(_encode(sorted(host.decode() for host in hosts)))
     for secret in sorted(secrets):
-        # Slow to guess: a key may be a word.
+        # scrypt is slow to brute-force: a key may be a plain word.
         digest.update(hashlib.scrypt(secret.encode(), salt=b"assay redaction", n=2**12, r=8, p=1))
     return digest.hexdigest()
 
@@ -267,6 +272,6 @@ _word = re.compile(rb"[0-9A-Za-z+(]+").match
 
 
 def _after_word(text: bytes, start: int) -> int:
-    """Where the first word or number of a refused find ends."""
+    """Find where the first word or number of a rejected match ends."""
     word = _word(text, start)
     return word.end() if word else start + 1

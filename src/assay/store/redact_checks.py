@@ -1,4 +1,4 @@
-"""Arithmetic behind the redaction rules: what looks like a card, an account, a phone number or a key, and what only seems to."""
+"""Checks behind the redaction rules: real cards, accounts, phone numbers and keys, and look-alikes."""
 
 import math
 import re
@@ -28,12 +28,12 @@ _THOUSANDS = r"\+\d{1,3}(?:[. \u00a0\u202f]\d{3})+"
 
 
 def digits_of(text: str) -> str:
-    """The ASCII digits of a text, those of escapes left out."""
+    """Return the ASCII digits of a text, without those of escapes."""
     return "".join(character for character in re.sub(_ESCAPE, "", text) if "0" <= character <= "9")
 
 
 def is_card_number(text: str) -> bool:
-    """True for 12 to 19 digits of a known issuer with a right check digit (ISO/IEC 7812)."""
+    """Tell whether the text has 12 to 19 digits of a known issuer with a valid check digit (ISO/IEC 7812)."""
     digits = digits_of(text)
     issuers = _SHORT_CARDS if len(digits) == 12 else f"{_CARD_ISSUERS}|1|2131" if len(digits) == 15 else _CARD_ISSUERS
     if not 12 <= len(digits) <= 19 or not re.match(issuers, digits):
@@ -43,18 +43,18 @@ def is_card_number(text: str) -> bool:
 
 
 def iban_length(text: str) -> int:
-    """How many characters of the text, separators included, are an account number with right check digits (ISO 13616); else 0."""
+    """Count the characters, separators included, of a leading account number with valid check digits (ISO 13616); else 0."""
     compact = "".join(character for character in text if character.isalnum()).upper()
     wanted = IBAN_LENGTHS.get(compact[:2], 0)
-    places = [place for place, character in enumerate(text) if character.isalnum()][:wanted]
-    if not wanted or len(places) < wanted:
+    offsets = [offset for offset, character in enumerate(text) if character.isalnum()][:wanted]
+    if not wanted or len(offsets) < wanted:
         return 0
     number = "".join(str(int(character, 36)) for character in compact[4:wanted] + compact[:4])
-    return places[-1] + 1 if int(number) % 97 == 1 else 0
+    return offsets[-1] + 1 if int(number) % 97 == 1 else 0
 
 
 def is_social_security_number(text: str) -> bool:
-    """True for nine digits that the United States can have issued, taxpayer numbers included."""
+    """Tell whether the text has nine digits that the United States can have issued, taxpayer numbers included."""
     digits = digits_of(text)
     area, group, serial = digits[:3], digits[3:5], digits[5:]
     is_taxpayer = area[:1] == "9" and group >= "50"
@@ -62,22 +62,22 @@ def is_social_security_number(text: str) -> bool:
 
 
 def is_phone_number(text: str) -> bool:
-    """True for 8 to 15 digits (E.164) that are not an amount with separators of thousands."""
+    """Tell whether the text has 8 to 15 digits (E.164) and is not an amount with thousands separators."""
     return 8 <= len(digits_of(text)) <= 15 and not re.fullmatch(_THOUSANDS, text)
 
 
 def is_local_phone_number(text: str) -> bool:
-    """True for 9 to 12 digits: what a number has without the code of its country."""
+    """Tell whether the text has 9 to 12 digits: the length of a number without its country code."""
     return 9 <= len(digits_of(text)) <= 12
 
 
 def is_passport_number(text: str) -> bool:
-    """True for a number of 6 to 12 signs that are mostly digits, or for the lines at the foot of a passport that machines read."""
+    """Tell whether the text is a number of 6 to 12 signs, mostly digits, or the machine-readable lines of a passport."""
     return "<" in text or (6 <= len(text) <= 12 and 5 <= len(digits_of(text)) <= 10)
 
 
 def is_token(text: str) -> bool:
-    """True for text with a part that no word or number has the form of: letters and digits in turn, or a very long number."""
+    """Tell whether a part cannot be a word or number: alternating letters and digits, or a very long number."""
     if text.startswith(("http:", "https:")) or is_placeholder(text):
         return False
     if re.fullmatch(_UUID, text):
@@ -87,12 +87,12 @@ def is_token(text: str) -> bool:
 
 
 def is_made_of_words(text: str) -> bool:
-    """True for words and short numbers with signs between them: `gpt-4-turbo-2024-04-09`."""
+    """Tell whether the text is words and short numbers with signs between them: `gpt-4-turbo-2024-04-09`."""
     return all(part.isalpha() or (part.isdigit() and len(part) < 15) for part in re.split("[^A-Za-z0-9]+", text) if part)
 
 
 def has_long_token(text: str, *, length: int = 16) -> bool:
-    """True for text with a long part of letters and digits in turn, whatever stands around it."""
+    """Tell whether the text holds a long part of alternating letters and digits."""
     return any(len(part) >= length and _alternates(part) for part in re.split("[^A-Za-z0-9]+", text))
 
 
@@ -101,13 +101,13 @@ def _alternates(part: str) -> bool:
 
 
 def is_login(text: str) -> bool:
-    """True for `user:password` that is neither a variable nor an example."""
+    """Tell whether the text is `user:password` and neither a variable nor an example."""
     user, _, password = text.partition(":")
     return not (re.search(r"(?:^|:)[$(]|[<>{\[*]", text) or password.lower() in _EXAMPLE_PASSWORDS or not (user + password).strip())
 
 
 def is_random(text: str, *, length: int = 16) -> bool:
-    """True for text that nobody writes by hand: long, with digits and letters, and hardly any repetition."""
+    """Tell whether the text looks generated: long, with digits and letters, and hardly any repetition."""
     if len(text) < length or not any(map(str.isdigit, text)) or not any(map(str.isalpha, text)):
         return False
     counts = Counter(text)
@@ -115,24 +115,24 @@ def is_random(text: str, *, length: int = 16) -> bool:
 
 
 def has_random_part(text: str) -> bool:
-    """True when one of the parts between hyphens and underscores is a key rather than a word."""
+    """Tell whether a part between hyphens and underscores is a key rather than a word."""
     parts = re.split("[-_]", text)
     is_mixed = any(len(part) >= 20 and len(re.findall("[a-z][A-Z]", part)) >= 6 for part in parts)
     return is_mixed or any(len(part) >= 12 and any(map(str.isdigit, part)) for part in parts) or is_random(text, length=32)
 
 
 def is_placeholder(text: str) -> bool:
-    """True for what stands where a secret would be: null, <your key>, ${KEY}, settings.key, an earlier redaction."""
+    """Tell whether the text stands for a secret: null, <your key>, ${KEY}, settings.key, an earlier redaction."""
     if text.startswith("[REDACTED") or re.fullmatch(_PLACEHOLDER, text) or is_masked(text):
         return True
     return bool(re.fullmatch(_CODE_NAME, text)) and not any(_alternates(part) and len(part) >= 16 for part in text.split("."))
 
 
 def is_masked(text: str) -> bool:
-    """True for a key whose body was replaced by one sign for show: `ghp_xxxxxxxxxx`."""
+    """Tell whether the body of a key was replaced by one sign for show: `ghp_xxxxxxxxxx`."""
     return re.search(r"([xX*.#])\1{7}", text) is not None
 
 
 def is_chosen_secret(text: str) -> bool:
-    """True for what people choose as a password: at least six characters, not only letters."""
+    """Tell whether the text could be a human password: at least six characters, not only letters."""
     return len(text) >= 6 and not text.isalpha() and any(map(str.isalnum, text)) and not is_placeholder(text)

@@ -1,4 +1,4 @@
-"""Custom redaction rules: checked before a run starts, and applied to every text that is kept."""
+"""Custom redaction rules: checked before a run starts, and applied to every stored text."""
 
 import re
 from collections import Counter
@@ -15,28 +15,28 @@ _BUILT_IN = frozenset(rule.name for rule in RULES) | {"secret"}
 
 _single_byte = re.compile(r"(?<!\\)(?:\\\\)*\\C").search
 _SAMPLES = (b"", b"a", b"aa", b"a a")
-"""Texts with every place that a pattern without a character of its own can match: ends, and edges and insides of words."""
+"""Texts with every position that a zero-width pattern can match: ends, and edges and insides of words."""
 
 
 class CustomRules:
-    """The custom rules of a run, in their order; false when there are none."""
+    """The custom rules of a run, in order; false when there are none."""
 
     def __init__(self, rules: Iterable[RedactRule]) -> None:
-        # A sealed run keeps a pattern that finds itself only as [REDACTED:name], which is a pattern of single letters.
+        # A sealed run stores a pattern that matches itself only as [REDACTED:name], which would match single letters.
         self._rules = [(rule.name, _compiled(rule.pattern)) for rule in rules if "[REDACTED:" not in rule.pattern]
 
     def __bool__(self) -> bool:
         return bool(self._rules)
 
     def replaced(self, text: bytes, counts: Counter[str]) -> bytes:
-        """Replace what the rules find, and count it; the same object when there is nothing."""
+        """Replace and count what the rules find; returns the same object when there is nothing."""
         for name, pattern in self._rules:
             pieces: list[bytes] = []
             end = 0
             for match in pattern.finditer(text):
                 if match.start() == match.end():
                     continue
-                # Finds without anything between them get one mark, so that `.` does not make a text many times as long.
+                # Adjacent matches become one placeholder, so that `.` does not make a text many times as long.
                 if match.start() != end or not pieces:
                     pieces += (text[end : match.start()], f"[REDACTED:{name}]".encode())
                 end = match.end()
@@ -46,12 +46,12 @@ class CustomRules:
         return text
 
     def are_clean(self, texts: Iterable[str]) -> bool:
-        """True when no rule finds anything in any of the texts."""
+        """Tell whether no rule finds anything in any of the texts."""
         return not self._rules or not any(pattern.search(text.encode()) for text in texts for _, pattern in self._rules)
 
 
 class RuleProblem(msgspec.Struct, frozen=True):
-    """What keeps a rule from being used."""
+    """Why a rule cannot be used."""
 
     member: str
     message: str
@@ -59,7 +59,7 @@ class RuleProblem(msgspec.Struct, frozen=True):
 
 
 def rule_problem(rule: RedactRule, *, earlier: Container[str] = ()) -> RuleProblem | None:
-    """Find what keeps a rule from being used, after the rules with the earlier names."""
+    """Check a rule; `earlier` are the names of the rules before it."""
     if rule.name in _BUILT_IN:
         hint = "choose another name, so that the counts stay apart"
         return RuleProblem("name", f"'{rule.name}' is the name of a built-in rule", hint)

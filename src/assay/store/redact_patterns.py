@@ -1,8 +1,8 @@
-"""What every redaction rule is made of: trigger, pattern and check, and the pieces that patterns share.
+"""Parts of every redaction rule: trigger, pattern and check, and the expressions that patterns share.
 
-All triggers are searched at once, in text as well as in JSON bytes, so a trigger has no left boundary and allows for escapes. Only
-the patterns of triggered rules are run; their last group that took part is what is replaced, and the check may still refuse it. All
-are RE2: time is linear in the text, whatever it contains.
+All triggers are searched at once, in text and in JSON bytes, so a trigger has no left boundary and allows for escapes. Only the
+patterns of triggered rules are run; their last participating group is replaced, unless the check rejects it. All are RE2: time is
+linear in any text.
 """
 
 import re
@@ -14,12 +14,12 @@ import re2  # type: ignore[import-untyped]  # the package has no stubs
 
 Span = tuple[int, int]
 Check = Callable[[bytes, Span], Span | None]
-"""The part of a text, in UTF-8, to replace within what a pattern has found, or None."""
+"""Returns the span to replace, in bytes of UTF-8, within what a pattern has found, or None."""
 
-# What may stand before a token: nothing, no letter or digit, or an escape that ends in one.
+# What may precede a token: nothing, a sign that is not a letter or digit, or an escape that ends in one.
 EDGE = r"(?:^|[^A-Za-z0-9]|\\[nrtbf]|%[0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4})"
 QUOTE = r"\\*[\"'`]"
-# Letters of all scripts by range: a class of properties would make the automaton a hundred times as large.
+# Ranges of letters of all scripts: Unicode classes would make the automaton a hundred times as large.
 ABROAD = r"\x{c0}-\x{1fff}\x{2c00}-\x{2dff}\x{3040}-\x{d7ff}\x{f900}-\x{fdff}\x{10000}-\x{10ffff}"
 LETTER = rf"[A-Za-z0-9{ABROAD}]"
 SIGN = rf"(?:{LETTER}|\\+u[0-9A-Fa-f]{{4}})"
@@ -31,17 +31,17 @@ GAP = rf"(?:{SPACE}|\\+u(?:00a0|2011|202f))"
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """One kind of thing that is not kept."""
+    """One kind of text to redact."""
 
     name: str
     trigger: str
-    """Found wherever the rule may apply."""
+    """Matches wherever the rule may apply."""
     pattern: str
     check: Check | None = None
     is_secret: bool = False
-    """Recognised by its surroundings, so that the same value elsewhere in the text goes as well."""
+    """Recognised by its context, so that the same value elsewhere in the text is replaced as well."""
     is_number: bool = False
-    """Short, and what the check refuses may hide another that begins inside it: one number after another."""
+    """Short; a match that the check rejects may hide another one that begins inside it."""
 
 
 def value_of(text: bytes, span: Span) -> str:
@@ -50,12 +50,12 @@ def value_of(text: bytes, span: Span) -> str:
 
 
 def when(is_meant: Callable[[str], bool]) -> Check:
-    """Accept what is found when its text passes."""
+    """Build a check that accepts what passes a predicate."""
     return lambda text, span: span if is_meant(value_of(text, span)) else None
 
 
 def whole_number(is_meant: Callable[[str], bool]) -> Check:
-    """Accept a number that is not part of a longer one, of a word, or of a decimal fraction."""
+    """Build a check that accepts a number outside longer numbers, words and decimal fractions."""
 
     def check(text: bytes, span: Span) -> Span | None:
         start, end = span
@@ -68,17 +68,17 @@ def whole_number(is_meant: Callable[[str], bool]) -> Check:
 
 
 def is_in_word(text: bytes, start: int) -> bool:
-    """True when a letter or digit stands directly before, unless it is the end of an escape."""
+    """Tell whether a letter or digit directly precedes, unless it ends an escape."""
     return text[max(0, start - 1) : start].isalnum() and not _ends_escape(text[max(0, start - 6) : start])
 
 
 _JOINTS = {b"_", b".", b"-", b"/"}
-# JSON inside a text: the letter before the number may be the end of a newline.
+# JSON inside a text: the letter before the number may be the end of an escaped newline.
 _ends_escape = re.compile(rb"\\(?:[nrtbf]|u[0-9A-Fa-f]{4})\Z").search
 
 
 def options() -> re2.Options:
-    """Options of every automaton: room for all rules at once, and no lines on the standard error stream."""
+    """Return options of every automaton: memory for all rules at once, and no output on stderr."""
     options = re2.Options()
     options.max_mem = 64 << 20
     options.log_errors = False
@@ -86,7 +86,7 @@ def options() -> re2.Options:
 
 
 def escaped(text: str) -> str:
-    """Escape a text: a pattern that finds exactly it."""
+    """Escape a text into a pattern that matches exactly it."""
     return "".join(character if character.isalnum() else f"\\x{{{ord(character):x}}}" for character in text)
 
 

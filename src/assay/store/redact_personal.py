@@ -1,4 +1,4 @@
-"""Rules for personal data with a form of its own: addresses of mail and machines, numbers, dates of birth."""
+"""Rules for personal data: e-mail and machine addresses, numbers, dates of birth."""
 
 import ipaddress
 import re
@@ -84,7 +84,7 @@ _LOCAL_PHONES = "|".join(
 def _phone(text: bytes, span: Span) -> Span | None:
     start, end = span
     before = text[max(0, start - 3) : start].rstrip(b" ")[-1:]
-    # A sum: `5 +12345678`. A number with gaps is none.
+    # `5 +12345678` is a sum; a sum has no gaps inside its numbers.
     is_sum = (before.isdigit() or before == b")") and text[start + 1 : end].isdigit()
     return None if is_sum else whole_number(checks.is_phone_number)(text, span)
 
@@ -93,11 +93,11 @@ _is_seed = re.compile(rb"(?i)seed[\\\"']*\s*[:=]\s*\Z").search
 
 
 def _card(text: bytes, span: Span) -> Span | None:
-    """A number with the right check digit, unless it is said to be the seed of a random generator."""
+    """Accept a number with a valid check digit, unless its label says that it is a random seed."""
     if _is_seed(text[max(0, span[0] - 16) : span[0]]):
         return None
     found = _card_number(text, span)
-    # `4111 1111 1111 1111 411`: the last group is the beginning of the next number.
+    # `4111 1111 1111 1111 411`: the last group begins the next number.
     shorter = span[0] + len(value_of(text, span).rstrip("0123456789").rstrip(" -").encode())
     return found or (_card_number(text, (span[0], shorter)) if shorter > span[0] else None)
 
@@ -109,7 +109,7 @@ def _email(text: bytes, span: Span) -> Span | None:
     start, end = span
     if text.startswith(b"git@", start):
         return None
-    # The `n` of an escaped newline is no part of a name.
+    # The `n` of an escaped newline is not part of a name.
     is_escape = text[start - 1 : start] == b"\\" and text[start : start + 1] in (b"n", b"r", b"t")
     return (start + is_escape, end)
 
@@ -129,7 +129,7 @@ _names_the_number = re.compile(
 
 
 def _social_security(text: bytes, span: Span) -> Span | None:
-    """A number that can have been issued; one split as postal codes are, 12345-6789, only after its name or another number."""
+    """Accept a number that can have been issued; one in the form of a ZIP+4 code only after its name or another number."""
     is_clear = not _is_split_otherwise(text[span[0] : span[1]]) or _names_the_number(text[max(0, span[0] - 64) : span[0]])
     return _social_security_number(text, span) if is_clear else None
 
@@ -185,8 +185,8 @@ def _ipv6(text: bytes, span: Span) -> Span | None:
     return (start, start + len(value)) if is_meant else None
 
 
-# Exams and court decisions call people by a letter, `Xenia (X), geboren am 04.05.2012`: the date then identifies no one.
-# A bare `I` is the one who speaks.
+# Exams and court decisions name people by a letter, `Xenia (X), geboren am 04.05.2012`: the date then identifies no person.
+# A bare `I` is the speaker.
 _is_anonymised = re.compile(rb"(?:\([A-Z]\d?\)|(?:\A|[^\w.])(?:[A-HJ-Z]\d?[.]?|I\d[.]?|I[.])),?\s+(?:\w+ )?\Z").search
 
 
@@ -196,7 +196,7 @@ def _date_of_birth(text: bytes, span: Span) -> Span | None:
     if label is None:
         return span
     whom = before[: label.start()]
-    # `Lisa, geb. 12.03.2019` is in every exam of family law: without `am` it takes a first and a last name.
+    # `Lisa, geb. 12.03.2019` is in every family law exam: without `am` the rule requires a first and a last name.
     is_short = label[0].lower() == b"geb." and not before[label.end() :].strip()
     is_meant = not is_short or _ends_in_full_name(whom.decode("utf-8", "replace"))
     return span if is_meant and not _is_anonymised(whom) else None
@@ -230,12 +230,12 @@ _other_number = re.compile(
 
 
 def _labelled_phone(text: bytes, span: Span) -> Span | None:
-    """After `my number is` and the like, unless it is said to be the number of something else."""
+    """Accept a number after `my number is` and the like, unless the label is that of another kind of number."""
     return None if _other_number(text, max(0, span[0] - 24), span[0]) else _phone_number(text, span)
 
 
 def _local_phone(text: bytes, span: Span) -> Span | None:
-    """A number that stands alone: a group before or after it makes it part of an account number or a table."""
+    """Accept a number that stands alone: adjacent groups make it part of an account number or a table."""
     start, end = span
     is_part = _digits_before(text, max(0, start - 5), start) or _digits_after(text, end)
     return None if is_part else _local_number(text, span)
@@ -246,7 +246,7 @@ _digits_after = re.compile(rb"[ -]\d").match
 
 
 def _glued_phone(text: bytes, span: Span) -> Span | None:
-    """A number whose groups are plain, even where the space before it is missing."""
+    """Accept a number with clear groups, even when the space before it is missing."""
     start, end = span
     if text[max(0, start - 1) : start].isalpha() and text[max(0, start - 1) : start].islower() and b"-" in text[start:end]:
         return span if not text[end : end + 1].isalnum() else None

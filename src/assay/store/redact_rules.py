@@ -1,7 +1,6 @@
-"""All redaction rules, in the order in which they are applied, and the names of members that mark a value as secret or personal."""
+"""All redaction rules, in order of application, and the member names that mark a value as secret or personal."""
 
 import re
-from collections.abc import Iterable
 from functools import lru_cache
 
 import re2  # type: ignore[import-untyped]  # the package has no stubs
@@ -17,7 +16,7 @@ _SECRET_NAME = re.compile(rf"(?i)(?:[\w.-]*[._-])?(?:{NAMES}|(?:proxy-)?authoriz
 
 @lru_cache(maxsize=4096)
 def is_secret_name(name: str) -> bool:
-    """True for the name of a member whose text is a secret whatever it looks like."""
+    """Tell whether a member of this name always holds a secret."""
     return len(name) <= 64 and _SECRET_NAME.fullmatch(name) is not None
 
 
@@ -38,12 +37,16 @@ _PERSONAL_NAMES = (
 
 @lru_cache(maxsize=4096)
 def personal_label(name: str) -> str:
-    """The words that would stand before a member's value in a sentence, where its name says that the value is personal."""
+    """Return the label that would precede a member's value in a sentence, when its name says that the value is personal."""
     return next((label for pattern, label in _PERSONAL_NAMES if len(name) <= 64 and pattern.fullmatch(name)), "")
 
 
-def trigger_set(others: Iterable[str]) -> re2.Set:
-    """Build one automaton of all triggers, which names the rules that may apply by their numbers; the others have higher ones."""
+@lru_cache(maxsize=4)
+def trigger_set(others: tuple[str, ...]) -> re2.Set:
+    """Build one automaton of all triggers, which returns the numbers of rules that may apply; the others have higher numbers.
+
+    It is large and grows with the texts that it searches, and a run has several redactors: those with the same keys share it.
+    """
     automaton = re2.Set.SearchSet(options())
     for pattern in (*(rule.trigger for rule in RULES), *others):
         automaton.Add(pattern)

@@ -1,4 +1,4 @@
-"""Rules for secrets that are recognised by where they are: in a header, an address, an assignment or a sentence."""
+"""Rules for secrets recognised by their context: a header, an address, an assignment or a sentence."""
 
 import re
 
@@ -16,7 +16,7 @@ _KEYS = (
     r"|apikey|(?:refresh|session|bearer|id|bot|deploy|csrf)[ _-]?token|client[ _-]?secret|shared[ _-]?access[ _-]?key|secret"
 )
 NAMES = f"(?:{_PASSWORDS}|{_KEYS})"
-"""Names of what is secret whatever it looks like."""
+"""Names whose values are always secret."""
 _NAMED = rf"(?i){NAMES}(?:s|[_-]?\d{{1,3}})?"
 _SPOKEN = rf"(?i)(?:{NAMES}|token|credential|creds)s?"
 _NAMED_KEY = r"(?:[A-Za-z0-9]{2}[_-](?i:key)|[a-z0-9]Key)"
@@ -26,10 +26,10 @@ _SEPARATORS = r"(?:[\s:=(\"'`\\,>?|.-]|\\n)"
 
 
 def _assigned(text: bytes, span: Span) -> Span | None:
-    """After `=`: anything but code and placeholders."""
+    """Accept a value after `=` that is neither code nor a placeholder."""
     value = value_of(text, span)
     following = text[span[1] : span[1] + 1]
-    # `A_KEY=` without a value is followed by the next name and its own sign.
+    # `A_KEY=` without a value is followed by the next name and its `=`.
     is_code = following in (b"(", b"[", b"{") or (following == b"=" and not checks.is_random(value))
     # `password = password`, `secret = self.secret`: the name of a variable.
     is_code = is_code or _is_name(value.strip("_").rpartition(".")[2]) is not None
@@ -37,14 +37,14 @@ def _assigned(text: bytes, span: Span) -> Span | None:
 
 
 def _named(text: bytes, span: Span) -> Span | None:
-    """After a colon or in a sentence, where most words are just words."""
+    """Accept a value after a colon or in a sentence, where most words are just words."""
     value = value_of(text, span).rstrip(".!?:")
     is_secret = checks.is_chosen_secret(value) and text[span[1] : span[1] + 1] not in (b"(", b"[")
     return (span[0], span[0] + len(value.encode())) if is_secret else None
 
 
 def _random(text: bytes, span: Span) -> Span | None:
-    """After the word token or the like: long and random, or shorter where it is assigned."""
+    """Accept a value after the word token or the like: long and random, or shorter in an assignment."""
     value = value_of(text, span)
     if checks.is_placeholder(value) or "://" in value:
         return None
@@ -56,7 +56,7 @@ def _random(text: bytes, span: Span) -> Span | None:
 
 
 def _spoken(text: bytes, span: Span) -> Span | None:
-    """In a sentence: what is said of a password, or what looks like a token, but no size, price or time."""
+    """Accept a value in a sentence: what follows a password's name, or looks like a token, but no size, price or time."""
     found = _named(text, span)
     if found is None or checks.is_token(value_of(text, found)):
         return found
@@ -65,7 +65,7 @@ def _spoken(text: bytes, span: Span) -> Span | None:
 
 
 def _named_key(text: bytes, span: Span) -> Span | None:
-    """After `service_key:`: a long random value, unless it is the key of a record, a table or a cache."""
+    """Accept a long random value after `service_key:`, unless it is the key of a record, a table or a cache."""
     value = value_of(text, span)
     is_long = checks.has_long_token(value) or (
         len(value) >= 40 and checks.is_random(value) and checks.has_long_token(value, length=8)
@@ -75,13 +75,13 @@ def _named_key(text: bytes, span: Span) -> Span | None:
 
 
 def _element(text: bytes, span: Span) -> Span | None:
-    """Between tags: what people choose as a password, or anything with a token in it."""
+    """Accept text between tags: a human password, or anything with a token in it."""
     value = value_of(text, span)
     return span if checks.has_long_token(value) or checks.is_chosen_secret(value) else None
 
 
 def _access_key(text: bytes, span: Span) -> Span | None:
-    """An id of letters alone only where it is quoted or assigned."""
+    """Accept an id of letters only if it is quoted or assigned."""
     is_assigned = text[max(0, span[0] - 16) : span[0]].rstrip()[-1:] in (b"=", b":", b">", b'"', b"'", b"`")
     return span if is_assigned or not value_of(text, span).isalpha() else None
 
@@ -104,7 +104,7 @@ SECRETS: tuple[Rule, ...] = (
     Rule(
         "private_key",
         "PRIVATE KEY",
-        # Five dashes begin the next line of such a block: what follows them is no part of this key, however far its end is.
+        # Five dashes begin the next line of such a block: text after them is not part of this key, however far its end is.
         r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----"
         r"(?:(?:[^-]|-{1,4}[^-])*-{5,9}END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|[A-Za-z0-9+/=\s\\:,._-]*)",
     ),

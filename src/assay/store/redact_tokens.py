@@ -1,10 +1,10 @@
-"""Tokens that are recognised by how they look: each provider's own prefix and alphabet, as its documentation states them."""
+"""Tokens recognised by their form: each provider's prefix and alphabet, as its documentation states them."""
 
 from assay.store import redact_checks as checks
 from assay.store.redact_patterns import EDGE, QUOTE, Rule, when
 
 _PREFIXED = (
-    # Models and what is built around them.
+    # Model providers and their tools.
     "gsk_|r8_|pplx-|xai-|nvapi-|csk-|tgp_v1_|jina_|pcsk_|tvly-|lsv2_(?:pt|sk)_|[ps]k-lf-|ph[cx]_|wandb_v1_|apify_api_|bedrock-api-key-|ABSK"
     # Hosting, builds and packages.
     "|do[opr]_v1_|dapi[0-9A-Fa-f]|vc[aciprk]_|cf(?:k|at|ut)_|napi_|rubygems_|dckr_[op]at_|CLOJARS_|fm1[ar]_|fm2_|fo1_|HRKU-|pscale_(?:tkn|oauth|pw)_|pnu_|pul-"
@@ -99,7 +99,7 @@ _WEBHOOKS = (
     r"|discord(?:app)?[.]com/api/webhooks/[A-Za-z0-9/_-]{24,})"
 )
 
-# Names of services whose keys have no prefix: what is assigned to one of them and looks random is a key.
+# Services whose keys have no prefix: a random value assigned to one of these names is a key.
 _SERVICES = (
     "adafruit|adobe|airtable|algolia|alibaba|aliyun|artifactory|asana|atlassian|bamboo|beamer|bintray|bitbucket|bittrex|braintree|circleci"
     "|cloudflare|codecov|cohere|coinbase|confluence|confluent|contentful|contribsys|datadog|digitalocean|discord|dropbox|droneci|etsy"

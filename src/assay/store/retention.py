@@ -1,4 +1,4 @@
-"""Retention: which artifacts of a run may go, and the tombstones and audit lines that stay when they do."""
+"""Retention: which artifacts of a run may be removed, and the tombstones and audit lines that stay."""
 
 import os
 from collections.abc import Collection
@@ -11,9 +11,9 @@ from assay.core.errors import RunDamaged, UsageProblem
 from assay.core.retention import RetentionPolicy, RetentionSettings, longest
 from assay.store.artifacts import EXPORTS, ArtifactHash
 from assay.store.audit import append_audit
-from assay.store.evidence import self_hashed
 from assay.store.failures import disk_errors, sync_folder
-from assay.store.folder import TOMBSTONES, TOMBSTONES_OWN_HASH, Tombstone, open_run_folder, read_tombstones
+from assay.store.hash_chain import self_hashed
+from assay.store.published_run import TOMBSTONES, TOMBSTONES_OWN_HASH, Tombstone, open_run_folder, read_tombstones
 
 RAW = (
     "predictions.jsonl",
@@ -25,7 +25,7 @@ RAW = (
     *EXPORTS,
 )
 AGGREGATE = ("metrics_summary.json", "metrics_by_slice.json")
-"""The manifest is neither: it stays for good, beside the tombstones."""
+"""The manifest is in neither list: it stays forever, next to the tombstones."""
 
 _DAY = 86400.0
 
@@ -34,7 +34,7 @@ _NOTHING_SET = RetentionSettings()
 
 
 def retention_of(run_dir: Path, wanted: RetentionSettings = _NOTHING_SET) -> RetentionPolicy:
-    """Return how long a run is kept: as its manifest says, or else the contract, and longer where that is wanted."""
+    """Return how long a run's artifacts are stored: as its manifest or contract says, or longer if that is wanted."""
     try:
         stated = msgspec.convert(open_run_folder(run_dir).manifest.get("retention") or {}, RetentionPolicy)
     except msgspec.ValidationError as problem:
@@ -43,7 +43,7 @@ def retention_of(run_dir: Path, wanted: RetentionSettings = _NOTHING_SET) -> Ret
 
 
 def purgeable(run_dir: Path, *, now: float, wanted: RetentionSettings = _NOTHING_SET, force: bool = False) -> list[str]:
-    """Names of the artifacts that are still there and whose time is over, with `force` of all; `now` is in seconds since 1970."""
+    """List the artifacts whose retention is over, with `force` all that are left; `now` is in seconds since 1970."""
     if force:
         return _present(run_dir, RAW + AGGREGATE)
     policy, age = retention_of(run_dir, wanted), (now - _ended_at(run_dir)) / _DAY
@@ -56,8 +56,8 @@ def purge_run(
 ) -> tuple[Tombstone, ...]:
     """Remove what has expired, or with `force` and a reason everything but the manifest; returns the new tombstones.
 
-    The audit line comes first, then the tombstones, then the files: a purge that is cut off can be repeated, and nothing is gone
-    without a trace. Raises UsageProblem when nothing may go.
+    The audit line comes first, then the tombstones, then the files: an interrupted purge can be repeated, and nothing disappears
+    without a trace. Raises UsageProblem when nothing may be removed.
     """
     expired = purgeable(run_dir, now=now, wanted=wanted)
     names = purgeable(run_dir, now=now, wanted=wanted, force=force)
@@ -86,7 +86,7 @@ def purge_run(
 
 def _ended_at(run_dir: Path) -> float:
     manifest = open_run_folder(run_dir).manifest
-    # A rescored run holds the texts of the first one, and keeps them no longer.
+    # A rescored run holds the texts of the original run, and must not keep them longer.
     stamp = (manifest.get("rescored_from") or manifest).get("completed_at") or manifest.get("created_at")
     try:
         return datetime.fromisoformat(str(stamp)).timestamp()
@@ -111,7 +111,7 @@ def _utc(at: float) -> str:
 
 
 def _tombstones(run_dir: Path, names: Collection[str], *, at: str, reason: str) -> tuple[Tombstone, ...]:
-    """Tombstones with the hashes that the manifest has; a file that it does not name is no artifact and is left alone."""
+    """Build tombstones from the manifest's hashes; a file that the manifest does not name is not an artifact and stays."""
     try:
         hashes = msgspec.convert(open_run_folder(run_dir).manifest.get("artifacts"), dict[str, ArtifactHash])
     except msgspec.ValidationError as problem:
@@ -125,7 +125,7 @@ def _add_tombstones(run_dir: Path, tombstones: Collection[Tombstone]) -> None:
     earlier = {tombstone.name: tombstone for tombstone in read_tombstones(run_dir)}
     merged = {**{tombstone.name: tombstone for tombstone in tombstones}, **earlier}
     document = {"purged": msgspec.to_builtins(list(merged.values()))}
-    # Written beside the run folder, so that a purge that is cut off leaves no strange file in it.
+    # Written next to the run folder, so that an interrupted purge leaves no unknown file in it.
     new = run_dir.parent / f".{run_dir.name}.{TOMBSTONES}"
     with disk_errors(new):
         new.unlink(missing_ok=True)

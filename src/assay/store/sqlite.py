@@ -1,4 +1,4 @@
-"""The ledger of one run in one SQLite file."""
+"""Ledger of one run in one SQLite file."""
 
 import os
 import secrets
@@ -16,9 +16,20 @@ from assay.core.errors import LedgerLost, RunNotFound, StoreUnavailable, UsagePr
 from assay.core.outcome import Outcome
 from assay.core.run_state import State, may_follow
 from assay.store.failures import database_errors, disk_errors, sync_folder, unavailable
-from assay.store.ledger import SHARD_SIZE, UNPREPARED, Claim, Entry, Fenced, FinishedRecord, OpenRecord, RecordRow, RunRow, askable
+from assay.store.ledger import (
+    SHARD_SIZE,
+    UNPREPARED,
+    Claim,
+    ClaimLost,
+    CommitEntry,
+    FinishedRecord,
+    OpenRecord,
+    RecordRow,
+    RunRow,
+    askable,
+)
 from assay.store.ledger_rows import (
-    Groups,
+    RowGroups,
     attempts_of,
     decode_outcome,
     encode,
@@ -29,16 +40,16 @@ from assay.store.ledger_rows import (
 )
 
 FORMAT = 3
-"""Version of the tables, kept in the file's user_version; a file of an earlier version gets what it lacks when it is opened."""
+"""Version of the tables, stored in the file's user_version; opening a file of an earlier version migrates it."""
 
-_ROWS_AT_ONCE = 64
-"""That one statement inserts: each step of SQLite gives Python's lock away, and then waits for it behind the event loop."""
-_BYTES_AT_ONCE = 1 << 20
-"""From which on a statement takes no further row: SQLite copies what it is given."""
+_ROWS_PER_STATEMENT = 64
+"""Rows per statement: SQLite releases the GIL at each step, and then waits for it behind the event loop."""
+_BYTES_PER_STATEMENT = 1 << 20
+"""Bytes after which a statement takes no further row, because SQLite copies its parameters."""
 BUSY_SECONDS = 10.0
-"""How long a transaction waits for another process before it gives up."""
+"""Seconds that a transaction waits for another process before it gives up."""
 
-# Attempts are appended under a running number with an index by record: half the cost of keeping their bodies sorted by record.
+# Attempts have a serial number and an index by record: half the cost of storing their bodies sorted by record.
 _TABLES = """
 CREATE TABLE run(plan BLOB, plan_sha256 TEXT, state TEXT, records INTEGER, is_cancel_requested INTEGER);
 CREATE TABLE state(seq INTEGER PRIMARY KEY, state TEXT, at REAL);
@@ -52,7 +63,7 @@ CREATE TABLE outcome(position INTEGER PRIMARY KEY, status TEXT, body BLOB);
 """
 _RECORD_COLUMNS = "position, record_id, sha256, case_json, issues, outcome.body"
 _WHOLE_RECORD = f"{_RECORD_COLUMNS}, row, head"
-"""With what only the end of a run needs."""
+"""Columns that only the finalization of a run needs, included."""
 _SELECT_RECORDS = f"SELECT {_WHOLE_RECORD} FROM record LEFT JOIN outcome USING (position) ORDER BY position"
 _SELECT_FAILED = (
     f"SELECT {_RECORD_COLUMNS} FROM outcome JOIN record USING (position)"
@@ -68,16 +79,16 @@ _INSERT_OUTCOME = "INSERT INTO outcome VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
 
 
 def create_ledger(path: Path, *, plan: bytes, plan_sha256: str, at: float) -> "SqliteLedger":
-    """A new run in state `queued`, in a file that only its owner can read; raises UsageProblem when there is a run already.
+    """Create a run in state `queued`, in a file that only its owner can read; raises UsageProblem when it exists already.
 
-    The file gets its name when it is complete: one that exists is a run, whenever its creation was cut off.
+    The file gets its name when it is complete: every file of that name is a run, even after a crash during creation.
     """
     new = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
     with disk_errors(path):
         os.close(os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
         try:
             _write_run(new, path, plan=plan, plan_sha256=plan_sha256, at=at)
-            _give_name(new, path)
+            _link_name(new, path)
         finally:
             for leftover in path.parent.glob(f"{new.name}*"):
                 leftover.unlink()
@@ -86,11 +97,11 @@ def create_ledger(path: Path, *, plan: bytes, plan_sha256: str, at: float) -> "S
 
 
 def _write_run(new: Path, path: Path, *, plan: bytes, plan_sha256: str, at: float) -> None:
-    """The tables of a run, in the new file; what goes wrong is told of the path that it will have."""
+    """Write the tables of a run into the new file; errors name the final path."""
     ledger = SqliteLedger(path, _connect(new))
     try:
         with database_errors(path):
-            # Only a file without tables can change its page size; 8 KiB pages hold the usual rows without overflow.
+            # The page size can change only before the first table; 8 KiB pages hold the usual rows without overflow.
             ledger.database.execute("PRAGMA page_size = 8192")
             ledger.database.execute("PRAGMA journal_mode = WAL")
         with ledger.transaction() as database:
@@ -100,14 +111,14 @@ def _write_run(new: Path, path: Path, *, plan: bytes, plan_sha256: str, at: floa
             database.execute("INSERT INTO state(state, at) VALUES ('queued', ?)", (at,))
             database.execute(f"PRAGMA user_version = {FORMAT}")
         with database_errors(path):
-            # Closing would do the same, but would not say when it cannot; and the log does not go with the file to its name.
+            # Closing would checkpoint too, but without reporting a failure; and the rename does not move the log.
             ledger.database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     finally:
         ledger.close()
 
 
-def _give_name(new: Path, path: Path) -> None:
-    """Unlike a rename, a link never replaces what is there."""
+def _link_name(new: Path, path: Path) -> None:
+    """Link the file to its name: unlike a rename, a link never replaces an existing file."""
     try:
         path.hardlink_to(new)
     except FileExistsError:
@@ -118,21 +129,21 @@ def _give_name(new: Path, path: Path) -> None:
 
 
 def open_ledger(path: Path) -> "SqliteLedger":
-    """The ledger of an existing run; raises RunNotFound when there is none."""
+    """Open the ledger of an existing run; raises RunNotFound when there is none."""
     if not path.is_file():
         raise RunNotFound(f'there is no run at "{path}"', hint="`assay runs` lists the runs of a folder")
     database = _connect(path)
     found = _format(database)
     if found < 1:
-        # A run's file gets its name when it has its tables.
+        # A run's file gets its name only once it has its tables.
         database.close()
-        raise _lost(path, "is empty")
+        raise _lost_error(path, "is empty")
     if found > FORMAT:
         database.close()
         raise StoreUnavailable(
             f'"{path}" has format {found}, this version reads {FORMAT}', hint="use the version that started the run"
         )
-    ledger = SqliteLedger(path, database, file=_file(path))
+    ledger = SqliteLedger(path, database, file=_file_identity(path))
     if found < FORMAT:
         _migrate(ledger)
     return ledger
@@ -141,6 +152,7 @@ def open_ledger(path: Path) -> "SqliteLedger":
 def _migrate(ledger: "SqliteLedger") -> None:
     """Bring the tables of an earlier version up to date, in one transaction."""
     with ledger.transaction() as database:
+        # Read again inside the transaction: another process may have migrated meanwhile.
         found = _format(database)
         if found < 2:
             _note_spans(database)
@@ -151,7 +163,7 @@ def _migrate(ledger: "SqliteLedger") -> None:
 
 
 def _note_spans(database: sqlite3.Connection) -> None:
-    """In version 1 all shards but the last have the same number of records, and no row says so."""
+    """Fill the table of spans: in version 1 all shards but the last have the same number of records."""
     database.execute(next(table for table in _TABLES.splitlines() if "TABLE span" in table))
     (records,) = database.execute("SELECT records FROM run").fetchone()
     starts = enumerate(range(0, records, SHARD_SIZE))
@@ -160,25 +172,25 @@ def _note_spans(database: sqlite3.Connection) -> None:
 
 @contextmanager
 def _ledger_errors(path: Path) -> Iterator[None]:
-    """As database_errors; a file that holds something else by now is LedgerLost."""
+    """Handle errors as database_errors does, but raise LedgerLost when the file's content was overwritten."""
     with database_errors(path):
         try:
             yield
         except sqlite3.DatabaseError as problem:
             if getattr(problem, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
-                raise _lost(path, f"cannot be read: {problem}") from problem
+                raise _lost_error(path, f"cannot be read: {problem}") from problem
             raise
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    """A connection without implicit transactions, for use in any one thread at a time."""
+    """Open a connection without implicit transactions, for use by one thread at a time."""
     with _ledger_errors(path):
-        # Never makes a file: an empty one in the place of a ledger that was lost would pass for it.
-        where = f"{path.absolute().as_uri()}?mode=rw"
-        database = sqlite3.connect(where, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        # mode=rw never creates a file: an empty one would pass for the ledger that was lost.
+        uri_text = f"{path.absolute().as_uri()}?mode=rw"
+        database = sqlite3.connect(uri_text, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         try:
             database.execute("PRAGMA synchronous = FULL")
-            # The log of a large input does not keep its size for the rest of the run.
+            # Otherwise the log of a large input keeps its size for the rest of the run.
             database.execute("PRAGMA journal_size_limit = 16777216")
             _format(database)  # a file that is no database is found out here
         except sqlite3.Error:
@@ -191,8 +203,8 @@ def _format(database: sqlite3.Connection) -> int:
     return int(database.execute("PRAGMA user_version").fetchone()[0])
 
 
-def _file(path: Path) -> tuple[int, int] | None:
-    """Which file a path leads to; None for none."""
+def _file_identity(path: Path) -> tuple[int, int] | None:
+    """Return device and inode of a path; None when it does not exist."""
     try:
         found = path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -203,7 +215,7 @@ def _file(path: Path) -> tuple[int, int] | None:
 
 
 def _write_log_ahead(new: Path) -> None:
-    """Bring a copy into the form and onto the disk as a ledger is."""
+    """Convert a copy to write-ahead logging, as a ledger has, and flush it to the disk."""
     database = _connect(new)
     try:
         with database_errors(new):
@@ -219,14 +231,14 @@ def _write_log_ahead(new: Path) -> None:
 
 
 def set_aside(path: Path) -> None:
-    """Keep what is in the place of a lost ledger under another name, without the log, which SQLite would take for the new one's."""
+    """Rename a damaged ledger and delete its log, which SQLite would otherwise apply to the new file."""
     if path.exists():
         path.rename(path.with_name(f"lost-{secrets.token_hex(4)}-{path.name}"))
     for rest in ("-wal", "-shm"):
         path.with_name(f"{path.name}{rest}").unlink(missing_ok=True)
 
 
-def _lost(path: Path, what: str) -> LedgerLost:
+def _lost_error(path: Path, what: str) -> LedgerLost:
     return LedgerLost(
         f'the ledger was lost: "{path}" {what}',
         hint="it is damaged or gone: restore it from a copy; a run that is `failed` for that begins again when it is resumed",
@@ -242,18 +254,18 @@ class SqliteLedger:
         self._opened_file = file
 
     def check(self) -> None:
-        """Raises LedgerLost when the file was removed, replaced or overwritten."""
+        """Check the file; raises LedgerLost when it was removed, replaced or overwritten."""
         self._check_file()
-        # A connection that is open may not notice for a long time.
+        # An open connection may not notice a corrupt file for a long time.
         open_ledger(self.path).close()
 
     def _check_file(self) -> None:
-        """SQLite goes on writing to a file that has no name any more."""
-        if self._opened_file is not None and _file(self.path) != self._opened_file:
-            raise _lost(self.path, "was removed or replaced")
+        """Check that the open file still has its name; SQLite writes on to a deleted one without an error."""
+        if self._opened_file is not None and _file_identity(self.path) != self._opened_file:
+            raise _lost_error(self.path, "was removed or replaced")
 
     def rescue(self) -> bool:
-        """Put back a file that was removed or replaced, which is still open here; False where it was overwritten."""
+        """Restore a removed or replaced file from the open connection; False when it was overwritten."""
         try:
             self._check_file()
         except LedgerLost:
@@ -278,7 +290,7 @@ class SqliteLedger:
 
     @contextmanager
     def transaction(self, kind: str = "IMMEDIATE") -> Iterator[sqlite3.Connection]:
-        """All or nothing of what is executed inside; raises StoreUnavailable when the database cannot do it."""
+        """Run the statements of the block all or nothing; raises StoreUnavailable when the database cannot do it."""
         database = self.database
         if kind == "IMMEDIATE":
             self._check_file()
@@ -289,12 +301,12 @@ class SqliteLedger:
                 database.execute("COMMIT")
             finally:
                 if database.in_transaction:
-                    # When this fails too, the first problem is the one to tell.
+                    # When this fails too, report the first problem.
                     with suppress(sqlite3.Error):
                         database.execute("ROLLBACK")
 
     def run(self) -> RunRow:
-        """The run's row."""
+        """Read the run's row."""
         with self.transaction("DEFERRED") as database:
             plan, sha256, state, is_cancelled = database.execute(
                 "SELECT plan, plan_sha256, state, is_cancel_requested FROM run"
@@ -304,7 +316,7 @@ class SqliteLedger:
         return RunRow(plan, sha256, state, tuple(states), bool(is_cancelled), dict(notes))
 
     def set_state(self, old: State, new: State, *, at: float) -> bool:
-        """Go from one state to the next; False when the run is not in `old` any more."""
+        """Change the state from `old` to `new`; False when the run is no longer in `old`."""
         assert may_follow(old, new), f"{new} does not follow {old}"
         with self.transaction() as database:
             is_changed = database.execute("UPDATE run SET state = ? WHERE state = ?", (new, old)).rowcount == 1
@@ -313,32 +325,32 @@ class SqliteLedger:
         return is_changed
 
     def is_ours(self, state: State) -> bool:
-        """True while the run is in this state; a lock in its folder keeps others away."""
+        """Tell whether the run is in this state; the lock in its folder keeps other drivers away."""
         return self.run().state == state
 
     def set_note(self, name: str, value: str) -> None:
-        """Keep a small fact."""
+        """Store a small value under a name."""
         with self.transaction() as database:
             database.execute("INSERT INTO note VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value", (name, value))
 
     def request_cancel(self) -> None:
-        """Ask whoever works on the run to stop."""
+        """Request a cancel; the workers of the run see it at their next append."""
         with self.transaction() as database:
             database.execute("UPDATE run SET is_cancel_requested = 1")
 
     def replace_records(self, rows: Iterable[RecordRow]) -> int:
-        """Write the whole input anew, in one transaction and in constant memory; returns the number of records.
+        """Replace the whole input, in one transaction and in constant memory; returns the number of records.
 
-        A record that broke its contract gets its outcome here: the first of its errors.
+        An invalid record gets its outcome here: the first of its errors.
         """
         records = 0
         with self.transaction() as database:
             (state,) = database.execute("SELECT state FROM run").fetchone()
             if state not in UNPREPARED:
-                raise Fenced(f"the run is {state}")
+                raise ClaimLost(f"the run is {state}")
             for table in ("record", "attempt", "outcome", "span"):
                 database.execute(f"DELETE FROM {table}")
-            # Epochs go on, so that no claim from before holds again.
+            # Epochs only grow, so that no earlier claim becomes valid again.
             database.execute("UPDATE shard SET epoch = epoch + 1")
             for shard, part in enumerate(in_shards(rows)):
                 database.executemany("INSERT INTO record VALUES (?, ?, ?, ?, ?, ?, ?)", map(astuple, part))
@@ -349,12 +361,12 @@ class SqliteLedger:
         return records
 
     def shards(self) -> Sequence[int]:
-        """The shards that have records without an outcome."""
+        """List the shards that have records without an outcome."""
         with self.transaction("DEFERRED") as database:
             return [shard for (shard,) in database.execute(_SELECT_OPEN_SHARDS)]
 
     def claim(self, shard: int, *, owner: str) -> Claim:
-        """Take a shard, which ends every earlier claim to it."""
+        """Claim a shard, which ends every earlier claim to it."""
         with self.transaction() as database:
             database.execute(
                 "INSERT INTO shard VALUES (?, 1, ?) ON CONFLICT DO UPDATE SET epoch = epoch + 1, owner = excluded.owner",
@@ -364,7 +376,7 @@ class SqliteLedger:
         return Claim(shard, epoch)
 
     def open_records(self, shard: int) -> list[OpenRecord]:
-        """The shard's records that have no outcome, in order."""
+        """Read the shard's records that have no outcome, in order."""
         with self.transaction("DEFERRED") as database:
             span = database.execute("SELECT first, last FROM span WHERE shard = ?", (shard,)).fetchone() or (0, -1)
             cases = database.execute(
@@ -375,27 +387,27 @@ class SqliteLedger:
             tried = database.execute(
                 "SELECT position, body FROM attempt WHERE position BETWEEN ? AND ? ORDER BY position, seq", span
             ).fetchall()
-        attempts = Groups(iter(tried))
+        attempts = RowGroups(iter(tried))
         with self._decoding():
             return [OpenRecord(position, case, attempts_of(attempts.of(position))) for position, case in cases]
 
-    def append(self, claim: Claim, entries: Sequence[Entry]) -> bool:
-        """Append attempts and outcomes; True when a cancel was requested. Raises Fenced, and then nothing was appended.
+    def append(self, claim: Claim, entries: Sequence[CommitEntry]) -> bool:
+        """Append attempts and outcomes; True when a cancel was requested. Raises ClaimLost, and then nothing was appended.
 
-        An outcome that a record already has is kept: the first one counts.
+        The first outcome of a record counts; later ones are ignored.
         """
         attempts = [(entry.position, encode(attempt)) for entry in entries for attempt in entry.attempts]
         outcomes = [outcome_values(entry.position, entry.outcome) for entry in entries if entry.outcome is not None]
         with self.transaction() as database:
             epoch, is_cancelled = database.execute(_SELECT_CLAIM, (claim.shard,)).fetchone()
             if epoch != claim.epoch:
-                raise Fenced(f"shard {claim.shard} was taken over")
+                raise ClaimLost(f"shard {claim.shard} was taken over")
             _insert(database, "attempt(position, body)", attempts)
             _insert(database, "outcome", outcomes, otherwise="ON CONFLICT DO NOTHING")
         return bool(is_cancelled)
 
     def close_open(self, outcome: Outcome) -> int:
-        """Give every record without an outcome this one; returns how many there were."""
+        """Give this outcome to every record without one; returns how many there were."""
         _, status, body = outcome_values(0, outcome)
         with self.transaction() as database:
             return database.execute(
@@ -404,39 +416,39 @@ class SqliteLedger:
             ).rowcount
 
     def counts(self) -> dict[str, int]:
-        """Records by record status; those without an outcome are counted as `open`."""
+        """Count records by status; those without an outcome are counted as `open`."""
         with self.transaction("DEFERRED") as database:
             (records,) = database.execute("SELECT records FROM run").fetchone()
             by_status = dict(database.execute("SELECT status, count(*) FROM outcome GROUP BY status").fetchall())
         return {**by_status, "open": records - sum(by_status.values())}
 
     def spent(self) -> float:
-        """US dollars that the attempts so far have cost, as far as their prices are known."""
+        """Sum the cost of all attempts in US dollars, as far as prices are known."""
         return sum(attempt.cost or 0.0 for record in self.finished() for attempt in record.attempts)
 
     def latest_failures(self, limit: int) -> list[FinishedRecord]:
-        """The last records that ended with an error, the last first; without their attempts."""
+        """Read the last records that ended with an error, the last first, without their attempts."""
         with self.transaction("DEFERRED") as database:
             rows = database.execute(f"{_SELECT_FAILED} LIMIT ?", (limit,)).fetchall()
         with self._decoding():
             return [FinishedRecord(RecordRow(*values), (), decode_outcome(end)) for *values, end in rows]
 
     def finished(self) -> Iterator[FinishedRecord]:
-        """All records in order, each with its attempts and outcome, in constant memory.
+        """Read all records in order, each with its attempts and outcome, in constant memory.
 
-        It reads the state of the moment through a connection of its own, so that the ledger can be written meanwhile.
+        Reads a snapshot through a connection of its own, so that the ledger can be written meanwhile.
         """
         database = _connect(self.path)
         try:
             with _ledger_errors(self.path), self._decoding():
-                yield from _merged(database)
+                yield from _merge_cursors(database)
         finally:
             database.close()
 
     def finished_part(
         self, *, statuses: Sequence[str], passed: bool | None, limit: int, offset: int = 0, first: int = 0
     ) -> tuple[int, list[FinishedRecord]]:
-        """How many records have an outcome of these statuses, or any, and of a verdict; and some of them."""
+        """Count the records with one of these statuses (or any) and this verdict (or any), and read a page of them."""
         conditions, values = ["1"], list[Any](statuses)
         if statuses:
             conditions.append(f"outcome.status IN ({', '.join('?' * len(statuses))})")
@@ -458,10 +470,10 @@ class SqliteLedger:
             ]
 
     def leases(self) -> None:
-        """The file belongs to one worker, which has all limits for itself."""
+        """Return None: the file belongs to one worker, which shares no limits."""
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         self.database.close()
 
     @contextmanager
@@ -476,24 +488,24 @@ class SqliteLedger:
 
 def _insert(database: sqlite3.Connection, table: str, rows: Sequence[tuple[Any, ...]], *, otherwise: str = "") -> None:
     for part in _parts(rows):
-        marks = f"({', '.join('?' * len(part[0]))})"
-        values = ", ".join([marks] * len(part))
+        placeholders = f"({', '.join('?' * len(part[0]))})"
+        values = ", ".join([placeholders] * len(part))
         database.execute(f"INSERT INTO {table} VALUES {values} {otherwise}", tuple(chain.from_iterable(part)))
 
 
 def _parts(rows: Sequence[tuple[Any, ...]]) -> Iterator[Sequence[tuple[Any, ...]]]:
-    """Rows that go into one statement; the last value of a row is its body."""
+    """Split rows into the parts of one statement each; the last value of a row is its body."""
     start = size = 0
     for end, row in enumerate(rows, 1):
         size += len(row[-1])
-        if end - start == _ROWS_AT_ONCE or size >= _BYTES_AT_ONCE or end == len(rows):
+        if end - start == _ROWS_PER_STATEMENT or size >= _BYTES_PER_STATEMENT or end == len(rows):
             yield rows[start:end]
             start, size = end, 0
 
 
-def _merged(database: sqlite3.Connection) -> Iterator[FinishedRecord]:
-    """Two cursors side by side, each in order of position."""
+def _merge_cursors(database: sqlite3.Connection) -> Iterator[FinishedRecord]:
+    """Merge two cursors, both ordered by position, so that memory stays constant."""
     database.execute("BEGIN")
-    attempts = Groups(database.execute("SELECT position, body FROM attempt ORDER BY position, seq"))
+    attempts = RowGroups(database.execute("SELECT position, body FROM attempt ORDER BY position, seq"))
     for position, record_id, sha256, case, issues, end, row, head in database.execute(_SELECT_RECORDS):
         yield finished_record(RecordRow(position, record_id, sha256, case, issues, row, head), attempts.of(position), end)

@@ -1,4 +1,4 @@
-"""Who submitted which run under which idempotency key, in one SQLite file beside the runs."""
+"""Submissions of runs with their idempotency keys, in one SQLite file next to the runs."""
 
 import sqlite3
 import threading
@@ -26,33 +26,33 @@ class SubmissionRow(msgspec.Struct, frozen=True):
 
     run_id: str
     owner: str
-    """The name of the key that submitted it; empty where none was needed."""
+    """Name of the API key that submitted it; empty when the server needs none."""
     key: str
-    """The idempotency key; empty without one."""
+    """Idempotency key; empty without one."""
     fingerprint: str
-    """Of the body and the settings: the same key with another one is a conflict."""
+    """Hash of the body and the settings: the same key with another hash is a conflict."""
     answer: bytes
-    """What was answered, as JSON, without what it quoted of the records: the run has that, redacted."""
+    """The HTTP answer as JSON, without quotes of records: the run has those, redacted."""
     at: float
 
 
-class Submitted(msgspec.Struct, frozen=True):
-    """A run as it is entered: its plan, and its records as often as they are asked for."""
+class NewSubmission(msgspec.Struct, frozen=True):
+    """A run to submit: its plan, and a function that reads its records."""
 
     plan: bytes
     plan_sha256: str
     records: Callable[[], Iterable[RecordRow]]
     notes: Mapping[str, str] = {}
-    """What the ledger is to remember of it."""
+    """Notes to store in the ledger."""
 
 
 class WaitingRun(msgspec.Struct, frozen=True):
-    """A run that has not ended and that no process has for itself."""
+    """An unfinished run that no process drives."""
 
     run_id: str
     owner: str
     is_with_workers: bool = False
-    """A Temporal server was told to hand it to workers."""
+    """A Temporal server distributes it to workers."""
 
 
 class SubmissionBook:
@@ -71,18 +71,18 @@ class SubmissionBook:
             self._database.executescript(_TABLES)
 
     def enter(self, row: SubmissionRow) -> None:
-        """Keep a submission; an earlier one under the same key, whose run came to nothing, is forgotten."""
+        """Store a submission; it replaces an earlier one under the same key, whose run was never created."""
         with self._transaction() as database:
             if row.key:
                 database.execute("DELETE FROM submission WHERE owner = ? AND key = ?", (row.owner, row.key))
             database.execute(f"INSERT INTO submission({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)", msgspec.structs.astuple(row))
 
     def under(self, owner: str, key: str) -> SubmissionRow | None:
-        """The submission under an idempotency key."""
+        """Find the submission under an idempotency key."""
         return self._found("owner = ? AND key = ? AND key != ''", (owner, key))
 
     def of(self, run_id: str) -> SubmissionRow | None:
-        """The submission of a run."""
+        """Find the submission of a run."""
         return self._found("run_id = ?", (run_id,))
 
     def _found(self, condition: str, values: tuple[str, ...]) -> SubmissionRow | None:
@@ -102,5 +102,5 @@ class SubmissionBook:
                     self._database.execute("ROLLBACK")
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         self._database.close()

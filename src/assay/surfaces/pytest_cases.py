@@ -14,13 +14,13 @@ import pytest
 from assay import api
 from assay.core.errors import AssayError, UsageProblem
 from assay.core.plan import Gates
-from assay.core.report import Report
-from assay.surfaces.cli.progress import LINE_EVERY, Pace, plain_line
+from assay.core.report import ValidationReport
+from assay.surfaces.cli.progress import LINE_EVERY, Throughput, plain_line
 from assay.surfaces.printable import printable, printable_lines
-from assay.surfaces.python.runs import Run, run
+from assay.surfaces.python_api.runs import Run, run
 from assay.surfaces.reporters.run_decision import decision_note, decisions
 from assay.surfaces.reporters.run_text import score_text
-from assay.surfaces.reporters.run_view import RunView
+from assay.surfaces.reporters.run_view import RunReport
 from assay.surfaces.reporters.wording import counted, error_text
 
 NAME = 100
@@ -36,7 +36,7 @@ RunInTest = Callable[..., Run]
 _CASE = pytest.StashKey["RecordCase"]()
 
 
-class Key(NamedTuple):
+class CaseKey(NamedTuple):
     """What a test is about."""
 
     record_id: str
@@ -76,16 +76,16 @@ class RecordCase(msgspec.Struct, frozen=True, kw_only=True):
     run: Run
 
 
-class Group(msgspec.Struct):
+class MarkerTests(msgspec.Struct):
     """The tests of one marker."""
 
     source: str
     options: dict[str, Any]
-    keys: tuple[Key, ...]
+    keys: tuple[CaseKey, ...]
     has_gates: bool
     """The run as a whole is decided about, and its records alone are not."""
     run_id: str
-    selected: tuple[Key, ...] = ()
+    selected: tuple[CaseKey, ...] = ()
     """Those that are left after every choice of the command line."""
     outcome: Run | str | None = None
     """The run, or why there is none; None before the first test."""
@@ -104,10 +104,10 @@ class CaseRuns:
         self._session = session
         self._root = root
         self._say = say
-        self._groups: dict[str, Group] = {}
+        self._groups: dict[str, MarkerTests] = {}
         self._calls = 0
 
-    def keys(self, function: pytest.Item, mark: pytest.Mark) -> tuple[Key, ...]:
+    def keys(self, function: pytest.Item, mark: pytest.Mark) -> tuple[CaseKey, ...]:
         """The records that a marked function is called with; raises CollectError with everything that is wrong with them."""
         try:
             if sum(own.name == mark.name for own in function.own_markers) > 1:
@@ -116,11 +116,11 @@ class CaseRuns:
             listed = api.list_records(source, **options)
         except AssayError as problem:
             raise pytest.Collector.CollectError(_complaint(function.name, problem)) from problem
-        keys = tuple(Key(record.record_id, record.sample) for record in listed.records)
+        keys = tuple(CaseKey(record.record_id, record.sample) for record in listed.records)
         if not keys:
-            raise pytest.Collector.CollectError(f"{function.name}: nothing is selected of '{printable(source)}'")
+            raise pytest.Collector.CollectError(f"{function.name}: no records selected from '{printable(source)}'")
         place = _place(function)
-        self._groups[place] = Group(source, options, keys, listed.gates != Gates(), self._run_id(place))
+        self._groups[place] = MarkerTests(source, options, keys, listed.gates != Gates(), self._run_id(place))
         return keys
 
     def _settings(self, mark: pytest.Mark, folder: Path) -> tuple[str, dict[str, Any]]:
@@ -155,7 +155,7 @@ class CaseRuns:
 
     def select(self, items: Iterable[pytest.Item]) -> None:
         """Remember which records are left to be evaluated: all of them where only the gate of a marker is."""
-        left: dict[str, dict[Key, None]] = {}
+        left: dict[str, dict[CaseKey, None]] = {}
         gated: list[str] = []
         for item in items:
             key = _key(item)
@@ -176,7 +176,7 @@ class CaseRuns:
             found = item.stash[_CASE] = _case(evaluated, key, item)
         return found
 
-    def evaluated(self, group: Group) -> Run:
+    def evaluated(self, group: MarkerTests) -> Run:
         """The run of a group, made by the first test of it in any process; the others wait for it."""
         if group.outcome is None:
             group.outcome = self._evaluate(group)
@@ -184,7 +184,7 @@ class CaseRuns:
             pytest.fail(group.outcome, pytrace=False)
         return group.outcome
 
-    def _evaluate(self, group: Group) -> Run | str:
+    def _evaluate(self, group: MarkerTests) -> Run | str:
         records = () if group.is_whole else tuple(dict.fromkeys(key.record_id for key in group.selected))
         try:
             made = self._made(group.source, {**group.options, "records": records}, group.run_id)
@@ -218,7 +218,7 @@ class CaseRuns:
         """Tells somebody at a terminal how a long run is going: without it pytest would stand still."""
         if self._say is None:
             return None
-        say, pace, said = self._say, Pace(), [0.0]
+        say, pace, said = self._say, Throughput(), [0.0]
 
         def watch(now: api.Snapshot) -> None:
             pace.note(now)
@@ -238,7 +238,7 @@ class CaseRuns:
         except OSError as problem:
             reason = (problem.strerror or str(problem)).lower()
             raise UsageProblem(
-                f"no run can be kept in '{self._runs_dir}': {reason}", hint="--assay-runs-dir names a folder"
+                f"cannot store a run in '{self._runs_dir}': {reason}", hint="--assay-runs-dir names a folder"
             ) from problem
 
     def check(self, item: pytest.Function) -> None:
@@ -255,7 +255,7 @@ class CaseRuns:
 class GateItem(pytest.Item):
     """The gates of a marker, as a test of its own."""
 
-    def __init__(self, *, runs: CaseRuns, group: Group, **place: Any) -> None:
+    def __init__(self, *, runs: CaseRuns, group: MarkerTests, **place: Any) -> None:
         super().__init__(**place)
         self.keywords["assay_case"] = True
         self.runs = runs
@@ -268,7 +268,7 @@ class GateItem(pytest.Item):
         made = self.runs.evaluated(self.group)
         self.user_properties += [("assay.run_id", made.run_id), ("assay.pass_rate", made.pass_rate.value)]
         if not made.gate.passed:
-            view = RunView(result=made.result, manifest=made.manifest)
+            view = RunReport(result=made.result, manifest=made.manifest)
             reasons = filter(None, (*(decision.reason for decision in decisions(view)), decision_note(view)))
             pytest.fail("\n".join([f"run {made.run_id} missed its gates", *map(printable, reasons)]), pytrace=False)
 
@@ -288,12 +288,12 @@ def _place(item: pytest.Item) -> str:
     return f"{item.parent.nodeid}::{getattr(item, 'originalname', None) or item.name}"
 
 
-def _key(item: pytest.Item) -> Key | None:
+def _key(item: pytest.Item) -> CaseKey | None:
     found = getattr(getattr(item, "callspec", None), "params", {}).get("assay_case")
-    return found if isinstance(found, Key) else None
+    return found if isinstance(found, CaseKey) else None
 
 
-def _case(made: Run, key: Key, item: pytest.Item) -> RecordCase:
+def _case(made: Run, key: CaseKey, item: pytest.Item) -> RecordCase:
     """The record of a test from its run; an error is no grade, and fails the test before it begins."""
     found = made.record(key.record_id, sample=key.sample)
     line = found["prediction"]
@@ -351,7 +351,7 @@ def _complaint(name: str, problem: AssayError) -> str:
     return "\n  ".join([f"{name}: {counted(len(lines), 'problem')}", *lines[:MOST], *more]) + hint
 
 
-def _errors(report: Report) -> Iterator[str]:
+def _errors(report: ValidationReport) -> Iterator[str]:
     """The errors of a dataset with their places."""
     path = os.path.relpath(report.path)
     for issue in report.all_issues:

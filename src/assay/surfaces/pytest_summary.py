@@ -6,7 +6,7 @@ from typing import Any
 
 from assay.core.errors import AssayError
 from assay.surfaces.printable import printable
-from assay.surfaces.python.runs import Run, open_run
+from assay.surfaces.python_api.runs import Run, open_run
 from assay.surfaces.reporters.run_text import cost_text
 from assay.surfaces.reporters.wording import counted
 
@@ -20,14 +20,14 @@ def write_summary(terminal: Any, runs_dir: Path, session: str) -> None:
     for name in names:
         for line in _told(name, runs_dir):
             terminal.write_line(line)
-    terminal.write_line(f"look at one with: assay show {names[-1]} --runs-dir {printable(folder)}")
+    terminal.write_line(f"show one with: assay show {names[-1]} --runs-dir {printable(folder)}")
 
 
 def _told(name: str, runs_dir: Path) -> list[str]:
     try:
         run = open_run(name, runs_dir=runs_dir)
         place = printable(os.path.relpath(run.run_dir))
-        last = place if run.is_finished else f"go on with: assay resume {name} --runs-dir {printable(os.path.relpath(runs_dir))}"
+        last = place if run.is_finished else f"resume with: assay resume {name} --runs-dir {printable(os.path.relpath(runs_dir))}"
         return [f"{name} · {run.state.replace('_', ' ')}", f"    {_figures(run)}", f"    {last}"]
     except AssayError as problem:
         return [f"{name} · {printable(problem.message)}"]

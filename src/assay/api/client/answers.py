@@ -5,8 +5,9 @@ from typing import Any, Literal
 import msgspec
 
 from assay.core.plan import DEFAULT_PROJECT
-from assay.core.run_result import GateResult, RunListing
+from assay.core.run_result import RunListing
 from assay.core.run_state import TERMINAL, RunCounts, State
+from assay.core.summary import GateResult
 
 Json = dict[str, Any]
 
@@ -47,7 +48,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     """Of the records that are left out, at most 1,000; `Client.errors` gives all of them."""
     request_id: str
     record_errors_total: int | None = None
-    """How many there are, when not all are listed."""
+    """Number of errors, when not all are listed."""
 
 
 class Validation(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,13 +92,13 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     project: str = DEFAULT_PROJECT
     """The API keys of this project may see the run."""
     is_interrupted: bool = False
-    """It was begun, and nobody works on it, whatever its state; `Client.resume` goes on with it."""
+    """It was started, and no process drives it, whatever its state; `Client.resume` resumes it."""
     is_resumable: bool = False
     """It has failed before its end, without artifacts; `Client.resume` continues it."""
     started_at: str | None = None
     completed_at: str | None = None
     states: tuple[Json, ...] = ()
-    """Every state that was entered, with its time."""
+    """Every state of the run, with its time."""
     eta_seconds: float | None = None
     metrics: Json | None = None
     """The metrics summary; None before the end."""
@@ -141,7 +142,7 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True):
     lines: int | None = None
 
 
-class RunPage(msgspec.Struct, frozen=True, kw_only=True):
+class RunListPage(msgspec.Struct, frozen=True, kw_only=True):
     """Some of the runs, the newest first."""
 
     runs: tuple[RunListing, ...]

@@ -9,7 +9,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from assay.api.client.answers import RunEvent, RunStatus
 from assay.api.client.client import FIRST_LOOK, LAST_LOOK, Client, Watch
-from assay.api.client.wire import Leash, pauses
+from assay.api.client.http_transport import StreamHandle, pauses
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -75,7 +75,7 @@ class AsyncClient:
 
     async def events(self, run_id: str, *, last_event_id: str = "") -> AsyncIterator[RunEvent]:
         """As `Client.events`; a task that is cancelled hangs up at once."""
-        leash = Leash()
+        leash = StreamHandle()
         found = self.client.events(run_id, last_event_id=last_event_id, leash=leash)
         # A thread of its own: the ones that the loop shares would be used up by a few followers.
         pool = ThreadPoolExecutor(1, thread_name_prefix="assay events")

@@ -21,17 +21,25 @@ from assay.api.client.answers import (
     RecordAnswer,
     RecordError,
     RunEvent,
-    RunPage,
+    RunListPage,
     RunStatus,
     Submission,
     Validation,
 )
 from assay.api.client.downloads import publish, save
 from assay.api.client.events import events_in
+from assay.api.client.http_transport import (
+    UNEXPECTED,
+    UNREACHABLE,
+    Request,
+    RetryableFailure,
+    ServiceTransport,
+    StreamHandle,
+    pauses,
+)
 from assay.api.client.uploads import upload_of
-from assay.api.client.wire import UNEXPECTED, UNREACHABLE, Again, Leash, Request, Wire, pauses
 from assay.core.errors import ServerProblem, UsageProblem
-from assay.core.placement import RUNS_DIR
+from assay.core.run_backend import RUNS_DIR
 from assay.core.run_result import RunListing
 
 Setting = str | int | float | bool | Sequence[str] | None
@@ -68,7 +76,7 @@ class Client:
         allow_http: bool = False,
         compress: bool = False,
     ) -> None:
-        self._wire = Wire(url, key, timeout=timeout, patience=patience, allow_http=allow_http)
+        self._wire = ServiceTransport(url, key, timeout=timeout, patience=patience, allow_http=allow_http)
         self._compress = compress
 
     def __repr__(self) -> str:
@@ -146,7 +154,7 @@ class Client:
     def runs(self, *, state: str = "", dataset: str = "", model: str = "") -> Iterator[RunListing]:
         """The runs, the newest first, page by page as they are needed."""
         filters = {"state": state, "dataset": dataset, "model": model}
-        for page in self._pages("/v1/runs", filters, RunPage):
+        for page in self._pages("/v1/runs", filters, RunListPage):
             yield from page.runs
 
     def wait(self, run_id: str, *, watch: Watch | None = None, seconds: float | None = None) -> RunStatus:
@@ -161,12 +169,12 @@ class Client:
             time.sleep(pause)
         raise AssertionError
 
-    def events(self, run_id: str, *, last_event_id: str = "", leash: Leash | None = None) -> Iterator[RunEvent]:
+    def events(self, run_id: str, *, last_event_id: str = "", leash: StreamHandle | None = None) -> Iterator[RunEvent]:
         """Every change of a run until its end; after a broken connection it goes on with what came since.
 
         A leash that is cut in another thread ends it too.
         """
-        leash = leash or Leash()
+        leash = leash or StreamHandle()
         seen, failures = last_event_id, 0
         while True:
             is_over = True
@@ -176,7 +184,7 @@ class Client:
                     yield event
                     if event.is_end:
                         return
-            except Again as again:
+            except RetryableFailure as again:
                 failures, is_over = failures + 1, False
                 if failures > RECONNECTIONS:
                     raise again.problem from again
@@ -236,7 +244,7 @@ class Client:
         """Save all files of a finished run in a folder of runs, where commands find it; raises ServerProblem if one differs."""
         entries = self.artifacts(run_id)
         if not entries:
-            raise UsageProblem(f"run '{run_id}' has not ended", hint="wait for it first")
+            raise UsageProblem(f"run '{run_id}' is unfinished", hint="wait for it first")
         return publish(entries, run_id, Path(runs_dir), fetch=lambda name, path: self.artifact(run_id, name, path))
 
     def compare(self, before: str, after: str, *, cluster: str = "", flips: int | None = None) -> Json:
@@ -268,7 +276,7 @@ class Client:
         self._wire.call(request, lambda answer: save(answer, target, sha256=sha256))
         return target
 
-    def _events(self, run_id: str, seen: str, leash: Leash) -> Iterator[RunEvent]:
+    def _events(self, run_id: str, seen: str, leash: StreamHandle) -> Iterator[RunEvent]:
         headers = {"Accept": "text/event-stream", **({"Last-Event-ID": seen} if seen else {})}
         request = Request(path=f"{_path(run_id)}/events", headers=headers, timeout_s=EVENTS_SILENCE)
         with self._wire.opened(request, leash) as answer:

@@ -9,11 +9,11 @@ from http.client import HTTPResponse, IncompleteRead
 from pathlib import Path
 
 from assay.api.client.answers import Artifact
+from assay.api.client.http_transport import UNEXPECTED
 from assay.api.client.uploads import BLOCK
-from assay.api.client.wire import UNEXPECTED
 from assay.core.errors import RunSealed, ServerProblem
 from assay.core.input_document import MANIFEST
-from assay.engine.places.run_id import check_run_id
+from assay.engine.storage.run_id import check_run_id
 from assay.store.failures import disk_errors
 from assay.store.verify import verify_run
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from assay.api.client.answers import RunEvent
-from assay.api.client.wire import UNEXPECTED
+from assay.api.client.http_transport import UNEXPECTED
 from assay.core.errors import ServerProblem
 
 
@@ -16,7 +16,7 @@ def events_in(lines: Iterable[bytes]) -> Iterator[RunEvent]:
         line = raw.decode("utf-8", "replace").rstrip("\r\n")
         if line:
             name, _, value = line.partition(":")
-            # Comments have no name, and say only that somebody is there.
+            # Comments have no name; they only keep the connection alive.
             members[name] = value.removeprefix(" ")
         elif "data" in members:
             yield _event(members)

@@ -21,7 +21,7 @@ _GZIP = 31
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
-class Upload(msgspec.Struct, frozen=True, kw_only=True):
+class UploadBody(msgspec.Struct, frozen=True, kw_only=True):
     """What is sent, and what is said of it."""
 
     source: Path | bytes
@@ -52,12 +52,12 @@ class Upload(msgspec.Struct, frozen=True, kw_only=True):
         return _packed(file) if self.packs else file
 
 
-def upload_of(source: str | Path | bytes, *, media_type: str = "", packs: bool = False) -> Upload:
+def upload_of(source: str | Path | bytes, *, media_type: str = "", packs: bool = False) -> UploadBody:
     """A file or the content of one, ready to be sent; raises SourceUnreadable and UsageProblem."""
     if isinstance(source, bytes):
         is_gzip = source.startswith(_GZIP_MAGIC)
         kind = media_type or "application/json"
-        return Upload(source=source, size=len(source), media_type=kind, is_gzip=is_gzip, packs=packs and not is_gzip)
+        return UploadBody(source=source, size=len(source), media_type=kind, is_gzip=is_gzip, packs=packs and not is_gzip)
     path = Path(source)
     if str(source) == "-" or (path.exists() and not path.is_file()):
         raise UsageProblem(f"'{source}' is not a file", hint="name the file of one dataset, or pass its content as bytes")
@@ -65,7 +65,7 @@ def upload_of(source: str | Path | bytes, *, media_type: str = "", packs: bool =
         is_gzip = file.read(2) == _GZIP_MAGIC
         size = file.seek(0, 2)
     named = path.with_suffix("") if is_gzip and path.suffix.lower() == ".gz" else path
-    return Upload(
+    return UploadBody(
         source=path,
         size=size,
         media_type=media_type or _MEDIA_TYPES.get(named.suffix.lower(), "application/json"),

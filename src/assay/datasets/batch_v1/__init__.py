@@ -13,17 +13,17 @@ from assay.core.document import Document
 from assay.core.field_uses import FieldCounter
 from assay.core.index_set import IndexSet
 from assay.core.issue import Finding, Issue, Path, path_text
-from assay.core.json_door import TOO_MANY_VALUES, parse_json
-from assay.core.report import Counts, Outcome, Report
+from assay.core.report import Counts, Outcome, ValidationReport
+from assay.core.strict_json import parse_json
 from assay.datasets.batch_v1 import rules
-from assay.datasets.batch_v1.fast import Clean
-from assay.datasets.batch_v1.split import INVALID_REQUEST, PAYLOAD_TOO_LARGE, Split
+from assay.datasets.batch_v1.fast import CleanRecord
+from assay.datasets.batch_v1.split import INVALID_REQUEST, PAYLOAD_TOO_LARGE, SplitDocument
 from assay.datasets.batch_v1.workers import clean_in_parallel
 from assay.datasets.checks import Findings, check_flaws
 from assay.datasets.config import ValidationConfig
+from assay.datasets.issue_locator import IssueList, RecordContext, locate_issue
 from assay.datasets.nulls import BATCH_RECORD, drop_nulls
-from assay.datasets.placing import IssueList, Record, placed
-from assay.datasets.progress import ALONE, Effort
+from assay.datasets.read_options import DEFAULT_READ_OPTIONS, ReadOptions
 from assay.datasets.scan import Cursor, first_not_utf8
 from assay.datasets.source import Source
 from assay.datasets.unsent_fields import batch_uses
@@ -40,7 +40,7 @@ _SURELY_TOO_LONG = rules.MAX_TEXT * 12 * 4
 """Bytes of a string beyond its limit however it is written: 12 for an escaped character, 4 characters at most become one in NFC."""
 
 
-class _Members(msgspec.Struct):
+class _RecordFields(msgspec.Struct):
     """What is looked for in a record that is not read as a whole, and in its members."""
 
     record_id: msgspec.Raw = msgspec.Raw()
@@ -50,11 +50,11 @@ class _Members(msgspec.Struct):
     answer: msgspec.Raw = msgspec.Raw()
 
 
-def read(source: Source, config: ValidationConfig, effort: Effort) -> Report:
+def read(source: Source, config: ValidationConfig, effort: ReadOptions) -> ValidationReport:
     """The report on one dataset document."""
     if source.size > rules.MAX_PAYLOAD_BYTES:
         return _too_large(source)
-    reading = _Reading(source, config, IssueList())
+    reading = _BatchReader(source, config, IssueList())
     for _ in reading.check_records(effort):
         pass
     return reading.report(source)
@@ -62,26 +62,26 @@ def read(source: Source, config: ValidationConfig, effort: Effort) -> Report:
 
 def _all_issues(source: Source, config: ValidationConfig) -> Iterator[Issue]:
     """Every issue of the document in its order, read again and not stored."""
-    reading = _Reading(source, config, IssueList(is_bounded=False))
-    for _ in reading.check_records(ALONE, at_once=1):
+    reading = _BatchReader(source, config, IssueList(is_bounded=False))
+    for _ in reading.check_records(DEFAULT_READ_OPTIONS, at_once=1):
         yield from reading.issues.drain()
 
 
-def _too_large(source: Source) -> Report:
+def _too_large(source: Source) -> ValidationReport:
     issue = Issue(
         code="payload_too_large",
         message=f"the payload has {source.size:,} bytes; the limit is {rules.MAX_PAYLOAD_BYTES:,}",
         hint="split the dataset into several files",
         details=PAYLOAD_TOO_LARGE,
     )
-    return Report(path=source.name, contract="batch_v1", outcome="rejected", counts=Counts(), issues=[issue])
+    return ValidationReport(path=source.name, contract="batch_v1", outcome="rejected", counts=Counts(), issues=[issue])
 
 
-class _Reading:
+class _BatchReader:
     """The records of one document on their way to verdicts."""
 
     def __init__(self, source: Source, config: ValidationConfig, issues: IssueList) -> None:
-        self.split = Split(source.buffer(), config, issues)
+        self.split = SplitDocument(source.buffer(), config, issues)
         self.config = config
         self.issues = issues
         self.first_index: dict[str, int] = {}
@@ -91,7 +91,7 @@ class _Reading:
         self.fields = FieldCounter()
         self.cursor = Cursor(self.split.buffer)
 
-    def check_records(self, effort: Effort, *, at_once: int = _BATCHES_AT_ONCE) -> Iterator[int]:
+    def check_records(self, effort: ReadOptions, *, at_once: int = _BATCHES_AT_ONCE) -> Iterator[int]:
         """Check every record, clean ones on the fast path, the others by the exact rules; yields how many are done."""
         index = 0
         if len(self.split.records) > rules.MAX_RECORDS:
@@ -122,7 +122,7 @@ class _Reading:
         self.accepted.append(index)
         self.digests += digest
 
-    def _report_duplicate(self, index: int, verdict: Clean) -> None:
+    def _report_duplicate(self, index: int, verdict: CleanRecord) -> None:
         document = self._parsed(index)
         found = Findings()
         found.append(self._duplicate(index, verdict.record_id))
@@ -201,8 +201,8 @@ class _Reading:
     def _note_unreadable(self, index: int, path: Path, document: Document) -> None:
         """Too deep or too large for any reader is the record's fault alone; bad bytes make the whole payload unreadable."""
         flaw = next(flaw for flaw in document.flaws if flaw.fatal)
-        code = "value_out_of_range" if flaw.message.startswith("nested deeper") else flaw.code
-        if flaw.message.startswith(TOO_MANY_VALUES):
+        code = "value_out_of_range" if flaw.kind == "too_deep" else flaw.code
+        if flaw.kind == "too_many_values":
             # Values that fill the memory for one document do not fit into a record of 256 KB either.
             code = "record_too_large"
         finding = Finding(code, path, flaw.message, flaw.hint, offset=flaw.offset)
@@ -211,17 +211,17 @@ class _Reading:
             found.append(finding)
             self._note(index, _id_of(_members(self.split.records[index])), document, found)
             return
-        issue = placed(finding, document, self._record(index, None))
+        issue = locate_issue(finding, document, self._record(index, None))
         self.issues.add(msgspec.structs.replace(issue, index=None, details=INVALID_REQUEST))
 
     def _note(self, index: int, record_id: str | None, document: Document, found: Findings) -> None:
         self.issues.note(found, document, self._record(index, record_id))
 
-    def _record(self, index: int, record_id: str | None) -> Record:
+    def _record(self, index: int, record_id: str | None) -> RecordContext:
         start = self.cursor.place(self.split.offset(self.split.records[index]))
-        return Record(index, record_id, ("records", index), start)
+        return RecordContext(index, record_id, ("records", index), start)
 
-    def report(self, source: Source) -> Report:
+    def report(self, source: Source) -> ValidationReport:
         """The verdict, once every record was seen."""
         config = self.config
         total = len(self.split.records)
@@ -232,7 +232,7 @@ class _Reading:
             issues.insert(0, _all_failed(total))
             is_rejected = True
         outcome: Outcome = "accepted" if accepted == total else "accepted_with_record_errors"
-        report = Report(
+        report = ValidationReport(
             path=source.name,
             contract="batch_v1",
             outcome="rejected" if is_rejected else outcome,
@@ -249,7 +249,7 @@ class _Reading:
         # A run keeps the report to the end, and many of them: what only the checks needed goes now.
         self.first_index.clear()
         head = {name: member for name, member in self.split.head.items() if name != "records"}
-        report.head = rules.Normalized(Findings(), head, ()).value
+        report.head = rules.NormalizedRecord(Findings(), head, ()).value
         return report
 
     def _rejected(self) -> Iterator[tuple[int, bytes]]:
@@ -276,18 +276,18 @@ class _Reading:
             yield rules.to_case(record, index, dataset=dataset, record_sha256=digest.hex()), record
 
 
-def _members(raw: msgspec.Raw) -> _Members:
+def _members(raw: msgspec.Raw) -> _RecordFields:
     try:
-        return msgspec.json.decode(raw, type=_Members)
+        return msgspec.json.decode(raw, type=_RecordFields)
     except msgspec.DecodeError:
-        return _Members()
+        return _RecordFields()
 
 
-def _id_of(members: _Members) -> str | None:
+def _id_of(members: _RecordFields) -> str | None:
     return msgspec.json.decode(members.record_id, type=str) if _is_string(members.record_id) else None
 
 
-def _long_texts(members: _Members, path: Path) -> Iterator[Finding]:
+def _long_texts(members: _RecordFields, path: Path) -> Iterator[Finding]:
     """Prompt and answer, where they are too long by themselves."""
     texts = {("input", "prompt"): _members(members.input).prompt, ("reference", "answer"): _members(members.reference).answer}
     for name, text in texts.items():
@@ -298,7 +298,7 @@ def _long_texts(members: _Members, path: Path) -> Iterator[Finding]:
 def _is_too_long(text: msgspec.Raw) -> bool:
     if not _is_string(text) or len(memoryview(text)) > _SURELY_TOO_LONG:
         return _is_string(text)
-    normal = rules.Normalized(Findings(), msgspec.json.decode(text, type=str), ()).value
+    normal = rules.NormalizedRecord(Findings(), msgspec.json.decode(text, type=str), ()).value
     return len(normal) > rules.MAX_TEXT
 
 

@@ -16,7 +16,7 @@ from orjson import dumps as _dumps
 
 from assay.core.field_uses import FieldUse
 from assay.datasets.batch_v1 import rules
-from assay.datasets.hashing import Floats, text_has_astral_name
+from assay.datasets.hashing import FloatHook, text_has_astral_name
 from assay.datasets.scan import Pieces, scan_texts, unlike
 from assay.datasets.source import BATCH_BYTES
 from assay.datasets.unsent_fields import NO_USES, ONLY_METADATA, batch_uses
@@ -34,7 +34,7 @@ _Metadata = dict[str, _Scalar | _Level2]
 _Tag = Annotated[str, Meta(min_length=1, max_length=rules.MAX_TAG)]
 
 
-class _Expected(TypedDict, total=False):
+class _ExpectedFields(TypedDict, total=False):
     max_latency_ms: Annotated[int, Meta(ge=1, le=rules.MAX_LATENCY_MS)]
     required_criteria: list[Literal["accuracy", "clarity", "reasoning", "factuality", "overall"]]
 
@@ -49,7 +49,7 @@ class _Record(TypedDict):
     input: dict[str, Any]
     reference: NotRequired[dict[str, Any]]
     tags: NotRequired[Annotated[list[_Tag], Meta(max_length=rules.MAX_TAGS)]]
-    expected: NotRequired[_Expected]
+    expected: NotRequired[_ExpectedFields]
     metadata: NotRequired[dict[str, Any]]
 
 
@@ -57,7 +57,7 @@ class _WithMetadata(msgspec.Struct, gc=False):
     metadata: _Metadata
 
 
-class Clean(msgspec.Struct, frozen=True, gc=False, array_like=True):
+class CleanRecord(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """What the fast lane knows of an accepted record."""
 
     record_id: str
@@ -70,7 +70,7 @@ _Read = tuple[str, bytes, tuple[FieldUse, ...]]
 """The id, the canonical bytes, and where open fields go."""
 
 
-def clean_records(raws: Sequence[Raw], *, suspects: frozenset[int]) -> Iterator[list[Clean | None]]:
+def clean_records(raws: Sequence[Raw], *, suspects: frozenset[int]) -> Iterator[list[CleanRecord | None]]:
     """For each batch of records what is known of the clean ones; None, as for every suspect, asks for the exact rules."""
     lane = _Lane(suspects)
     batch: list[Raw] = []
@@ -89,10 +89,10 @@ class _Lane:
     def __init__(self, suspects: frozenset[int]) -> None:
         self._suspects = suspects
         self._seen = 0
-        self._floats = Floats()
+        self._floats = FloatHook()
         self._decode = msgspec.json.Decoder(_Record, float_hook=self._floats).decode
 
-    def accept(self, batch: Sequence[Raw]) -> list[Clean | None]:
+    def accept(self, batch: Sequence[Raw]) -> list[CleanRecord | None]:
         """The verdicts on some records that follow each other."""
         passed: list[int] = []
         read: list[_Read] = []
@@ -102,13 +102,13 @@ class _Lane:
                 passed.append(position)
                 read.append(record)
         self._seen += len(batch)
-        verdicts: list[Clean | None] = [None] * len(batch)
+        verdicts: list[CleanRecord | None] = [None] * len(batch)
         if passed:
             bad = _bad_positions([batch[position] for position in passed], read)
             for at, position in enumerate(passed):
                 if at not in bad:
                     record_id, canonical, uses = read[at]
-                    verdicts[position] = Clean(record_id, sha256(canonical).digest(), uses)
+                    verdicts[position] = CleanRecord(record_id, sha256(canonical).digest(), uses)
         return verdicts
 
     def _read(self, raw: Raw) -> _Read | None:

@@ -74,7 +74,7 @@ def check_head(head: dict[str, Any], config: ValidationConfig) -> Findings:
     if "dataset_id" in head:
         _check_dataset_id(found, head["dataset_id"])
     if "dataset_version" in head:
-        normal = Normalized(Findings(), head["dataset_version"], ("dataset_version",)).value
+        normal = NormalizedRecord(Findings(), head["dataset_version"], ("dataset_version",)).value
         string_at(found, normal, ("dataset_version",), low=1, high=MAX_VERSION)
         check_controls(found, normal if type(normal) is str else "", ("dataset_version",))
     if "schema_version" in head:
@@ -94,7 +94,7 @@ def check_head(head: dict[str, Any], config: ValidationConfig) -> Findings:
 
 
 def _check_normalization(found: Findings, value: Any, path: Path, config: ValidationConfig) -> None:
-    _note_normalization(found, Normalized(found, value, path).changed, config)
+    _note_normalization(found, NormalizedRecord(found, value, path).changed, config)
 
 
 def _check_dataset_id(found: Findings, value: object) -> None:
@@ -127,7 +127,7 @@ def _check_created_at(found: Findings, value: object) -> None:
         )
 
 
-class Normalized:
+class NormalizedRecord:
     """A record in NFC, and whether that changed it."""
 
     def __init__(self, found: Findings, value: Any, path: Path) -> None:
@@ -192,7 +192,7 @@ class CheckedRecord:
                 _too_large(self.found, path, size, MAX_RECORD_BYTES)
 
     def _normalize(self, path: Path, config: ValidationConfig) -> None:
-        normalized = Normalized(self.found, self.value, path)
+        normalized = NormalizedRecord(self.found, self.value, path)
         self.value = normalized.value
         self.is_normalized = not normalized.changed
         _note_normalization(self.found, normalized.changed, config)
@@ -313,7 +313,7 @@ def check_metadata(found: Findings, value: Any, path: Path, *, limit: int) -> No
             f"metadata nests deeper than {MAX_METADATA_DEPTH} levels",
             hint="flatten it; the object itself is level 1",
         )
-    size = len(canonical_json(Normalized(Findings(), members, ()).value)) if _may_exceed(members, limit) else 0
+    size = len(canonical_json(NormalizedRecord(Findings(), members, ()).value)) if _may_exceed(members, limit) else 0
     if size > limit:
         _too_large(found, path, size, limit)
 

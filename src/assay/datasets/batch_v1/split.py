@@ -9,15 +9,15 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from assay.core.document import Document, Excerpt, Place, excerpt
+from assay.core.document import Document, Excerpt, Location, excerpt
 from assay.core.issue import Finding, Issue, path_text
-from assay.core.json_door import decode_utf8, parse_json
+from assay.core.strict_json import decode_utf8, parse_json
 from assay.datasets.batch_v1 import rules
 from assay.datasets.batch_v1.flood import has_more_elements
 from assay.datasets.checks import Findings, check_flaws
 from assay.datasets.config import ValidationConfig
+from assay.datasets.issue_locator import IssueList
 from assay.datasets.nulls import BATCH_HEAD, drop_nulls
-from assay.datasets.placing import IssueList
 from assay.datasets.scan import Cursor, address_of, commas_in, lone_surrogates
 from assay.datasets.source import BOM, Buffer
 
@@ -38,7 +38,7 @@ class _UncutRecords(msgspec.Struct):
     records: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
-class _Flood(Exception):
+class _TooManyRecords(Exception):
     """There are more records than a document may have, and they were not read."""
 
 
@@ -47,7 +47,7 @@ _decode_uncut = msgspec.json.Decoder(_UncutRecords).decode
 _decode_array = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
-class Split:
+class SplitDocument:
     """A document cut into raw records; `issues` tell what is wrong at the dataset level."""
 
     def __init__(self, buffer: Buffer, config: ValidationConfig, issues: IssueList | None = None) -> None:
@@ -75,7 +75,7 @@ class Split:
         return address_of(raw) - self._address
 
     def restore(self) -> None:
-        """Put the original bytes back, for whoever reads the buffer next."""
+        """Restore the original bytes for the next reader of the buffer."""
         for number, at in enumerate(self._patched):
             self.view[at : at + _ESCAPE] = self._before[_ESCAPE * number : _ESCAPE * (number + 1)]
         del self._patched[:], self._before[:]
@@ -102,7 +102,7 @@ class Split:
     def _read(self) -> None:
         try:
             records = self._decoded()
-        except _Flood:
+        except _TooManyRecords:
             self._reject("value_out_of_range", "records", f"records has more than {rules.MAX_RECORDS:,} items", hint=_TOO_MANY)
         except RecursionError:
             self._reject("invalid_json", "", "nested deeper than the reader allows", hint="flatten the value")
@@ -136,7 +136,7 @@ class Split:
         if records is msgspec.UNSET:
             return records
         if has_more_elements(memoryview(records), rules.MAX_RECORDS):
-            raise _Flood
+            raise _TooManyRecords
         return _decode_array(records)
 
     def _patch(self, offsets: list[int]) -> None:
@@ -237,7 +237,7 @@ class Split:
     def _reject(self, code: str, path: str, message: str, *, hint: str) -> None:
         self.issues.add(Issue(code=code, path=path, message=message, hint=hint, details=INVALID_REQUEST))
 
-    def _issue(self, finding: Finding, place: Place, around: Excerpt) -> Issue:
+    def _issue(self, finding: Finding, place: Location, around: Excerpt) -> Issue:
         return Issue(
             code=finding.code,
             message=finding.message,

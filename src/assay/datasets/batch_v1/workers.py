@@ -13,15 +13,15 @@ from itertools import accumulate, pairwise
 import msgspec
 from msgspec import Raw
 
-from assay.datasets.batch_v1.fast import Clean, clean_records
+from assay.datasets.batch_v1.fast import CleanRecord, clean_records
 
 _BLOCK = 1 << 20
-_Verdicts = list[list[Clean | None]]
+_Verdicts = list[list[CleanRecord | None]]
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Verdicts).decode
 
 
-def clean_in_parallel(raws: Sequence[Raw], *, suspects: frozenset[int], workers: int) -> Iterator[list[Clean | None]]:
+def clean_in_parallel(raws: Sequence[Raw], *, suspects: frozenset[int], workers: int) -> Iterator[list[CleanRecord | None]]:
     """As `clean_records`, with `workers` processes; where the system cannot fork, with one."""
     if workers < 2 or len(raws) < workers or not hasattr(os, "fork"):
         yield from clean_records(raws, suspects=suspects)
@@ -44,7 +44,7 @@ def _shares(raws: Sequence[Raw], workers: int) -> list[range]:
     return [range(start, end) for start, end in pairwise(cuts)]
 
 
-def _judged(raws: Sequence[Raw], share: range, suspects: frozenset[int]) -> Iterator[list[Clean | None]]:
+def _judged(raws: Sequence[Raw], share: range, suspects: frozenset[int]) -> Iterator[list[CleanRecord | None]]:
     own = frozenset(at - share.start for at in suspects if at in share)
     return clean_records(raws[share.start : share.stop], suspects=own)
 
@@ -63,7 +63,7 @@ class _Child:
             _answer(writing, raws, share, suspects)
         os.close(writing)
 
-    def verdicts(self) -> Iterator[list[Clean | None]]:
+    def verdicts(self) -> Iterator[list[CleanRecord | None]]:
         """What the child found; judged here if it did not answer."""
         blocks = []
         while block := os.read(self._reading, _BLOCK):

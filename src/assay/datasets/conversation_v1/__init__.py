@@ -9,12 +9,12 @@ from msgspec import UNSET
 
 from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.case import Case
-from assay.core.document import Document, Place
+from assay.core.document import Document, Location
 from assay.core.field_uses import FieldCounter
 from assay.core.index_set import IndexSet
 from assay.core.issue import Finding, Issue
-from assay.core.json_door import parse_json
-from assay.core.report import Counts, Outcome, Report
+from assay.core.report import Counts, Outcome, ValidationReport
+from assay.core.strict_json import parse_json
 from assay.datasets.checks import Findings
 from assay.datasets.config import ValidationConfig
 from assay.datasets.conversation_v1.fast import lane_for
@@ -22,17 +22,17 @@ from assay.datasets.conversation_v1.rules import check_document, drop_conversati
 from assay.datasets.conversation_v1.texts import conversations_in, has_conversation_lines, whole_document
 from assay.datasets.formats import sniff_format
 from assay.datasets.hashing import Hasher
-from assay.datasets.placing import START, IssueList, Record
-from assay.datasets.progress import Effort, Progress, no_progress
+from assay.datasets.issue_locator import START, IssueList, RecordContext
+from assay.datasets.read_options import Progress, ReadOptions, no_progress
 from assay.datasets.source import BOM, Block, Line, Source
 from assay.datasets.unsent_fields import turn_uses
 
 __all__ = ["read"]
 
 
-def read(source: Source, config: ValidationConfig, effort: Effort) -> Report:
+def read(source: Source, config: ValidationConfig, effort: ReadOptions) -> ValidationReport:
     """The report on one file of turns; a record is a turn."""
-    reading = _Reading(config, IssueList())
+    reading = _ConversationReader(config, IssueList())
     if has_conversation_lines(source):
         reading.digests = bytearray() if effort.hashes else None
         for _ in reading.read_lines(source, effort.progress):
@@ -45,7 +45,7 @@ def read(source: Source, config: ValidationConfig, effort: Effort) -> Report:
 
 def _all_issues(source: Source, config: ValidationConfig) -> Iterator[Issue]:
     """Every issue of the file in its order, read again and not stored."""
-    reading = _Reading(config, IssueList(is_bounded=False))
+    reading = _ConversationReader(config, IssueList(is_bounded=False))
     if has_conversation_lines(source):
         for _ in reading.read_lines(source, no_progress):
             yield from reading.issues.drain()
@@ -54,7 +54,7 @@ def _all_issues(source: Source, config: ValidationConfig) -> Iterator[Issue]:
         yield from reading.issues.drain()
 
 
-class _Reading:
+class _ConversationReader:
     """The conversations of one source on their way to verdicts."""
 
     def __init__(self, config: ValidationConfig, issues: IssueList) -> None:
@@ -108,7 +108,7 @@ class _Reading:
 
     def _read_line(self, line: Line, turns: list[Any] | None) -> None:
         if turns is None:
-            self._check(parse_json(line.text, is_whole=False), Place(line.number, 1), conversation=self.conversations)
+            self._check(parse_json(line.text, is_whole=False), Location(line.number, 1), conversation=self.conversations)
         else:
             self._count_fields(turns)
             self._count(len(turns))
@@ -120,7 +120,7 @@ class _Reading:
             return bytes.fromhex(sha256_hex(canonical_json(turns)))
         return self._hasher.digest(text)
 
-    def _check(self, document: Document, start: Place, *, conversation: int | None) -> None:
+    def _check(self, document: Document, start: Location, *, conversation: int | None) -> None:
         turns = len(document.value) if type(document.value) is list else 0
         bad_turns = IndexSet()
         found = Findings()
@@ -138,7 +138,7 @@ class _Reading:
         self._note(found, document, start, conversation=conversation)
         self._count(turns)
 
-    def _note(self, found: Findings, document: Document, start: Place, *, conversation: int | None) -> None:
+    def _note(self, found: Findings, document: Document, start: Location, *, conversation: int | None) -> None:
         """Note the findings of one conversation; `conversation` tells which one of many it is."""
         issues, before = self.issues.issues, len(self.issues.issues)
         self.issues.note_all(found, document, lambda finding: _record(finding, document.value, start))
@@ -158,13 +158,13 @@ class _Reading:
         self.turns += turns
         self.conversations += 1
 
-    def report(self, source: Source) -> Report:
+    def report(self, source: Source) -> ValidationReport:
         """The verdict, once everything was read."""
         outcome: Outcome = "accepted_with_record_errors" if self.rejected else "accepted"
         is_all_bad = self.issues.dataset_errors > 0 or self.bad_turns == self.turns
         if self.rejected and len(self.rejected) == self.conversations and is_all_bad:
             outcome = "rejected"
-        report = Report(
+        report = ValidationReport(
             path=source.name,
             contract="conversation_v1",
             outcome=outcome,
@@ -187,13 +187,13 @@ class _Reading:
             yield to_case(turns, index, dataset=dataset, record_sha256=record_sha256), turns
 
 
-def _record(finding: Finding, turns: Any, start: Place) -> Record:
+def _record(finding: Finding, turns: Any, start: Location) -> RecordContext:
     """The turn that a finding is about, or the conversation."""
     position = finding.path[0] if finding.path else None
     is_turn = isinstance(position, int) and type(turns) is list and position < len(turns)
     index = position if is_turn and isinstance(position, int) else None
     turn_id = _turn_id(turns, index)
-    return Record(index, None if turn_id is None else str(turn_id), start=start)
+    return RecordContext(index, None if turn_id is None else str(turn_id), start=start)
 
 
 def _turn_id(turns: Any, index: int | None) -> int | None:

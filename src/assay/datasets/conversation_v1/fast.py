@@ -9,10 +9,10 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from assay.datasets.config import ValidationConfig
-from assay.datasets.lane import Kind, Lane, Written
+from assay.datasets.fast_path import FastPath, RowSchema, StringCounts
 from assay.datasets.shallow import ShallowObject, ShallowValue
 
-Conversations = Lane[list[Any]]
+Conversations = FastPath[list[Any]]
 
 _BLANK = " "
 """What a speaker said who said nothing: a look for blank texts finds it, and it is never written."""
@@ -24,7 +24,7 @@ class _Rules:
     def __init__(self, config: ValidationConfig) -> None:
         self._config = config
 
-    def proved(self, conversations: Sequence[list[Any]]) -> Written | None:
+    def proved(self, conversations: Sequence[list[Any]]) -> StringCounts | None:
         """Nothing blank, turns numbered from 1, and a tool with its input and output."""
         turns = list(chain.from_iterable(conversations))
         said = [turn.message if turn.speaker == "user" else turn.assistant_reply for turn in turns]
@@ -38,7 +38,7 @@ class _Rules:
         numbers = list(range(1, max(sizes) + 1))
         return [turn.turn_id for turn in turns] == list(chain.from_iterable([numbers[:size] for size in sizes]))
 
-    def _written(self, turns: list[Any]) -> Written | None:
+    def _written(self, turns: list[Any]) -> StringCounts | None:
         """Five strings in every turn, and names and texts of what is optional.
 
         What is not expected is not counted: input and output without a tool, and words that are for the other speaker.
@@ -51,7 +51,7 @@ class _Rules:
         metadata = [turn.metadata for turn in turns if turn.metadata is not UNSET]
         scored = [turn for turn in turns if turn.confidence_score is not UNSET]
         strings = 5 * len(turns) + 2 * len(calls) + sum(map(len, (scored, metadata, inputs, outputs)))
-        return Written(strings, metadata + inputs + outputs, scored)
+        return StringCounts(strings, metadata + inputs + outputs, scored)
 
     def _are_clean_calls(self, calls: list[Any], inputs: list[Any], outputs: list[Any]) -> bool:
         config = self._config
@@ -70,7 +70,7 @@ def lane_for(config: ValidationConfig) -> Conversations | None:
 
 
 @lru_cache(64)
-def _kind(settings: bytes) -> Kind[list[Any]] | None:
+def _kind(settings: bytes) -> RowSchema[list[Any]] | None:
     """Made once for each settings, because the types take milliseconds."""
     config = msgspec.json.decode(settings, type=ValidationConfig)
     usual = ValidationConfig()
@@ -100,7 +100,7 @@ def _kind(settings: bytes) -> Kind[list[Any]] | None:
         gc=False,
     )
     decoder = msgspec.json.Decoder(list[turn])  # type: ignore[valid-type]  # the type is made from the settings
-    return Kind(decoder, b"[]", _Rules(config).proved, "confidence_score")
+    return RowSchema(decoder, b"[]", _Rules(config).proved, "confidence_score")
 
 
 def _text(low: int, high: int, config: ValidationConfig) -> Any:

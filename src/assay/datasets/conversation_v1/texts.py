@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 
 from assay.core.canonical import canonical_json
 from assay.core.document import Document
-from assay.core.json_door import parse_json, parse_json_lines
+from assay.core.strict_json import parse_json, parse_json_lines
 from assay.datasets.formats import sniff_format
 from assay.datasets.hashing import Hasher
+from assay.datasets.lazy_yaml import MAX_YAML_BYTES, parse_yaml
 from assay.datasets.source import BOM, Source, filled_lines
-from assay.datasets.yaml_loading import MAX_YAML_BYTES, parse_yaml
 
 
 def has_conversation_lines(source: Source) -> bool:

@@ -13,20 +13,20 @@ import msgspec
 from assay.core.errors import UsageProblem
 from assay.core.plugin import Plugin
 from assay.datasets.converters import apexv1, includebase, lar_echr, lexam, prbench
-from assay.datasets.converters.canonical import Converter, Origin, Row
-from assay.datasets.converters.columns import Columns, RowRefused
+from assay.datasets.converters.canonical import Converter, Row, RowOrigin
+from assay.datasets.converters.columns import RowRefused, SourceColumns
 from assay.datasets.converters.contracts import PAIRS, convert_cases
-from assay.datasets.converters.own import own_converter
+from assay.datasets.converters.plugin_converter import own_converter
 from assay.datasets.converters.report import (
-    Conversion,
+    ConversionCounts,
+    ConversionNote,
     ConversionReport,
+    ConversionResult,
     IdStyle,
-    Remark,
-    Source,
+    RowSource,
     SourceCounts,
     SourceLine,
-    Tally,
-    Unreadable,
+    UnreadableLine,
     summarize,
 )
 from assay.datasets.converters.sources import read_source
@@ -35,13 +35,13 @@ from assay.datasets.legal_eval_v1.rules import SCHEMA_VERSION
 __all__ = [
     "CONVERTERS",
     "PAIRS",
-    "Conversion",
+    "ConversionNote",
     "ConversionReport",
+    "ConversionResult",
     "IdStyle",
-    "Remark",
-    "Source",
+    "RowSource",
     "SourceCounts",
-    "Unreadable",
+    "UnreadableLine",
     "convert_cases",
     "convert_files",
     "convert_rows",
@@ -58,7 +58,7 @@ CONVERTERS: dict[str, Converter] = {
 """Every benchmark converter: the columns of one source row and its origin into canonical rows, or RowRefused."""
 
 
-def convert_files(converter: str | Plugin, paths: Sequence[str | Path], *, id_style: IdStyle = "stable") -> Conversion:
+def convert_files(converter: str | Plugin, paths: Sequence[str | Path], *, id_style: IdStyle = "stable") -> ConversionResult:
     """The legal_eval_v1 rows of benchmark files and a report; raises UsageProblem, SourceUnreadable or MissingExtra.
 
     A bad line or row is counted and reported, and never stops the file.
@@ -66,21 +66,21 @@ def convert_files(converter: str | Plugin, paths: Sequence[str | Path], *, id_st
     return convert_rows(converter, [read_source(path) for path in paths], id_style=id_style)
 
 
-def convert_rows(converter: str | Plugin, sources: Iterable[Source], *, id_style: IdStyle = "stable") -> Conversion:
+def convert_rows(converter: str | Plugin, sources: Iterable[RowSource], *, id_style: IdStyle = "stable") -> ConversionResult:
     """The legal_eval_v1 rows of source rows and a report; raises UsageProblem for an unknown converter or id style."""
     if isinstance(converter, str) and converter not in CONVERTERS:
         raise UsageProblem(f"there is no converter {converter!r}", hint=f"converters: {', '.join(CONVERTERS)}")
     if id_style not in get_args(IdStyle):
         raise UsageProblem(f"there is no id style {id_style!r}", hint=f"id styles: {', '.join(get_args(IdStyle))}")
     convert = CONVERTERS[converter] if isinstance(converter, str) else own_converter(converter)
-    gathering = _Gathering(convert, id_style)
+    gathering = _RowCollector(convert, id_style)
     tallies = [gathering.add_source(source) for source in sources]
     name, plugin = (converter, None) if isinstance(converter, str) else (converter.plan.name, converter.plan)
     report = msgspec.structs.replace(summarize(name, SCHEMA_VERSION, tallies=tallies), plugin=plugin)
-    return Conversion(rows=tuple(gathering.rows), report=report)
+    return ConversionResult(rows=tuple(gathering.rows), report=report)
 
 
-class _Gathering:
+class _RowCollector:
     """Rows over all sources, with the place of each id's first use."""
 
     def __init__(self, convert: Converter, id_style: IdStyle) -> None:
@@ -89,8 +89,8 @@ class _Gathering:
         self._id_style = id_style
         self._first: dict[str, tuple[str, Row]] = {}
 
-    def add_source(self, source: Source) -> Tally:
-        tally = Tally(source.name)
+    def add_source(self, source: RowSource) -> ConversionCounts:
+        tally = ConversionCounts(source.name)
         left_out: dict[str, None] = {}
         for line in source.lines:
             tally.read += 1
@@ -99,15 +99,15 @@ class _Gathering:
             tally.note("left_out", f"columns without a place in the rows: {', '.join(left_out)}")
         return tally
 
-    def _add_line(self, line: SourceLine, tally: Tally) -> tuple[str, ...]:
-        """Convert one line; what comes back are the columns that nobody read."""
+    def _add_line(self, line: SourceLine, tally: ConversionCounts) -> tuple[str, ...]:
+        """Convert one line; returns the unread columns."""
         number, found = line
-        if isinstance(found, Unreadable):
+        if isinstance(found, UnreadableLine):
             tally.refuse(found.reason, line=number)
             return ()
         try:
-            columns = Columns(found)
-            rows = self._convert(columns, Origin(tally.source, number, self._id_style))
+            columns = SourceColumns(found)
+            rows = self._convert(columns, RowOrigin(tally.source, number, self._id_style))
         except RowRefused as problem:
             tally.refuse(str(problem), line=number)
             return ()
@@ -117,7 +117,7 @@ class _Gathering:
             self._emit(row, tally, line=number)
         return tuple(columns.unread())
 
-    def _emit(self, row: Row, tally: Tally, *, line: int) -> None:
+    def _emit(self, row: Row, tally: ConversionCounts, *, line: int) -> None:
         first = self._first.get(row["id"])
         if first is None:
             self._first[row["id"]] = (f"{tally.source}:{line}", row)

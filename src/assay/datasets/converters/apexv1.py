@@ -2,17 +2,17 @@
 
 from typing import Any
 
-from assay.core.json_door import parse_json
-from assay.datasets.converters.canonical import Draft, Origin, Row, digest, finish, older_digest
-from assay.datasets.converters.columns import Columns, RowRefused, is_empty, kind
+from assay.core.strict_json import parse_json
+from assay.datasets.converters.canonical import Row, RowDraft, RowOrigin, digest, finish, older_digest
+from assay.datasets.converters.columns import RowRefused, SourceColumns, is_empty, kind
 
 
-def convert(columns: Columns, origin: Origin) -> tuple[Row, ...]:
+def convert(columns: SourceColumns, origin: RowOrigin) -> tuple[Row, ...]:
     """The canonical row of one task; raises RowRefused."""
     prompt = columns.text("prompt")
     rubric = _rubric(columns)
     task_id = columns.identifier("task_id") or (digest(prompt, rubric) if origin.id_style == "stable" else older_digest(prompt))
-    draft = Draft(
+    draft = RowDraft(
         id=f"apexv1:{task_id}",
         dataset="apexv1",
         task_type="rubric_qa",
@@ -28,7 +28,7 @@ def convert(columns: Columns, origin: Origin) -> tuple[Row, ...]:
     return (finish(draft),)
 
 
-def _rubric(columns: Columns) -> list[Row]:
+def _rubric(columns: SourceColumns) -> list[Row]:
     value = columns.get("rubric_json")
     if is_empty(value):
         raise RowRefused("Rubric JSON is empty")
@@ -45,7 +45,7 @@ def _parse(text: str) -> Any:
     return document.value
 
 
-def _criterion(name: str, cells: Columns) -> Row:
+def _criterion(name: str, cells: SourceColumns) -> Row:
     """What is judged is the description; the justification explains it to people and judges."""
     criterion: Row = {"id": name.strip(), "title": cells.text("description")}
     justification = cells.text("justification")

@@ -12,7 +12,7 @@ from assay.datasets.checks import depth_of
 from assay.datasets.config import ValidationConfig
 from assay.datasets.converters.canonical import Row, filled, json_bytes
 from assay.datasets.converters.columns import RowRefused
-from assay.datasets.converters.report import Tally
+from assay.datasets.converters.report import ConversionCounts
 
 OVERFLOW = "source_metadata"
 """Member of `reference`, an open object, that takes what does not fit into `metadata`."""
@@ -32,14 +32,14 @@ class RecordDraft(msgspec.Struct, frozen=True, kw_only=True):
     metadata: Row = {}
 
 
-class Naming(msgspec.Struct, frozen=True):
+class DocumentNaming(msgspec.Struct, frozen=True):
     """What the caller calls the new document; None leaves it to the cases."""
 
     dataset_id: str | None = None
     version: str | None = None
 
 
-def batch_document(drafts: Iterable[RecordDraft], tally: Tally, *, dataset: str, naming: Naming) -> Row:
+def batch_document(drafts: Iterable[RecordDraft], tally: ConversionCounts, *, dataset: str, naming: DocumentNaming) -> Row:
     """The document of all records that fit; raises UsageProblem where no valid document is possible."""
     document: Row = {
         "dataset_id": naming.dataset_id if naming.dataset_id is not None else _dataset_id(dataset, tally),
@@ -57,19 +57,19 @@ def with_origin(metadata: Row, **origin: str) -> Row:
     return {**named, **metadata}
 
 
-def _dataset_id(dataset: str, tally: Tally) -> str:
+def _dataset_id(dataset: str, tally: ConversionCounts) -> str:
     fitted = _NOT_IN_DATASET_ID.sub("_", dataset)[: rules.MAX_ID] or "dataset"
     if fitted != dataset:
         tally.note("changed", f"{dataset!r} became {fitted!r}: the contract allows A-Z a-z 0-9 _ - .", path="dataset_id")
     return fitted
 
 
-def _dataset_version(tally: Tally) -> str:
-    tally.note("changed", "no version is known; '1' stands in its place", path="dataset_version")
+def _dataset_version(tally: ConversionCounts) -> str:
+    tally.note("changed", "no version found; using '1'", path="dataset_version")
     return "1"
 
 
-def _records(drafts: Iterable[RecordDraft], tally: Tally) -> Iterator[Row]:
+def _records(drafts: Iterable[RecordDraft], tally: ConversionCounts) -> Iterator[Row]:
     seen: set[str] = set()
     for draft in drafts:
         if draft.record_id in seen:
@@ -85,7 +85,7 @@ def _records(drafts: Iterable[RecordDraft], tally: Tally) -> Iterator[Row]:
         yield record
 
 
-def _record(draft: RecordDraft, tally: Tally) -> Row:
+def _record(draft: RecordDraft, tally: ConversionCounts) -> Row:
     tags, other_tags = _split_tags(draft.tags)
     metadata, overflow = _split_metadata(draft.metadata)
     reference = {**draft.reference, **filled({OTHER_TAGS: other_tags, OVERFLOW: overflow})}
@@ -133,7 +133,7 @@ def _drop_overflow(record: Row, overflow: Row) -> list[str]:
     return dropped
 
 
-def _note_losses(draft: RecordDraft, tally: Tally, *, moved: Iterable[str], dropped: Iterable[str]) -> None:
+def _note_losses(draft: RecordDraft, tally: ConversionCounts, *, moved: Iterable[str], dropped: Iterable[str]) -> None:
     limit = f"metadata is limited to {rules.MAX_RECORD_METADATA_BYTES:,} bytes and {rules.MAX_METADATA_DEPTH} levels"
     for name in moved:
         tally.note("moved", f"{limit}; now in reference.{OVERFLOW}", record_id=draft.record_id, path=f"metadata.{name}")
@@ -142,7 +142,7 @@ def _note_losses(draft: RecordDraft, tally: Tally, *, moved: Iterable[str], drop
         tally.note("dropped", reason, record_id=draft.record_id, path=f"metadata.{name}")
 
 
-def _check_document(document: Row, tally: Tally) -> None:
+def _check_document(document: Row, tally: ConversionCounts) -> None:
     problems = [finding.message for finding in rules.check_head(document, ValidationConfig()) if finding.severity == "error"]
     if problems:
         raise UsageProblem(f"this cannot be a batch_v1 document: {'; '.join(problems)}", hint="give another dataset_id or version")

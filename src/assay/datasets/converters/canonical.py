@@ -8,7 +8,7 @@ import msgspec
 
 from assay.core.canonical import canonical_json, sha256_hex
 from assay.datasets.config import ValidationConfig
-from assay.datasets.converters.columns import Columns, RowRefused
+from assay.datasets.converters.columns import RowRefused, SourceColumns
 from assay.datasets.converters.report import IdStyle
 from assay.datasets.legal_eval_v1.rules import SCHEMA_VERSION, check_row
 
@@ -20,7 +20,7 @@ Row = dict[str, Any]
 TaskType = Literal["rubric_qa", "reference_qa", "mcq"]
 
 
-class Origin(msgspec.Struct, frozen=True):
+class RowOrigin(msgspec.Struct, frozen=True):
     """Where a source row stands and how its ids are made."""
 
     source: str
@@ -28,11 +28,11 @@ class Origin(msgspec.Struct, frozen=True):
     id_style: IdStyle = "stable"
 
 
-Converter = Callable[[Columns, Origin], tuple[Row, ...]]
+Converter = Callable[[SourceColumns, RowOrigin], tuple[Row, ...]]
 """The columns of one source row and its origin into canonical rows, or RowRefused."""
 
 
-class Draft(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RowDraft(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A canonical row without its schema version, in the order of its members; empty optional members are not written."""
 
     id: str
@@ -49,7 +49,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     correct_choice_ids: list[str] = []
 
 
-def finish(draft: Draft) -> Row:
+def finish(draft: RowDraft) -> Row:
     """The canonical row; raises RowRefused with all reasons where legal_eval_v1 would not accept it."""
     try:
         row: Row = {"schema_version": SCHEMA_VERSION, **msgspec.to_builtins(draft, str_keys=True)}

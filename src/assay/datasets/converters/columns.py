@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from assay.core.json_door import parse_json
+from assay.core.strict_json import parse_json
 
 MAX_LITERAL_LENGTH = 1_000_000
 """Characters of a list written as text; the longest real one has under 5,000."""
@@ -18,7 +18,7 @@ class RowRefused(ValueError):
     """The source row cannot become a canonical row; the text says why."""
 
 
-class Columns:
+class SourceColumns:
     """A source row by column name, whatever its capitals and spaces; remembers which columns were read."""
 
     def __init__(self, row: Mapping[str, Any]) -> None:
@@ -26,7 +26,7 @@ class Columns:
         self._names: dict[str, str] = {}
         self._values: dict[str, Any] = {}
         self._read: set[str] = set()
-        self._inner: list[tuple[str, Columns]] = []
+        self._inner: list[tuple[str, SourceColumns]] = []
         for name, value in row.items():
             self._add(name, value)
 
@@ -84,16 +84,16 @@ class Columns:
         """The column's name as the source writes it, for messages."""
         return self._names.get(name, name)
 
-    def inside(self, name: str, value: Any) -> "Columns":
+    def inside(self, name: str, value: Any) -> "SourceColumns":
         """An object inside a cell, whose unread members count as unread columns; raises RowRefused for other values."""
         if not isinstance(value, dict):
             raise RowRefused(f"{name} is not an object but {kind(value)}")
-        inner = Columns(value)
+        inner = SourceColumns(value)
         self._inner.append((name, inner))
         return inner
 
     def unread(self) -> Iterator[str]:
-        """Columns with a value that nobody asked for, those inside cells as `cell.member`."""
+        """List unread columns that have a value; those inside cells as `cell.member`."""
         yield from (shown for name, shown in self._names.items() if name in self and name not in self._read)
         for name, inner in self._inner:
             yield from (f"{name}.{column}" for column in inner.unread())

@@ -9,10 +9,10 @@ from assay.core.contract import ContractId
 from assay.core.errors import UsageProblem
 from assay.core.open_fields import question_fields
 from assay.datasets.converters import golden_document, replay
-from assay.datasets.converters.batch_document import Naming, RecordDraft, batch_document, with_origin
-from assay.datasets.converters.canonical import Draft, Row, filled, finish
+from assay.datasets.converters.batch_document import DocumentNaming, RecordDraft, batch_document, with_origin
+from assay.datasets.converters.canonical import Row, RowDraft, filled, finish
 from assay.datasets.converters.columns import RowRefused
-from assay.datasets.converters.report import Conversion, Tally, summarize
+from assay.datasets.converters.report import ConversionCounts, ConversionResult, summarize
 from assay.datasets.legal_eval_v1.rules import TASKS
 
 _TASK_TYPES = {task: task_type for task_type, task in TASKS.items()}
@@ -26,7 +26,7 @@ def convert_cases(
     dataset_id: str | None = None,
     version: str | None = None,
     name: str | None = None,
-) -> Conversion:
+) -> ConversionResult:
     """The cases of contract `source` in the form of `target`, and a report of everything lost or moved on the way.
 
     legal_eval_v1 comes back as `rows`, batch_v1 and golden_v1 as one `document`, named and versioned as the
@@ -37,21 +37,21 @@ def convert_cases(
     if convert is None:
         known = ", ".join(f"{before} -> {after}" for before, after in PAIRS)
         raise UsageProblem(f"there is no conversion from {source} to {target}", hint=f"possible: {known}")
-    tally = Tally(name or source)
-    outcome = convert(tuple(cases), tally, naming=Naming(dataset_id, version))
+    tally = ConversionCounts(name or source)
+    outcome = convert(tuple(cases), tally, naming=DocumentNaming(dataset_id, version))
     report = summarize(source, target, tallies=[tally])
     if isinstance(outcome, dict):
-        return Conversion(document=outcome, report=report)
-    return Conversion(rows=outcome, report=report)
+        return ConversionResult(document=outcome, report=report)
+    return ConversionResult(rows=outcome, report=report)
 
 
-def _legal_to_batch(cases: tuple[Case, ...], tally: Tally, *, naming: Naming) -> Row:
+def _legal_to_batch(cases: tuple[Case, ...], tally: ConversionCounts, *, naming: DocumentNaming) -> Row:
     tally.read = len(cases)
     drafts = (_legal_record(case, tally) for case in cases)
     return batch_document(drafts, tally, dataset=_shared_dataset(cases, "legal_eval_v1"), naming=naming)
 
 
-def _legal_record(case: Case, tally: Tally) -> RecordDraft:
+def _legal_record(case: Case, tally: ConversionCounts) -> RecordDraft:
     for_model: Row = {
         "context": case.model_context,
         "messages": [msgspec.to_builtins(message) for message in case.messages],
@@ -72,7 +72,7 @@ def _legal_record(case: Case, tally: Tally) -> RecordDraft:
     )
 
 
-def _note_moved(case: Case, tally: Tally, *, names: list[str]) -> None:
+def _note_moved(case: Case, tally: ConversionCounts, *, names: list[str]) -> None:
     if names:
         reason = "batch_v1 has no field for it; now in input or reference, which are open"
         if "attachments" in names:
@@ -80,7 +80,7 @@ def _note_moved(case: Case, tally: Tally, *, names: list[str]) -> None:
         tally.note("moved", reason, record_id=case.id, path=", ".join(names))
 
 
-def _with_extra(case: Case, tally: Tally) -> Row:
+def _with_extra(case: Case, tally: ConversionCounts) -> Row:
     """The metadata, with unknown members of the row beside it."""
     for name in case.extra:
         clash = name in case.metadata
@@ -89,14 +89,14 @@ def _with_extra(case: Case, tally: Tally) -> Row:
     return {**case.extra, **case.metadata}
 
 
-def _golden_to_batch(cases: tuple[Case, ...], tally: Tally, *, naming: Naming) -> Row:
+def _golden_to_batch(cases: tuple[Case, ...], tally: ConversionCounts, *, naming: DocumentNaming) -> Row:
     tally.read = len(cases)
     drafts = (_golden_record(case, tally) for case in cases)
-    named = Naming(naming.dataset_id, naming.version or golden_document.shared_version(cases))
+    named = DocumentNaming(naming.dataset_id, naming.version or golden_document.shared_version(cases))
     return batch_document(drafts, tally, dataset=_shared_dataset(cases, "golden_v1"), naming=named)
 
 
-def _golden_record(case: Case, tally: Tally) -> RecordDraft:
+def _golden_record(case: Case, tally: ConversionCounts) -> RecordDraft:
     tally.note("moved", "batch_v1 has no field for it; now reference.rubric", record_id=case.id, path="rubric")
     if case.notes:
         tally.note("moved", "notes are for people; now metadata.notes", record_id=case.id, path="context")
@@ -110,17 +110,17 @@ def _golden_record(case: Case, tally: Tally) -> RecordDraft:
     )
 
 
-def _golden_to_legal(cases: tuple[Case, ...], tally: Tally, *, naming: Naming) -> tuple[Row, ...]:
+def _golden_to_legal(cases: tuple[Case, ...], tally: ConversionCounts, *, naming: DocumentNaming) -> tuple[Row, ...]:
     tally.note("changed", "one holistic criterion, judged 0 to 1; golden_v1 judges the same text 1 to 5", path="rubric")
     return _legal_rows(cases, tally, draft_of=lambda case: _golden_draft(case, tally, naming=naming))
 
 
-def _golden_draft(case: Case, tally: Tally, *, naming: Naming) -> Draft:
+def _golden_draft(case: Case, tally: ConversionCounts, *, naming: DocumentNaming) -> RowDraft:
     for path, value in (("context", case.notes), ("tags", case.tags)):
         if value:
             reason = f"legal_eval_v1 has no field for it; now metadata.{'notes' if path == 'context' else path}"
             tally.note("moved", reason, record_id=case.id, path=path)
-    return Draft(
+    return RowDraft(
         id=case.id,
         dataset=naming.dataset_id or case.dataset or "golden_v1",
         task_type="rubric_qa",
@@ -130,15 +130,15 @@ def _golden_draft(case: Case, tally: Tally, *, naming: Naming) -> Draft:
     )
 
 
-def _batch_to_golden(cases: tuple[Case, ...], tally: Tally, *, naming: Naming) -> Row:
+def _batch_to_golden(cases: tuple[Case, ...], tally: ConversionCounts, *, naming: DocumentNaming) -> Row:
     return golden_document.golden_document(cases, tally, version=naming.version)
 
 
-def _batch_to_legal(cases: tuple[Case, ...], tally: Tally, *, naming: Naming) -> tuple[Row, ...]:
+def _batch_to_legal(cases: tuple[Case, ...], tally: ConversionCounts, *, naming: DocumentNaming) -> tuple[Row, ...]:
     return _legal_rows(cases, tally, draft_of=lambda case: _batch_draft(case, tally, naming=naming))
 
 
-def _batch_draft(case: Case, tally: Tally, *, naming: Naming) -> Draft:
+def _batch_draft(case: Case, tally: ConversionCounts, *, naming: DocumentNaming) -> RowDraft:
     """A row whose candidate and judge see what those of the record do, as far as legal_eval_v1 has a place for it."""
     inputs, reference = dict(case.extra.get("input", {})), dict(case.extra.get("reference", {}))
     graded = _graded(case, inputs, reference)
@@ -169,10 +169,10 @@ def _batch_draft(case: Case, tally: Tally, *, naming: Naming) -> Draft:
     )
 
 
-def _graded(case: Case, inputs: Row, reference: Row) -> Draft | None:
+def _graded(case: Case, inputs: Row, reference: Row) -> RowDraft | None:
     """The row by what it can be graded with; what it takes of `inputs` and `reference` is removed from them."""
     answers = reference["answers"] if _are_texts(reference.get("answers")) else [text for text in case.references if text.strip()]
-    draft = Draft(id=case.id, dataset="", task_type="reference_qa", prompt=case.prompt)
+    draft = RowDraft(id=case.id, dataset="", task_type="reference_qa", prompt=case.prompt)
     choices, correct, rubric = inputs.get("choices"), reference.get("correct_choice_ids"), reference.get("rubric")
     if _are_objects(choices, {"id", "text"}) and _are_texts(correct):
         del inputs["choices"], reference["correct_choice_ids"]
@@ -196,18 +196,18 @@ def _are_objects(value: object, members: set[str]) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(part, dict) and members <= part.keys() for part in value)
 
 
-def _conversation_to_legal(cases: tuple[Case, ...], tally: Tally, *, naming: Naming) -> tuple[Row, ...]:
+def _conversation_to_legal(cases: tuple[Case, ...], tally: ConversionCounts, *, naming: DocumentNaming) -> tuple[Row, ...]:
     tally.read = len(cases)
     drafts = (draft for case in cases for draft in replay.replay_drafts(case, tally, dataset=naming.dataset_id))
     return tuple(_finished(drafts, tally))
 
 
-def _legal_rows(cases: tuple[Case, ...], tally: Tally, *, draft_of: Callable[[Case], Draft]) -> tuple[Row, ...]:
+def _legal_rows(cases: tuple[Case, ...], tally: ConversionCounts, *, draft_of: Callable[[Case], RowDraft]) -> tuple[Row, ...]:
     tally.read = len(cases)
     return tuple(_finished(_drafts(cases, tally, draft_of=draft_of), tally))
 
 
-def _drafts(cases: Iterable[Case], tally: Tally, *, draft_of: Callable[[Case], Draft]) -> Iterator[Draft]:
+def _drafts(cases: Iterable[Case], tally: ConversionCounts, *, draft_of: Callable[[Case], RowDraft]) -> Iterator[RowDraft]:
     for case in cases:
         try:
             draft = draft_of(case)
@@ -217,7 +217,7 @@ def _drafts(cases: Iterable[Case], tally: Tally, *, draft_of: Callable[[Case], D
             yield draft
 
 
-def _finished(drafts: Iterable[Draft], tally: Tally) -> Iterator[Row]:
+def _finished(drafts: Iterable[RowDraft], tally: ConversionCounts) -> Iterator[Row]:
     seen: set[str] = set()
     for draft in drafts:
         if draft.id in seen:

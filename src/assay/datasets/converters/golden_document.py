@@ -8,7 +8,7 @@ from assay.core.issue import path_text
 from assay.core.open_fields import question_fields
 from assay.datasets.config import ValidationConfig
 from assay.datasets.converters.canonical import Row
-from assay.datasets.converters.report import Tally
+from assay.datasets.converters.report import ConversionCounts
 from assay.datasets.golden_v1 import check_document
 
 FIRST_VERSION = "1.0.0"
@@ -27,14 +27,14 @@ def shared_version(cases: tuple[Case, ...]) -> str | None:
     return versions.pop() if len(versions) == 1 else None
 
 
-def golden_document(cases: tuple[Case, ...], tally: Tally, *, version: str | None) -> Row:
+def golden_document(cases: tuple[Case, ...], tally: ConversionCounts, *, version: str | None) -> Row:
     """The golden_v1 document of all cases; raises UsageProblem with every reason where one of them does not fit."""
     tally.read = len(cases)
     found = version or shared_version(cases)
     document: Row = {"version": found or FIRST_VERSION, "cases": [_golden_case(case) for case in cases]}
     _check(document)
     if not found:
-        tally.note("changed", f"no version is known; {FIRST_VERSION!r} stands in its place", path="version")
+        tally.note("changed", f"no version found; using {FIRST_VERSION!r}", path="version")
     for case in cases:
         _note_losses(case, tally, version=found)
     tally.emitted = len(cases)
@@ -73,7 +73,7 @@ def _check(document: Row) -> None:
         )
 
 
-def _note_losses(case: Case, tally: Tally, *, version: str | None) -> None:
+def _note_losses(case: Case, tally: ConversionCounts, *, version: str | None) -> None:
     if _notes(case):
         tally.note("moved", "notes for people; now context", record_id=case.id, path="metadata.notes")
     shown = [f"input.{field.name}" for field in question_fields(case)]

@@ -1,13 +1,13 @@
 """Rows of INCLUDE-base into mcq rows."""
 
-from assay.datasets.converters.canonical import ALPHABET, Draft, Origin, Row, digest, finish, older_digest
-from assay.datasets.converters.columns import Columns, RowRefused, is_empty, option_text, whole_number
+from assay.datasets.converters.canonical import ALPHABET, Row, RowDraft, RowOrigin, digest, finish, older_digest
+from assay.datasets.converters.columns import RowRefused, SourceColumns, is_empty, option_text, whole_number
 
 OPTIONS = ("option_a", "option_b", "option_c", "option_d")
 METADATA = ("language", "country", "subject", "level", "is_european", "source_file")
 
 
-def convert(columns: Columns, origin: Origin) -> tuple[Row, ...]:
+def convert(columns: SourceColumns, origin: RowOrigin) -> tuple[Row, ...]:
     """The canonical row of one question; raises RowRefused."""
     prompt = columns.text("question")
     options = [_option(columns, name) for name in OPTIONS]
@@ -16,7 +16,7 @@ def convert(columns: Columns, origin: Origin) -> tuple[Row, ...]:
         raise RowRefused(f"answer is {answer}, but the options are numbered 0 to {len(options) - 1}")
     if not options[answer]:
         raise RowRefused(f"answer is {answer}, but {OPTIONS[answer]} is empty")
-    draft = Draft(
+    draft = RowDraft(
         id=f"includebase:{_content_id(columns, origin, prompt=prompt, options=options)}",
         dataset="includebase",
         task_type="mcq",
@@ -33,12 +33,12 @@ def convert(columns: Columns, origin: Origin) -> tuple[Row, ...]:
     return (finish(draft),)
 
 
-def _option(columns: Columns, name: str) -> str:
+def _option(columns: SourceColumns, name: str) -> str:
     value = columns.get(name)
     return "" if is_empty(value) else option_text(value, name)
 
 
-def _content_id(columns: Columns, origin: Origin, *, prompt: str, options: list[str]) -> str:
+def _content_id(columns: SourceColumns, origin: RowOrigin, *, prompt: str, options: list[str]) -> str:
     source_file = columns.text("source_file")
     if origin.id_style == "upstream":
         return older_digest(f"{source_file or 'unknown'}:{origin.line}:{prompt}")

@@ -1,7 +1,7 @@
 """Rows of LAR-ECHR into mcq rows whose facts and arguments are the context."""
 
-from assay.datasets.converters.canonical import ALPHABET, Draft, Origin, Row, digest, finish, older_digest
-from assay.datasets.converters.columns import Columns, RowRefused, is_empty, option_text
+from assay.datasets.converters.canonical import ALPHABET, Row, RowDraft, RowOrigin, digest, finish, older_digest
+from assay.datasets.converters.columns import RowRefused, SourceColumns, is_empty, option_text
 
 PROMPT = "Select the continuation that best extends the ECHR argument excerpt."
 OPTIONS = ("a", "b", "c", "d")
@@ -15,7 +15,7 @@ MEASURES = (
 )
 
 
-def convert(columns: Columns, origin: Origin) -> tuple[Row, ...]:
+def convert(columns: SourceColumns, origin: RowOrigin) -> tuple[Row, ...]:
     """The canonical row of one argument to continue; raises RowRefused."""
     facts = _required(columns, "facts")
     arguments = _required(columns, "context_arguments", "context")
@@ -29,7 +29,7 @@ def convert(columns: Columns, origin: Origin) -> tuple[Row, ...]:
         "source_split": columns.get("source_split"),
         "source_dataset": columns.get("source_dataset"),
     }
-    draft = Draft(
+    draft = RowDraft(
         id=f"lar_echr:{row_id}",
         dataset="lar_echr",
         task_type="mcq",
@@ -42,19 +42,19 @@ def convert(columns: Columns, origin: Origin) -> tuple[Row, ...]:
     return (finish(draft),)
 
 
-def _required(columns: Columns, *names: str) -> str:
+def _required(columns: SourceColumns, *names: str) -> str:
     text = columns.text(*names)
     if not text:
         raise RowRefused(f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} empty")
     return text
 
 
-def _choices(columns: Columns) -> list[Row]:
+def _choices(columns: SourceColumns) -> list[Row]:
     cells = [(letter, name, columns.get(name)) for letter, name in zip(ALPHABET, OPTIONS, strict=False)]
     return [{"id": letter, "text": option_text(value, name)} for letter, name, value in cells if not is_empty(value)]
 
 
-def _content_id(columns: Columns, origin: Origin, *, content: list[object]) -> str:
+def _content_id(columns: SourceColumns, origin: RowOrigin, *, content: list[object]) -> str:
     if origin.id_style == "upstream":
         return older_digest(f"{origin.line}:{content[0]}:{content[1]}")
     return columns.identifier("record_id") or digest(*content)

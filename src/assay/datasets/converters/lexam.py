@@ -5,21 +5,21 @@ from typing import Any
 
 import msgspec
 
-from assay.datasets.converters.canonical import Draft, Origin, Row, choice_id, digest, finish
-from assay.datasets.converters.columns import Columns, RowRefused, is_empty, list_cell, option_text, whole_number
+from assay.datasets.converters.canonical import Row, RowDraft, RowOrigin, choice_id, digest, finish
+from assay.datasets.converters.columns import RowRefused, SourceColumns, is_empty, list_cell, option_text, whole_number
 
 METADATA = ("course", "language", "area", "jurisdiction", "year")
 
 _VARIANT = re.compile(r"([0-9]+)_choices", re.ASCII)
 
 
-class _Naming(msgspec.Struct, frozen=True):
+class _IdParts(msgspec.Struct, frozen=True):
     """The parts of a row's ids: `subset` tells the variants of one question apart."""
 
     kind: str
     source_id: str
     subset: str
-    origin: Origin
+    origin: RowOrigin
     suffix: str = ""
 
     def row_id(self) -> str:
@@ -28,7 +28,7 @@ class _Naming(msgspec.Struct, frozen=True):
         return f"lexam:{self.kind}:{self.subset}:{self.source_id}"
 
 
-def convert(columns: Columns, origin: Origin) -> tuple[Row, ...]:
+def convert(columns: SourceColumns, origin: RowOrigin) -> tuple[Row, ...]:
     """The canonical row of one question, or one row for each size of its choice list; raises RowRefused."""
     stated = columns.text("question_type").lower()
     if stated not in ("", "open", "mcq"):
@@ -41,17 +41,17 @@ def convert(columns: Columns, origin: Origin) -> tuple[Row, ...]:
     return tuple(_variant(columns, origin, name=name) for name in variants)
 
 
-def _variants(columns: Columns) -> list[str]:
+def _variants(columns: SourceColumns) -> list[str]:
     return [name for name in columns if _VARIANT.fullmatch(name) and name in columns]
 
 
-def _open(columns: Columns, origin: Origin) -> Row:
+def _open(columns: SourceColumns, origin: RowOrigin) -> Row:
     answer = columns.text("answer")
     if not answer:
         raise RowRefused("an open question without an answer")
     source_id = _source_id(columns, origin, content=[answer])
-    naming = _Naming("open", source_id, columns.text("source_subset") or "open_question", origin)
-    draft = Draft(
+    naming = _IdParts("open", source_id, columns.text("source_subset") or "open_question", origin)
+    draft = RowDraft(
         id=naming.row_id(),
         dataset="lexam",
         task_type="reference_qa",
@@ -62,29 +62,29 @@ def _open(columns: Columns, origin: Origin) -> Row:
     return finish(draft)
 
 
-def _mcq(columns: Columns, origin: Origin) -> Row:
+def _mcq(columns: SourceColumns, origin: RowOrigin) -> Row:
     texts = _options(columns, "choices")
     gold = whole_number(columns.get("gold"), "gold")
     source_id = _source_id(columns, origin, content=texts)
     subset = columns.text("source_subset") or f"mcq_{len(texts)}_choices"
-    return _mcq_row(columns, _Naming("mcq", source_id, subset, origin), texts=texts, gold=gold)
+    return _mcq_row(columns, _IdParts("mcq", source_id, subset, origin), texts=texts, gold=gold)
 
 
-def _variant(columns: Columns, origin: Origin, *, name: str) -> Row:
+def _variant(columns: SourceColumns, origin: RowOrigin, *, name: str) -> Row:
     """One of the lists `4_choices` to `32_choices` that the perturbation file holds side by side."""
     texts = _options(columns, name)
     gold = whole_number(columns.get(f"{name}_gold"), f"{name}_gold")
     source_id = _source_id(columns, origin, content=[])
     subset = f"{columns.text('source_subset') or 'mcq'}_{name}"
     # The older ids know one row per line; the size of the list keeps the variants of a line apart.
-    return _mcq_row(columns, _Naming("mcq", source_id, subset, origin, suffix=f":{name}"), texts=texts, gold=gold)
+    return _mcq_row(columns, _IdParts("mcq", source_id, subset, origin, suffix=f":{name}"), texts=texts, gold=gold)
 
 
-def _mcq_row(columns: Columns, naming: _Naming, *, texts: list[str], gold: int) -> Row:
+def _mcq_row(columns: SourceColumns, naming: _IdParts, *, texts: list[str], gold: int) -> Row:
     if not 0 <= gold < len(texts):
         raise RowRefused(f"gold is {gold}, but the choices are numbered 0 to {len(texts) - 1}")
     style = naming.origin.id_style
-    draft = Draft(
+    draft = RowDraft(
         id=naming.row_id(),
         dataset="lexam",
         task_type="mcq",
@@ -96,7 +96,7 @@ def _mcq_row(columns: Columns, naming: _Naming, *, texts: list[str], gold: int) 
     return finish(draft)
 
 
-def _options(columns: Columns, name: str) -> list[str]:
+def _options(columns: SourceColumns, name: str) -> list[str]:
     value = columns.get(name)
     if is_empty(value):
         raise RowRefused("a multiple-choice question without choices")
@@ -106,12 +106,12 @@ def _options(columns: Columns, name: str) -> list[str]:
     ]
 
 
-def _source_id(columns: Columns, origin: Origin, *, content: list[str]) -> str:
+def _source_id(columns: SourceColumns, origin: RowOrigin, *, content: list[str]) -> str:
     fallback = f"line_{origin.line}" if origin.id_style == "upstream" else digest(columns.text("question"), content)
     return columns.identifier("id") or fallback
 
 
-def _metadata(columns: Columns, naming: _Naming, *, policy: str) -> dict[str, Any]:
+def _metadata(columns: SourceColumns, naming: _IdParts, *, policy: str) -> dict[str, Any]:
     return {
         **{name: columns.get(name) for name in METADATA},
         "question_type": naming.kind,

@@ -4,8 +4,8 @@ import json
 import re
 from typing import Any
 
-from assay.datasets.converters.canonical import Draft, Origin, Row, digest, finish, older_digest
-from assay.datasets.converters.columns import Columns, RowRefused, kind, list_cell
+from assay.datasets.converters.canonical import Row, RowDraft, RowOrigin, digest, finish, older_digest
+from assay.datasets.converters.columns import RowRefused, SourceColumns, kind, list_cell
 
 TURNS = 10
 """Columns prompt_0 to prompt_9 and response_0 to response_8."""
@@ -15,7 +15,7 @@ _REFERENCE = re.compile(r"reference.*?([0-9]+)$", re.ASCII)
 _WEIGHT = "_weight"
 
 
-def convert(columns: Columns, origin: Origin) -> tuple[Row, ...]:
+def convert(columns: SourceColumns, origin: RowOrigin) -> tuple[Row, ...]:
     """The canonical row of one conversation with its rubric; raises RowRefused."""
     turns = _turns(columns)
     messages = [message for turn in turns for message in _messages(turn)]
@@ -24,7 +24,7 @@ def convert(columns: Columns, origin: Origin) -> tuple[Row, ...]:
         raise RowRefused(f"no prompt in prompt_0 to prompt_{TURNS - 1}")
     rubric = _rubric(columns)
     source_id = columns.identifier("task", "id", "canary") or _content_id(columns, origin, content=[turns, rubric])
-    draft = Draft(
+    draft = RowDraft(
         id=f"prbench:{source_id}",
         dataset="prbench",
         task_type="rubric_qa",
@@ -41,13 +41,13 @@ def convert(columns: Columns, origin: Origin) -> tuple[Row, ...]:
     return (finish(draft),)
 
 
-def _content_id(columns: Columns, origin: Origin, *, content: list[Any]) -> str:
+def _content_id(columns: SourceColumns, origin: RowOrigin, *, content: list[Any]) -> str:
     if origin.id_style == "stable":
         return digest(*content)
     return older_digest(json.dumps(dict(columns.row), sort_keys=True, ensure_ascii=False, default=str))
 
 
-def _turns(columns: Columns) -> list[Row]:
+def _turns(columns: SourceColumns) -> list[Row]:
     references = _references(columns)
     return [
         {
@@ -60,7 +60,7 @@ def _turns(columns: Columns) -> list[Row]:
     ]
 
 
-def _references(columns: Columns) -> list[list[str]]:
+def _references(columns: SourceColumns) -> list[list[str]]:
     """Every list column whose name has `reference` in it and ends in a turn's number, in column order."""
     found: list[list[str]] = [[] for _ in range(TURNS)]
     for name in columns:
@@ -70,7 +70,7 @@ def _references(columns: Columns) -> list[list[str]]:
     return found
 
 
-def _reference_texts(columns: Columns, name: str) -> list[str]:
+def _reference_texts(columns: SourceColumns, name: str) -> list[str]:
     value = columns.peek(name)
     if not isinstance(value, list) and not (isinstance(value, str) and value.lstrip().startswith("[")):
         return []
@@ -90,14 +90,14 @@ def _messages(turn: Row) -> list[Row]:
     return messages
 
 
-def _rubric(columns: Columns) -> list[Row]:
+def _rubric(columns: SourceColumns) -> list[Row]:
     return [
         _criterion(columns.inside("rubric", item), number)
         for number, item in enumerate(list_cell(columns.get("rubric"), "rubric"), 1)
     ]
 
 
-def _criterion(cells: Columns, number: int) -> Row:
+def _criterion(cells: SourceColumns, number: int) -> Row:
     annotations = cells.inside("annotations", cells.get("annotations") or {})
     criterion: Row = {"id": cells.identifier("id") or f"criterion_{number}", "title": cells.text("title")}
     description = annotations.text("criteria_description")
@@ -109,7 +109,7 @@ def _criterion(cells: Columns, number: int) -> Row:
     return criterion
 
 
-def _weight(annotations: Columns, criterion: str) -> float | None:
+def _weight(annotations: SourceColumns, criterion: str) -> float | None:
     """The weight that `weight_class` names; annotators left weights of other classes behind, some with the other sign."""
     found = {name: annotations.get(name) for name in annotations if name.endswith(_WEIGHT)}
     weights = {name: value for name, value in found.items() if value is not None}

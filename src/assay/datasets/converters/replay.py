@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 
 from assay.core.case import Case, Turn
-from assay.datasets.converters.canonical import Draft, Row
-from assay.datasets.converters.report import Tally
+from assay.datasets.converters.canonical import Row, RowDraft
+from assay.datasets.converters.report import ConversionCounts
 
 ROLES = ("user", "assistant", "system")
 
 
-def replay_drafts(case: Case, tally: Tally, *, dataset: str | None) -> Iterator[Draft]:
+def replay_drafts(case: Case, tally: ConversionCounts, *, dataset: str | None) -> Iterator[RowDraft]:
     """One draft for each user turn that a reply follows; the others are reported."""
     name = conversation_name(case)
     _note_losses(case, name, tally=tally)
@@ -24,7 +24,7 @@ def replay_drafts(case: Case, tally: Tally, *, dataset: str | None) -> Iterator[
             tally.skip(reason, record_id=row_id, path=f"turn {turn.turn_id}")
             continue
         history = [message for earlier in case.turns[:position] for message in _message(earlier)]
-        yield Draft(
+        yield RowDraft(
             id=row_id,
             dataset=dataset or case.dataset or "conversation_v1",
             task_type="reference_qa",
@@ -66,7 +66,7 @@ def _action(reply: Turn) -> Row:
     return {**members, "metadata": reply.metadata} if reply.metadata else members
 
 
-def _note_losses(case: Case, name: str, *, tally: Tally) -> None:
+def _note_losses(case: Case, name: str, *, tally: ConversionCounts) -> None:
     tools = [str(turn.turn_id) for turn in case.turns if turn.tool_used is not None]
     others = sorted({turn.speaker for turn in case.turns} - set(ROLES))
     if tools:

@@ -18,24 +18,24 @@ Action = Literal["invalid", "skipped", "moved", "dropped", "changed", "left_out"
 The others are lossy steps of a row that is converted."""
 
 
-class Unreadable(msgspec.Struct, frozen=True):
+class UnreadableLine(msgspec.Struct, frozen=True):
     """Stands where a source line holds no row, and says why."""
 
     reason: str
 
 
-SourceLine = tuple[int, Mapping[str, Any] | Unreadable]
+SourceLine = tuple[int, Mapping[str, Any] | UnreadableLine]
 """The 1-based line (in Parquet: the row) and what stood there."""
 
 
-class Source(msgspec.Struct, frozen=True):
+class RowSource(msgspec.Struct, frozen=True):
     """A named stream of source rows."""
 
     name: str
     lines: Iterable[SourceLine]
 
 
-class Remark(msgspec.Struct, frozen=True, kw_only=True):
+class ConversionNote(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that a conversion did not carry over as it stood: what, where, why."""
 
     action: Action
@@ -67,7 +67,7 @@ class ConversionReport(msgspec.Struct, frozen=True, kw_only=True):
     target: str
     """Contract of the result."""
     sources: tuple[SourceCounts, ...]
-    remarks: tuple[Remark, ...] = ()
+    remarks: tuple[ConversionNote, ...] = ()
     plugin: PluginPlan | None = None
     """The code that converted, where it is no converter of ours."""
 
@@ -89,7 +89,7 @@ class ConversionReport(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-class Conversion(msgspec.Struct, frozen=True, kw_only=True):
+class ConversionResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result: rows for JSONL contracts, one document for the others, and the report."""
 
     report: ConversionReport
@@ -104,7 +104,7 @@ class Conversion(msgspec.Struct, frozen=True, kw_only=True):
             yield pretty_json(self.document)
 
 
-class Tally:
+class ConversionCounts:
     """Counts and remarks of one source while it is being converted."""
 
     def __init__(self, source: str) -> None:
@@ -113,32 +113,32 @@ class Tally:
         self.emitted = 0
         self.invalid = 0
         self.skipped = 0
-        self.remarks: list[Remark] = []
+        self.remarks: list[ConversionNote] = []
 
     def refuse(self, reason: str, *, line: int | None = None, record_id: str | None = None, path: str = "") -> None:
         """Count a row that cannot be converted."""
         self.invalid += 1
         self.remarks.append(
-            Remark(action="invalid", source=self.source, reason=reason, line=line, record_id=record_id, path=path),
+            ConversionNote(action="invalid", source=self.source, reason=reason, line=line, record_id=record_id, path=path),
         )
 
     def skip(self, reason: str, *, line: int | None = None, record_id: str | None = None, path: str = "") -> None:
         """Count a row that is left out of the result on purpose."""
         self.skipped += 1
         self.remarks.append(
-            Remark(action="skipped", source=self.source, reason=reason, line=line, record_id=record_id, path=path),
+            ConversionNote(action="skipped", source=self.source, reason=reason, line=line, record_id=record_id, path=path),
         )
 
     def note(self, action: Action, reason: str, *, record_id: str | None = None, path: str = "") -> None:
         """Record a lossy step of a row that is converted."""
-        self.remarks.append(Remark(action=action, source=self.source, reason=reason, record_id=record_id, path=path))
+        self.remarks.append(ConversionNote(action=action, source=self.source, reason=reason, record_id=record_id, path=path))
 
     def counts(self) -> SourceCounts:
         """The counts so far."""
         return SourceCounts(self.source, self.read, self.emitted, self.invalid, self.skipped)
 
 
-def summarize(conversion: str, target: str, *, tallies: Iterable[Tally]) -> ConversionReport:
+def summarize(conversion: str, target: str, *, tallies: Iterable[ConversionCounts]) -> ConversionReport:
     """The report over finished tallies."""
     finished = tuple(tallies)
     return ConversionReport(
@@ -149,13 +149,13 @@ def summarize(conversion: str, target: str, *, tallies: Iterable[Tally]) -> Conv
     )
 
 
-def with_rejected(conversion: Conversion, issues: Iterable[Issue]) -> Conversion:
+def with_rejected(conversion: ConversionResult, issues: Iterable[Issue]) -> ConversionResult:
     """The conversion with a remark for each record that validation had refused, so that none is lost unseen."""
     first = {issue.index: issue for issue in reversed(tuple(issues)) if issue.index is not None}
     report = conversion.report
     counts = report.sources[0]
     remarks = [
-        Remark(
+        ConversionNote(
             action="invalid",
             source=counts.source,
             reason=issue.message,

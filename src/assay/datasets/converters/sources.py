@@ -12,11 +12,11 @@ from typing import Any
 
 import msgspec
 
-from assay.core.document import Document, Flaw
+from assay.core.document import Document, ParseProblem
 from assay.core.errors import MissingExtra, SourceUnreadable, UsageProblem
-from assay.core.json_door import MAX_LOCAL_BYTES, parse_json
+from assay.core.strict_json import MAX_LOCAL_BYTES, parse_json
 from assay.datasets.converters.columns import kind
-from assay.datasets.converters.report import Source, SourceLine, Unreadable
+from assay.datasets.converters.report import RowSource, SourceLine, UnreadableLine
 from assay.datasets.source import BOM, open_source
 from assay.datasets.source import Source as OpenSource
 
@@ -25,21 +25,21 @@ MAX_FIELD_LENGTH = 64 << 20
 STANDARD_INPUT = "-"
 
 
-def read_source(path: str | Path) -> Source:
+def read_source(path: str | Path) -> RowSource:
     """The rows of one file or of standard input, read when iterated; raises UsageProblem for an unknown format.
 
     Iterating raises SourceUnreadable where the file cannot be read and MissingExtra for Parquet without pyarrow.
     """
     if str(path) == STANDARD_INPUT:
-        return Source("-", _opened_rows("-", _json_document))
+        return RowSource("-", _opened_rows("-", _json_document))
     suffix = Path(Path(path).name.lower().removesuffix(".gz")).suffix
     if suffix == ".parquet":
-        return Source(str(path), _parquet_rows(Path(path)))
+        return RowSource(str(path), _parquet_rows(Path(path)))
     reader = _READERS.get(suffix)
     if reader is None:
         known = f"known endings: {', '.join(_READERS)} (each also with .gz) and .parquet"
         raise UsageProblem(f"cannot tell the format of '{path}' by its ending", hint=known)
-    return Source(str(path), _opened_rows(path, reader))
+    return RowSource(str(path), _opened_rows(path, reader))
 
 
 def _opened_rows(path: str | Path, reader: Callable[[OpenSource], Iterator[SourceLine]]) -> Iterator[SourceLine]:
@@ -52,23 +52,23 @@ def _json_lines(source: OpenSource) -> Iterator[SourceLine]:
             yield number, _json_row(content)
 
 
-def _json_row(text: bytes) -> dict[str, Any] | Unreadable:
+def _json_row(text: bytes) -> dict[str, Any] | UnreadableLine:
     document = parse_json(text)
     if document.flaws:
         return _flawed(document, _worst(document.flaws))
     return _as_row(document.value)
 
 
-def _worst(flaws: tuple[Flaw, ...]) -> Flaw:
+def _worst(flaws: tuple[ParseProblem, ...]) -> ParseProblem:
     return next((flaw for flaw in flaws if flaw.fatal), flaws[0])
 
 
-def _flawed(document: Document, flaw: Flaw) -> Unreadable:
-    return Unreadable(f"{flaw.message} (column {document.place(flaw.offset).column})")
+def _flawed(document: Document, flaw: ParseProblem) -> UnreadableLine:
+    return UnreadableLine(f"{flaw.message} (column {document.place(flaw.offset).column})")
 
 
-def _as_row(value: Any) -> dict[str, Any] | Unreadable:
-    return value if isinstance(value, dict) else Unreadable(f"a row is an object, this is {kind(value)}")
+def _as_row(value: Any) -> dict[str, Any] | UnreadableLine:
+    return value if isinstance(value, dict) else UnreadableLine(f"a row is an object, this is {kind(value)}")
 
 
 def _json_document(source: OpenSource) -> Iterator[SourceLine]:
@@ -110,7 +110,7 @@ def _csv_rows(source: OpenSource, *, delimiter: str = ",") -> Iterator[SourceLin
         except StopIteration:
             return
         except csv.Error as problem:
-            yield line, Unreadable(f"not CSV: {problem}")
+            yield line, UnreadableLine(f"not CSV: {problem}")
             continue
         if not header:
             header = _checked_header(cells, source.name)
@@ -134,13 +134,13 @@ def _checked_header(header: list[str], name: str) -> list[str]:
     return header
 
 
-def _csv_row(header: list[str], cells: list[str]) -> dict[str, Any] | Unreadable:
+def _csv_row(header: list[str], cells: list[str]) -> dict[str, Any] | UnreadableLine:
     if len(cells) != len(header):
-        return Unreadable(f"{len(cells)} cells under a header of {len(header)}")
+        return UnreadableLine(f"{len(cells)} cells under a header of {len(header)}")
     try:
         "".join(cells).encode("utf-8")
     except UnicodeEncodeError:
-        return Unreadable("a cell is not UTF-8")
+        return UnreadableLine("a cell is not UTF-8")
     # CSV cannot tell an empty text from a missing value; a missing value is what exporters mean.
     return {name: cell or None for name, cell in zip(header, cells, strict=True)}
 
@@ -162,11 +162,11 @@ def _parquet_rows(file: Path) -> Iterator[SourceLine]:
         raise SourceUnreadable(f"cannot read '{file}': {problem}", hint="check the path and that the file is Parquet") from problem
 
 
-def _plain_row(row: dict[str, Any]) -> dict[str, Any] | Unreadable:
+def _plain_row(row: dict[str, Any]) -> dict[str, Any] | UnreadableLine:
     try:
         return {name: _plain(value) for name, value in row.items()}
     except (TypeError, ValueError) as problem:
-        return Unreadable(f"a cell has no JSON form: {problem}")
+        return UnreadableLine(f"a cell has no JSON form: {problem}")
 
 
 def _plain(value: Any) -> Any:

@@ -13,33 +13,33 @@ from assay.core.contract import ContractId
 from assay.core.errors import SourceUnreadable, UsageProblem
 from assay.datasets.converters.columns import RowRefused
 from assay.datasets.importers.deepeval import read_deepeval
-from assay.datasets.importers.guessing import guess_format
+from assay.datasets.importers.format_detection import detect_format
+from assay.datasets.importers.import_buffer import AnswerOffsets, ImportBuffer
 from assay.datasets.importers.inputs import ImportSource
 from assay.datasets.importers.inspect_log import read_inspect
-from assay.datasets.importers.intake import Answers, Intake
-from assay.datasets.importers.items import Answer, ImportFormat, Item, Mark, Question
+from assay.datasets.importers.items import ImportedAnswer, ImportedItem, ImportedQuestion, ImportedScore, ImportFormat
 from assay.datasets.importers.lm_eval import read_lm_eval
 from assay.datasets.importers.openai_batch import read_openai_batch
 from assay.datasets.importers.openai_evals import read_openai_evals
 from assay.datasets.importers.promptfoo import read_promptfoo
-from assay.datasets.importers.report import ImportReport, Reading, SourceFile
+from assay.datasets.importers.report import ImportReport, ImportState, SourceFile
 from assay.datasets.importers.rows import LEFT, DatasetRows, fitting_contract
 
 __all__ = [
     "LEFT",
-    "Answer",
-    "Answers",
+    "AnswerOffsets",
     "DatasetRows",
     "ImportFormat",
     "ImportReport",
-    "Imported",
-    "Item",
-    "Mark",
-    "Question",
+    "ImportResult",
+    "ImportedAnswer",
+    "ImportedItem",
+    "ImportedQuestion",
+    "ImportedScore",
     "read_files",
 ]
 
-_READERS: dict[ImportFormat, Callable[[list[ImportSource], Reading], Iterator[tuple[Item, ImportSource, int]]]] = {
+_READERS: dict[ImportFormat, Callable[[list[ImportSource], ImportState], Iterator[tuple[ImportedItem, ImportSource, int]]]] = {
     "inspect": read_inspect,
     "promptfoo": read_promptfoo,
     "openai-evals": read_openai_evals,
@@ -49,10 +49,10 @@ _READERS: dict[ImportFormat, Callable[[list[ImportSource], Reading], Iterator[tu
 }
 
 
-class Imported:
+class ImportResult:
     """Everything that was read of some files."""
 
-    def __init__(self, form: ImportFormat, intake: Intake, reading: Reading, sources: Sequence[ImportSource]) -> None:
+    def __init__(self, form: ImportFormat, intake: ImportBuffer, reading: ImportState, sources: Sequence[ImportSource]) -> None:
         self.format = form
         self.intake = intake
         self.reading = reading
@@ -112,23 +112,23 @@ class Imported:
 
 def read_files(
     names: Sequence[str], form: ImportFormat | None = None, *, follows_files: bool = False, wants_turns: bool = False
-) -> Imported:
+) -> ImportResult:
     """What some files hold, which are all of one format; raises UsageProblem, SourceUnreadable or MissingExtra."""
     if form is not None and form not in get_args(ImportFormat):
         raise UsageProblem(f"there is no format {form!r}", hint=f"formats: {', '.join(get_args(ImportFormat))}")
     sources = [ImportSource(name) for name in names]
-    known: ImportFormat = form or guess_format(sources)
-    reading, intake = Reading(follows_files=follows_files, wants_turns=wants_turns), Intake()
+    known: ImportFormat = form or detect_format(sources)
+    reading, intake = ImportState(follows_files=follows_files, wants_turns=wants_turns), ImportBuffer()
     try:
         for item, source, line in _READERS[known](sources, reading):
             intake.add(item, source, line)
     except RowRefused as problem:
         # What stands around the items, not one of them.
         raise SourceUnreadable(f"these are no files of {known}: {problem}", hint="name the format: --from") from problem
-    return Imported(known, intake, reading, sources)
+    return ImportResult(known, intake, reading, sources)
 
 
-def _response(item: Item) -> bytes:
+def _response(item: ImportedItem) -> bytes:
     """One answer; an item without one, or with an error beside what there is of it, has no line that anybody could grade."""
     if item.answer is None or item.error_code:
         return b""

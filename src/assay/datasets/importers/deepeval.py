@@ -4,16 +4,16 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from assay.core.ask import Usage
+from assay.core.model_call import Usage
 from assay.datasets.converters.canonical import digest
 from assay.datasets.converters.columns import RowRefused, kind
 from assay.datasets.importers.inputs import ImportSource
-from assay.datasets.importers.items import Answer, Item, Mark, Question, Row
+from assay.datasets.importers.items import ImportedAnswer, ImportedItem, ImportedQuestion, ImportedScore, Row
+from assay.datasets.importers.lazy_object import LazyObject
 from assay.datasets.importers.lines import listed, objects
-from assay.datasets.importers.members import Members
-from assay.datasets.importers.report import Reading
+from assay.datasets.importers.report import ImportState
 from assay.datasets.importers.shapes import amount, mapping, mappings, number
-from assay.datasets.importers.turns import Call, Said, turns_of
+from assay.datasets.importers.turns import ImportedMessage, ImportedToolCall, turns_of
 
 _NUMBERED = re.compile(r"test_case_\d+")
 _SNAKE = re.compile(r"(?<=[a-z])(?=[A-Z])")
@@ -29,10 +29,10 @@ _RUNS = ("testCases", "test_cases")
 _CONVERSATIONS = ("conversationalTestCases", "conversational_test_cases")
 
 
-def read_deepeval(sources: list[ImportSource], reading: Reading) -> Iterator[tuple[Item, ImportSource, int]]:
+def read_deepeval(sources: list[ImportSource], reading: ImportState) -> Iterator[tuple[ImportedItem, ImportSource, int]]:
     """The goldens and test cases of all files."""
     reading.tool = "deepeval"
-    naming = _Naming()
+    naming = _CaseIds()
     for source in sources:
         candidate = source.path.name.partition(".")[0]
         run = _run_of(source)
@@ -46,28 +46,28 @@ def read_deepeval(sources: list[ImportSource], reading: Reading) -> Iterator[tup
             yield item, source, line
 
 
-def _cases(source: ImportSource, run: Members, reading: Reading) -> Iterator[tuple[int, Members]]:
+def _cases(source: ImportSource, run: LazyObject, reading: ImportState) -> Iterator[tuple[int, LazyObject]]:
     """The cases of a test run."""
     name = next((name for name in (_CONVERSATIONS if reading.wants_turns else _RUNS) if name in run), None)
     for place, text in listed(source, run.part(name), name) if name else ():
         source.tally.read += 1
         try:
-            yield place, Members(text, "the test case")
+            yield place, LazyObject(text, "the test case")
         except RowRefused as problem:
             source.tally.refuse(str(problem), line=place)
 
 
-def _run_of(source: ImportSource) -> Members | None:
+def _run_of(source: ImportSource) -> LazyObject | None:
     if source.ending != ".json":
         return None
     try:
-        run = Members(source.opened.buffer(), "the test run")
+        run = LazyObject(source.opened.buffer(), "the test run")
     except RowRefused:
         return None
     return run if any(name in run.names() for name in (*_RUNS, *_CONVERSATIONS)) else None
 
 
-def _note_run(run: Members, reading: Reading) -> str:
+def _note_run(run: LazyObject, reading: ImportState) -> str:
     """Count what a test run has beside its cases; gives the model that it names, which answered in this run alone."""
     parameters = mapping(run.get("hyperparameters"))
     model = parameters.get("model")
@@ -81,7 +81,7 @@ def _note_run(run: Members, reading: Reading) -> str:
     return model if isinstance(model, str) else ""
 
 
-class _Naming:
+class _CaseIds:
     """Names of cases as ids, as long as no other question has the same name."""
 
     def __init__(self) -> None:
@@ -97,11 +97,11 @@ class _Naming:
 class _Case:
     """One golden or test case on its way to an item; its members are known in both spellings."""
 
-    def __init__(self, case: Members, reading: Reading) -> None:
+    def __init__(self, case: LazyObject, reading: ImportState) -> None:
         self._reading = reading
         self._values: Row = {_SNAKE.sub("_", name).lower(): case.get(name) for name in case.names() if name in case}
 
-    def item(self, naming: _Naming, *, dataset: str, candidate: str) -> Item:
+    def item(self, naming: _CaseIds, *, dataset: str, candidate: str) -> ImportedItem:
         """The case as an item; raises RowRefused where it holds no question."""
         if "input" not in self._values and "turns" in self._values and self._reading.wants_turns:
             return self._conversation(naming, dataset=dataset, candidate=candidate)
@@ -110,12 +110,12 @@ class _Case:
         for name in self._values:
             self._reading.leave_out(f"case.{name}", int(name not in _CARRIED | _OF_ANSWER))
         if not answer and "metrics_data" not in self._values:
-            return Item(question=question)
+            return ImportedItem(question=question)
         seconds = self._values.get("run_duration")
         self._reading.leave_out("run_duration, which is of the metrics", int(seconds is not None))
-        return Item(question=question, candidate=candidate, answer=self._answer(answer), marks=tuple(self._marks()))
+        return ImportedItem(question=question, candidate=candidate, answer=self._answer(answer), marks=tuple(self._marks()))
 
-    def _question(self, naming: _Naming, dataset: str) -> Question:
+    def _question(self, naming: _CaseIds, dataset: str) -> ImportedQuestion:
         if "input" not in self._values and {"turns", "scenario"} & set(self._values):
             raise RowRefused("a conversational case is no question; --to conversation_v1 keeps its turns")
         prompt, expected, context = self._text("input"), self._text("expected_output"), self._texts("context")
@@ -123,7 +123,7 @@ class _Case:
             raise RowRefused("input is empty")
         metadata = self._values.get("additional_metadata")
         tags = self._texts("tags")
-        return Question(
+        return ImportedQuestion(
             id=naming.id_for(self._text("name"), digest(prompt, expected, context)),
             dataset=dataset,
             prompt=prompt,
@@ -132,13 +132,16 @@ class _Case:
             metadata={**(metadata if isinstance(metadata, dict) else {}), **({"tags": tags} if tags else {})},
         )
 
-    def _conversation(self, naming: _Naming, *, dataset: str, candidate: str) -> Item:
+    def _conversation(self, naming: _CaseIds, *, dataset: str, candidate: str) -> ImportedItem:
         """A conversational case with the turns that were recorded."""
         recorded = mappings(self._values["turns"])
-        said = [Said(role=str(turn.get("role")), text=str(turn.get("content") or ""), calls=_calls(turn)) for turn in recorded]
+        said = [
+            ImportedMessage(role=str(turn.get("role")), text=str(turn.get("content") or ""), calls=_calls(turn))
+            for turn in recorded
+        ]
         first = next((one.text for one in said if one.role == "user"), "")
-        question = Question(id=naming.id_for(self._text("name"), digest(recorded)), dataset=dataset, prompt=first)
-        return Item(question=question, candidate=candidate, turns=turns_of(said, self._reading), marks=tuple(self._marks()))
+        question = ImportedQuestion(id=naming.id_for(self._text("name"), digest(recorded)), dataset=dataset, prompt=first)
+        return ImportedItem(question=question, candidate=candidate, turns=turns_of(said, self._reading), marks=tuple(self._marks()))
 
     def _text(self, name: str) -> str:
         value = self._values.get(name)
@@ -154,13 +157,13 @@ class _Case:
             raise RowRefused(f"{name} is not a list of texts")
         return [one for one in listed if one.strip()]
 
-    def _answer(self, text: str) -> Answer | None:
+    def _answer(self, text: str) -> ImportedAnswer | None:
         if not text:
             return None
         counts = [amount(self._values.get(name)) for name in ("input_token_count", "output_token_count")]
-        return Answer(text=text, usage=Usage(*(None if count is None else int(count) for count in counts)))
+        return ImportedAnswer(text=text, usage=Usage(*(None if count is None else int(count) for count in counts)))
 
-    def _marks(self) -> Iterator[Mark]:
+    def _marks(self) -> Iterator[ImportedScore]:
         given = self._values.get("metrics_data")
         for metric in given if isinstance(given, list) else [] if given is None else [given]:
             if not isinstance(metric, dict) or not isinstance(metric.get("name"), str):
@@ -171,11 +174,11 @@ class _Case:
             yield _mark(metric)
 
 
-def _calls(turn: Row) -> tuple[Call, ...]:
+def _calls(turn: Row) -> tuple[ImportedToolCall, ...]:
     """The tools that a turn used, in either spelling."""
     used = mappings(turn.get("tools_called") or turn.get("toolsCalled"))
     return tuple(
-        Call(
+        ImportedToolCall(
             name=str(call.get("name")),
             given=call.get("input_parameters") or call.get("inputParameters") or {},
             output=call.get("output"),
@@ -184,11 +187,11 @@ def _calls(turn: Row) -> tuple[Call, ...]:
     )
 
 
-def _mark(metric: Row) -> Mark:
+def _mark(metric: Row) -> ImportedScore:
     score, error = number(metric.get("score")), metric.get("error")
     is_scored = score is not None and not error
     passed: Any = metric.get("success")
-    return Mark(
+    return ImportedScore(
         scorer=metric["name"],
         value=score if is_scored else None,
         passed=passed if is_scored and isinstance(passed, bool) else None,

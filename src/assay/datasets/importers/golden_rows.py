@@ -7,16 +7,16 @@ from assay.core.errors import UsageProblem
 from assay.core.issue import path_text
 from assay.datasets.config import ValidationConfig
 from assay.datasets.converters.canonical import Row
-from assay.datasets.converters.report import Tally
+from assay.datasets.converters.report import ConversionCounts
 from assay.datasets.golden_v1 import check_document
-from assay.datasets.importers.items import Question
+from assay.datasets.importers.items import ImportedQuestion
 
 FIRST_VERSION = "1.0.0"
 SHOWN_PROBLEMS = 5
 _NOT_IN_ID = re.compile(r"[^a-z0-9-]+")
 
 
-def golden_document(questions: Iterable[Question], tally: Tally) -> Row:
+def golden_document(questions: Iterable[ImportedQuestion], tally: ConversionCounts) -> Row:
     """The document of all questions; raises UsageProblem where one does not fit, because golden_v1 takes all or none."""
     document: Row = {"version": FIRST_VERSION, "cases": [_case(question, tally) for question in questions]}
     errors = [finding for finding in check_document(document, ValidationConfig()) if finding.severity == "error"]
@@ -27,7 +27,7 @@ def golden_document(questions: Iterable[Question], tally: Tally) -> Row:
     return document
 
 
-def _case(question: Question, tally: Tally) -> Row:
+def _case(question: ImportedQuestion, tally: ConversionCounts) -> Row:
     case_id = _NOT_IN_ID.sub("-", question.id.lower()).strip("-")
     if case_id != question.id:
         tally.note("changed", f"the id became {case_id!r}: golden_v1 allows a-z 0-9 -", record_id=question.id, path="id")
@@ -37,7 +37,7 @@ def _case(question: Question, tally: Tally) -> Row:
     return {"id": case_id, "user_prompt": question.prompt, "rubric": _rubric(question)}
 
 
-def _rubric(question: Question) -> str:
+def _rubric(question: ImportedQuestion) -> str:
     """What a good answer is, in words; empty where nothing says it, which the contract refuses."""
     if question.choices:
         right = [choice for choice in question.choices if choice["id"] in question.correct_choice_ids]

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from assay.core.errors import SourceUnreadable, UsageProblem
-from assay.datasets.converters.report import Tally
+from assay.datasets.converters.report import ConversionCounts
 from assay.datasets.source import Source, open_source
 
 _ZIP_MAGIC = b"PK\x03\x04"
@@ -21,7 +21,7 @@ class ImportSource:
         if self.path.is_dir():
             raise SourceUnreadable(f"'{name}' is a folder", hint="name its files")
         self.opened: Source = open_source(self.path)
-        self.tally = Tally(name)
+        self.tally = ConversionCounts(name)
 
     @property
     def is_zip(self) -> bool:

@@ -8,15 +8,15 @@ from assay.core.errors import SourceUnreadable
 from assay.datasets.converters.columns import RowRefused
 from assay.datasets.importers.inputs import ImportSource
 from assay.datasets.importers.items import Row
-from assay.datasets.importers.members import Members
-from assay.datasets.importers.report import Reading
+from assay.datasets.importers.lazy_object import LazyObject
+from assay.datasets.importers.report import ImportState
 from assay.datasets.importers.shapes import mapping, sequence
 
 _PARAMETERS = ("temperature", "top_p", "max_tokens", "seed", "frequency_penalty", "presence_penalty", "reasoning_effort")
 _FINISHED = "success"
 
 
-class Log(msgspec.Struct, frozen=True, kw_only=True):
+class InspectLogHeader(msgspec.Struct, frozen=True, kw_only=True):
     """What all samples of a log share."""
 
     dataset: str
@@ -31,7 +31,7 @@ class Log(msgspec.Struct, frozen=True, kw_only=True):
     """Samples that were to be evaluated, each epoch counted; 0 where the log does not say it."""
 
 
-def read_header(document: Members, reading: Reading) -> Log:
+def read_header(document: LazyObject, reading: ImportState) -> InspectLogHeader:
     """What a log says of all its samples; raises SourceUnreadable where it is none."""
     try:
         spec = document.mapping("eval")
@@ -43,7 +43,7 @@ def read_header(document: Members, reading: Reading) -> Log:
         reading.note_parameters(str(spec["model"]), parameters)
         _leave_out_of(spec, document, reading)
         dataset = spec.get("dataset") or {}
-        return Log(
+        return InspectLogHeader(
             dataset=str(dataset.get("name") or spec["task"]),
             candidate=str(spec["model"]),
             scorers=tuple(str(scorer["name"]) for scorer in spec.get("scorers") or ()),
@@ -56,7 +56,7 @@ def read_header(document: Members, reading: Reading) -> Log:
         raise SourceUnreadable(f"this is no log of Inspect: {problem}", hint="name the format: --from") from problem
 
 
-def note_missing(source: ImportSource, log: Log, reading: Reading) -> None:
+def note_missing(source: ImportSource, log: InspectLogHeader, reading: ImportState) -> None:
     """Say that a log is not whole, after all its samples were read."""
     held = source.tally.read
     if log.status == _FINISHED and held >= log.planned:
@@ -66,7 +66,7 @@ def note_missing(source: ImportSource, log: Log, reading: Reading) -> None:
     reading.leave_out("sample that the log does not hold", max(0, log.planned - held))
 
 
-def _leave_out_of(spec: Row, document: Members, reading: Reading) -> None:
+def _leave_out_of(spec: Row, document: LazyObject, reading: ImportState) -> None:
     steps = [str(step.get("solver")) for step in document.mapping("plan").get("steps") or () if step.get("solver") != "generate"]
     for step in steps:
         reading.leave_out(f"solver {step}")

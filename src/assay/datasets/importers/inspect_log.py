@@ -4,19 +4,19 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from assay.core.ask import Usage
 from assay.core.errors import SourceUnreadable
+from assay.core.model_call import Usage
 from assay.datasets.converters.canonical import choice_id
 from assay.datasets.converters.columns import RowRefused, kind
 from assay.datasets.importers.inputs import ImportSource
-from assay.datasets.importers.inspect_header import Log, note_missing, read_header
-from assay.datasets.importers.items import Answer, Item, Mark, Question, Row
+from assay.datasets.importers.inspect_header import InspectLogHeader, note_missing, read_header
+from assay.datasets.importers.items import ImportedAnswer, ImportedItem, ImportedQuestion, ImportedScore, Row
+from assay.datasets.importers.lazy_object import LazyObject
 from assay.datasets.importers.lines import listed
-from assay.datasets.importers.members import Members
-from assay.datasets.importers.report import Reading
+from assay.datasets.importers.report import ImportState
+from assay.datasets.importers.safe_zip import Archive
 from assay.datasets.importers.shapes import amount, mapping, mappings, number, seconds, sequence, tokens
-from assay.datasets.importers.turns import Call, Said, turns_of
-from assay.datasets.importers.zip_door import Archive
+from assay.datasets.importers.turns import ImportedMessage, ImportedToolCall, turns_of
 
 _SAMPLE = re.compile(r"samples/(?P<id>.*)_epoch_(?P<epoch>[0-9]+)\.json", re.DOTALL)
 _SHELL = re.compile(r"samples/.*_epoch_[0-9]+/sample\.json", re.DOTALL)
@@ -30,7 +30,7 @@ _EXPECTED = frozenset(
 """Members that tell nothing which is not said elsewhere; the last two hold texts of events, which are counted themselves."""
 
 
-def read_inspect(sources: list[ImportSource], reading: Reading) -> Iterator[tuple[Item, ImportSource, int]]:
+def read_inspect(sources: list[ImportSource], reading: ImportState) -> Iterator[tuple[ImportedItem, ImportSource, int]]:
     """The items of logs; what cannot be read is told by the tally of its source."""
     reading.tool = "inspect_ai"
     for source in sources:
@@ -40,12 +40,12 @@ def read_inspect(sources: list[ImportSource], reading: Reading) -> Iterator[tupl
             yield from _written_out(source, reading)
 
 
-def _archived(source: ImportSource, reading: Reading) -> Iterator[tuple[Item, ImportSource, int]]:
+def _archived(source: ImportSource, reading: ImportState) -> Iterator[tuple[ImportedItem, ImportSource, int]]:
     with Archive(source.path) as archive:
         header = next((name for name in ("header.json", "_journal/start.json") if name in archive), None)
         if header is None:
             raise SourceUnreadable(f"'{source.name}' is a zip file, but no log of Inspect", hint="name the format: --from")
-        log = read_header(Members(archive.read(header), header), reading)
+        log = read_header(LazyObject(archive.read(header), header), reading)
         for name in filter(_SHELL.fullmatch, archive.names()):
             source.tally.read += 1
             source.tally.skip(
@@ -56,7 +56,7 @@ def _archived(source: ImportSource, reading: Reading) -> Iterator[tuple[Item, Im
         note_missing(source, log, reading)
 
 
-def _in_order(archive: Archive, log: Log) -> list[str]:
+def _in_order(archive: Archive, log: InspectLogHeader) -> list[str]:
     """The samples as the dataset had them: archives keep the order in which they were finished."""
     places = {sample_id: place for place, sample_id in enumerate(log.sample_ids)}
     found = [match for match in map(_SAMPLE.fullmatch, archive.names()) if match]
@@ -64,41 +64,43 @@ def _in_order(archive: Archive, log: Log) -> list[str]:
     return [match[0] for match in found]
 
 
-def _written_out(source: ImportSource, reading: Reading) -> Iterator[tuple[Item, ImportSource, int]]:
-    document = Members(source.opened.buffer(), "the log")
+def _written_out(source: ImportSource, reading: ImportState) -> Iterator[tuple[ImportedItem, ImportSource, int]]:
+    document = LazyObject(source.opened.buffer(), "the log")
     log = read_header(document, reading)
     for line, sample in listed(source, document.part("samples"), "samples") if "samples" in document else ():
         yield from _taken(source, reading, log=log, text=sample, line=line)
     note_missing(source, log, reading)
 
 
-def _taken(source: ImportSource, reading: Reading, *, log: Log, text: bytes, line: int) -> Iterator[tuple[Item, ImportSource, int]]:
+def _taken(
+    source: ImportSource, reading: ImportState, *, log: InspectLogHeader, text: bytes, line: int
+) -> Iterator[tuple[ImportedItem, ImportSource, int]]:
     source.tally.read += 1
     try:
-        item = _Sample(Members(text, "the sample"), log, reading).item()
+        item = _InspectSample(LazyObject(text, "the sample"), log, reading).item()
     except RowRefused as problem:
         source.tally.refuse(str(problem), line=line)
         return
     yield item, source, line
 
 
-class _Sample:
+class _InspectSample:
     """One sample of a log on its way to an item."""
 
-    def __init__(self, sample: Members, log: Log, reading: Reading) -> None:
+    def __init__(self, sample: LazyObject, log: InspectLogHeader, reading: ImportState) -> None:
         self._sample = sample
         self._log = log
         self._reading = reading
         self._attachments: Mapping[str, Any] = sample.mapping("attachments")
 
-    def item(self) -> Item:
+    def item(self) -> ImportedItem:
         """The sample as an item; raises RowRefused where it holds no question."""
         sample, question = self._sample, self._question()
         epoch = sample.get("epoch")
         if not isinstance(epoch, int) or isinstance(epoch, bool) or epoch < 1:
             raise RowRefused("epoch is not a whole number from 1")
         error_code, error = self._error()
-        item = Item(
+        item = ImportedItem(
             question=question,
             candidate=self._log.candidate,
             sample=epoch - 1,
@@ -121,7 +123,7 @@ class _Sample:
             if name not in _EXPECTED:
                 self._reading.leave_out(f"sample.{name}")
 
-    def _question(self) -> Question:
+    def _question(self) -> ImportedQuestion:
         sample = self._sample
         given = sample.get("id")
         if not isinstance(given, str | int) or isinstance(given, bool):
@@ -131,7 +133,7 @@ class _Sample:
         choices = [self._resolved(choice) for choice in sample.list("choices")]
         correct = self._correct(choices)
         targets = [] if correct else self._targets()
-        return Question(
+        return ImportedQuestion(
             id=str(given),
             dataset=self._log.dataset,
             prompt=prompt or messages[-1]["content"],
@@ -199,7 +201,7 @@ class _Sample:
             raise RowRefused(f"the log does not have the attachment {match['hash'][:40]!r}")
         return found
 
-    def _answer(self) -> Answer | None:
+    def _answer(self) -> ImportedAnswer | None:
         output = self._sample.mapping("output")
         choices = mappings(output.get("choices"))
         if not choices:
@@ -209,7 +211,7 @@ class _Sample:
         if not self._reading.wants_turns:
             self._reading.leave_out("tool calls of an answer", len(sequence(message.get("tool_calls"))))
         usage = mapping(self._sample.mapping("model_usage").get(self._log.candidate)) or mapping(output.get("usage"))
-        return Answer(
+        return ImportedAnswer(
             text=self._content(message.get("content")),
             model=str(output.get("model") or ""),
             finish_reason=str(choices[0].get("stop_reason") or ""),
@@ -217,7 +219,7 @@ class _Sample:
             cost=amount(usage.get("total_cost")),
         )
 
-    def _said(self) -> Iterator[Said]:
+    def _said(self) -> Iterator[ImportedMessage]:
         """All messages of the sample; what a tool gave back stands with its call."""
         messages = mappings(self._sample.get("messages"))
         results = [message for message in messages if message.get("role") == "tool"]
@@ -227,10 +229,12 @@ class _Sample:
                 continue
             calls = mappings(message.get("tool_calls"))
             used = (
-                Call(name=str(call.get("function")), given=call.get("arguments") or {}, output=outputs.get(call.get("id")))
+                ImportedToolCall(
+                    name=str(call.get("function")), given=call.get("arguments") or {}, output=outputs.get(call.get("id"))
+                )
                 for call in calls
             )
-            yield Said(role=str(message.get("role")), text=self._content(message.get("content")), calls=tuple(used))
+            yield ImportedMessage(role=str(message.get("role")), text=self._content(message.get("content")), calls=tuple(used))
 
     def _latency(self) -> float | None:
         """Of the one call, or of the whole sample where there were several."""
@@ -250,7 +254,7 @@ class _Sample:
             return "", ""
         return "sample_error", str(error.get("message") if isinstance(error, dict) else error)
 
-    def _marks(self) -> Iterator[Mark]:
+    def _marks(self) -> Iterator[ImportedScore]:
         scores = self._sample.mapping("scores")
         if not scores and "score" in self._sample:
             # Logs of version 1 had one score.
@@ -264,7 +268,7 @@ class _Sample:
     def _place(self, name: str) -> int:
         return self._log.scorers.index(name) if name in self._log.scorers else len(self._log.scorers)
 
-    def _mark(self, name: str, score: Row) -> Iterator[Mark]:
+    def _mark(self, name: str, score: Row) -> Iterator[ImportedScore]:
         value = score.get("value")
         parts = {f"{name}/{part}": one for part, one in value.items()} if isinstance(value, dict) else {name: value}
         for member in ("metadata", "history"):
@@ -272,7 +276,7 @@ class _Sample:
         for scorer, one in parts.items():
             worth = _worth(one)
             reason = "" if worth is not None else str(score.get("reason") or _why_none(one))
-            yield Mark(
+            yield ImportedScore(
                 scorer=scorer,
                 value=worth,
                 reason=reason,

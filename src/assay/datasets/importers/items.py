@@ -4,14 +4,14 @@ from typing import Any, Literal
 
 import msgspec
 
-from assay.core.ask import Usage
+from assay.core.model_call import Usage
 
 Row = dict[str, Any]
 ImportFormat = Literal["inspect", "promptfoo", "openai-evals", "openai-batch", "lm-eval", "deepeval"]
 """Whose files can be read."""
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ImportedQuestion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One question as a dataset would ask it; it says nothing of any answer, so that all runs over it share the record."""
 
     id: str
@@ -32,7 +32,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return not (self.references or self.rubric or self.choices)
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ImportedAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a model said; what the source does not tell is None."""
 
     text: str
@@ -44,7 +44,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     request_id: str = ""
 
 
-class Mark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ImportedScore(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What one scorer of the other tool says of an answer."""
 
     scorer: str
@@ -62,16 +62,16 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The model that graded, where the source names it."""
 
 
-class Item(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ImportedItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One question, one candidate, one answer."""
 
-    question: Question
+    question: ImportedQuestion
     candidate: str = ""
-    """Empty where nobody answered: a dataset, not a run."""
+    """Empty without answers: a dataset, not a run."""
     sample: int = 0
     """Which of several answers to the question it is."""
-    answer: Answer | None = None
-    marks: tuple[Mark, ...] = ()
+    answer: ImportedAnswer | None = None
+    marks: tuple[ImportedScore, ...] = ()
     error_code: str = ""
     error: str = ""
     """What went wrong, in the tool's words; an item with an error has no score, whatever its marks say."""

@@ -6,22 +6,22 @@ from typing import Any
 import msgspec
 
 from assay.datasets.converters.columns import RowRefused
-from assay.datasets.converters.report import Unreadable
+from assay.datasets.converters.report import UnreadableLine
 from assay.datasets.converters.sources import read_source
 from assay.datasets.importers.inputs import ImportSource
-from assay.datasets.importers.members import Members, Text, elements
+from assay.datasets.importers.lazy_object import LazyObject, Text, elements
 from assay.datasets.source import filled_lines
 
 _GIVEN_BACK = 1000
 TABLES = frozenset({".csv", ".tsv"})
 
 
-def objects(source: ImportSource, what: str) -> Iterator[tuple[int, Members]]:
+def objects(source: ImportSource, what: str) -> Iterator[tuple[int, LazyObject]]:
     """Every object of a JSONL file, a JSON list or a table; each counts as read, and one that is none is refused."""
     for line, text in _texts(source):
         source.tally.read += 1
         try:
-            yield line, Members(text, what)
+            yield line, LazyObject(text, what)
         except RowRefused as problem:
             source.tally.refuse(str(problem), line=line)
 
@@ -45,7 +45,7 @@ def _texts(source: ImportSource) -> Iterator[tuple[int, Any]]:
 
 def _table(source: ImportSource) -> Iterator[tuple[int, bytes]]:
     for line, row in read_source(source.path).lines:
-        if isinstance(row, Unreadable):
+        if isinstance(row, UnreadableLine):
             source.tally.read += 1
             source.tally.refuse(row.reason, line=line)
         else:

@@ -7,11 +7,11 @@ from typing import Any
 from assay.datasets.converters.canonical import choice_id
 from assay.datasets.converters.columns import RowRefused, kind
 from assay.datasets.importers.inputs import ImportSource
-from assay.datasets.importers.items import Answer, Item, Mark, Question, Row
+from assay.datasets.importers.items import ImportedAnswer, ImportedItem, ImportedQuestion, ImportedScore, Row
+from assay.datasets.importers.lazy_object import LazyObject
 from assay.datasets.importers.lines import objects
-from assay.datasets.importers.lm_eval_results import STAMP, Makers, stem_of
-from assay.datasets.importers.members import Members
-from assay.datasets.importers.report import Reading
+from assay.datasets.importers.lm_eval_results import STAMP, ResultsFiles, stem_of
+from assay.datasets.importers.report import ImportState
 from assay.datasets.importers.shapes import number
 
 _SAMPLES = re.compile(rf"samples_(?P<task>.+?)(?:_{STAMP})?")
@@ -43,10 +43,10 @@ _LENGTHS: dict[str, Callable[[str], int]] = {
 _SETTINGS = ("temperature", "top_p", "max_tokens", "seed")
 
 
-def read_lm_eval(sources: list[ImportSource], reading: Reading) -> Iterator[tuple[Item, ImportSource, int]]:
+def read_lm_eval(sources: list[ImportSource], reading: ImportState) -> Iterator[tuple[ImportedItem, ImportSource, int]]:
     """The samples of all files; results files tell model and version."""
     reading.tool = "lm-eval"
-    makers = Makers(sources, reading)
+    makers = ResultsFiles(sources, reading)
     for source in makers.samples:
         yield from _samples(source, makers.model_of(source), reading)
 
@@ -57,21 +57,21 @@ def _task_of(source: ImportSource) -> str:
     return match["task"] if match else stem
 
 
-def _samples(source: ImportSource, model: str, reading: Reading) -> Iterator[tuple[Item, ImportSource, int]]:
+def _samples(source: ImportSource, model: str, reading: ImportState) -> Iterator[tuple[ImportedItem, ImportSource, int]]:
     task = _task_of(source)
     for line, sample in objects(source, "the sample"):
         try:
-            item = _Sample(sample, task, reading).item(model)
+            item = _LmEvalSample(sample, task, reading).item(model)
         except RowRefused as problem:
             source.tally.refuse(str(problem), line=line)
             continue
         yield item, source, line
 
 
-class _Sample:
+class _LmEvalSample:
     """One line of samples on its way to an item."""
 
-    def __init__(self, sample: Members, task: str, reading: Reading) -> None:
+    def __init__(self, sample: LazyObject, task: str, reading: ImportState) -> None:
         self._sample = sample
         self._task = task
         self._reading = reading
@@ -80,15 +80,15 @@ class _Sample:
         self._choices = [str(last).strip() for _, last in self._calls] if self._is_choice else []
         self._answers = sample.list("filtered_resps")
 
-    def item(self, model: str) -> Item:
+    def item(self, model: str) -> ImportedItem:
         """The sample as an item; raises RowRefused where it holds no question."""
         self._note_settings(model)
         question, answer, marks = self._question(), self._answer(), tuple(self._marks())
         if answer is not None or not any(_likelihood(one) is not None for one in self._answers):
-            return Item(question=question, candidate=model, answer=answer, marks=marks)
+            return ImportedItem(question=question, candidate=model, answer=answer, marks=marks)
         self._reading.leave_out("score of a likelihood, to which there is no answer", sum(mark.value is not None for mark in marks))
         error = "lm-eval measured how likely a text is, and nobody answered"
-        return Item(question=question, candidate=model, marks=marks, error_code="no_answer", error=error)
+        return ImportedItem(question=question, candidate=model, marks=marks, error_code="no_answer", error=error)
 
     def _note_settings(self, model: str) -> None:
         settings = self._calls[0][1]
@@ -99,7 +99,7 @@ class _Sample:
         for name in settings:
             self._reading.leave_out(f"generation_kwargs.{name}", int(name not in (*_SETTINGS, "do_sample")))
 
-    def _question(self) -> Question:
+    def _question(self) -> ImportedQuestion:
         doc_id = self._sample.get("doc_id")
         if not isinstance(doc_id, int) or isinstance(doc_id, bool):
             raise RowRefused(f"doc_id is {kind(doc_id)}, not a number")
@@ -109,7 +109,7 @@ class _Sample:
         correct = self._correct()
         choices = [{"id": choice_id(place, "stable"), "text": text or "(nothing)"} for place, text in enumerate(self._choices)]
         self._reading.leave_out("choices without a target among them", int(bool(choices) and not correct))
-        return Question(
+        return ImportedQuestion(
             id=f"{self._task}:{doc_id}",
             dataset=self._task,
             prompt=prompt,
@@ -138,14 +138,14 @@ class _Sample:
             return self._choices.index(target.strip())
         return int(target) if target.isascii() and target.isdigit() and int(target) < len(self._choices) else None
 
-    def _answer(self) -> Answer | None:
+    def _answer(self) -> ImportedAnswer | None:
         chosen = self._chosen(_BY_LIKELIHOOD)
         if chosen is not None:
-            return Answer(text=self._choices[chosen])
+            return ImportedAnswer(text=self._choices[chosen])
         said = [text for one in self._sample.list("resps") for text in (one if isinstance(one, list) else [one])]
         self._reading.leave_out("further responses to a request", max(0, len(said) - 1))
         first = said[0] if said else next(iter(self._answers), None)
-        return Answer(text=first) if isinstance(first, str) else None
+        return ImportedAnswer(text=first) if isinstance(first, str) else None
 
     def _chosen(self, metric: str) -> int | None:
         """The choice that a metric takes for the model's: the likeliest, for some by its length; None where nothing was chosen."""
@@ -156,7 +156,7 @@ class _Sample:
         weighed = [value / max(1, _LENGTHS[metric](text)) for value, text in zip(known, self._choices, strict=True)]
         return weighed.index(max(weighed))
 
-    def _marks(self) -> Iterator[Mark]:
+    def _marks(self) -> Iterator[ImportedScore]:
         words = next((one for one in self._answers if isinstance(one, str)), "")
         filtered = self._sample.text("filter")
         named = self._sample.list("metrics") or [name for name in self._sample.names() if name not in _KNOWN]
@@ -165,7 +165,7 @@ class _Sample:
             value = self._sample.get(str(name))
             worth = float(value) if isinstance(value, bool) else number(value)
             why_none = "the sample has no value of the metric" if value is None else f"its value is {kind(value)}"
-            yield Mark(
+            yield ImportedScore(
                 scorer=str(name) if filtered in ("", _NO_FILTER) else f"{name},{filtered}",
                 value=worth,
                 reason="" if worth is not None else why_none,

@@ -9,8 +9,8 @@ import msgspec
 from assay.core.errors import SourceUnreadable, UsageProblem
 from assay.datasets.converters.columns import RowRefused
 from assay.datasets.importers.inputs import ImportSource
-from assay.datasets.importers.members import Members
-from assay.datasets.importers.report import Reading
+from assay.datasets.importers.lazy_object import LazyObject
+from assay.datasets.importers.report import ImportState
 from assay.datasets.importers.shapes import seconds
 
 STAMP = r"(?P<stamp>\d{4}-\d{2}-\d{2}T[0-9:.-]+)"
@@ -27,10 +27,10 @@ class _Results(msgspec.Struct, frozen=True):
     model: str
 
 
-class Makers:
+class ResultsFiles:
     """The results among some files, and which of them belongs to which samples."""
 
-    def __init__(self, sources: list[ImportSource], reading: Reading) -> None:
+    def __init__(self, sources: list[ImportSource], reading: ImportState) -> None:
         self._results = [_results(source, reading) for source in sources if source.ending == ".json"]
         self.samples = [source for source in sources if source.ending != ".json"]
         """The files that hold samples."""
@@ -84,9 +84,9 @@ def _stamp(source: ImportSource) -> str:
     return match["stamp"] if match else ""
 
 
-def _results(source: ImportSource, reading: Reading) -> _Results:
+def _results(source: ImportSource, reading: ImportState) -> _Results:
     try:
-        document = Members(source.opened.buffer(), "the results")
+        document = LazyObject(source.opened.buffer(), "the results")
         config = document.mapping("config")
         model = document.get("model_name") or document.get("model_source") or config.get("model")
         version, date = document.get("lm_eval_version"), document.get("date")

@@ -5,15 +5,15 @@ from typing import Any
 
 import msgspec
 
-from assay.core.ask import Usage
 from assay.core.errors import UsageProblem
+from assay.core.model_call import Usage
 from assay.datasets.converters.columns import RowRefused, kind
-from assay.datasets.importers.chat import Asked, asked, content_text
+from assay.datasets.importers.chat import ImportedPrompt, asked, content_text
 from assay.datasets.importers.inputs import ImportSource
-from assay.datasets.importers.items import Answer, Item, Question, Row
+from assay.datasets.importers.items import ImportedAnswer, ImportedItem, ImportedQuestion, Row
+from assay.datasets.importers.lazy_object import LazyObject
 from assay.datasets.importers.lines import objects
-from assay.datasets.importers.members import Members
-from assay.datasets.importers.report import Reading
+from assay.datasets.importers.report import ImportState
 from assay.datasets.importers.shapes import mapping, mappings, seconds, sequence, tokens
 from assay.datasets.key_index import KeyIndex
 from assay.datasets.source import Source, filled_lines
@@ -22,7 +22,7 @@ _SETTINGS = ("temperature", "top_p", "max_tokens", "seed", "frequency_penalty", 
 _SENT = frozenset({"model", "messages", "input", "instructions", "metadata", *_SETTINGS})
 
 
-def read_openai_batch(sources: list[ImportSource], reading: Reading) -> Iterator[tuple[Item, ImportSource, int]]:
+def read_openai_batch(sources: list[ImportSource], reading: ImportState) -> Iterator[tuple[ImportedItem, ImportSource, int]]:
     """An item for each line of output, with the request of the same id; requests without output follow."""
     reading.tool = "openai batch"
     requests = [source for source in sources if _is_input(source)]
@@ -47,7 +47,7 @@ def read_openai_batch(sources: list[ImportSource], reading: Reading) -> Iterator
 def _is_input(source: ImportSource) -> bool:
     line = next(filled_lines(source.opened), None)
     try:
-        return line is not None and "body" in Members(line.content) and "response" not in Members(line.content)
+        return line is not None and "body" in LazyObject(line.content) and "response" not in LazyObject(line.content)
     except RowRefused:
         return False
 
@@ -64,7 +64,7 @@ class _Place(msgspec.Struct, frozen=True):
 class _Requests:
     """The requests of a batch by custom_id; their texts are read again when an answer wants them."""
 
-    def __init__(self, sources: list[ImportSource], reading: Reading) -> None:
+    def __init__(self, sources: list[ImportSource], reading: ImportState) -> None:
         self._reading = reading
         self._ids = KeyIndex()
         self._places: list[_Place] = []
@@ -84,7 +84,7 @@ class _Requests:
 
     def _note(self, source: ImportSource, content: bytes, place: _Place) -> None:
         try:
-            custom_id = _custom_id(Members(content, "the request"))
+            custom_id = _custom_id(LazyObject(content, "the request"))
         except RowRefused as problem:
             source.tally.refuse(str(problem), line=place.line)
             return
@@ -95,7 +95,7 @@ class _Requests:
         self._is_answered.append(0)
         source.tally.emitted += 1
 
-    def answered(self, row: Members) -> Item:
+    def answered(self, row: LazyObject) -> ImportedItem:
         """The item of one line of output; raises RowRefused where its request is not there."""
         custom_id = _custom_id(row)
         number = self._ids.find(custom_id)
@@ -119,7 +119,7 @@ class _Requests:
             return msgspec.structs.replace(item, error_code="content_filtered", error=withheld)
         return msgspec.structs.replace(item, answer=answer, started_at=seconds(body.get("created", body.get("created_at"))))
 
-    def unanswered(self) -> Iterator[tuple[Item, ImportSource, int]]:
+    def unanswered(self) -> Iterator[tuple[ImportedItem, ImportSource, int]]:
         """An item without an answer for each request that has no output."""
         for number, is_answered in enumerate(self._is_answered):
             if not is_answered:
@@ -130,9 +130,9 @@ class _Requests:
                 place.source.tally.emitted -= 1
                 yield item, place.source, place.line
 
-    def _request(self, number: int) -> Item:
+    def _request(self, number: int) -> ImportedItem:
         place = self._places[number]
-        request = Members(
+        request = LazyObject(
             place.source.opened.part(place.start, place.start + place.size).removeprefix(b"\xef\xbb\xbf"), "the request"
         )
         body = request.mapping("body")
@@ -142,16 +142,16 @@ class _Requests:
         candidate = str(body.get("model") or "unknown model")
         self._reading.note_parameters(candidate, {name: body[name] for name in _SETTINGS if body.get(name) is not None})
         dataset = place.source.path.name.partition(".")[0]
-        question = Question(
+        question = ImportedQuestion(
             id=_custom_id(request),
             dataset=dataset,
             prompt=given.prompt,
             messages=given.messages,
             metadata=mapping(body.get("metadata")),
         )
-        return Item(question=question, candidate=candidate)
+        return ImportedItem(question=question, candidate=candidate)
 
-    def _asked(self, body: Row) -> Asked:
+    def _asked(self, body: Row) -> ImportedPrompt:
         given = body["messages"] if "messages" in body else body.get("input")
         instructions = body.get("instructions")
         if isinstance(instructions, str) and instructions.strip():
@@ -159,7 +159,7 @@ class _Requests:
             given = [{"role": "system", "content": instructions}, *told]
         return asked(given, self._reading)
 
-    def _answer(self, body: Row, request_id: str) -> Answer | None:
+    def _answer(self, body: Row, request_id: str) -> ImportedAnswer | None:
         """What was answered, a refusal included; None where there is nothing that can be read."""
         choices = sequence(body.get("choices"))
         choice = mapping(choices[0]) if choices else {}
@@ -172,7 +172,7 @@ class _Requests:
         text = content_text(given, self._reading) if message else self._output_text(body)
         self._reading.leave_out("refusal beside an answer", int(isinstance(refusal, str) and refusal != given))
         self._reading.leave_out("further choices of an answer", max(0, len(choices) - 1))
-        return Answer(
+        return ImportedAnswer(
             text=text,
             model=str(body.get("model") or ""),
             finish_reason=str(choice.get("finish_reason") or body.get("status") or ""),
@@ -194,7 +194,7 @@ def _calls_tools(body: Row) -> bool:
     return bool(called) or any(str(one.get("type")).endswith("_call") for one in mappings(body.get("output")))
 
 
-def _custom_id(row: Members) -> str:
+def _custom_id(row: LazyObject) -> str:
     custom_id = row.get("custom_id")
     if not isinstance(custom_id, str) or not custom_id:
         raise RowRefused(f"custom_id is {kind(custom_id)}, not text")

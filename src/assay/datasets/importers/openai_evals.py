@@ -9,17 +9,17 @@ from assay.datasets.converters.canonical import digest
 from assay.datasets.converters.columns import RowRefused, kind
 from assay.datasets.importers.chat import asked
 from assay.datasets.importers.inputs import ImportSource
-from assay.datasets.importers.items import Item, Question
+from assay.datasets.importers.items import ImportedItem, ImportedQuestion
+from assay.datasets.importers.lazy_object import LazyObject
 from assay.datasets.importers.lines import objects
-from assay.datasets.importers.members import Members
-from assay.datasets.importers.report import Reading
-from assay.datasets.yaml_door import parse_yaml
+from assay.datasets.importers.report import ImportState
+from assay.datasets.strict_yaml import parse_yaml
 
 _YAML = frozenset({".yaml", ".yml"})
 _MEMBERS = frozenset({"input", "ideal", "metadata"})
 
 
-def read_openai_evals(sources: list[ImportSource], reading: Reading) -> Iterator[tuple[Item, ImportSource, int]]:
+def read_openai_evals(sources: list[ImportSource], reading: ImportState) -> Iterator[tuple[ImportedItem, ImportSource, int]]:
     """The samples of all JSONL files; entries of registry files say what eval they belong to."""
     reading.tool = "openai evals"
     names: dict[str, str] = {}
@@ -36,10 +36,10 @@ def read_openai_evals(sources: list[ImportSource], reading: Reading) -> Iterator
             except RowRefused as problem:
                 source.tally.refuse(str(problem), line=line)
                 continue
-            yield Item(question=question), source, line
+            yield ImportedItem(question=question), source, line
 
 
-def _registered(source: ImportSource, reading: Reading) -> dict[str, str]:
+def _registered(source: ImportSource, reading: ImportState) -> dict[str, str]:
     """The eval of each samples file; how it grades has no place in a dataset."""
     document = parse_yaml(bytes(source.opened.buffer()))
     if document.flaws or not isinstance(document.value, dict):
@@ -66,12 +66,12 @@ def _dataset(source: ImportSource, names: dict[str, str]) -> str:
     return source.path.name.partition(".")[0]
 
 
-def _question(sample: Members, dataset: str, reading: Reading) -> Question:
+def _question(sample: LazyObject, dataset: str, reading: ImportState) -> ImportedQuestion:
     given = asked(sample.get("input"), reading)
     ideal = _ideal(sample.get("ideal"))
     for name in sample.names():
         reading.leave_out(f"sample.{name}", int(name not in _MEMBERS and name in sample))
-    return Question(
+    return ImportedQuestion(
         id=f"{dataset}:{digest(given.prompt, given.messages, ideal)}",
         dataset=dataset,
         prompt=given.prompt,

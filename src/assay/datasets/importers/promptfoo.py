@@ -6,20 +6,20 @@ from typing import Any
 
 import msgspec
 
-from assay.core.ask import Usage
 from assay.core.errors import SourceUnreadable
+from assay.core.model_call import Usage
 from assay.datasets.converters.columns import RowRefused, kind
 from assay.datasets.importers.chat import asked
 from assay.datasets.importers.inputs import ImportSource
-from assay.datasets.importers.items import Answer, Item, Mark, Row
+from assay.datasets.importers.items import ImportedAnswer, ImportedItem, ImportedScore, Row
+from assay.datasets.importers.lazy_object import LazyObject
 from assay.datasets.importers.lines import listed
-from assay.datasets.importers.members import Members
 from assay.datasets.importers.promptfoo_asserts import demands
 from assay.datasets.importers.promptfoo_config import chat_or_text, question_of, read_config, test_metadata
 from assay.datasets.importers.promptfoo_verdicts import first_line, without_verdict
-from assay.datasets.importers.report import Reading
+from assay.datasets.importers.report import ImportState
 from assay.datasets.importers.shapes import amount, mapping, mappings, number, seconds, tokens
-from assay.datasets.yaml_door import parse_yaml
+from assay.datasets.strict_yaml import parse_yaml
 
 SCORER = "score"
 """What promptfoo calls the weighted mean of a test's assertions."""
@@ -32,10 +32,10 @@ _RESULT = frozenset(
 )  # fmt: skip
 
 
-def read_promptfoo(sources: list[ImportSource], reading: Reading) -> Iterator[tuple[Item, ImportSource, int]]:
+def read_promptfoo(sources: list[ImportSource], reading: ImportState) -> Iterator[tuple[ImportedItem, ImportSource, int]]:
     """The items of results and the questions of configs."""
     reading.tool = "promptfoo"
-    before = _Before()
+    before = _EarlierResults()
     for source in sources:
         if source.ending in _YAML:
             yield from read_config(source, _yaml(source), reading)
@@ -51,22 +51,22 @@ def _yaml(source: ImportSource) -> Row:
     document = parse_yaml(bytes(source.opened.buffer()))
     if document.flaws or not isinstance(document.value, dict):
         reason = document.flaws[0].message if document.flaws else f"it is {kind(document.value)}"
-        raise SourceUnreadable(f"'{source.name}' is no config of promptfoo: {reason}", hint="name the format: --from")
+        raise SourceUnreadable(f"'{source.name}' is not a promptfoo config: {reason}", hint="name the format: --from")
     return document.value
 
 
-def _opened(source: ImportSource) -> Members:
+def _opened(source: ImportSource) -> LazyObject:
     try:
-        return Members(source.opened.buffer(), "the file")
+        return LazyObject(source.opened.buffer(), "the file")
     except RowRefused as problem:
         raise SourceUnreadable(f"'{source.name}' cannot be read: {problem}", hint="name the format: --from") from problem
 
 
 def _results(
-    source: ImportSource, document: Members, *, reading: Reading, before: "_Before"
-) -> Iterator[tuple[Item, ImportSource, int]]:
+    source: ImportSource, document: LazyObject, *, reading: ImportState, before: "_EarlierResults"
+) -> Iterator[tuple[ImportedItem, ImportSource, int]]:
     try:
-        summary = Members(document.part("results"), "results")
+        summary = LazyObject(document.part("results"), "results")
         results = summary.part("results")
         version, created_at = str(document.mapping("metadata").get("promptfooVersion") or ""), summary.text("timestamp")
         config = document.mapping("config")
@@ -78,8 +78,8 @@ def _results(
     for line, text in listed(source, results, "results.results"):
         source.tally.read += 1
         try:
-            members = Members(text, "the result")
-            item = _Result(members, reading).item(dataset, started_at=started_at)
+            members = LazyObject(text, "the result")
+            item = _PromptfooResult(members, reading).item(dataset, started_at=started_at)
         except RowRefused as problem:
             source.tally.refuse(str(problem), line=line)
             continue
@@ -89,35 +89,35 @@ def _results(
         yield msgspec.structs.replace(item, sample=before.asked(item)), source, line
 
 
-class _Before:
+class _EarlierResults:
     """Results that were read before, in whichever file: each counts once."""
 
     def __init__(self) -> None:
         self._known: set[tuple[str, str, str]] = set()
         self._asked: Counter[tuple[str, str]] = Counter()
 
-    def has(self, item: Item, result_id: Any) -> bool:
+    def has(self, item: ImportedItem, result_id: Any) -> bool:
         """Whether the result of that id came before; one without an id is always new."""
         key = (item.candidate, item.question.id, str(result_id))
         is_known = bool(result_id) and key in self._known
         self._known.add(key)
         return is_known
 
-    def asked(self, item: Item) -> int:
+    def asked(self, item: ImportedItem) -> int:
         """How often the same test was asked before: a repeated test (--repeat) is another answer to the same record."""
         key = (item.candidate, item.question.id)
         self._asked[key] += 1
         return self._asked[key] - 1
 
 
-class _Result:
+class _PromptfooResult:
     """One result on its way to an item."""
 
-    def __init__(self, result: Members, reading: Reading) -> None:
+    def __init__(self, result: LazyObject, reading: ImportState) -> None:
         self._result = result
         self._reading = reading
 
-    def item(self, dataset: str, *, started_at: float | None) -> Item:
+    def item(self, dataset: str, *, started_at: float | None) -> ImportedItem:
         """The result as an item; raises RowRefused where it holds no question."""
         result = self._result
         test, variables = result.mapping("testCase"), result.mapping("vars")
@@ -126,7 +126,7 @@ class _Result:
         demanded = demands(test.get("assert"), variables, self._reading)
         code, error = self._error()
         self._count_rest(test)
-        return Item(
+        return ImportedItem(
             question=question_of(given, demanded, dataset=dataset, metadata=test_metadata(test, variables)),
             candidate=self._candidate(),
             answer=self._answer(),
@@ -142,7 +142,7 @@ class _Result:
         named = provider if isinstance(provider, dict) else {"id": provider}
         return str(named.get("label") or named.get("id") or "unknown provider")
 
-    def _answer(self) -> Answer | None:
+    def _answer(self) -> ImportedAnswer | None:
         response = self._result.get("response")
         output = response.get("output") if isinstance(response, dict) else None
         if output is None:
@@ -152,7 +152,7 @@ class _Result:
         usage = mapping(self._result.get("tokenUsage"))
         # promptfoo writes 0 where a provider has not counted.
         counts = [tokens(usage.get(name)) or None for name in ("prompt", "completion", "total", "cached")]
-        return Answer(
+        return ImportedAnswer(
             text=output if isinstance(output, str) else msgspec.json.encode(output).decode(),
             usage=Usage(*counts),
             cost=amount(self._result.get("cost")) or None,
@@ -164,7 +164,7 @@ class _Result:
         is_error = self._result.get("failureReason") == _ERROR or self._result.get("gradingResult") is None
         return ("result_error", first_line(error) or "the test was not evaluated") if is_error else ("", "")
 
-    def _marks(self) -> Iterator[Mark]:
+    def _marks(self) -> Iterator[ImportedScore]:
         grading = self._result.mapping("gradingResult")
         value, reason = number(self._result.get("score")), str(grading.get("reason") or "")
         components = mappings(grading.get("componentResults"))
@@ -174,7 +174,7 @@ class _Result:
         if not components:
             self._reading.leave_out("test without assertions, which promptfoo counts as passed", int(bool(grading)))
         passed = self._result.get("success")
-        yield Mark(
+        yield ImportedScore(
             scorer=SCORER,
             value=None if thrown else value,
             passed=passed if isinstance(passed, bool) and not thrown else None,
@@ -183,7 +183,7 @@ class _Result:
         )
         lost = dict(reversed(broken))
         for name, one in mapping(self._result.get("namedScores")).items():
-            yield Mark(scorer=name, value=None if name in lost else number(one), reason=lost.get(name, ""))
+            yield ImportedScore(scorer=name, value=None if name in lost else number(one), reason=lost.get(name, ""))
 
     def _count_rest(self, test: Row) -> None:
         for name in self._result.names():

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from assay.datasets.importers.items import Row
-from assay.datasets.importers.report import Reading
+from assay.datasets.importers.report import ImportState
 
 _REFERENCES = frozenset(
     {"equals", "similar", "factuality", "model-graded-factuality", "rouge-n", "bleu", "gleu", "meteor", "levenshtein"}
@@ -16,18 +16,18 @@ _REFERENCES = frozenset(
 _RUBRICS = frozenset({"llm-rubric", "model-graded-closedqa", "g-eval", "search-rubric", "agent-rubric"})
 """Assertions whose value is a demand in words, which a judge decides."""
 _TITLES = {
-    "contains": "Contains {}",
-    "icontains": "Contains {}, whatever the capitals",
-    "contains-all": "Contains all of {}",
-    "icontains-all": "Contains all of {}, whatever the capitals",
-    "contains-any": "Contains any of {}",
-    "icontains-any": "Contains any of {}, whatever the capitals",
-    "starts-with": "Starts with {}",
-    "equals": "Is exactly {}",
-    "similar": "Means the same as {}",
-    "is-refusal": "Refuses to answer",
+    "contains": ("Contains {}", "Does not contain {}"),
+    "icontains": ("Contains {} (case-insensitive)", "Does not contain {} (case-insensitive)"),
+    "contains-all": ("Contains all of {}", "Does not contain all of {}"),
+    "icontains-all": ("Contains all of {} (case-insensitive)", "Does not contain all of {} (case-insensitive)"),
+    "contains-any": ("Contains any of {}", "Does not contain any of {}"),
+    "icontains-any": ("Contains any of {} (case-insensitive)", "Does not contain any of {} (case-insensitive)"),
+    "starts-with": ("Starts with {}", "Does not start with {}"),
+    "equals": ("Is exactly {}", "Is not exactly {}"),
+    "similar": ("Means the same as {}", "Does not mean the same as {}"),
+    "is-refusal": ("Refuses to answer", "Does not refuse to answer"),
 }
-"""Checks that can be said in words."""
+"""Titles of the checks that a judge can decide, and of their negations."""
 _SET = "assert-set"
 _NOT = "not-"
 _VARIABLE = re.compile(r"(?<!\$)\{\{\s*(?P<name>[A-Za-z_][A-Za-z0-9_.-]*)\s*\}\}")
@@ -35,14 +35,14 @@ _TEMPLATE = re.compile(r"\{\{|\{%|\{#")
 FILE = "file://"
 
 
-class Demands(msgspec.Struct, frozen=True):
+class AnswerRequirements(msgspec.Struct, frozen=True):
     """What a test demands of an answer, as a dataset can say it."""
 
     references: list[str]
     rubric: list[Row]
 
 
-def filled_in(text: str, variables: Mapping[str, Any], reading: Reading) -> str:
+def filled_in(text: str, variables: Mapping[str, Any], reading: ImportState) -> str:
     """The text with the values of plain variables, in one pass: nothing in a value is looked at again, and no logic is run."""
 
     def value_of(match: re.Match[str]) -> str:
@@ -62,7 +62,7 @@ def variables_in(text: str) -> Iterator[str]:
     return (match["name"] for match in _VARIABLE.finditer(text))
 
 
-def demands(asserted: Any, variables: Mapping[str, Any], reading: Reading) -> Demands:
+def demands(asserted: Any, variables: Mapping[str, Any], reading: ImportState) -> AnswerRequirements:
     """The references and criteria of a test's assertions."""
     references: list[str] = []
     rubric: list[Row] = []
@@ -78,10 +78,10 @@ def demands(asserted: Any, variables: Mapping[str, Any], reading: Reading) -> De
             reading.leave_out(f"assert {form}" + (" from a file" if is_file else ""))
         for name in ("threshold", "provider", "transform"):
             reading.leave_out(f"assert.{name}", int(assertion.get(name) is not None))
-    return Demands(list(dict.fromkeys(value for value in references if value.strip())), rubric)
+    return AnswerRequirements(list(dict.fromkeys(value for value in references if value.strip())), rubric)
 
 
-def _flat(asserted: Any, reading: Reading) -> Iterator[Row]:
+def _flat(asserted: Any, reading: ImportState) -> Iterator[Row]:
     for assertion in asserted if isinstance(asserted, list) else []:
         if not isinstance(assertion, dict):
             reading.leave_out("assert that is no object")
@@ -98,14 +98,14 @@ def _values(value: Any) -> list[str]:
 
 
 def _title(form: str, values: list[str]) -> str:
-    """A check in words; empty where there is no way to say it."""
+    """Return the title of a check for a judge; empty for a check that has none."""
     if form in _RUBRICS:
         return "; ".join(values)
     plain = form.removeprefix(_NOT)
     if plain not in _TITLES or (not values and plain != "is-refusal"):
         return ""
-    title = _TITLES[plain].format(", ".join(f'"{value}"' for value in values))
-    return title if plain == form else f"Not so: {title[:1].lower()}{title[1:]}"
+    positive, negative = _TITLES[plain]
+    return (positive if plain == form else negative).format(", ".join(f'"{value}"' for value in values))
 
 
 def _weight(assertion: Row) -> Row:

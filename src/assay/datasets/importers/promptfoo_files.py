@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from assay.core.errors import SourceUnreadable
-from assay.datasets.converters.report import Unreadable
+from assay.datasets.converters.report import UnreadableLine
 from assay.datasets.converters.sources import read_source
 from assay.datasets.importers.inputs import ImportSource
 from assay.datasets.importers.items import Row
 from assay.datasets.importers.promptfoo_asserts import FILE
-from assay.datasets.importers.report import Reading
-from assay.datasets.yaml_door import parse_yaml
+from assay.datasets.importers.report import ImportState
+from assay.datasets.strict_yaml import parse_yaml
 
 MAX_FILE_BYTES = 64 << 20
 MAX_VALUE_BYTES = 1 << 20
@@ -30,7 +30,7 @@ def is_file(value: Any) -> TypeGuard[str]:
 class ConfigFiles:
     """Files that a config names: read when they were asked for, and only below the config's own folder."""
 
-    def __init__(self, source: ImportSource, reading: Reading) -> None:
+    def __init__(self, source: ImportSource, reading: ImportState) -> None:
         self._source = source
         self._root = source.path.absolute().parent.resolve()
         self._reading = reading
@@ -63,7 +63,7 @@ class ConfigFiles:
             yield from (test for test in found if isinstance(test, dict))
             return
         for line, row in read_source(path).lines:
-            if isinstance(row, Unreadable):
+            if isinstance(row, UnreadableLine):
                 self._source.tally.refuse(f"{path.name}: {row.reason}", line=line)
             else:
                 yield dict(row) if "vars" in row else self._of_table(dict(row))

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from assay.datasets.converters.report import Remark, SourceCounts
+from assay.datasets.converters.report import ConversionNote, SourceCounts
 
 _DIFFERS = object()
 """Stands for a parameter that is not the same in all requests."""
@@ -39,7 +39,7 @@ class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
     incomplete: tuple[str, ...]
     """Which files hold less than the other tool was to evaluate, in words."""
     sources: tuple[SourceCounts, ...]
-    remarks: tuple[Remark, ...]
+    remarks: tuple[ConversionNote, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain values, with totals over the sources."""
@@ -47,7 +47,7 @@ class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
         return {**msgspec.to_builtins(self), "totals": totals}
 
 
-class Reading:
+class ImportState:
     """What is known of all sources while they are read."""
 
     def __init__(self, *, follows_files: bool = False, wants_turns: bool = False) -> None:
@@ -79,7 +79,7 @@ class Reading:
         self._times |= {created_at: None} if created_at else {}
 
     def note_parameters(self, candidate: str, given: dict[str, Any]) -> None:
-        """Take down the sampling parameters of one request, or of all of a file; what differs between them is nobody's."""
+        """Record the sampling parameters of one request, or of a whole file; values that differ between requests are dropped."""
         known = self._parameters.setdefault(candidate, given)
         for name in known.keys() | given.keys():
             if known.get(name) is not _DIFFERS and known.get(name) != given.get(name):

@@ -10,19 +10,19 @@ from assay.core.contract import ContractId
 from assay.core.errors import UsageProblem
 from assay.datasets.config import ValidationConfig
 from assay.datasets.conversation_v1.rules import check_conversation
-from assay.datasets.converters.batch_document import Naming, RecordDraft, batch_document, with_origin
-from assay.datasets.converters.canonical import Draft, Row, TaskType, filled, finish
+from assay.datasets.converters.batch_document import DocumentNaming, RecordDraft, batch_document, with_origin
+from assay.datasets.converters.canonical import Row, RowDraft, TaskType, filled, finish
 from assay.datasets.converters.columns import RowRefused
-from assay.datasets.converters.report import Remark, Tally
+from assay.datasets.converters.report import ConversionCounts, ConversionNote
 from assay.datasets.importers.golden_rows import golden_document
-from assay.datasets.importers.intake import Intake
-from assay.datasets.importers.items import Question
+from assay.datasets.importers.import_buffer import ImportBuffer
+from assay.datasets.importers.items import ImportedQuestion
 
 LEFT = -1
 """Stands for the row of a question that the dataset does not have."""
 
 
-def fitting_contract(intake: Intake) -> ContractId:
+def fitting_contract(intake: ImportBuffer) -> ContractId:
     """legal_eval_v1, which keeps references, rubrics and choices; batch_v1 where some questions have none of them."""
     return "batch_v1" if any(question.is_open for question in intake.questions()) else "legal_eval_v1"
 
@@ -30,7 +30,7 @@ def fitting_contract(intake: Intake) -> ContractId:
 class DatasetRows:
     """The lines of a dataset, and which of them each question became."""
 
-    def __init__(self, intake: Intake, contract: ContractId, *, name: str) -> None:
+    def __init__(self, intake: ImportBuffer, contract: ContractId, *, name: str) -> None:
         self.contract = contract
         self.name = name
         self.count = 0
@@ -63,9 +63,9 @@ class DatasetRows:
 
     def _document(self) -> Iterator[bytes]:
         """One document; what is moved inside it is a remark of its own tally, what is refused costs the question."""
-        tally = Tally(self.name)
+        tally = ConversionCounts(self.name)
         questions = [question.id for question in self._intake.questions()]
-        document = batch_document(map(_record, self._intake.questions()), tally, dataset=self.name, naming=Naming())
+        document = batch_document(map(_record, self._intake.questions()), tally, dataset=self.name, naming=DocumentNaming())
         places = {record["record_id"]: place for place, record in enumerate(document["records"])}
         reasons = {remark.record_id: remark.reason for remark in tally.remarks if remark.action == "invalid"}
         for record, question_id in enumerate(questions):
@@ -78,7 +78,7 @@ class DatasetRows:
         yield pretty_json(document)
 
     def _golden(self) -> Iterator[bytes]:
-        tally = Tally(self.name)
+        tally = ConversionCounts(self.name)
         document = golden_document(self._intake.questions(), tally)
         self.count = len(document["cases"])
         self._keep(tally.remarks)
@@ -99,7 +99,7 @@ class DatasetRows:
         if not self.count:
             raise UsageProblem(f"no conversation could be taken over: {reason}", hint="leave --to out for questions and answers")
 
-    def _keep(self, remarks: Iterable[Remark]) -> None:
+    def _keep(self, remarks: Iterable[ConversionNote]) -> None:
         if self._intake:
             self._intake.origin(0).remarks += remarks
 
@@ -111,11 +111,11 @@ class DatasetRows:
         tally.invalid += uses - 1
 
 
-def _draft(question: Question) -> Draft:
+def _draft(question: ImportedQuestion) -> RowDraft:
     if question.is_open:
         raise RowRefused("nothing says what a good answer is: no reference, rubric or choices; batch_v1 takes it (--to batch_v1)")
     task: TaskType = "mcq" if question.choices else "rubric_qa" if question.rubric else "reference_qa"
-    return Draft(
+    return RowDraft(
         id=question.id,
         dataset=question.dataset,
         task_type=task,
@@ -130,7 +130,7 @@ def _draft(question: Question) -> Draft:
     )
 
 
-def _record(question: Question) -> RecordDraft:
+def _record(question: ImportedQuestion) -> RecordDraft:
     for_model: Row = {"context": question.context, "messages": question.messages, "choices": question.choices}
     others = question.references if len(question.references) > 1 else []
     for_judge: Row = {"rubric": question.rubric, "answers": others, "correct_choice_ids": question.correct_choice_ids}

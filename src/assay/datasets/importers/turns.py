@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 
 from assay.datasets.importers.items import Row
-from assay.datasets.importers.report import Reading
+from assay.datasets.importers.report import ImportState
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True):
+class ImportedToolCall(msgspec.Struct, frozen=True, kw_only=True):
     """One use of a tool."""
 
     name: str
@@ -17,15 +17,15 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     output: Any = None
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True):
+class ImportedMessage(msgspec.Struct, frozen=True, kw_only=True):
     """One message: who said what, and which tools were used for it."""
 
     role: str
     text: str
-    calls: tuple[Call, ...] = ()
+    calls: tuple[ImportedToolCall, ...] = ()
 
 
-def turns_of(messages: Sequence[Said], reading: Reading) -> list[Row]:
+def turns_of(messages: Sequence[ImportedMessage], reading: ImportState) -> list[Row]:
     """The turns of a conversation, numbered from 1; what is neither the user's nor the assistant's is counted."""
     turns: list[Row] = []
     for said in messages:
@@ -38,7 +38,7 @@ def turns_of(messages: Sequence[Said], reading: Reading) -> list[Row]:
     return [{"turn_id": number, **turn} for number, turn in enumerate(turns, 1)]
 
 
-def _replies(said: Said, reading: Reading) -> Iterator[Row]:
+def _replies(said: ImportedMessage, reading: ImportState) -> Iterator[Row]:
     """A turn for each tool that was used, or one without; the text stands with the first."""
     if not said.calls:
         yield {"speaker": "assistant", "assistant_reply": said.text}

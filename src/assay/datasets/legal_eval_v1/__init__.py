@@ -12,22 +12,22 @@ from msgspec import UNSET
 
 from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.case import Case
-from assay.core.document import Place
+from assay.core.document import Location
 from assay.core.field_uses import FieldCounter
 from assay.core.index_set import IndexSet
 from assay.core.issue import MAX_LISTED, Issue
-from assay.core.json_door import parse_json
-from assay.core.report import Counts, Report
+from assay.core.report import Counts, ValidationReport
+from assay.core.strict_json import parse_json
 from assay.datasets.checks import Findings, check_flaws
 from assay.datasets.config import ValidationConfig
+from assay.datasets.fast_path import FastPath
 from assay.datasets.hashing import Hasher
+from assay.datasets.issue_locator import IssueList, RecordContext, placed_all
 from assay.datasets.key_index import KeyIndex
-from assay.datasets.lane import Lane
 from assay.datasets.legal_eval_v1 import rules
-from assay.datasets.legal_eval_v1.fast import KIND, Clean, clean_rows, has_rubric, warned
+from assay.datasets.legal_eval_v1.fast import KIND, CleanRow, clean_rows, has_rubric, warned
 from assay.datasets.nulls import LEGAL_ROW, drop_nulls
-from assay.datasets.placing import IssueList, Record, placed_all
-from assay.datasets.progress import Effort, Progress, no_progress
+from assay.datasets.read_options import Progress, ReadOptions, no_progress
 from assay.datasets.row_verdicts import NO_ROWS, add_used_id, outcome_of
 from assay.datasets.source import Block, Line, Source, filled_lines
 from assay.datasets.unsent_fields import MAX_SENT_METADATA, has_unsent_metadata, legal_uses
@@ -38,9 +38,9 @@ _EMPTY = msgspec.structs.replace(NO_ROWS, hint="write one JSON object per line")
 _SPREAD = "one JSON document over several lines, but legal_eval_v1 has one object per line"
 
 
-def read(source: Source, config: ValidationConfig, effort: Effort) -> Report:
+def read(source: Source, config: ValidationConfig, effort: ReadOptions) -> ValidationReport:
     """The report on one JSONL file; cases are read again from the source when asked for."""
-    reading = _Reading(config, IssueList(), hashes=effort.hashes, lint=effort.lint)
+    reading = _LegalEvalReader(config, IssueList(), hashes=effort.hashes, lint=effort.lint)
     for _ in reading.steps(source, effort.progress):
         pass
     return reading.report(source)
@@ -48,7 +48,7 @@ def read(source: Source, config: ValidationConfig, effort: Effort) -> Report:
 
 def stream(source: Source, config: ValidationConfig) -> Iterator[Case | Issue]:
     """Cases and issues in the order of the file, in constant memory apart from the ids."""
-    reading = _Reading(config, IssueList(is_bounded=False))
+    reading = _LegalEvalReader(config, IssueList(is_bounded=False))
     hasher = Hasher()
     for step in reading.steps(source, no_progress):
         yield from reading.issues.drain()
@@ -60,7 +60,7 @@ def stream(source: Source, config: ValidationConfig) -> Iterator[Case | Issue]:
 
 def _all_issues(source: Source, config: ValidationConfig) -> Iterator[Issue]:
     """Every issue of the file in its order, read again and not stored."""
-    reading = _Reading(config, IssueList(is_bounded=False))
+    reading = _LegalEvalReader(config, IssueList(is_bounded=False))
     for _ in reading.steps(source, no_progress):
         yield from reading.issues.drain()
 
@@ -72,7 +72,7 @@ class _Step(NamedTuple):
     start: int = 0
 
 
-class _Reading:
+class _LegalEvalReader:
     """The rows of one file on their way to verdicts."""
 
     def __init__(self, config: ValidationConfig, issues: IssueList, *, hashes: bool = False, lint: bool = False) -> None:
@@ -80,11 +80,11 @@ class _Reading:
         self.issues = issues
         self.total = 0
         self.rejected = IndexSet()
-        self._lane = Lane(KIND)
+        self._lane = FastPath(KIND)
         self._hasher = Hasher()
         self._digests = bytearray() if hashes else None
-        # Loaded only where somebody wants it: validation itself does not need it.
-        self._linter = import_module("assay.datasets.linting").Linter() if lint else None
+        # Imported lazily: validation itself does not need it.
+        self._linter = import_module("assay.datasets.rubric_linter").Linter() if lint else None
         self._next_line = 1
         self._ids = KeyIndex()
         self._rows = array("I")
@@ -158,7 +158,7 @@ class _Reading:
         self.total += len(ids)
         return True
 
-    def _check_line(self, line: Line, clean: Clean | None) -> None:
+    def _check_line(self, line: Line, clean: CleanRow | None) -> None:
         index = self.total
         self.total += 1
         if clean is None or not self._note_id(clean.id, line, index):
@@ -199,7 +199,7 @@ class _Reading:
                 self._linter.look_closely(index, line, row=document.value)
         self._warn({rules.warning_kind(finding) for finding in found if finding.severity == "warning"}, line, index)
         found.take_back(lambda finding: finding.severity == "warning")
-        self.issues.note(found, document, Record(index, row_id, start=Place(line.number, 1)))
+        self.issues.note(found, document, RecordContext(index, row_id, start=Location(line.number, 1)))
 
     def _note_id(self, row_id: str, line: Line, index: int) -> bool:
         """Remember where an id was used first; False when it was used before."""
@@ -226,7 +226,7 @@ class _Reading:
         if not new:
             return
         document = parse_json(line.text, is_whole=False)
-        record = Record(index, _id_of(document.value), start=Place(line.number, 1))
+        record = RecordContext(index, _id_of(document.value), start=Location(line.number, 1))
         found = rules.check_row(document.value, self.config)
         named = {
             kind: finding for finding in found if finding.severity == "warning" and (kind := rules.warning_kind(finding)) in new
@@ -240,12 +240,12 @@ class _Reading:
             counted = f"{issue.message} (and {rows - 1:,} more rows)" if rows > 1 else issue.message
             yield msgspec.structs.replace(issue, message=counted, details={"rows": rows})
 
-    def report(self, source: Source) -> Report:
+    def report(self, source: Source) -> ValidationReport:
         """The verdict, once every line was read."""
         # The report keeps what its cases need, not what reading them for the first time took.
         total, rejected, config = self.total, self.rejected, self.config
         counts = Counts(total, total - len(rejected), len(rejected))
-        report = Report(
+        report = ValidationReport(
             path=source.name,
             contract="legal_eval_v1",
             outcome=outcome_of(counts),

@@ -10,7 +10,7 @@ import orjson
 from msgspec import UNSET, Meta, UnsetType
 
 from assay.core.field_uses import FieldUse
-from assay.datasets.lane import Kind, Lane, Written
+from assay.datasets.fast_path import FastPath, RowSchema, StringCounts
 from assay.datasets.legal_eval_v1 import rules
 from assay.datasets.scan import may_outgrow
 from assay.datasets.shallow import ShallowObject
@@ -21,7 +21,7 @@ _Weight = Annotated[int, Meta(ge=-(1 << 53), le=1 << 53)] | Annotated[float, Met
 """The exact rules look at integers that a double may not hold."""
 
 
-class _Message(msgspec.Struct, gc=False, kw_only=True):
+class _LegalEvalMessage(msgspec.Struct, gc=False, kw_only=True):
     content: _Filled
     role: Literal["user", "assistant", "system"]
 
@@ -39,21 +39,21 @@ class _Criterion(msgspec.Struct, gc=False, kw_only=True):
     weight: _Weight | UnsetType = UNSET
 
 
-class _Choice(msgspec.Struct, gc=False, kw_only=True):
+class _McqChoice(msgspec.Struct, gc=False, kw_only=True):
     id: _Filled
     text: _Filled
 
 
-class _Row(msgspec.Struct, gc=False, kw_only=True, forbid_unknown_fields=True):
+class _LegalEvalRow(msgspec.Struct, gc=False, kw_only=True, forbid_unknown_fields=True):
     """One type for all tasks: a union takes longer to decode, and to look at an attribute is quicker if all have the same type."""
 
     attachments: list[_Attachment] | UnsetType = UNSET
-    choices: Annotated[list[_Choice], Meta(min_length=2)] | UnsetType = UNSET
+    choices: Annotated[list[_McqChoice], Meta(min_length=2)] | UnsetType = UNSET
     context: str | UnsetType = UNSET
     correct_choice_ids: Annotated[list[str], Meta(min_length=1)] | UnsetType = UNSET
     dataset: _Filled
     id: _Filled
-    messages: Annotated[list[_Message], Meta(min_length=1)] | UnsetType = UNSET
+    messages: Annotated[list[_LegalEvalMessage], Meta(min_length=1)] | UnsetType = UNSET
     metadata: ShallowObject | UnsetType = UNSET
     prompt: _Filled
     reference_answers: list[str] | UnsetType = UNSET
@@ -62,7 +62,7 @@ class _Row(msgspec.Struct, gc=False, kw_only=True, forbid_unknown_fields=True):
     task_type: Literal["rubric_qa", "reference_qa", "mcq"]
 
 
-class Clean(msgspec.Struct, frozen=True, gc=False):
+class CleanRow(msgspec.Struct, frozen=True, gc=False):
     """What the fast lane knows of an accepted row."""
 
     id: str
@@ -77,13 +77,15 @@ class Clean(msgspec.Struct, frozen=True, gc=False):
 _ODD_ESCAPE = re.compile(rb"\\u00(?:00|22)")
 
 
-def clean_rows(lane: Lane[Any], lines: Sequence[bytes]) -> list[Clean | None]:
+def clean_rows(lane: FastPath[Any], lines: Sequence[bytes]) -> list[CleanRow | None]:
     """For each line what is known of a clean row; None asks for the exact rules."""
     rows = lane.clean_rows(lines)
-    return [_with_unknown(line) if row is None else Clean(row.id, warned(row), row) for line, row in zip(lines, rows, strict=True)]
+    return [
+        _with_unknown(line) if row is None else CleanRow(row.id, warned(row), row) for line, row in zip(lines, rows, strict=True)
+    ]
 
 
-def _with_unknown(line: bytes) -> Clean | None:
+def _with_unknown(line: bytes) -> CleanRow | None:
     """A row that is clean but for unknown fields, which are allowed; a name that appears twice is not."""
     if may_outgrow(line):
         return None
@@ -93,20 +95,20 @@ def _with_unknown(line: bytes) -> Clean | None:
         if not unknown or line.count(b'"') != orjson.dumps(members).count(b'"') or _ODD_ESCAPE.search(line):
             return None
         known = {name: members[name] for name in rules.FIELDS if name in members}
-        row = msgspec.convert(known, _Row)
+        row = msgspec.convert(known, _LegalEvalRow)
     except (orjson.JSONDecodeError, orjson.JSONEncodeError, msgspec.ValidationError):
         return None
     kinds = (f"unsupported_field.{name}" for name in unknown)
-    is_clean = members.keys().isdisjoint(rules.FORBIDDEN[row.task_type]) and _Parts([row]).are_clean()
-    return Clean(row.id, (*kinds, *warned(row)), row, tuple(legal_uses(members))) if is_clean else None
+    is_clean = members.keys().isdisjoint(rules.FORBIDDEN[row.task_type]) and _RowParts([row]).are_clean()
+    return CleanRow(row.id, (*kinds, *warned(row)), row, tuple(legal_uses(members))) if is_clean else None
 
 
-def has_rubric(row: _Row) -> bool:
+def has_rubric(row: _LegalEvalRow) -> bool:
     """True for a row that is graded by a rubric."""
     return row.task_type == "rubric_qa"
 
 
-def warned(row: _Row) -> tuple[str, ...]:
+def warned(row: _LegalEvalRow) -> tuple[str, ...]:
     """The messages are sent and the prompt is shown; a row in which they differ gets a warning."""
     if row.messages is UNSET:
         return ()
@@ -118,11 +120,11 @@ def warned(row: _Row) -> tuple[str, ...]:
     return () if is_sent else ("suspicious_value.messages.content",)
 
 
-class _Parts:
+class _RowParts:
     """The parts of many rows, each kind in one list: a look at a whole list costs a fraction of one at each row."""
 
-    def __init__(self, rows: Sequence[_Row]) -> None:
-        of_task: dict[str, list[_Row]] = {"rubric_qa": [], "reference_qa": [], "mcq": []}
+    def __init__(self, rows: Sequence[_LegalEvalRow]) -> None:
+        of_task: dict[str, list[_LegalEvalRow]] = {"rubric_qa": [], "reference_qa": [], "mcq": []}
         for row in rows:
             of_task[row.task_type].append(row)
         self.rows = rows
@@ -187,7 +189,7 @@ class _Parts:
         doubtful = [rubric for rubric in self.rubrics if rubric[0].weight is not UNSET and rubric[0].weight <= 0]
         return all(any(item.weight is UNSET or item.weight > 0 for item in rubric) for rubric in doubtful)
 
-    def written(self) -> Written:
+    def written(self) -> StringCounts:
         """Ten strings in every row, names and texts of what is optional, a name for each list, and what is in the lists."""
         samples = [row.reference_answers for row in self.graded if row.reference_answers is not UNSET]
         pairs = 5 * len(self.rows) + 2 * (len(self.criteria) + len(self.choices) + len(self.messages)) + len(self.attachments)
@@ -198,12 +200,12 @@ class _Parts:
         texts = (self.correct, self.answers, samples)
         names: tuple[Sized, ...] = (self.weighted, self.rubrics, self.offers, self.chats, self.enclosed, self.metadata, *texts)
         singles = sum(map(len, names)) + sum(map(len, chain(*texts)))
-        return Written(2 * pairs + singles, self.metadata, self.weighted)
+        return StringCounts(2 * pairs + singles, self.metadata, self.weighted)
 
 
-def _proved(rows: Sequence[_Row]) -> Written | None:
-    parts = _Parts(rows)
+def _proved(rows: Sequence[_LegalEvalRow]) -> StringCounts | None:
+    parts = _RowParts(rows)
     return parts.written() if parts.are_clean() else None
 
 
-KIND = Kind(msgspec.json.Decoder(_Row), b"{}", _proved, "weight")
+KIND = RowSchema(msgspec.json.Decoder(_LegalEvalRow), b"{}", _proved, "weight")

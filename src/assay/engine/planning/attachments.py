@@ -4,6 +4,7 @@ import asyncio
 import errno
 import hashlib
 import os
+import shlex
 import stat
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from io import BytesIO
@@ -14,81 +15,102 @@ import msgspec
 
 from assay.core.case import Attachment, Case
 from assay.core.errors import MissingExtra, UsageProblem
-from assay.core.input_document import MANIFEST
 from assay.core.outcome import GradingFailure
 from assay.core.plan import DatasetPlan, Plan
 from assay.datasets.checks import short
 from assay.datasets.source import BOM
+from assay.engine.planning.original_attachments import is_run_folder, original_folders, seen_contents
 from assay.store.failures import unavailable
 
 MAX_BYTES = 20 * 1024 * 1024
 MAX_CHARACTERS = 2_000_000
-"""Of the text of one attachment; no model reads more, and a small PDF can unfold to any length."""
+"""Maximum text of one attachment: no model reads more, and a small PDF can expand to any length."""
 KEPT_CHARACTERS = 32_000_000
-"""Of the texts that are kept, because records often share an attachment, and reading a PDF takes long."""
+"""Maximum total of cached texts; records often share an attachment, and reading a PDF is slow."""
 _PDF = b"%PDF-"
 _PDF_HEAD = 1024
-"""Readers of PDF look for its mark in the first so many bytes."""
+"""First bytes in which PDF readers search for the signature."""
 
 
 class AttachmentProblem(UsageProblem):
-    """An attachment that cannot be given to a model."""
+    """Raised for an attachment that cannot be given to a model."""
 
 
-class Unread(NamedTuple):
-    """Why an attachment cannot be read."""
+class UnreadableAttachment(NamedTuple):
+    """The reason why an attachment cannot be read."""
 
     sentence: str
     is_fault_of_file: bool
-    """Otherwise a reader is missing here, which every such file needs."""
+    """False when this installation lacks the reader for all such files."""
 
 
 class Attachments:
-    """The attachments of a run's datasets: what each had in it when it was first read, and the texts that were used last."""
+    """Attachments of a run's datasets: the hash of each when first read, and a cache of recently used texts."""
 
     def __init__(self, *, most: int = KEPT_CHARACTERS) -> None:
         self._most = most
         self._hashes: dict[tuple[Path, str], str] = {}
+        self._seen: dict[Path, Mapping[str, frozenset[str]]] = {}
+        """By folder of a run whose stored input is repeated: the hashes that the run has seen."""
         self._texts: dict[str, str] = {}
-        """By hash, those used last at the end."""
+        """Texts by hash, the most recently used last."""
         self.kept_characters = 0
 
-    def check(self, folder: Path, attachments: Iterable[Attachment]) -> list[Unread]:
-        """What keeps attachments from being read, one sentence each."""
-        problems: list[Unread] = []
+    def check(self, folder: Path, attachments: Iterable[Attachment]) -> list[UnreadableAttachment]:
+        """Problems of reading attachments, one sentence each."""
+        problems: list[UnreadableAttachment] = []
         for path in dict.fromkeys(attachment.path for attachment in attachments):
             try:
-                content = read_content(folder, path)
+                content = self._content(folder, path)
                 sha256 = _sha256(content)
                 self.keep(sha256, text_of(content, path))
                 self._hashes[folder, path] = sha256
             except (AttachmentProblem, MissingExtra) as problem:
                 sentence = f"{problem.message}{f' ({problem.hint})' if problem.hint else ''}"
-                problems.append(Unread(sentence, is_fault_of_file=isinstance(problem, AttachmentProblem)))
+                problems.append(UnreadableAttachment(sentence, is_fault_of_file=isinstance(problem, AttachmentProblem)))
         return list(dict.fromkeys(problems))
 
     def pinned(self, folder: Path, attachments: Iterable[Attachment]) -> tuple[Attachment, ...]:
-        """The attachments with the hashes of their contents; one that cannot be read has none, and its records will fail."""
+        """Add the hashes of their contents to attachments; an unreadable one gets none, and its records fail."""
         return tuple(msgspec.structs.replace(attachment, sha256=self._hash(folder, attachment.path)) for attachment in attachments)
 
     def _hash(self, folder: Path, path: str) -> str:
         if (folder, path) not in self._hashes:
             try:
-                self._hashes[folder, path] = _sha256(read_content(folder, path))
+                self._hashes[folder, path] = _sha256(self._content(folder, path))
             except AttachmentProblem as problem:
                 _failure(problem, folder)
                 self._hashes[folder, path] = ""
         return self._hashes[folder, path]
 
+    def _content(self, folder: Path, path: str) -> bytes:
+        """The bytes of an attachment, beside the dataset or, for a run's stored input, where the run has read the same content.
+
+        Whoever sends a run's folder could let its manifest point anywhere, but gets nothing read of which he has not the hash.
+        """
+        try:
+            return read_content(folder, path)
+        except AttachmentProblem:
+            if not is_run_folder(folder):
+                raise
+            if folder not in self._seen:
+                self._seen[folder] = seen_contents(folder)
+            seen = self._seen[folder].get(path, frozenset())
+            contents = (_content_if_readable(place, path) for place in original_folders(folder) if seen)
+            same = next((content for content in contents if content is not None and _sha256(content) in seen), None)
+            if same is None:
+                raise
+            return same
+
     def kept(self, sha256: str) -> str | None:
-        """The text of the content with this hash, if it is still there."""
+        """Return the cached text of the content with this hash, if any."""
         text = self._texts.pop(sha256, None)
         if text is not None:
             self._texts[sha256] = text
         return text
 
     def keep(self, sha256: str, text: str) -> None:
-        """Keep a text, in place of those that were not used for the longest time."""
+        """Cache a text, evicting the least recently used ones."""
         self.kept_characters += len(text) - len(self._texts.pop(sha256, ""))
         self._texts[sha256] = text
         while self.kept_characters > self._most:
@@ -103,11 +125,11 @@ def attachment_reader(
     It raises GradingFailure when a file is not what it was when the run was prepared, MissingExtra for PDF without its reader.
     """
     folders = tuple(dict.fromkeys(folder_of(dataset) for dataset in plan.datasets if dataset.contract == "legal_eval_v1"))
-    return _Reader(folders, Attachments() if attachments is None else attachments, stop).texts
+    return _AttachmentReader(folders, Attachments() if attachments is None else attachments, stop).texts
 
 
-class _Reader:
-    """Reads in a thread beside the calls that are under way, one file at a time, so that nobody's latency suffers."""
+class _AttachmentReader:
+    """Reader of attachments in a thread, one file at a time, so that calls in flight are not delayed."""
 
     def __init__(self, folders: Sequence[Path], attachments: Attachments, stop: asyncio.Event) -> None:
         self._folders = folders
@@ -137,12 +159,12 @@ class _Reader:
 
 
 def folder_of(dataset: DatasetPlan) -> Path:
-    """The folder that the attachments of a dataset are below."""
+    """Return the folder that contains a dataset's attachments."""
     return Path(dataset.path).parent
 
 
 def read_attachment(folder: Path, path: str) -> str:
-    """The text of one attachment; raises AttachmentProblem, or MissingExtra for PDF without its reader."""
+    """Return the text of one attachment; raises AttachmentProblem, or MissingExtra for PDF without its reader."""
     return text_of(read_content(folder, path), path)
 
 
@@ -155,7 +177,7 @@ def read_pinned(folders: Sequence[Path], attachment: Attachment) -> str:
     if not attachment.sha256:
         raise GradingFailure("attachment_missing", f"the attachment {short(path)} could not be read when the run was prepared")
     problems: list[GradingFailure] = []
-    for folder in folders:
+    for folder in dict.fromkeys(place for own in folders for place in (own, *original_folders(own))):
         try:
             content = read_content(folder, path)
             if _sha256(content) == attachment.sha256:
@@ -170,7 +192,7 @@ def read_pinned(folders: Sequence[Path], attachment: Attachment) -> str:
 
 
 def _failure(problem: AttachmentProblem, folder: Path) -> GradingFailure:
-    """What the records of an attachment fail with; raises StoreUnavailable where this machine is to blame."""
+    """Return the failure of an attachment's records; raises StoreUnavailable when this machine is the cause."""
     cause = problem.__cause__
     if isinstance(cause, OSError) and cause.errno in (errno.EMFILE, errno.ENFILE):
         raise unavailable(cause, folder) from problem
@@ -183,19 +205,26 @@ def _sha256(content: bytes) -> str:
 
 
 def read_content(folder: Path, path: str) -> bytes:
-    """The bytes of one attachment; raises AttachmentProblem."""
+    """Read the bytes of one attachment; raises AttachmentProblem."""
     return _content(_below(folder, path), path)
 
 
+def _content_if_readable(folder: Path, path: str) -> bytes | None:
+    try:
+        return read_content(folder, path)
+    except AttachmentProblem:
+        return None
+
+
 def text_of(content: bytes, path: str) -> str:
-    """The text in the bytes of an attachment; raises AttachmentProblem, or MissingExtra for PDF without its reader."""
+    """Extract the text of an attachment's bytes; raises AttachmentProblem, or MissingExtra for PDF without its reader."""
     if _PDF in content[:_PDF_HEAD]:
         return _pdf_text(content, path)
     return _within(_plain_text(content, path), path)
 
 
 def _below(folder: Path, path: str) -> Path:
-    """The real file, which no name and no link may lead out of the folder."""
+    """Resolve an attachment's path; neither its name nor a link may lead out of the folder."""
     if PurePosixPath(path).is_absolute() or Path(path).is_absolute() or ".." in PurePosixPath(path).parts or "\x00" in path:
         raise AttachmentProblem(
             f"the attachment {short(path)} does not stay below the dataset's folder", hint="write a path without '..'"
@@ -213,9 +242,10 @@ def _below(folder: Path, path: str) -> Path:
 
 def _where_attachments_are(folder: Path) -> str:
     """A run stores no attachments, and the paths in its input are those of the dataset that it was made from."""
-    if not (folder / MANIFEST).is_file():
+    if not is_run_folder(folder):
         return ""
-    return f"put the records next to their attachments and run that file: assay export {folder.name} --as dataset -o FOLDER/FILE"
+    run = shlex.quote(str(folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder))
+    return f"put the records next to their attachments and run that file: assay export {run} --as dataset -o FOLDER/FILE.jsonl"
 
 
 def _content(real: Path, path: str) -> bytes:

@@ -11,7 +11,7 @@ from assay.core.case import Case
 from assay.grading.tool_call import EXPECTED, TOOLS
 
 if TYPE_CHECKING:
-    from assay.datasets.converters import Conversion
+    from assay.datasets.converters import ConversionResult
 
 
 def replayed(conversations: Iterable[tuple[Case, Any]], *, is_recorded: bool) -> Iterator[tuple[Case, Any]]:
@@ -35,9 +35,9 @@ def replayed(conversations: Iterable[tuple[Case, Any]], *, is_recorded: bool) ->
                 yield _of_conversation(case, tool_use, is_recorded=is_recorded), turns
 
 
-def _converted(conversation: Case) -> "Conversion":
+def _converted(conversation: Case) -> "ConversionResult":
     """Its rows of legal_eval_v1; the converters are imported here, so that a run without conversations does not pay for them."""
-    convert_cases: Callable[..., Conversion] = import_module("assay.datasets.converters").convert_cases
+    convert_cases: Callable[..., ConversionResult] = import_module("assay.datasets.converters").convert_cases
     return convert_cases((conversation,), source="conversation_v1", target="legal_eval_v1")
 
 

@@ -12,15 +12,15 @@ from importlib import metadata
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from assay.core.doctor import Check
+from assay.core.doctor import DoctorCheck
 from assay.core.plan import ProviderPlan
 from assay.core.provider import PROVIDERS
 from assay.core.version import __version__
 from assay.engine.planning.handles import OWN_HANDLES
 from assay.engine.planning.providers import provider_plan
 from assay.engine.planning.run_file import ProviderEntry
-from assay.models.reaching import Reached, ask_for_models
-from assay.store.place import examine_place
+from assay.models.connectivity import ConnectivityResult, ask_for_models
+from assay.store.folder_check import check_runs_folder
 
 CONCURRENCY = 32
 """Calls in flight that a run makes unless it is told otherwise."""
@@ -35,46 +35,48 @@ _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy
 
 def examine(
     runs_dir: Path, *, providers: Sequence[ProviderPlan] = (), environ: Mapping[str, str], is_offline: bool = False
-) -> Iterator[Check]:
+) -> Iterator[DoctorCheck]:
     """Everything that was looked at, in the order of a report; `providers` are those of a run file."""
     yield from _environment()
     yield from examine_extras(metadata.requires("assay") or ())
     yield from examine_keys(environ)
-    yield from examine_place(runs_dir)
+    yield from check_runs_folder(runs_dir)
     yield from examine_proxies(environ)
     known = {provider.name: provider for provider in (*keyed_providers(environ), *providers) if PROVIDERS[provider.kind].vendor}
     if is_offline:
-        yield Check(area="providers", name="none", standing="note", says="was asked: --offline")
+        yield DoctorCheck(area="providers", name="none", standing="note", says="skipped (--offline)")
         yield examine_clock(time.time(), [])
         return
     reached = asyncio.run(_reach_all(list(known.values()), environ))
     yield from (_provider(name, found) for name, found in zip(known, reached, strict=True))
     if not known:
-        yield Check(area="providers", name="none", standing="note", says="has a key, so that none was asked")
+        yield DoctorCheck(area="providers", name="none", standing="note", says="has a key; none was called")
     yield examine_clock(time.time(), [found.date for found in reached if found.date])
 
 
-def _environment() -> Iterator[Check]:
-    yield Check(area="environment", name="assay", says=__version__)
-    yield Check(area="environment", name="python", says=f"{platform.python_implementation()} {platform.python_version()}")
-    yield Check(area="environment", name="platform", says=platform.platform(terse=True))
+def _environment() -> Iterator[DoctorCheck]:
+    yield DoctorCheck(area="environment", name="assay", says=__version__)
+    yield DoctorCheck(area="environment", name="python", says=f"{platform.python_implementation()} {platform.python_version()}")
+    yield DoctorCheck(area="environment", name="platform", says=platform.platform(terse=True))
     is_old = sqlite3.sqlite_version_info < SQLITE
     hint = f"use a Python with SQLite {'.'.join(map(str, SQLITE))} or newer" if is_old else ""
-    yield Check(area="environment", name="sqlite", standing="problem" if is_old else "ok", says=sqlite3.sqlite_version, hint=hint)
+    yield DoctorCheck(
+        area="environment", name="sqlite", standing="problem" if is_old else "ok", says=sqlite3.sqlite_version, hint=hint
+    )
     yield examine_handles(*resource.getrlimit(resource.RLIMIT_NOFILE))
 
 
-def examine_handles(soft: int, hard: int) -> Check:
+def examine_handles(soft: int, hard: int) -> DoctorCheck:
     """Whether as many files may be open as a run of the usual size needs."""
     needed, is_unlimited = OWN_HANDLES + CONCURRENCY, resource.RLIM_INFINITY in (soft, hard)
     says = "no limit" if is_unlimited else f"{soft:,}, and up to {hard:,}"
     if is_unlimited or hard >= needed:
-        return Check(area="environment", name="open files", says=says)
+        return DoctorCheck(area="environment", name="open files", says=says)
     hint = f"raise the limit (ulimit -n {needed}), or run with --concurrency {max(1, hard - OWN_HANDLES)}"
-    return Check(area="environment", name="open files", standing="problem", says=says, hint=hint)
+    return DoctorCheck(area="environment", name="open files", standing="problem", says=says, hint=hint)
 
 
-def examine_extras(requirements: Iterable[str]) -> Iterator[Check]:
+def examine_extras(requirements: Iterable[str]) -> Iterator[DoctorCheck]:
     """Which optional parts are installed, by the requirements of a distribution."""
     needed: dict[str, list[str]] = {}
     for requirement in requirements:
@@ -86,9 +88,9 @@ def examine_extras(requirements: Iterable[str]) -> Iterator[Check]:
         missing = [name for name, version in versions.items() if not version]
         if missing:
             hint = f"pip install 'assay[{extra}]'"
-            yield Check(area="extras", name=extra, standing="note", says=f"without {', '.join(missing)}", hint=hint)
+            yield DoctorCheck(area="extras", name=extra, standing="note", says=f"without {', '.join(missing)}", hint=hint)
         else:
-            yield Check(area="extras", name=extra, says=", ".join(f"{name} {version}" for name, version in versions.items()))
+            yield DoctorCheck(area="extras", name=extra, says=", ".join(f"{name} {version}" for name, version in versions.items()))
 
 
 def _version(name: str) -> str:
@@ -98,17 +100,17 @@ def _version(name: str) -> str:
         return ""
 
 
-def examine_keys(environ: Mapping[str, str]) -> Iterator[Check]:
+def examine_keys(environ: Mapping[str, str]) -> Iterator[DoctorCheck]:
     """Which keys are there: their names, and nothing of their values."""
     for variable in dict.fromkeys(row.vendor.key_variable for row in PROVIDERS.values() if row.vendor):
         key = environ.get(variable, "")
         if key and not (key.isascii() and key.isprintable() and key.strip() == key):
             hint = f"copy the key again, without quotes, blanks or line breaks: export {variable}=..."
-            yield Check(area="keys", name=variable, standing="problem", says="set, but not as a key can be", hint=hint)
+            yield DoctorCheck(area="keys", name=variable, standing="problem", says="set, but not as a key can be", hint=hint)
         elif key:
-            yield Check(area="keys", name=variable, says="set")
+            yield DoctorCheck(area="keys", name=variable, says="set")
         else:
-            yield Check(
+            yield DoctorCheck(
                 area="keys", name=variable, standing="note", says="not set", hint=f"export {variable}=... to use its models"
             )
 
@@ -124,7 +126,7 @@ def keyed_providers(environ: Mapping[str, str]) -> list[ProviderPlan]:
     return list({provider.key_variable: provider for provider in reversed(found)}.values())[::-1]
 
 
-def examine_proxies(environ: Mapping[str, str]) -> Iterator[Check]:
+def examine_proxies(environ: Mapping[str, str]) -> Iterator[DoctorCheck]:
     """The proxies of the environment, without the passwords in their addresses."""
     for variable in _PROXIES:
         value = environ.get(variable, "").strip()
@@ -137,38 +139,40 @@ def examine_proxies(environ: Mapping[str, str]) -> Iterator[Check]:
             address, host = None, ""
         if address is None or not address.hostname or address.scheme not in ("http", "https"):
             hint = "write http://HOST:PORT; other proxies are not spoken"
-            yield Check(area="network", name=variable, standing="problem", says="not an http or https address", hint=hint)
+            yield DoctorCheck(area="network", name=variable, standing="problem", says="not an http or https address", hint=hint)
         else:
             login = "***@" if "@" in address.netloc else ""
-            yield Check(area="network", name=variable, says=f"{address.scheme}://{login}{host}")
+            yield DoctorCheck(area="network", name=variable, says=f"{address.scheme}://{login}{host}")
     excluded = environ.get("no_proxy") or environ.get("NO_PROXY")
     if excluded:
-        yield Check(area="network", name="NO_PROXY", says=excluded)
+        yield DoctorCheck(area="network", name="NO_PROXY", says=excluded)
 
 
-async def _reach_all(providers: Sequence[ProviderPlan], environ: Mapping[str, str]) -> list[Reached]:
+async def _reach_all(providers: Sequence[ProviderPlan], environ: Mapping[str, str]) -> list[ConnectivityResult]:
     return list(await asyncio.gather(*(ask_for_models(provider, environ=environ) for provider in providers)))
 
 
-def _provider(name: str, found: Reached) -> Check:
+def _provider(name: str, found: ConnectivityResult) -> DoctorCheck:
     if found.problem:
-        return Check(area="providers", name=name, standing="problem", says=f"{found.host}: {found.problem}", hint=found.hint)
-    return Check(area="providers", name=name, says=f"{found.host} answers in {found.seconds * 1000:,.0f} ms")
+        return DoctorCheck(area="providers", name=name, standing="problem", says=f"{found.host}: {found.problem}", hint=found.hint)
+    return DoctorCheck(area="providers", name=name, says=f"{found.host} answers in {found.seconds * 1000:,.0f} ms")
 
 
-def examine_clock(now: float, dates: Sequence[str]) -> Check:
+def examine_clock(now: float, dates: Sequence[str]) -> DoctorCheck:
     """Whether the clock can be right; providers that were reached have said what time it is."""
     hint = "set the clock (on Linux: timedatectl set-ntp true); certificates and times of runs depend on it"
     if now < RELEASED:
-        return Check(area="environment", name="clock", standing="problem", says="it is before this version was made", hint=hint)
+        return DoctorCheck(
+            area="environment", name="clock", standing="problem", says="it is before this version was made", hint=hint
+        )
     offsets = [now - _seconds(date) for date in dates if _seconds(date)]
     off = min(offsets, key=abs, default=None)
     if off is None:
-        return Check(area="environment", name="clock", says="plausible; no provider was asked for the time")
+        return DoctorCheck(area="environment", name="clock", says="plausible; no provider was asked for the time")
     if abs(off) > SKEW:
         says = f"{abs(off):,.0f} s {'ahead of' if off > 0 else 'behind'} the providers'"
-        return Check(area="environment", name="clock", standing="problem", says=says, hint=hint)
-    return Check(area="environment", name="clock", says=f"within {max(1, round(abs(off)))} s of the providers'")
+        return DoctorCheck(area="environment", name="clock", standing="problem", says=says, hint=hint)
+    return DoctorCheck(area="environment", name="clock", says=f"within {max(1, round(abs(off)))} s of the providers'")
 
 
 def _seconds(date: str) -> float:

@@ -10,8 +10,8 @@ from math import ceil, fsum
 
 import msgspec
 
-from assay.core.ask import Ask, Reply, Stage, Usage
 from assay.core.case import Case
+from assay.core.model_call import ModelRequest, Reply, Stage, Usage
 from assay.core.outcome import GradingFailure
 from assay.core.plan import BatchPlan, ModelPlan, Plan, ProviderPlan
 from assay.core.provider import PROVIDERS
@@ -22,69 +22,69 @@ from assay.engine.planning.plugins import OpenPlugins
 from assay.engine.planning.selection import merged, rules_of, selector_for
 from assay.engine.planning.token_counts import ANSWER_TOKENS, BYTES_PER_TOKEN, VERDICT_TOKENS
 from assay.grading import GradingSettings, settings_of, start
-from assay.models.batching import batch_limits
+from assay.models.batch_api import batch_limits
 from assay.models.prices import is_paid, tariff_of, usage_cost
 
 SAMPLED = 400
-"""Records whose prompts are made; of more records every so many-th."""
+"""Maximum records whose prompts are built; of more records, evenly spaced ones are taken."""
 LINE_BYTES = 200
-"""Of a request in a batch beside its messages, about."""
+"""Approximate bytes of a batch request besides its messages."""
 
 _ANSWER = Reply(text="x" * ANSWER_TOKENS * BYTES_PER_TOKEN)
-"""Stands for the candidate's answer in the prompts of judges."""
+"""Placeholder for the candidate's answer in the prompts of judges."""
 
 
 class ModelEstimate(msgspec.Struct, frozen=True, kw_only=True):
-    """What one model would be asked, and what that costs."""
+    """Estimated calls, tokens and cost of one model."""
 
     stage: Stage
     model: str
     calls: int
-    """Without retries; of judges who are only asked when another is unsure, none."""
+    """Calls without retries; judges that are called only when another is unsure are not counted."""
     input_tokens: int
     output_tokens: int
-    """As many as are taken for granted, or fewer where the model may not say so much."""
+    """Assumed output tokens, or the model's maximum if that is lower."""
     cost: float | None
-    """US dollars; None where the price is not known."""
+    """US dollars; None when the price is unknown."""
     is_free: bool = False
-    """Nobody wants money for these calls: a scripted, recorded or local model."""
+    """True for a scripted, recorded or local model, whose calls cost nothing."""
     batches: int = 0
-    """So many batches of the provider hold these calls, about; 0 where they are made one by one."""
+    """Approximate number of provider batches for these calls; 0 for single calls."""
     live_cost: float | None = None
-    """Of calls in batches: what they would cost one by one."""
+    """For calls in batches, their cost as single calls."""
     is_assumed: bool = False
-    """The price of batches is not listed, and half of the usual one is taken for granted."""
+    """True when the price of batches is not listed; half the usual price is assumed."""
 
 
 class CostEstimate(msgspec.Struct, frozen=True, kw_only=True):
-    """What the runs of one request would cost."""
+    """Estimated cost of the runs of one request."""
 
     models: tuple[ModelEstimate, ...]
     calls: int
     cost: float | None
-    """US dollars for all calls; None where the price of some is not known."""
+    """US dollars for all calls; None when some price is unknown."""
     known_cost: float
-    """US dollars for those calls whose price is known."""
+    """US dollars for the calls with a known price."""
     records: int
     """Records that would be evaluated."""
     sampled: int
-    """Records whose prompts were made for this estimate; the others are taken to be like them."""
+    """Records whose prompts were built for this estimate; the others are assumed to be alike."""
     answer_tokens: int = ANSWER_TOKENS
     verdict_tokens: int = VERDICT_TOKENS
 
 
-class _Load(msgspec.Struct):
-    """What a model is asked by the sampled records."""
+class _ModelLoad(msgspec.Struct):
+    """The requests of the sampled records to one model."""
 
     calls: int = 0
     bytes: int = 0
 
 
-_Loads = dict[tuple[Stage, str], _Load]
+_Loads = dict[tuple[Stage, str], _ModelLoad]
 
 
 def estimate_cost(planned: PlannedRuns, *, environ: Mapping[str, str], now: float) -> CostEstimate:
-    """The calls and the cost of planned runs, without a call."""
+    """Estimate the calls and cost of planned runs; no model is called."""
     settings = [OpenPlugins(plan, planned.plugins).into(settings_of(plan)) for plan in planned.plans]
     loads: list[_Loads] = [{} for _ in planned.plans]
     sampled = 0
@@ -92,7 +92,7 @@ def estimate_cost(planned: PlannedRuns, *, environ: Mapping[str, str], now: floa
         sampled += 1
         for own, load in zip(settings, loads, strict=True):
             _add_asks(case, own, attachments=attachments, loads=load)
-    pricing = _Pricing(environ, datetime.fromtimestamp(now, UTC))
+    pricing = _CostPricer(environ, datetime.fromtimestamp(now, UTC))
     scale = planned.valid_records / max(sampled, 1)
     models: list[ModelEstimate] = []
     for plan, load in zip(planned.plans, loads, strict=True):
@@ -112,13 +112,13 @@ _Texts = dict[str, str]
 
 
 def _sample(planned: PlannedRuns) -> Iterator[tuple[Case, _Texts]]:
-    """Every so many-th of the selected cases, with the texts of its attachments, one at a time."""
+    """Yield evenly spaced selected cases with the texts of their attachments, one at a time to bound memory."""
     step = max(1, ceil(planned.valid_records / SAMPLED))
     return ((case, _attachments(case, dataset)) for number, (case, dataset) in enumerate(_selected(planned)) if number % step == 0)
 
 
 def _selected(planned: PlannedRuns) -> Iterator[tuple[Case, DatasetInput]]:
-    """The valid cases that take part, in the order of the run."""
+    """Yield the selected valid cases, in the order of the run."""
     rules = rules_of(planned.plans[0])
     selector = selector_for(rules, planned.inputs)
     for number, dataset in enumerate(planned.inputs):
@@ -138,7 +138,7 @@ def _attachments(case: Case, dataset: DatasetInput) -> _Texts:
 
 
 def _add_asks(case: Case, settings: GradingSettings, *, attachments: _Texts, loads: _Loads) -> None:
-    """What the candidate gets, and what judges get about an answer of the usual length."""
+    """Return the requests to the candidate, and those to judges about an answer of the assumed length."""
     flow = start(case, settings, attachments=attachments)
     try:
         _add(next(flow), loads)
@@ -149,17 +149,17 @@ def _add_asks(case: Case, settings: GradingSettings, *, attachments: _Texts, loa
     flow.close()
 
 
-def _add(asks: tuple[Ask, ...], loads: _Loads) -> None:
+def _add(asks: tuple[ModelRequest, ...], loads: _Loads) -> None:
     for ask in asks:
         # An answer that is given has no messages: nobody is asked for it.
         if ask.messages:
-            load = loads.setdefault((ask.stage, ask.model), _Load())
+            load = loads.setdefault((ask.stage, ask.model), _ModelLoad())
             load.calls += 1
             load.bytes += sum(len(message.content.encode("utf-8", "replace")) for message in ask.messages)
 
 
-class _Pricing:
-    """Loads of models into tokens and dollars, by the prices of one moment."""
+class _CostPricer:
+    """Converter of requests into tokens and dollars, by the prices at one time."""
 
     def __init__(self, environ: Mapping[str, str], at: datetime) -> None:
         self._environ = environ
@@ -181,8 +181,8 @@ class _Pricing:
                 is_batched = stage == "candidate" and plan.batch is not None and takes_batches
                 yield self._in_batches(estimate, plan, provider=provider, load=load) if is_batched else estimate
 
-    def _in_batches(self, estimate: ModelEstimate, plan: Plan, *, provider: ProviderPlan, load: _Load) -> ModelEstimate:
-        """The same calls handed in together."""
+    def _in_batches(self, estimate: ModelEstimate, plan: Plan, *, provider: ProviderPlan, load: _ModelLoad) -> ModelEstimate:
+        """Return the estimate for the same calls in provider batches."""
         limits = batch_limits(provider.kind, plan.batch or BatchPlan())
         size = (load.bytes / load.calls + LINE_BYTES) * estimate.calls
         tariff = tariff_of(provider, plan.candidate, environ=self._environ, at=self._at, is_batch=True)
@@ -196,7 +196,7 @@ class _Pricing:
             is_assumed=tariff is not None and tariff.is_assumed,
         )
 
-    def _model(self, stage: Stage, model: ModelPlan, *, provider: ProviderPlan, load: _Load, scale: float) -> ModelEstimate:
+    def _model(self, stage: Stage, model: ModelPlan, *, provider: ProviderPlan, load: _ModelLoad, scale: float) -> ModelEstimate:
         said = ANSWER_TOKENS if stage == "candidate" else VERDICT_TOKENS
         said = min(said, model.parameters.max_tokens or said)
         asked = ceil(load.bytes / BYTES_PER_TOKEN / load.calls)

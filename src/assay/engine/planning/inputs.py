@@ -1,4 +1,4 @@
-"""The datasets of a run: a file is validated once, and its report, bytes and plan stay together."""
+"""The datasets of a run: each file is validated once, and its report, bytes and plan stay together."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from importlib import import_module
@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 
 from assay.core.case import Attachment, Case, Task
-from assay.core.contract import CONTRACTS, Head
+from assay.core.contract import CONTRACTS, DatasetIdentity
 from assay.core.errors import UsageProblem
 from assay.core.installed_plugins import reopened
 from assay.core.plan import DatasetPlan, PluginPlan
 from assay.core.plugin import Plugin
-from assay.core.report import Report
+from assay.core.report import ValidationReport
 from assay.datasets import lines_of, read
 from assay.datasets.batch_v1.rules import HEAD_FIELDS
 from assay.datasets.config import ValidationConfig
@@ -29,18 +29,18 @@ class DatasetInput(msgspec.Struct, frozen=True):
 
     plan: DatasetPlan
     source: Source
-    report: Report
+    report: ValidationReport
     attachments: Attachments = msgspec.field(default_factory=Attachments)
-    """What was read of its attachments; the datasets of a run share it."""
+    """Cache of its attachments, shared by the datasets of a run."""
 
     @property
     def broken(self) -> Collection[int]:
-        """Indexes of the records that broke their contract, in their order; of conversations for conversation_v1."""
+        """Sorted indexes of the invalid records; for conversation_v1, of conversations."""
         return self.report.broken
 
 
-class Glance(msgspec.Struct, frozen=True):
-    """What selection needs to know of a valid record."""
+class RecordPreview(msgspec.Struct, frozen=True):
+    """The part of a valid record that selection needs."""
 
     index: int
     id: str
@@ -49,20 +49,22 @@ class Glance(msgspec.Struct, frozen=True):
     policy_id: str = ""
     attachments: tuple[Attachment, ...] = ()
     kind: Kind | None = None
-    """How it is graded where the run has no grader of its own; None where it cannot be."""
+    """Its grading method unless the run has a custom grader; None when there is none."""
 
 
-def read_dataset(path: Path, contract: str | Plugin = "auto", *, config: ValidationConfig | None = None) -> tuple[Source, Report]:
-    """The source at a path and the one report on it; raises SourceUnreadable and UsageProblem."""
+def read_dataset(
+    path: Path, contract: str | Plugin = "auto", *, config: ValidationConfig | None = None
+) -> tuple[Source, ValidationReport]:
+    """Open and validate the source at a path; raises SourceUnreadable and UsageProblem."""
     source = open_dataset(path)
     return source, read(source, contract, config=config or ValidationConfig())
 
 
-def dataset_plan(source: Source, report: Report, *, name: str) -> DatasetPlan:
-    """How the plan names a dataset whose contract is known."""
+def dataset_plan(source: Source, report: ValidationReport, *, name: str) -> DatasetPlan:
+    """Return the plan's entry for a dataset."""
     assert report.contract is not None
     sha256 = source.sha256()
-    head = CONTRACTS[report.contract].head if report.contract in CONTRACTS else Head()
+    head = CONTRACTS[report.contract].head if report.contract in CONTRACTS else DatasetIdentity()
     return DatasetPlan(
         path=source.name,
         contract=report.contract,
@@ -78,15 +80,15 @@ def dataset_plan(source: Source, report: Report, *, name: str) -> DatasetPlan:
     )
 
 
-def _own_words(report: Report) -> dict[str, Any]:
-    """What a document of batch_v1 says of itself beside its id and versions."""
+def _own_words(report: ValidationReport) -> dict[str, Any]:
+    """Return the descriptive members of a batch_v1 document besides its id and versions."""
     head = report.head if report.contract == "batch_v1" else {}
     ignored = tuple(name for name in head if name not in HEAD_FIELDS)
     return {"created_at": str(head.get("created_at", "")), "metadata": head.get("metadata") or {}, "ignored_fields": ignored}
 
 
 def reread(plan: DatasetPlan, plugins: Sequence[PluginPlan] = ()) -> DatasetInput:
-    """The dataset of an existing plan; raises UsageProblem when the file, or the code of its contract, is not what it was."""
+    """Open the dataset of an existing plan; raises UsageProblem when the file, or its contract's code, has changed."""
     contract = plan.contract if plan.contract in CONTRACTS else _contract_among(plugins, plan.contract)
     source, report = read_dataset(Path(plan.path), contract, config=msgspec.convert(plan.validation, ValidationConfig))
     if source.sha256() != plan.sha256:
@@ -100,25 +102,25 @@ def _contract_among(plugins: Sequence[PluginPlan], name: str) -> Plugin:
 
 
 def cases_of(dataset: DatasetInput, *, is_recorded: bool) -> Iterator[Case]:
-    """The valid cases; a conversation gives one for each reply, which is the answer where it is taken as recorded."""
+    """Yield the valid cases; a conversation gives one per reply, which is the answer when replies are graded as recorded."""
     return (case for case, _ in records_of(dataset, is_recorded=is_recorded))
 
 
 def records_of(dataset: DatasetInput, *, is_recorded: bool) -> Iterator[tuple[Case, Any]]:
-    """The valid cases, each with the record of its contract; the cases of one conversation share its turns, the same object."""
+    """Yield the valid cases with their source records; cases of one conversation share one list of turns, to save memory."""
     if dataset.plan.contract == "conversation_v1":
         return replayed(dataset.report.records, is_recorded=is_recorded)
     return dataset.report.records
 
 
 class _AttachmentRow(msgspec.Struct):
-    """An attachment as a dataset writes it; whatever else it has is none of ours."""
+    """An attachment in a dataset; other members are ignored."""
 
     path: str
 
 
-class _Row(msgspec.Struct):
-    """The members of a legal_eval_v1 row that selection looks at."""
+class _SelectionRow(msgspec.Struct):
+    """The members of a legal_eval_v1 row that selection needs."""
 
     id: str
     task_type: str
@@ -126,14 +128,14 @@ class _Row(msgspec.Struct):
     attachments: tuple[_AttachmentRow, ...] | None = None
 
 
-_decode_row = msgspec.json.Decoder(_Row).decode
+_decode_row = msgspec.json.Decoder(_SelectionRow).decode
 
 
-def glances(dataset: DatasetInput, *, is_recorded: bool) -> Iterator[Glance]:
-    """The valid records at a glance, which for long JSONL files costs a fifth of their cases."""
+def preview_records(dataset: DatasetInput, *, is_recorded: bool) -> Iterator[RecordPreview]:
+    """Yield previews of the valid records; for long JSONL files this costs a fifth of building their cases."""
     if dataset.plan.contract != "legal_eval_v1":
         for case in cases_of(dataset, is_recorded=is_recorded):
-            yield Glance(case.index, case.id, case.task, case.metadata, case.policy_id, kind=kind_of(case))
+            yield RecordPreview(case.index, case.id, case.task, case.metadata, case.policy_id, kind=kind_of(case))
         return
     broken = dataset.broken
     # Loaded here: no other contract needs it.
@@ -144,11 +146,11 @@ def glances(dataset: DatasetInput, *, is_recorded: bool) -> Iterator[Glance]:
             metadata = row.metadata or {}
             task, policy_id = tasks[row.task_type], metadata.get("policy_id") or ""
             attachments = tuple(Attachment(attachment.path) for attachment in row.attachments or ())
-            yield Glance(index, row.id, task, metadata, policy_id, attachments, kind_for("legal_eval_v1", task))
+            yield RecordPreview(index, row.id, task, metadata, policy_id, attachments, kind_for("legal_eval_v1", task))
 
 
 def place_of(dataset: DatasetInput, index: int) -> str:
-    """Where a record stands, as people look for it."""
+    """Return a record's location as people search for it."""
     path = shown_path(dataset.plan.path)
     contract = CONTRACTS.get(dataset.plan.contract)
     if contract is not None and contract.is_lines:
@@ -159,6 +161,6 @@ def place_of(dataset: DatasetInput, index: int) -> str:
 
 
 def shown_path(path: str) -> str:
-    """A path as people in this folder would write it."""
+    """Return a path relative to the current folder where possible."""
     place = Path(path)
     return str(place.relative_to(Path.cwd())) if place.is_relative_to(Path.cwd()) else path

@@ -12,7 +12,6 @@ import msgspec
 from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.case import Case, Choice
 from assay.core.errors import RunDamaged, UsageProblem
-from assay.core.placement import RUNS_DIR
 from assay.core.plan import (
     DEFAULT_PROJECT,
     ComparedRun,
@@ -24,24 +23,25 @@ from assay.core.plan import (
     read_plan,
 )
 from assay.core.provider import PROVIDER_KINDS
+from assay.core.redact_rule import is_redacted
 from assay.core.retention import longest, retention_in
-from assay.engine.places.folders import check_place, find_run, folders_of
-from assay.engine.places.intact import intact_run
+from assay.core.run_backend import RUNS_DIR
+from assay.engine.finalization.rankings import PAIR
 from assay.engine.planning.providers import BadName, model_plan, used_providers
-from assay.engine.planning.request import PlanProblems, RunRequest, Settings
+from assay.engine.planning.request import MergedSettings, PlanProblems, RunRequest
 from assay.engine.planning.responses import Responses, load_responses
 from assay.engine.planning.run_file import ProviderEntry
 from assay.engine.planning.selection import sample_rank
-from assay.engine.sealing.rankings import PAIR
-from assay.grading import PAIRWISE_ID, WAYS
+from assay.engine.storage.integrity import intact_run
+from assay.engine.storage.run_paths import check_target_free, find_run, folders_of
+from assay.grading import GRADING_METHODS, PAIRWISE_ID
 from assay.models import check_models
 from assay.store.artifacts import OWN_HASH
-from assay.store.folder import RunFolder, open_run_folder
 from assay.store.ledger import RecordRow
+from assay.store.published_run import PublishedRun, open_run_folder
 
 FIRST = 5
 """Records that a note names before it only counts them."""
-_REDACTED = "[REDACTED:"
 _replace = msgspec.structs.replace
 _encode = msgspec.json.Encoder().encode
 
@@ -77,7 +77,7 @@ class _Key(NamedTuple):
     sha256: str
 
 
-class _Line(msgspec.Struct):
+class _PredictionFields(msgspec.Struct):
     """The members of a prediction that say whether there is something to compare."""
 
     record_id: str
@@ -87,20 +87,20 @@ class _Line(msgspec.Struct):
     evaluator: str | None = None
 
 
-_decode_line = msgspec.json.Decoder(_Line).decode
+_decode_line = msgspec.json.Decoder(_PredictionFields).decode
 
 
 class _Side:
     """One of the runs: which records it has answered."""
 
-    def __init__(self, run: RunFolder) -> None:
+    def __init__(self, run: PublishedRun) -> None:
         self.run = run
         self.answered: dict[_Key, None] = {}
         self.unanswered: dict[tuple[str, int], None] = {}
         self.choices: dict[tuple[str, int], None] = {}
         """Multiple-choice records, which are right or wrong and never better than each other."""
         # Where a grader of the run's own graded, its evaluator may have any name.
-        by_choice = () if _plan_of(run).grader() else WAYS["mcq"].evaluators
+        by_choice = () if _plan_of(run).grader() else GRADING_METHODS["mcq"].evaluators
         for line in map(_read_line, run.raw_lines("predictions.jsonl")):
             name = line.record_id, line.sample
             if line.evaluator in by_choice:
@@ -115,11 +115,11 @@ class _Side:
         return {**{(key.record_id, key.sample): None for key in self.answered}, **self.unanswered, **self.choices}
 
 
-def _plan_of(run: RunFolder) -> Plan:
+def _plan_of(run: PublishedRun) -> Plan:
     return read_plan(msgspec.json.encode(run.manifest.get("plan")))
 
 
-def _read_line(line: bytes) -> _Line:
+def _read_line(line: bytes) -> _PredictionFields:
     try:
         return _decode_line(line)
     except ValueError as problem:
@@ -131,10 +131,10 @@ def plan_comparison(request: RankRequest, *, environ: Mapping[str, str], new_run
     runs = [intact_run(find_run(Path(request.runs_dir), name)) for name in request.runs]
     _check_runs(runs)
     plans = list(map(_plan_of, runs))
-    settings = Settings(_as_run_request(request))
+    settings = MergedSettings(_as_run_request(request))
     run_id = request.run_id or new_run_id()
     folders = folders_of(Path(request.runs_dir).absolute(), run_id)
-    check_place(folders)
+    check_target_free(folders)
     sides = [_Side(run) for run in runs]
     comparison = ComparisonPlan(runs=_compared(runs), notes=tuple(_notes(sides)))
     plan = _plan(settings, plans, comparison=comparison, environ=environ)
@@ -156,7 +156,7 @@ def plan_comparison(request: RankRequest, *, environ: Mapping[str, str], new_run
     )
 
 
-def _check_runs(runs: Sequence[RunFolder]) -> None:
+def _check_runs(runs: Sequence[PublishedRun]) -> None:
     if len(runs) < 2:
         raise UsageProblem("one run alone has no rank", hint="name two or more finished runs over the same dataset")
     ids = Counter(run.manifest["run_id"] for run in runs)
@@ -177,7 +177,7 @@ def _as_run_request(request: RankRequest) -> RunRequest:
     return RunRequest(**{name: getattr(request, name) for name in same})
 
 
-def _compared(runs: Sequence[RunFolder]) -> tuple[ComparedRun, ...]:
+def _compared(runs: Sequence[PublishedRun]) -> tuple[ComparedRun, ...]:
     counts = Counter(run.manifest["candidate"]["name"] for run in runs)
     return tuple(
         ComparedRun(
@@ -190,7 +190,7 @@ def _compared(runs: Sequence[RunFolder]) -> tuple[ComparedRun, ...]:
     )
 
 
-def _plan(settings: Settings, plans: Sequence[Plan], *, comparison: ComparisonPlan, environ: Mapping[str, str]) -> Plan:
+def _plan(settings: MergedSettings, plans: Sequence[Plan], *, comparison: ComparisonPlan, environ: Mapping[str, str]) -> Plan:
     value, first = settings.value, plans[0]
     judges, providers = _judges(settings, plans, environ=environ)
     names = ", ".join(run.name for run in comparison.runs)
@@ -220,15 +220,15 @@ def _own_name(dataset: DatasetPlan) -> DatasetPlan:
 
 
 def _judges(
-    settings: Settings, plans: Sequence[Plan], *, environ: Mapping[str, str]
+    settings: MergedSettings, plans: Sequence[Plan], *, environ: Mapping[str, str]
 ) -> tuple[tuple[ModelPlan, ...], tuple[ProviderPlan, ...]]:
     """Judges by their names; what the compared runs know about a judge or a provider of that name holds here too."""
-    known = {judge.name: judge for plan in reversed(plans) for judge in plan.judges if _REDACTED not in str(judge)}
+    known = {judge.name: judge for plan in reversed(plans) for judge in plan.judges if not is_redacted(judge)}
     declared = {
         provider.name: _entry(provider)
         for plan in reversed(plans)
         for provider in plan.providers
-        if provider.name not in PROVIDER_KINDS and _REDACTED not in str(provider)
+        if provider.name not in PROVIDER_KINDS and not is_redacted(provider)
     }
     judges: dict[str, ModelPlan] = {}
     for path, entry in settings.models("judges"):
@@ -319,7 +319,7 @@ def _name(entry: Mapping[str, object]) -> tuple[str, int]:
     return str(entry["record_id"]), int(str(entry.get("sample", 0)))
 
 
-def _reopened(run: ComparedRun) -> RunFolder:
+def _reopened(run: ComparedRun) -> PublishedRun:
     found = open_run_folder(Path(run.path))
     if found.manifest.get(OWN_HASH) != run.manifest_sha256:
         raise UsageProblem(
@@ -328,7 +328,7 @@ def _reopened(run: ComparedRun) -> RunFolder:
     return found
 
 
-def _answers(run: RunFolder) -> Responses:
+def _answers(run: PublishedRun) -> Responses:
     return next(iter(load_responses(run.path).by_candidate.values()), Responses())
 
 

@@ -13,7 +13,6 @@ import msgspec
 from assay.core.case import Attachment
 from assay.core.errors import SourceUnreadable, StoreUnavailable, UsageProblem
 from assay.core.issue import Path as Steps
-from assay.core.placement import RUNS_DIR
 from assay.core.plan import (
     GOLDEN_GATES,
     NO_PARAMETERS,
@@ -30,25 +29,26 @@ from assay.core.plan import (
 )
 from assay.core.plugin import Plugin
 from assay.core.provider import FUNCTIONS
-from assay.core.report import Report
+from assay.core.report import ValidationReport
 from assay.core.retention import RetentionPolicy, longest, retention_in
+from assay.core.run_backend import RUNS_DIR
 from assay.datasets.checks import nearest
-from assay.engine.members import NO_METADATA
-from assay.engine.places.folders import check_place, folders_of
+from assay.engine.finalization.eval_run import EVAL_RESULTS, GOLDEN_MAX_TOKENS, why_no_eval_run
+from assay.engine.metadata_fields import NO_METADATA
 from assay.engine.planning.attachments import folder_of
 from assay.engine.planning.conversations import tool_turns
-from assay.engine.planning.dataset_reading import DatasetReading, on_invalid
+from assay.engine.planning.dataset_reader import DatasetReading, on_invalid
 from assay.engine.planning.inputs import DatasetInput, shown_path
-from assay.engine.planning.own_code import OwnCode
 from assay.engine.planning.providers import BadName, find_provider, model_plan, provider_kind, used_providers
-from assay.engine.planning.request import PlanProblems, RunRequest, Settings
+from assay.engine.planning.request import MergedSettings, PlanProblems, RunRequest
+from assay.engine.planning.request_plugins import RequestPlugins
 from assay.engine.planning.responses import FIRST, ResponseFile, listed, load_responses
 from assay.engine.planning.run_file import MlflowSection, ModelEntry, ProviderEntry
-from assay.engine.planning.selection import Rules, rules_of, selected_ids
-from assay.engine.planning.survey import HasAnswer, Survey, survey
-from assay.engine.sealing.eval_run import EVAL_RESULTS, GOLDEN_MAX_TOKENS, why_no_eval_run
+from assay.engine.planning.selection import SelectionRules, rules_of, selected_ids
+from assay.engine.planning.survey import DatasetSurvey, HasAnswer, survey
+from assay.engine.storage.run_paths import check_target_free, folders_of
 from assay.grading.assignment import Kind
-from assay.grading.ways import WAYS
+from assay.grading.methods import GRADING_METHODS
 from assay.metrics.profiles import profile_of
 from assay.models import budget_notes, check_models
 
@@ -82,7 +82,7 @@ class PlannedRuns(msgspec.Struct, frozen=True, kw_only=True):
 
 def plan_runs(request: RunRequest, *, environ: Mapping[str, str], now: float, new_run_id: Callable[[], str]) -> PlannedRuns:
     """The runs that a request describes; raises PlanProblems with everything that is wrong, SourceUnreadable without a run file."""
-    planner = _Planner(Settings(request), environ)
+    planner = _Planner(MergedSettings(request), environ)
     planner.read_datasets()
     planner.name_models()
     planner.load_responses()
@@ -124,7 +124,7 @@ class ListedRecords(msgspec.Struct, frozen=True):
 
 def list_records(request: RunRequest, *, environ: Mapping[str, str]) -> ListedRecords:
     """The valid records that a request selects, without a look at its models; raises PlanProblems, SourceUnreadable."""
-    planner = _Planner(Settings(request), environ)
+    planner = _Planner(MergedSettings(request), environ)
     planner.read_datasets()
     if planner.settings.problems:
         raise PlanProblems(list(dict.fromkeys(planner.settings.problems)), refused=planner.refused)
@@ -145,13 +145,13 @@ def suite_of(candidates: list[ModelPlan], now: float) -> str:
 class _Planner:
     """The parts of the plans while they come together."""
 
-    def __init__(self, settings: Settings, environ: Mapping[str, str]) -> None:
+    def __init__(self, settings: MergedSettings, environ: Mapping[str, str]) -> None:
         self.settings = settings
         self.inputs: list[DatasetInput] = []
-        self.refused: list[Report] = []
+        self.refused: list[ValidationReport] = []
         self.candidates: list[ModelPlan] = []
         self.judges: list[ModelPlan] = []
-        self.code = OwnCode(settings)
+        self.code = RequestPlugins(settings)
         self.notes = self.code.notes()
         self._environ = environ
         self._declared = self._providers()
@@ -367,7 +367,7 @@ class _Planner:
         """No candidate is asked when the run of another one could not be kept."""
         for run_id in ids:
             try:
-                check_place(folders_of(self.runs_dir, run_id))
+                check_target_free(folders_of(self.runs_dir, run_id))
             except (UsageProblem, StoreUnavailable) as problem:
                 self.settings.add(("run", "id"), f"{problem.message}; {problem.hint}")
 
@@ -452,18 +452,18 @@ class _Planner:
 
     # Records
 
-    def rules(self) -> Rules:
+    def rules(self) -> SelectionRules:
         """What decides which records take part, whatever the models are."""
         value = self.settings.value
         is_recorded = self._source == "part_of_conversation" and not value.run.responses
         datasets = tuple(dataset.plan for dataset in self.inputs)
-        return Rules(datasets, value.limit, value.sample, value.seed, is_recorded, value.repeat, frozenset(value.records))
+        return SelectionRules(datasets, value.limit, value.sample, value.seed, is_recorded, value.repeat, frozenset(value.records))
 
-    def survey(self, plans: tuple[Plan, ...]) -> Survey | None:
+    def survey(self, plans: tuple[Plan, ...]) -> DatasetSurvey | None:
         """A look at the selected records; None where the datasets cannot even be read."""
         if not self.inputs:
             return None
-        rules = rules_of(plans[0]) if plans else Rules(tuple(dataset.plan for dataset in self.inputs))
+        rules = rules_of(plans[0]) if plans else SelectionRules(tuple(dataset.plan for dataset in self.inputs))
         surveyed = survey(
             rules,
             self.inputs,
@@ -505,7 +505,7 @@ class _Planner:
         slices = [name.removeprefix("metadata.") for name in value.slices if name not in NO_METADATA]
         return [*([value.cluster_key] if value.cluster_key else []), *slices]
 
-    def _check_members(self, surveyed: Survey) -> None:
+    def _check_members(self, surveyed: DatasetSurvey) -> None:
         """Clusters that are not there would make intervals too narrow without a word; a slice that is not there is only missed."""
         if not surveyed.valid:
             return
@@ -523,7 +523,7 @@ class _Planner:
         """A gate on the mean score lies on the scale that the selected records are graded on, or on that of the profile."""
         score = self.settings.value.gates.min_score
         # All or nothing, 0/1, has its mean on 0-1.
-        own = {WAYS[kind].scale.replace("/", "-") for kind in kinds if kind is not None}
+        own = {GRADING_METHODS[kind].scale.replace("/", "-") for kind in kinds if kind is not None}
         scales = own if self.profile is None else {self.profile.scale}
         if score is None or not scales:
             return

@@ -1,4 +1,4 @@
-"""The code of others that a run uses: found when it is planned, and found again, unchanged, when it goes on."""
+"""Plugins of a run: found when it is planned, and found again, unchanged, when it is resumed."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import import_module
@@ -8,7 +8,7 @@ import msgspec
 
 from assay.core.contract import CONTRACTS
 from assay.core.errors import UsageProblem
-from assay.core.installed_plugins import Declared, declared_plugins, reopened
+from assay.core.installed_plugins import DeclaredPlugin, declared_plugins, reopened
 from assay.core.plan import Plan, PluginKind, PluginPlan
 from assay.core.plugin import Plugin
 from assay.core.provider import FUNCTIONS, ProviderKind
@@ -18,7 +18,7 @@ Key = tuple[PluginKind, str]
 
 
 class PluginListing(msgspec.Struct, frozen=True, kw_only=True):
-    """An installed plugin, for a list."""
+    """An installed plugin in a list."""
 
     kind: PluginKind
     name: str
@@ -28,13 +28,13 @@ class PluginListing(msgspec.Struct, frozen=True, kw_only=True):
     """`module:function`."""
     source_sha256: str = ""
     problem: str = ""
-    """Why it cannot be used; empty where it can."""
+    """The reason why it cannot be used; empty if it can."""
     note: str = ""
-    """What its name alone leads to, where that is something else."""
+    """What the name without its package refers to, if that is something else."""
 
 
 class OpenPlugins:
-    """A plan's plugins, loaded; raises UsageProblem where one is gone or has changed."""
+    """The loaded plugins of a plan; raises UsageProblem when one is missing or has changed."""
 
     def __init__(self, plan: Plan, known: Sequence[Plugin] = ()) -> None:
         self._plan = plan
@@ -44,7 +44,7 @@ class OpenPlugins:
         }
 
     def functions(self) -> Mapping[str, Callable[..., Any]]:
-        """What is called like a model, by the name that the plan's model has."""
+        """Return the functions that are called as models, by the plan's model name."""
         kinds = {provider.name: provider.kind for provider in self._plan.providers}
         models = [model for model in self._plan.models() if kinds.get(model.provider) == FUNCTIONS]
         named = {model.name: self._targets["model", model.model] for model in models}
@@ -59,7 +59,7 @@ class OpenPlugins:
         return target.grade if grader.kind == "policy" else target
 
     def into(self, settings: GradingSettings) -> GradingSettings:
-        """The settings of the run's grading with its own code."""
+        """Return grading settings extended by the run's plugins."""
         policy = self._plan.policy()
         code = None if policy is None else self._targets[_key(policy)]
         chosen = {name: self._targets[_key(plugin)] for name, plugin in self._plan.record_policies().items()}
@@ -76,7 +76,7 @@ def _key(plugin: PluginPlan) -> Key:
 
 
 def built_in(kind: PluginKind) -> Collection[str]:
-    """The names that no plugin can have."""
+    """Return the names that are reserved for built-in parts."""
     match kind:
         case "model":
             return get_args(ProviderKind)
@@ -93,12 +93,12 @@ def built_in(kind: PluginKind) -> Collection[str]:
 
 
 def list_plugins() -> list[PluginListing]:
-    """Every installed plugin, and why one cannot be used; each is loaded, and a broken one keeps no other from being listed."""
+    """List every installed plugin by loading it; a broken one is listed with its problem."""
     found = list(declared_plugins())
     return [_listed(plugin, found) for plugin in found]
 
 
-def _listed(plugin: Declared, found: Sequence[Declared]) -> PluginListing:
+def _listed(plugin: DeclaredPlugin, found: Sequence[DeclaredPlugin]) -> PluginListing:
     known = {name: getattr(plugin, name) for name in ("kind", "name", "distribution", "version", "reference")}
     if plugin.problem:
         return PluginListing(**known, problem=plugin.problem)
@@ -109,8 +109,8 @@ def _listed(plugin: Declared, found: Sequence[Declared]) -> PluginListing:
     return PluginListing(**known, source_sha256=loaded.plan.source_sha256, note=_clash(plugin, found))
 
 
-def _clash(plugin: Declared, found: Sequence[Declared]) -> str:
-    """Why the name alone does not lead to a plugin; with its package before it, it does."""
+def _clash(plugin: DeclaredPlugin, found: Sequence[DeclaredPlugin]) -> str:
+    """Return why a plugin's name is ambiguous; prefixed by its package it is not."""
     full = f"{plugin.distribution}/{plugin.name}"
     if plugin.name in built_in(plugin.kind):
         return f"'{plugin.name}' is built in, and stays what it is; this one is '{full}'"

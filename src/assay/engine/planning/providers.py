@@ -31,7 +31,8 @@ def split_model(text: str) -> ModelName:
     """Provider and model of `provider/model`, `provider:model` or `provider:/model`; raises BadName."""
     match = _MODEL.fullmatch(text.strip())
     if match is None:
-        raise BadName(f"'{text}' names no provider; write provider/model, such as openai/{text or 'gpt-4.1'}")
+        hint = f"did you mean openai/{text}?" if text and text not in PROVIDERS else "write provider/model, such as openai/gpt-4.1"
+        raise BadName(f"'{text}' has no provider prefix; {hint}")
     # A recording is a file, whose path may begin with a slash.
     is_path = match["provider"] in _FILE_KINDS and match["mark"] == ":/"
     return ModelName(match["provider"], f"/{match['model']}" if is_path else match["model"])

@@ -14,10 +14,10 @@ from assay.core.plugin import Plugin, given_plugin
 from assay.core.problem_lines import in_one_line
 from assay.core.provider import FUNCTIONS
 from assay.core.redact_rule import RedactRule
-from assay.core.report import Report
+from assay.core.report import ValidationReport
 from assay.core.retention import RetentionSettings
 from assay.datasets.checks import Findings
-from assay.datasets.progress import Interface
+from assay.datasets.read_options import Interface
 from assay.engine.planning.run_file import (
     DatasetEntry,
     LoadedRunFile,
@@ -85,7 +85,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Names of the only code that the options may name; None is any. For callers who must not choose what a process runs."""
 
 
-_SEATS: dict[str, Steps] = {
+_OPTION_PATHS: dict[str, Steps] = {
     "datasets": ("datasets",),
     "models": ("candidates",),
     "judges": ("judges",),
@@ -125,14 +125,14 @@ _ARGUMENTS = {"datasets": "DATASET", "models": "--model", "judges": "--judge", "
 class PlanProblems(UsageProblem):
     """Everything that keeps a run from being started, found before any call."""
 
-    def __init__(self, problems: Sequence[str], *, refused: Sequence[Report] = ()) -> None:
+    def __init__(self, problems: Sequence[str], *, refused: Sequence[ValidationReport] = ()) -> None:
         self.problems = tuple(problems)
         self.refused = tuple(refused)
         """What was said of datasets that cannot be used."""
-        super().__init__(in_one_line(self.problems), hint="nothing was called; correct these and try again")
+        super().__init__(in_one_line(self.problems), hint="no model was called; fix these and run again")
 
 
-class Settings:
+class MergedSettings:
     """The merged settings of a request, and the place in a file or the option that each of them comes from."""
 
     def __init__(self, request: RunRequest) -> None:
@@ -148,7 +148,7 @@ class Settings:
         self.redact = request.redact
         self.problems += rule_problems(request.redact)
         self.contract: Any = request.contract
-        self._options = {_SEATS[name]: name for name in _SEATS if getattr(request, name) not in ("", (), None, {})}
+        self._options = {_OPTION_PATHS[name]: name for name in _OPTION_PATHS if getattr(request, name) not in ("", (), None, {})}
         self._loaded = load_run_file(request.run_file) if request.run_file else None
         given = {seat: self._spelled(name, getattr(request, name)) for seat, name in self._options.items()}
         self.value = self._merged(_nested(given))
@@ -212,9 +212,8 @@ class Settings:
     def _note(self, findings: Sequence[Finding], loaded: LoadedRunFile | None) -> None:
         for finding in findings:
             self._wrong |= {finding.path[:length] for length in range(len(finding.path) + 1)}
-            hint = f" ({finding.hint})" if finding.hint else ""
             where = self.place(finding.path) if loaded is None else f"{_place(loaded, finding)}: "
-            self.problems.append(f"{where}{finding.message}{hint}")
+            self.problems.append(f"{where}{_said(finding)}")
 
     def add(self, path: Steps, message: str) -> None:
         """Note a problem with the setting at a path."""
@@ -257,6 +256,15 @@ def _nested(given: dict[Steps, Any]) -> dict[str, Any]:
         section = members if len(seat) == 1 else members.setdefault(str(seat[0]), {})
         section[str(seat[-1])] = [msgspec.to_builtins(member) for member in value] if isinstance(value, tuple) else value
     return members
+
+
+def finding_lines(loaded: LoadedRunFile) -> tuple[str, ...]:
+    """What is wrong with a run file by itself, a line each with its place."""
+    return tuple(f"{_place(loaded, finding)}: {_said(finding)}" for finding in loaded.findings)
+
+
+def _said(finding: Finding) -> str:
+    return f"{finding.message} ({finding.hint})" if finding.hint else finding.message
 
 
 def _place(loaded: LoadedRunFile, finding: Finding) -> str:

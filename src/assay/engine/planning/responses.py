@@ -1,4 +1,4 @@
-"""Answers that are given instead of sampled: a file of responses, an earlier run, or the recorded conversation."""
+"""Supplied answers instead of sampled ones: from a file of responses, an earlier run, or a recorded conversation."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 
 from assay.core import problem_lines
-from assay.core.ask import Reply
 from assay.core.document import Document
 from assay.core.errors import UsageProblem
-from assay.core.json_door import MAX_LOCAL_BYTES, parse_json
+from assay.core.model_call import Reply
 from assay.core.plan import Plan
+from assay.core.strict_json import MAX_LOCAL_BYTES, parse_json
 from assay.datasets.checks import short, type_name
 from assay.datasets.formats import sniff_format
 from assay.datasets.source import BOM, Source, open_source
@@ -26,31 +26,31 @@ _MEMBERS = ("example_id", "candidate_name", "response_text")
 _EXAMPLE, _CANDIDATE, _TEXT = (f'"{name}"'.encode() for name in _MEMBERS)
 _SAMPLE = b'"sample"'
 _REPLACED = dict.fromkeys((0, *range(0xD800, 0xE000)), "\ufffd")
-"""NUL and unpaired surrogates have no place in any store."""
+"""NUL and unpaired surrogates, which stores cannot represent."""
 
 
-class _Row(msgspec.Struct):
-    """One line of a response file; what else it holds is nobody's business here."""
+class _ResponseRow(msgspec.Struct):
+    """One line of a response file; other members are ignored."""
 
     example_id: str
     candidate_name: str
     response_text: str
     sample: int = 0
-    """Which of several answers to the record it is."""
+    """Number of the answer among several to the record."""
 
 
-_decode_row = msgspec.json.Decoder(_Row).decode
+_decode_row = msgspec.json.Decoder(_ResponseRow).decode
 
 
 class Responses:
-    """The answers of one candidate by record id and sample; texts are read from the file when they are asked for."""
+    """Answers of one candidate by record id and sample; texts are read from the file on demand, to save memory."""
 
     def __init__(self, texts: Mapping[str, str] | None = None, *, lines: ResponseLines | None = None) -> None:
         self._texts = dict(texts or {})
         self._lines = lines
 
     def has(self, case_id: str, sample: int = 0) -> bool:
-        """True when there is an answer to the record."""
+        """Return True when there is an answer to the record."""
         key = _key(case_id, sample)
         return key in self._texts or (self._lines is not None and key in self._lines)
 
@@ -58,11 +58,11 @@ class Responses:
         return len(self._texts) + (0 if self._lines is None else len(self._lines))
 
     def text_for(self, case_id: str, sample: int = 0) -> str:
-        """The answer as it can be stored; raises KeyError where there is none."""
+        """Return the answer as it can be stored; raises KeyError."""
         return self.reply_for(case_id, sample).text
 
     def reply_for(self, case_id: str, sample: int = 0) -> Reply:
-        """The answer as a reply, flagged as given; NUL and unpaired surrogates are replaced, which is flagged too."""
+        """Return the answer as a reply flagged `prefilled`; replaced NUL and unpaired surrogates are flagged too."""
         given = self._given(_key(case_id, sample))
         text = storable(given)
         return Reply(text=text, flags=("prefilled", "replaced_characters") if text != given else ("prefilled",))
@@ -75,34 +75,34 @@ class Responses:
         return row.response_text if row else str(parse_json(line, is_whole=False).value["response_text"])
 
     def add_text(self, case_id: str, text: str, *, sample: int = 0) -> None:
-        """Keep a response."""
+        """Add a response."""
         self._texts[_key(case_id, sample)] = text
 
 
 def storable(given: str) -> str:
-    """An answer without NUL and unpaired surrogates, which are replaced."""
+    """Replace NUL and unpaired surrogates in an answer."""
     return given if given.isascii() and "\x00" not in given else given.translate(_REPLACED)
 
 
 class ResponseFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file of responses: the answers of each candidate in it, and what is wrong with the rest."""
+    """A file of responses: the answers by candidate, and the problems of other lines."""
 
     path: str
     sha256: str
     by_candidate: Mapping[str, Responses]
-    """Answers by candidate; the only ones of a JSON object, which names no candidate, are under the empty name."""
+    """Answers by candidate; those of a JSON object, which names no candidate, are under the empty name."""
     problems: tuple[str, ...]
 
     def of(self, candidate: str) -> Responses:
-        """The answers of a candidate, none if it is not in the file."""
+        """Return the answers of a candidate, none if it is not in the file."""
         return self.by_candidate.get(candidate) or self.by_candidate.get("") or Responses()
 
 
 def load_responses(path: str | Path) -> ResponseFile:
-    """The responses in a JSONL file, a JSON list, a JSON object of id and text, or the folder of a run. Raises SourceUnreadable."""
+    """Read responses from JSONL, a JSON list, a JSON object of id and text, or a run's folder; raises SourceUnreadable."""
     place = Path(path)
     source = open_source(place / EXPORT if place.is_dir() else place)
-    reading = _Reading(source)
+    reading = _ResponseReader(source)
     if sniff_format(source) == "jsonl":
         reading.read_lines()
     else:
@@ -116,7 +116,7 @@ def load_responses(path: str | Path) -> ResponseFile:
 
 
 def open_responses(plan: Plan) -> Callable[[str, int], Reply] | None:
-    """The given answers of a plan by record and sample; None where a candidate is asked. Raises UsageProblem for a changed file."""
+    """Open the supplied answers of a plan; return None when a candidate is called. Raises UsageProblem for a changed file."""
     if plan.response_source == "sampled" or plan.comparison is not None:
         return None
     if not plan.responses_path:
@@ -130,7 +130,7 @@ def open_responses(plan: Plan) -> Callable[[str, int], Reply] | None:
 
 
 def recorded_responses(plan: Plan) -> Responses:
-    """The recorded replies of the plan's conversations."""
+    """Return the recorded replies of the plan's conversations."""
     texts: dict[str, str] = {}
     for dataset in plan.datasets:
         if dataset.contract == "conversation_v1":
@@ -138,8 +138,8 @@ def recorded_responses(plan: Plan) -> Responses:
     return Responses(texts)
 
 
-class _Reading:
-    """The rows of one response file on their way to candidates."""
+class _ResponseReader:
+    """Reader of one response file, which assigns its rows to candidates."""
 
     def __init__(self, source: Source) -> None:
         self._name = shown_path(source.name)
@@ -150,7 +150,7 @@ class _Reading:
         self.problems: list[str] = []
 
     def read_lines(self) -> None:
-        """A file with a row on each line; its texts stay in the file."""
+        """Read a file with a row on each line; texts stay in the file."""
         after = len(BOM) if self._source.part(0, len(BOM)) == BOM else 0
         for number, content in self._source.lines():
             start, after = after, after + len(content)
@@ -171,7 +171,7 @@ class _Reading:
         return lines
 
     def read_document(self) -> None:
-        """One JSON document: a list of rows, or an object of id and text."""
+        """Read one JSON document: a list of rows, or an object of id and text."""
         document = parse_json(self._source.buffer(), max_bytes=MAX_LOCAL_BYTES)
         if document.flaws:
             self.problems += [self._flaw_text(document, flaw.offset, flaw.message) for flaw in document.flaws]
@@ -211,18 +211,18 @@ class _Reading:
             responses = self.by_candidate[candidate] = Responses()
         return responses
 
-    def _repeated(self, row: _Row, line: int, *, first: int) -> None:
+    def _repeated(self, row: _ResponseRow, line: int, *, first: int) -> None:
         which = f" (sample {row.sample})" if row.sample else ""
         pair = f"{short(row.candidate_name)} to {short(row.example_id)}{which}"
         self.problems.append(f"{self._name}:{line}: a second response of {pair}; the first is on line {first}")
 
-    def _checked(self, document: Document, where: str) -> _Row | None:
-        """A row whose text the quick way did not take. An unpaired surrogate is a flaw of the answer, not of the file."""
-        fatal = [flaw.message for flaw in document.flaws if flaw.fatal or "surrogate" not in flaw.message]
+    def _checked(self, document: Document, where: str) -> _ResponseRow | None:
+        """Read a row that the fast path declined. An unpaired surrogate is a flaw of the answer, not of the file."""
+        fatal = [flaw.message for flaw in document.flaws if flaw.fatal or flaw.kind != "surrogate"]
         self.problems += [f"{where}: {message}" for message in fatal]
         return None if fatal else self._row(document.value, where)
 
-    def _row(self, value: Any, where: str) -> _Row | None:
+    def _row(self, value: Any, where: str) -> _ResponseRow | None:
         if not isinstance(value, dict):
             self.problems.append(f"{where}: a row must be an object, not {type_name(value)}")
             return None
@@ -230,7 +230,7 @@ class _Reading:
         self.problems += [f"{where}: {problem}" for problem in wrong]
         if wrong:
             return None
-        return _Row(value["example_id"], value["candidate_name"], value["response_text"], value.get("sample", 0))
+        return _ResponseRow(value["example_id"], value["candidate_name"], value["response_text"], value.get("sample", 0))
 
     def _flaw_text(self, document: Document, offset: int, message: str) -> str:
         place = document.place(offset)
@@ -251,12 +251,12 @@ def _wrong_members(row: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _key(case_id: str, sample: int) -> str:
-    """What an answer is found by; no id has a NUL in it."""
+    """Return the key of an answer; NUL separates its parts, since no id contains one."""
     return f"{case_id}\0{sample}" if sample else case_id
 
 
-def _quick(content: bytes | bytearray) -> _Row | None:
-    """The row in a line that is beyond doubt: right types, and each name once."""
+def _quick(content: bytes | bytearray) -> _ResponseRow | None:
+    """Return a line's row if it is valid beyond doubt: right types, and no duplicate member."""
     count = content.count
     if count(_EXAMPLE) != 1 or count(_CANDIDATE) != 1 or count(_TEXT) != 1:
         return None
@@ -269,5 +269,5 @@ def _quick(content: bytes | bytearray) -> _Row | None:
 
 
 def listed(problems: Sequence[str], count: int = 0) -> list[str]:
-    """The first problems and how many more there are, of all of these or of a larger count."""
+    """Return the first problems, with the number of further ones."""
     return problem_lines.listed(problems, count, first=FIRST)

@@ -16,10 +16,10 @@ from assay.core.redact_rule import RedactRule
 from assay.core.retention import RetentionSettings
 from assay.datasets.checks import Findings, check_flaws
 from assay.datasets.formats import is_of_a_run
-from assay.datasets.placing import Record, placed
+from assay.datasets.issue_locator import RecordContext, locate_issue
+from assay.datasets.lazy_yaml import parse_yaml
 from assay.datasets.source import open_source
-from assay.datasets.yaml_loading import parse_yaml
-from assay.engine.planning.settings import Wording, Wordings, read_settings
+from assay.engine.planning.settings import FieldAliases, Wordings, read_settings
 from assay.store.redact_custom import rule_problem
 
 Name = Annotated[str, Meta(min_length=1)]
@@ -58,7 +58,7 @@ class ProviderEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         _says("Name of the environment variable that holds the key. Default: that of the kind, or none beside a `base_url`."),
     ] = None
     timeout: Annotated[Positive, _says("Seconds for one attempt as a whole.")] = 120.0
-    requests_per_minute: Annotated[Positive | None, _says("Calls per minute at most.")] = None
+    requests_per_minute: Annotated[Positive | None, _says("Maximum calls per minute.")] = None
     tokens_per_minute: Annotated[Positive | None, _says("Tokens per minute at most.")] = None
     headers: Annotated[dict[str, str], _says("Headers sent with every call; `$NAME` stands for an environment variable.")] = {}
 
@@ -103,8 +103,8 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 class StageSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Limits on all calls of one stage."""
 
-    concurrency: Annotated[Calls | None, _says("Calls in flight at most.")] = None
-    requests_per_minute: Annotated[Positive | None, _says("Calls per minute at most.")] = None
+    concurrency: Annotated[Calls | None, _says("Maximum concurrent calls.")] = None
+    requests_per_minute: Annotated[Positive | None, _says("Maximum calls per minute.")] = None
 
 
 class RunSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -141,7 +141,7 @@ class RunSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     criteria: Annotated[
         tuple[CriterionName, ...], _says("What records of batch_v1 are judged by that name no criteria. Default: `overall`.")
     ] = ()
-    concurrency: Annotated[Calls, _says("Calls in flight at most.")] = 32
+    concurrency: Annotated[Calls, _says("Maximum concurrent calls.")] = 32
     generation: Annotated[StageSection, _says("Limits on the candidate's calls.")] = StageSection()
     judging: Annotated[StageSection, _says("Limits on the judges' calls.")] = StageSection()
     keep_raw: Annotated[bool, _says("Keep the providers' whole replies, redacted, in the attempt log.")] = False
@@ -162,7 +162,7 @@ class PanelSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         Count | None,
         _says("Judges who must vote on a question, or the record ends in an error, without a score. Default: all who are asked."),
     ] = None
-    escalate: Annotated[bool, _says("Ask the first judge alone, and the others only where it is unsure.")] = False
+    escalate: Annotated[bool, _says("Call the first judge, and the others only if it is unsure.")] = False
     min_confidence: Annotated[
         Rate, _says("With `escalate`: a first judge who says that it is less sure than this, from 0 to 1, is unsure.")
     ] = 0.7
@@ -270,9 +270,7 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     limit: Annotated[Count | None, _says("Take the first so many records of the run.")] = None
     sample: Annotated[Count | None, _says("Take so many records, chosen by `seed` and their ids.")] = None
     seed: Annotated[int, _says("Seed of the sample and of resampled intervals.")] = 0
-    repeat: Annotated[
-        Repeat, _says("Ask every record so many times, and evaluate each answer; for pass@k, pass^k and how steady answers are.")
-    ] = 1
+    repeat: Annotated[Repeat, _says("Answers per record, each evaluated; for pass@k, pass^k and the variance between answers.")] = 1
     redact: Annotated[
         tuple[RedactRule, ...],
         _says("Custom redaction rules, applied before the built-in ones to everything that the run stores, logs and reports."),
@@ -292,11 +290,11 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     ] = ""
 
 
-_STAGE = Wording({"workers": "concurrency", "rpm": "requests_per_minute"})
+_STAGE = FieldAliases({"workers": "concurrency", "rpm": "requests_per_minute"})
 _NAME_IT = "keys do not belong in files: put it into an environment variable and name that in key_variable"
 WORDINGS: Wordings = {
-    RunFile: Wording({"thresholds": "gates"}, {"budget": "write max_cost at the top of the file"}),
-    ProviderEntry: Wording(
+    RunFile: FieldAliases({"thresholds": "gates"}, {"budget": "write max_cost at the top of the file"}),
+    ProviderEntry: FieldAliases(
         {"api_key_env": "key_variable", "rpm": "requests_per_minute", "tpm": "tokens_per_minute"},
         {
             **dict.fromkeys(("api_key", "apikey", "key", "secret", "token", "access_token", "password"), _NAME_IT),
@@ -304,11 +302,11 @@ WORDINGS: Wordings = {
             "project": "send it in headers (OpenAI-Project), or for litellm in the model's extra_body (vertex_project)",
         },
     ),
-    ModelEntry: Wording({}, dict.fromkeys(("api_key", "key"), _NAME_IT)),
-    RunSection: Wording({"root": "runs_dir", "workers": "concurrency", "responses_path": "responses"}),
+    ModelEntry: FieldAliases({}, dict.fromkeys(("api_key", "key"), _NAME_IT)),
+    RunSection: FieldAliases({"root": "runs_dir", "workers": "concurrency", "responses_path": "responses"}),
     StageSection: _STAGE,
-    RetrySection: Wording({"attempts": "max_attempts"}),
-    CacheSection: Wording({"dir": "folder"}),
+    RetrySection: FieldAliases({"attempts": "max_attempts"}),
+    CacheSection: FieldAliases({"dir": "folder"}),
 }
 """Names that users of other tools write, and names that would put a secret into a file."""
 
@@ -380,7 +378,7 @@ def is_run_file(path: str | Path) -> bool:
 
 def issue_of(loaded: LoadedRunFile, finding: Any) -> Issue:
     """A finding with its line and column in the run file."""
-    return placed(finding, loaded.document, Record())
+    return locate_issue(finding, loaded.document, RecordContext())
 
 
 def run_file_schema() -> dict[str, Any]:

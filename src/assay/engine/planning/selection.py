@@ -21,26 +21,26 @@ from assay.core.issue import Issue
 from assay.core.plan import DatasetPlan, Plan
 from assay.core.report import issue_members
 from assay.engine.groups import RecordGroups, read_rejected
-from assay.engine.members import member, member_text
+from assay.engine.metadata_fields import member_text, metadata_value
 from assay.engine.planning.attachments import folder_of
-from assay.engine.planning.inputs import DatasetInput, Glance, glances, records_of, reread
+from assay.engine.planning.inputs import DatasetInput, RecordPreview, preview_records, records_of, reread
 from assay.store.ledger import RecordRow
 
 
 class _ReadRecord(msgspec.Struct, frozen=True):
-    """A valid record: its position in its file, its case, and itself in its own contract."""
+    """A valid record: its position in its file, its case, and its form in its own contract."""
 
     index: int
     case: Case
     record: Any
 
 
-Entry = TypeVar("Entry", Glance, Case, _ReadRecord)
+Entry = TypeVar("Entry", RecordPreview, Case, _ReadRecord)
 
 _encode = msgspec.json.Encoder().encode
 
 
-class Rules(msgspec.Struct, frozen=True):
+class SelectionRules(msgspec.Struct, frozen=True):
     """Everything that decides which records take part."""
 
     datasets: tuple[DatasetPlan, ...]
@@ -48,44 +48,44 @@ class Rules(msgspec.Struct, frozen=True):
     sample: int | None = None
     seed: int = 0
     is_recorded: bool = False
-    """The answers are the recorded replies of conversations."""
+    """True when the answers are the recorded replies of conversations."""
     repeat: int = 1
-    """How often each of them is asked."""
+    """Answers per record."""
     records: frozenset[str] = frozenset()
-    """Ids of those that are named; empty for all."""
+    """Ids of the selected records; empty for all."""
 
 
-def rules_of(plan: Plan) -> Rules:
-    """The rules of a plan."""
+def rules_of(plan: Plan) -> SelectionRules:
+    """Return the rules of a plan."""
     is_recorded = plan.response_source == "part_of_conversation" and not plan.responses_path
-    return Rules(plan.datasets, plan.limit, plan.sample, plan.seed, is_recorded, plan.repeat, frozenset(plan.records))
+    return SelectionRules(plan.datasets, plan.limit, plan.sample, plan.seed, is_recorded, plan.repeat, frozenset(plan.records))
 
 
 class _Rank(NamedTuple):
-    """A record's place in the order that samples are taken in, which depends on the seed and its id alone."""
+    """Return a record's sampling rank, which depends only on the seed and its id, so that it survives changes to other records."""
 
     number: bytes
     id: str
 
 
 def sample_rank(record_id: str, seed: int) -> _Rank:
-    """The place of a record in the order that samples are taken in."""
+    """Return the sampling rank of a record."""
     return _Rank(hashlib.blake2b(record_id.encode(), digest_size=8, key=str(seed).encode()[:64]).digest(), record_id)
 
 
 class Selector:
-    """Says of one record after the other, in the order of the run, whether it takes part."""
+    """Decides for each record, in the order of the run, whether it is selected."""
 
-    def __init__(self, rules: Rules, *, last_in_sample: _Rank | None = None) -> None:
+    def __init__(self, rules: SelectionRules, *, last_in_sample: _Rank | None = None) -> None:
         self._rules = rules
         self._last = last_in_sample
         self._of_dataset: Counter[int] = Counter()
         self._taken = 0
         self.left_out: Counter[int] = Counter()
-        """Broken records that belong to no split or sample, by dataset."""
+        """Invalid records outside of any split or sample, by dataset."""
 
     def takes(self, dataset: int, record_id: str | None, metadata: Mapping[str, Any] | None) -> bool:
-        """True when the record takes part; `metadata` is None for a record that broke its contract."""
+        """Return True when the record is selected; `metadata` is None for an invalid record."""
         plan = self._rules.datasets[dataset]
         named = self._rules.records
         if metadata is None and (plan.split_field or named or self._rules.sample is not None):
@@ -105,30 +105,30 @@ class Selector:
 
     @property
     def is_full(self) -> bool:
-        """True when nothing more can be taken."""
+        """True when the limit is reached."""
         return self._rules.limit is not None and self._taken >= self._rules.limit
 
 
-def selector_for(rules: Rules, inputs: Sequence[DatasetInput]) -> Selector:
-    """The selector of a run; a sample needs one look at all ids."""
+def selector_for(rules: SelectionRules, inputs: Sequence[DatasetInput]) -> Selector:
+    """Return the selector of a run; for a sample, all ids are read once."""
     if rules.sample is None:
         return Selector(rules)
     pool = Selector(msgspec.structs.replace(rules, limit=None))
     ranks = (
         sample_rank(glance.id, rules.seed)
         for number, dataset in enumerate(inputs)
-        for glance in glances(dataset, is_recorded=rules.is_recorded)
+        for glance in preview_records(dataset, is_recorded=rules.is_recorded)
         if pool.takes(number, glance.id, glance.metadata)
     )
     sample = heapq.nsmallest(rules.sample, ranks)
     return Selector(rules, last_in_sample=sample[-1] if sample else None)
 
 
-def selected_ids(rules: Rules, inputs: Sequence[DatasetInput]) -> Iterator[str]:
-    """The ids of the valid records that take part, in the order of the run."""
+def selected_ids(rules: SelectionRules, inputs: Sequence[DatasetInput]) -> Iterator[str]:
+    """Yield the ids of the selected valid records, in the order of the run."""
     selector = selector_for(rules, inputs)
     for number, dataset in enumerate(inputs):
-        for entry in merged(glances(dataset, is_recorded=rules.is_recorded), dataset.broken):
+        for entry in merged(preview_records(dataset, is_recorded=rules.is_recorded), dataset.broken):
             if selector.is_full:
                 break
             if isinstance(entry, int):
@@ -138,12 +138,12 @@ def selected_ids(rules: Rules, inputs: Sequence[DatasetInput]) -> Iterator[str]:
 
 
 def _has(metadata: Mapping[str, Any], plan: DatasetPlan) -> bool:
-    value = member(metadata, plan.split_field)
+    value = metadata_value(metadata, plan.split_field)
     return plan.split_value in map(member_text, value if isinstance(value, list) else [value])
 
 
 def merged(entries: Iterable[Entry], broken: Iterable[int]) -> Iterator[Entry | int]:
-    """Valid entries and the indexes of broken records, which are in order, in the order of the file."""
+    """Merge valid entries and the sorted indexes of invalid records in the order of the file."""
     left = iter(broken)
     following = next(left, None)
     for entry in entries:
@@ -201,7 +201,7 @@ class _SourceRows:
         self._last: Any = None
 
     def take(self, record: Any) -> tuple[bytes, bytes]:
-        """The row and the head to store with a case; both are empty where an earlier case of the same record has them."""
+        """Return the row and head to store with a case; both are empty when an earlier case of the same record has them."""
         if record is self._last:
             return b"", b""
         self._last, head, self._head = record, self._head, b""
@@ -209,7 +209,7 @@ class _SourceRows:
 
 
 class _RejectedSlices:
-    """The slices of the records that broke their contract, as far as those can be read."""
+    """Slices of invalid records, as far as they can be read."""
 
     def __init__(self, dataset: DatasetInput, *, name: str, plan: Plan) -> None:
         self._contract, self._name, self._names = dataset.plan.contract, name, plan.slices
@@ -217,7 +217,7 @@ class _RejectedSlices:
         self._rows = dataset.report.rejected
 
     def of(self, index: int) -> bytes:
-        """The slices of the record at an index, as JSON; called in the order of the file."""
+        """Return the slices of the record at an index as JSON; must be called in the order of the file."""
         raw = next((raw for number, raw in self._rows if number >= index), b"")
         record = read_rejected(raw, self._contract, dataset=self._name)
         return _encode(self._groups.slices(record, self._names))
@@ -241,7 +241,7 @@ def _named(case: Case, name: str) -> Case:
 
 
 def _samples(case: Case, repeat: int) -> Iterator[Case]:
-    """The case as often as it is asked."""
+    """Yield a case once per requested answer."""
     if repeat == 1:
         yield case
         return
@@ -250,7 +250,7 @@ def _samples(case: Case, repeat: int) -> Iterator[Case]:
 
 
 def _pinned(case: Case, dataset: DatasetInput) -> Case:
-    """The case with the hashes of its attachments, so that a resumed run does not go on with other contents."""
+    """Add the hashes of its attachments to a case, so that a resumed run does not continue with changed content."""
     if not case.attachments:
         return case
     attachments = dataset.attachments.pinned(folder_of(dataset.plan), case.attachments)
@@ -286,12 +286,12 @@ class _RecordIssues:
         return (issue.conversation or 0) if self._is_conversation else issue.index
 
     def of(self, index: int) -> list[Issue]:
-        """The issues of a record."""
+        """Return the issues of a record."""
         self._read_to(index)
         return self._known.get(index, [])
 
     def take(self, index: int) -> list[Issue]:
-        """The issues of a record, which is not asked for again."""
+        """Return and remove the issues of a record."""
         self._read_to(index)
         return self._known.pop(index, [])
 

@@ -32,7 +32,7 @@ _PLAIN_TYPES: dict[type[inspect.Type], tuple[type, ...]] = {
 """Types of plain values that may become a value of each type."""
 
 
-class Wording(msgspec.Struct, frozen=True):
+class FieldAliases(msgspec.Struct, frozen=True):
     """Other names that people write for the members of one type."""
 
     older: Mapping[str, str] = {}
@@ -41,16 +41,16 @@ class Wording(msgspec.Struct, frozen=True):
     """Names that are never right, each with what to do instead."""
 
 
-Wordings = Mapping[type, Wording]
+Wordings = Mapping[type, FieldAliases]
 
 
 def read_settings(value: Any, kind: type, *, found: Findings, wordings: Wordings, path: Path = ()) -> dict[str, Any]:
     """The members of `value` that fit the struct type `kind`, under their own names; what does not fit becomes a finding."""
-    read = _Reader(found, wordings).read(value, inspect.type_info(kind), path)
+    read = _SettingsReader(found, wordings).read(value, inspect.type_info(kind), path)
     return {} if read is _BAD else read
 
 
-class _Reader:
+class _SettingsReader:
     """One walk along a value and its type."""
 
     def __init__(self, found: Findings, wordings: Wordings) -> None:
@@ -80,7 +80,7 @@ class _Reader:
         if members is None:
             return _BAD
         fields = {field.encode_name: field for field in expected.fields}
-        wording = self._wordings.get(expected.cls, Wording())
+        wording = self._wordings.get(expected.cls, FieldAliases())
         read: dict[str, Any] = {}
         for name, member in members.items():
             known = wording.older.get(name, name)
@@ -100,7 +100,7 @@ class _Reader:
                 self._found.missing((*path, name))
         return _BAD if any(name not in read for name in required) else read
 
-    def _unknown(self, path: Path, fields: Collection[str], wording: Wording) -> None:
+    def _unknown(self, path: Path, fields: Collection[str], wording: FieldAliases) -> None:
         name = str(path[-1])
         if name in wording.refused:
             self._found.add("unsupported_field", path, f"'{name}' cannot be set here", hint=wording.refused[name], on_key=True)

@@ -11,11 +11,11 @@ import msgspec
 from assay.core.case import Attachment
 from assay.datasets.checks import short
 from assay.datasets.key_index import KeyIndex
-from assay.engine.members import member, member_text
-from assay.engine.planning.inputs import DatasetInput, Glance, glances, place_of, shown_path
+from assay.engine.finalization.profile_scores import UnsupportedRecords
+from assay.engine.metadata_fields import member_text, metadata_value
+from assay.engine.planning.inputs import DatasetInput, RecordPreview, place_of, preview_records, shown_path
 from assay.engine.planning.responses import listed
-from assay.engine.planning.selection import Rules, Selector, merged, selector_for
-from assay.engine.sealing.profiling import Misfits
+from assay.engine.planning.selection import SelectionRules, Selector, merged, selector_for
 from assay.grading import POLICIES, UNKNOWN, UNSUITABLE, Kind, resolved
 from assay.metrics.profiles import Profile
 
@@ -41,7 +41,7 @@ class AttachmentUse(NamedTuple):
     record_id: str
 
 
-class Survey(msgspec.Struct, frozen=True, kw_only=True):
+class DatasetSurvey(msgspec.Struct, frozen=True, kw_only=True):
     """What the selected records are like."""
 
     valid: int
@@ -60,7 +60,7 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def survey(
-    rules: Rules,
+    rules: SelectionRules,
     inputs: Sequence[DatasetInput],
     *,
     answers: Mapping[str, HasAnswer],
@@ -68,21 +68,21 @@ def survey(
     has_policy: bool = False,
     is_custom: Callable[[str], bool] = lambda _: False,
     wanted: Iterable[str] = (),
-) -> Survey:
+) -> DatasetSurvey:
     """The selected records at a glance; `answers` says what each candidate has an answer for, where they are given.
 
     Where the run has a policy of its own, those that records name are of no account; `is_custom` tells names of custom ones.
     `wanted` are members of metadata that it looks for.
     """
-    look = _Look(rules, inputs, answers)
+    look = _SurveyState(rules, inputs, answers)
     look.unmet = dict.fromkeys(wanted)
     look.has_policy = has_policy
     look.is_custom = is_custom
     if profile is not None:
-        look.misfits = Misfits(profile)
+        look.misfits = UnsupportedRecords(profile)
     selector = selector_for(rules, inputs)
     for number, dataset in enumerate(inputs):
-        for entry in merged(glances(dataset, is_recorded=rules.is_recorded), dataset.broken):
+        for entry in merged(preview_records(dataset, is_recorded=rules.is_recorded), dataset.broken):
             if selector.is_full:
                 break
             if isinstance(entry, int):
@@ -92,10 +92,10 @@ def survey(
     return look.survey(selector)
 
 
-class _Look:
+class _SurveyState:
     """What was seen so far; of the records themselves only ids are kept, and those only where several datasets may clash."""
 
-    def __init__(self, rules: Rules, inputs: Sequence[DatasetInput], answers: Mapping[str, HasAnswer]) -> None:
+    def __init__(self, rules: SelectionRules, inputs: Sequence[DatasetInput], answers: Mapping[str, HasAnswer]) -> None:
         self._rules = rules
         self._inputs = inputs
         self._answers = answers
@@ -120,15 +120,15 @@ class _Look:
         """Wanted members of metadata that were not seen yet."""
         self._members: dict[str, None] = {}
         self.broken = 0
-        self.misfits: Misfits | None = None
+        self.misfits: UnsupportedRecords | None = None
         self.has_policy = False
         self.is_custom: Callable[[str], bool] = lambda _: False
 
-    def at(self, number: int, glance: Glance, *, is_taken: bool) -> None:
+    def at(self, number: int, glance: RecordPreview, *, is_taken: bool) -> None:
         """Look at one valid record."""
         field = self._rules.datasets[number].split_field
         if field and len(self._split_values) < FIRST:
-            self._split_values[number, member_text(member(glance.metadata, field))] += 1
+            self._split_values[number, member_text(metadata_value(glance.metadata, field))] += 1
         self._unseen.pop(glance.id, None)
         if not is_taken:
             return
@@ -147,7 +147,7 @@ class _Look:
         if self._answers:
             self._look_for_answers(glance)
 
-    def _look_for_answers(self, glance: Glance) -> None:
+    def _look_for_answers(self, glance: RecordPreview) -> None:
         for candidate, has_answer in self._answers.items():
             for sample in range(self._rules.repeat):
                 if not has_answer(glance.id, sample):
@@ -157,7 +157,9 @@ class _Look:
         """Look for the wanted members in the metadata of a record, and in that of its document."""
         if len(self._members) < MANY_MEMBERS:
             self._members.update(dict.fromkeys((*metadata, *document)))
-        for name in [name for name in self.unmet if (member(metadata, name), member(document, name)) != (None, None)]:
+        for name in [
+            name for name in self.unmet if (metadata_value(metadata, name), metadata_value(document, name)) != (None, None)
+        ]:
             del self.unmet[name]
 
     def _note_missing(self, candidate: str, record_id: str, sample: int) -> None:
@@ -165,7 +167,7 @@ class _Look:
         self._missing_count += 1
         self._missing += [f"({candidate}, {record_id}{which})"] if len(self._missing) < FIRST else []
 
-    def _look_at_policy(self, glance: Glance) -> None:
+    def _look_at_policy(self, glance: RecordPreview) -> None:
         if self.is_custom(glance.policy_id):
             self._benchmarked += 1
             return
@@ -174,7 +176,7 @@ class _Look:
         for flag in flags:
             self._misnamed[flag, glance.policy_id] += 1
 
-    def _look_for_duplicate(self, number: int, glance: Glance) -> None:
+    def _look_for_duplicate(self, number: int, glance: RecordPreview) -> None:
         first = self._ids.find(glance.id)
         datasets, indexes = self._places
         if first is None:
@@ -191,9 +193,9 @@ class _Look:
             places = f"{place_of(earlier, indexes[first])} and {place_of(later, glance.index)}"
             self._duplicates.append(f"the id {short(glance.id)} stands in {places}; ids are unique in a run")
 
-    def survey(self, selector: Selector) -> Survey:
+    def survey(self, selector: Selector) -> DatasetSurvey:
         """Everything that was seen, in words."""
-        return Survey(
+        return DatasetSurvey(
             valid=self._of_dataset.total(),
             broken=self.broken,
             kinds=self._kinds,
@@ -224,7 +226,7 @@ class _Look:
             return []
         return listed(
             [
-                f"nothing is selected of '{dataset.name}': {self._reason(number)}"
+                f"no records selected from '{dataset.name}': {self._reason(number)}"
                 for number, dataset in enumerate(self._rules.datasets)
             ]
         )

@@ -1,4 +1,4 @@
-"""The way to a Temporal server: address, namespace, certificates, key."""
+"""Connection to a Temporal server: address, namespace, certificates, API key."""
 
 import logging
 from collections.abc import Mapping
@@ -15,38 +15,38 @@ from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, Tele
 from temporalio.service import RPCError, RPCStatusCode, TLSConfig
 
 from assay.core.errors import StoreUnavailable, UsageProblem
-from assay.core.placement import TemporalServer
+from assay.core.run_backend import TemporalServer
 
 
 class QuietFailures(DefaultFailureConverter):
-    """Failures as they are kept in a history: of a surprise only its kind, since its words may hold what a model said."""
+    """Converter of failures for Temporal's history: only the type of an unexpected error, whose message may quote a model."""
 
     def to_failure(
         self, exception: BaseException, payload_converter: PayloadConverter, failure: temporalio.api.failure.v1.Failure
     ) -> None:
-        """See Temporal's documentation; what is raised for the history is kept as it is."""
-        told = exception
+        """Convert an exception; errors that were raised for Temporal keep their message."""
+        reported = exception
         if not isinstance(exception, FailureError):
-            told = ApplicationError("see the log of the worker", type=type(exception).__name__)
-        super().to_failure(told, payload_converter, failure)
+            reported = ApplicationError("see the log of the worker", type=type(exception).__name__)
+        super().to_failure(reported, payload_converter, failure)
         failure.stack_trace = ""
 
 
 _CERTIFICATES = ("privatekey", "certificate", "invalid peer")
-"""What speaks of certificates in the words of the connection, in small letters."""
+"""Lower-case words by which connection errors about certificates are recognized."""
 CONVERTER = replace(DataConverter.default, failure_converter_class=QuietFailures)
 
 
 @cache
 def _runtime() -> Runtime:
-    """Temporal's core, which would write its warnings to standard output; that a server is away is told in other words."""
-    kept = LogForwardingConfig(logger=logging.getLogger(__name__))
+    """Return Temporal's runtime, with its warnings off standard output; the worker reports outages in its own words."""
+    forwarding = LogForwardingConfig(logger=logging.getLogger(__name__))
     filtered = TelemetryFilter(core_level="ERROR", other_level="ERROR")
-    return Runtime(telemetry=TelemetryConfig(logging=LoggingConfig(filter=filtered, forwarding=kept)))
+    return Runtime(telemetry=TelemetryConfig(logging=LoggingConfig(filter=filtered, forwarding=forwarding)))
 
 
 async def connect(server: TemporalServer, *, environ: Mapping[str, str], identity: str) -> Client:
-    """A client of the server; raises UsageProblem for settings that cannot be used, StoreUnavailable when nobody answers."""
+    """Connect to the server; raises UsageProblem for unusable settings, StoreUnavailable when the server does not answer."""
     key = _api_key(server, environ)
     try:
         return await Client.connect(
@@ -63,7 +63,7 @@ async def connect(server: TemporalServer, *, environ: Mapping[str, str], identit
 
 
 async def check_namespace(client: Client, server: TemporalServer) -> None:
-    """Raises StoreUnavailable when the server has no such namespace, or does not let us use it."""
+    """Raise StoreUnavailable when the server has no such namespace, or denies access to it."""
     try:
         await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=server.namespace))
     except RPCError as problem:
@@ -71,7 +71,7 @@ async def check_namespace(client: Client, server: TemporalServer) -> None:
 
 
 def unreachable(server: TemporalServer, problem: Exception) -> StoreUnavailable:
-    """The error to raise when the server cannot be spoken to."""
+    """Return the error for a failed connection or call."""
     words = " ".join(str(problem).split())
     if isinstance(problem, RPCError) and problem.status == RPCStatusCode.NOT_FOUND:
         return StoreUnavailable(
@@ -102,7 +102,7 @@ def _api_key(server: TemporalServer, environ: Mapping[str, str]) -> str | None:
 
 
 def _tls(server: TemporalServer, *, has_key: bool) -> TLSConfig | bool:
-    """How the connection is encrypted: as soon as there is a certificate or a key, or when it is asked for."""
+    """Return the TLS settings: encryption is on with a certificate or a key, or when it is requested."""
     if bool(server.client_certificate) != bool(server.client_key):
         raise UsageProblem(
             "a client certificate and its key belong together", hint="give --temporal-certificate and --temporal-key, or neither"

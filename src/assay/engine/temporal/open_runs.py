@@ -1,4 +1,4 @@
-"""The runs that a worker has shards of: the room of each is opened once, and closed when its last shard has left."""
+"""The runs of which a worker evaluates shards: each is opened once, and closed after its last shard."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -11,201 +11,201 @@ from assay.core.case import Case
 from assay.core.errors import AssayError, ProviderRejected, UsageProblem
 from assay.core.outcome import GradingFailure
 from assay.core.plan import Plan, read_plan
-from assay.engine.running.case import Room
-from assay.engine.running.engines import PROBLEM
-from assay.engine.running.local import watched
-from assay.engine.running.rooms import opened_room
-from assay.engine.running.shard import run_shard
-from assay.engine.running.states import time_of_next
-from assay.engine.running.stopping import Stop
-from assay.engine.running.surroundings import Surroundings
+from assay.engine.execution.case import RunContext
+from assay.engine.execution.engines import PROBLEM
+from assay.engine.execution.local import stop_on_error
+from assay.engine.execution.run_context import open_run_context
+from assay.engine.execution.run_environment import RunEnvironment
+from assay.engine.execution.shard import run_shard
+from assay.engine.execution.shutdown import StopEvent
+from assay.engine.execution.states import time_of_next
 from assay.models import check_models
 from assay.store.ledger import Ledger
 from assay.store.ledgers import open_shared
 
 LINGER = 2.0
-"""Seconds that an empty room stays open for the next shard of its run."""
-LOOK = 1.0
-"""Seconds between two looks at what the other workers have done to the run: a cancel, money spent, shards finished."""
+"""Seconds that a run without shards stays open for its next one, since opening models and plugins is slow."""
+POLL_INTERVAL = 1.0
+"""Seconds between two polls for what other workers did to the run: a cancel, cost, finished shards."""
 
 
-class HandedBack(Exception):
-    """The shard is not at its end, and somebody else is to go on with it."""
+class ShardReleased(Exception):
+    """The shard is unfinished, and another worker must continue it."""
 
 
 class OpenRuns:
-    """The open rooms of one worker by run."""
+    """The open runs of one worker, by run id."""
 
-    def __init__(self, ledger: str, surroundings: Surroundings, *, owner: str) -> None:
+    def __init__(self, ledger: str, environment: RunEnvironment, *, owner: str) -> None:
         self.ledger = ledger
         self.owner = owner
-        self._surroundings = surroundings
+        self._environment = environment
         self._runs: dict[str, OpenRun] = {}
-        self._kept: set[OpenRun] = set()
-        """Those that are not closed; of a run that is entered while its room is being closed, there are two."""
+        self._open_runs: set[OpenRun] = set()
+        """All that are not closed yet; a run that is opened again while it is being closed has two entries."""
         self.is_stopping = False
 
     @asynccontextmanager
-    async def entered(self, run_id: str) -> AsyncIterator["OpenRun"]:
-        """The open run, which stays so inside; raises what keeps it from being opened."""
+    async def open_run(self, run_id: str) -> AsyncIterator["OpenRun"]:
+        """Open the run, or join it when it is open, for the length of the block; raises what prevents it."""
         run = self._runs.get(run_id)
         if run is None or run.is_over:
-            run = self._runs[run_id] = OpenRun(run_id, self.ledger, self._surroundings, owner=self.owner)
-            self._kept.add(run)
+            run = self._runs[run_id] = OpenRun(run_id, self.ledger, self._environment, owner=self.owner)
+            self._open_runs.add(run)
             run.on_closed(self._forget)
-        run.guests += 1
+        run.users += 1
         linger = LINGER
         try:
             yield run
         except ProviderRejected:
-            # The room and its leases remember the rejection; a run that is resumed at once must not find it.
+            # An open run and its leases remember the rejection; a run that is resumed at once must not find it.
             linger = 0.0
             raise
         finally:
-            run.guests -= 1
+            run.users -= 1
             asyncio.get_running_loop().call_later(linger, run.close_when_empty)
 
     def stop(self) -> None:
-        """Make no new call; what is in flight comes to its end, and the shards are handed back."""
+        """Make no new calls: calls in flight finish, and the shards are handed back."""
         self.is_stopping = True
-        for run in self._kept:
+        for run in self._open_runs:
             run.stop.set()
 
     async def close(self) -> None:
-        """Let go of everything; all shards have left."""
-        for run in self._kept:
+        """Close all runs, after all shards have left."""
+        for run in self._open_runs:
             run.close_when_empty()
-        await asyncio.gather(*(run.closed() for run in self._kept))
+        await asyncio.gather(*(run.closed() for run in self._open_runs))
 
     def _forget(self, run: "OpenRun") -> None:
-        """Nothing of a run outlives its room: a worker sees thousands."""
-        self._kept.discard(run)
+        """Drop every reference to a closed run: a worker sees thousands."""
+        self._open_runs.discard(run)
         if self._runs.get(run.run_id) is run:
             del self._runs[run.run_id]
 
 
 class OpenRun:
-    """One run while this worker has shards of it."""
+    """One run while this worker evaluates shards of it."""
 
-    def __init__(self, run_id: str, ledger: str, surroundings: Surroundings, *, owner: str) -> None:
+    def __init__(self, run_id: str, ledger: str, environment: RunEnvironment, *, owner: str) -> None:
         self.run_id = run_id
-        self.guests = 0
-        self.stop = Stop()
-        """Set when no shard of the run is to make another call here."""
+        self.users = 0
+        self.stop = StopEvent()
+        """Set when no shard of the run may make another call on this worker."""
         self._address = ledger
-        self._surroundings = surroundings
+        self._environment = environment
         self._owner = owner
         self._shards: set[int] = set()
-        self._room: asyncio.Future[Room] = asyncio.get_running_loop().create_future()
-        self._is_empty = asyncio.Event()
-        # The task that opens the room closes it too, whichever shard came first and last.
-        self._keeper = asyncio.create_task(self._keep())
-        self._keeper.add_done_callback(self._over)
+        self._context: asyncio.Future[RunContext] = asyncio.get_running_loop().create_future()
+        self._should_close = asyncio.Event()
+        # One task both opens and closes the context, as async context managers require; shards come and go in their own tasks.
+        self._task = asyncio.create_task(self._hold_open())
+        self._task.add_done_callback(self._on_closed)
 
     @property
     def is_over(self) -> bool:
-        """True when this room takes no more shards: it was stopped, or is being closed."""
-        return self.stop.is_set() or self._is_empty.is_set() or self._keeper.done()
+        """True when the run accepts no more shards here: it was stopped, or is being closed."""
+        return self.stop.is_set() or self._should_close.is_set() or self._task.done()
 
     def close_when_empty(self) -> None:
-        """Close the room unless somebody is in it."""
-        if not self.guests:
-            self._is_empty.set()
+        """Close the run unless a shard uses it."""
+        if not self.users:
+            self._should_close.set()
 
     def on_closed(self, act: Callable[["OpenRun"], None]) -> None:
-        """Do something when the room is closed."""
-        self._keeper.add_done_callback(lambda _: act(self))
+        """Call a function when the run is closed."""
+        self._task.add_done_callback(lambda _: act(self))
 
     async def closed(self) -> None:
-        """Returns when the room is closed."""
-        await asyncio.wait([self._keeper])
+        """Wait until the run is closed."""
+        await asyncio.wait([self._task])
 
-    async def evaluate(self, shard: int, stop: Stop) -> bool:
-        """Bring the open records of a shard to their outcomes; True when the run was cancelled. Raises HandedBack when stopped."""
+    async def evaluate(self, shard: int, stop: StopEvent) -> bool:
+        """Evaluate the open records of a shard; return True when the run was cancelled. Raises ShardReleased when stopped."""
         self.stop.add(stop)
-        room = msgspec.structs.replace(await asyncio.shield(self._room), stop=stop)
-        stopping = asyncio.create_task(_told_at_stop(room))
+        context = msgspec.structs.replace(await asyncio.shield(self._context), stop=stop)
+        stopping = asyncio.create_task(_wake_on_stop(context))
         try:
-            await self._reserve(room)
+            await self._reserve(context)
             self._shards.add(shard)
-            if await run_shard(shard, room, owner=self._owner):
-                await room.journal.call(clear_problem, room.journal.ledger)
+            if await run_shard(shard, context, owner=self._owner):
+                await context.ledger_writer.call(clear_problem, context.ledger_writer.ledger)
                 return False
-            if room.rejection.problem is not None:
-                raise room.rejection.problem
+            if context.rejection.problem is not None:
+                raise context.rejection.problem
         except AssayError:
-            # Whatever it was, it is no matter of this shard alone.
+            # Errors of the ledger, the plan or a provider concern all shards of the run.
             self.stop.set()
             raise
         finally:
             stopping.cancel()
             self._shards.discard(shard)
             self.stop.remove(stop)
-        if await room.journal.call(_is_cancelled, room.journal.ledger):
+        if await context.ledger_writer.call(_is_cancelled, context.ledger_writer.ledger):
             return True
-        raise HandedBack
+        raise ShardReleased
 
-    async def _reserve(self, room: Room) -> None:
-        """Wait until this worker has room for the records of one more shard."""
-        reserved, stopped = asyncio.ensure_future(room.crew.reserve()), asyncio.ensure_future(room.stop.wait())
+    async def _reserve(self, context: RunContext) -> None:
+        """Wait until this worker has capacity for one more shard."""
+        reserved, stopped = asyncio.ensure_future(context.in_flight.reserve()), asyncio.ensure_future(context.stop.wait())
         try:
             await asyncio.wait([reserved, stopped], return_when=asyncio.FIRST_COMPLETED)
             if not reserved.done():
-                raise HandedBack
+                raise ShardReleased
         finally:
             reserved.cancel()
             stopped.cancel()
 
-    async def _keep(self) -> None:
-        """Open the room, keep an eye on the ledger while it is open, and close it."""
+    async def _hold_open(self) -> None:
+        """Open the run context, poll the ledger while it is open, and close it."""
         ledger = await asyncio.to_thread(open_shared, self._address, self.run_id)
         try:
             plan = read_plan((await asyncio.to_thread(ledger.run)).plan)
-            _check(plan, self._surroundings)
-            async with opened_room(ledger, plan, self._surroundings, stop=self.stop) as room:
-                room.attachments = _seen_here(room.attachments)
-                self._room.set_result(room)
-                looking = asyncio.create_task(watched(self._look, room))
-                await self._is_empty.wait()
-                looking.cancel()
-                await asyncio.wait([looking])
+            _check(plan, self._environment)
+            async with open_run_context(ledger, plan, self._environment, stop=self.stop) as context:
+                context.attachments = _require_attachments(context.attachments)
+                self._context.set_result(context)
+                polling = asyncio.create_task(stop_on_error(self._poll, context))
+                await self._should_close.wait()
+                polling.cancel()
+                await asyncio.wait([polling])
         finally:
             await asyncio.to_thread(ledger.close)
 
-    def _over(self, keeper: asyncio.Task[None]) -> None:
-        """Nobody waits for a room that will not be opened; a surprise is told even when nobody waits."""
+    def _on_closed(self, task: asyncio.Task[None]) -> None:
+        """Pass an error of opening to the waiting shards, and log an unexpected one that no shard would receive."""
         self.stop.set()
-        problem = keeper.exception()
-        if not self._room.done():
-            self._room.set_exception(problem or HandedBack())
-            # A shard that waited may have left.
-            self._room.exception()
+        problem = task.exception()
+        if not self._context.done():
+            self._context.set_exception(problem or ShardReleased())
+            # Mark the exception as retrieved: the shard that waited for it may be gone.
+            self._context.exception()
         elif problem is not None and not isinstance(problem, AssayError):
             asyncio.get_running_loop().call_exception_handler({"message": "a run cannot be kept open", "exception": problem})
 
-    async def _look(self, room: Room) -> None:
-        """What others have done to the run since the last look."""
-        journal, tally = room.journal, room.tally
+    async def _poll(self, context: RunContext) -> None:
+        """Poll the ledger for what other workers did to the run."""
+        ledger_writer, counters = context.ledger_writer, context.counters
         while True:
-            await asyncio.sleep(LOOK)
-            if await journal.call(_is_cancelled, journal.ledger):
-                room.stop.set()
-            if room.plan.max_cost is not None:
-                # Workers tell each other what they spend; the ledger knows, too, what those have spent who died before they told.
-                spent = await journal.call(journal.ledger.spent)
-                tally.cost = max(tally.cost, spent)
-            if room.crew.is_retrying_all:
-                await journal.call(partial(_mark_retrying, journal.ledger, frozenset(self._shards), at=room.clock()))
+            await asyncio.sleep(POLL_INTERVAL)
+            if await ledger_writer.call(_is_cancelled, ledger_writer.ledger):
+                context.stop.set()
+            if context.plan.max_cost is not None:
+                # Workers share their cost through leases; the ledger also has the cost of workers that died before reporting it.
+                spent = await ledger_writer.call(ledger_writer.ledger.spent)
+                counters.cost = max(counters.cost, spent)
+            if context.in_flight.is_retrying_all:
+                await ledger_writer.call(partial(_mark_retrying, ledger_writer.ledger, frozenset(self._shards), at=context.clock()))
 
 
-async def _told_at_stop(room: Room) -> None:
-    """Records that wait for slots which others have, end with their shard."""
-    await room.stop.wait()
-    room.limits.look_again()
+async def _wake_on_stop(context: RunContext) -> None:
+    """Wake a stopped shard's records that wait for slots held by other shards or workers."""
+    await context.stop.wait()
+    context.scheduler.wake_stopped()
 
 
 def clear_problem(ledger: Ledger) -> None:
-    """What has kept workers from going on is over when one of them has."""
+    """Remove the noted problem once a worker has finished a shard in spite of it."""
     if ledger.run().notes.get(PROBLEM):
         ledger.set_note(PROBLEM, "")
 
@@ -215,20 +215,20 @@ def _is_cancelled(ledger: Ledger) -> bool:
 
 
 def _mark_retrying(ledger: Ledger, shards: frozenset[int], *, at: float) -> None:
-    """Only whoever has all that is left of a run in hand knows that nothing but retries is left."""
+    """Enter state `retrying` when all remaining shards are on this worker; otherwise others may still make first attempts."""
     if ledger.run().state == "running" and shards.issuperset(ledger.shards()):
         ledger.set_state("running", "retrying", at=time_of_next(ledger, at))
 
 
-def _check(plan: Plan, surroundings: Surroundings) -> None:
-    """Raises UsageProblem for what this worker lacks: a record that fails for it would be blamed on a model."""
-    problems = check_models(plan, environ=surroundings.environ)
+def _check(plan: Plan, environment: RunEnvironment) -> None:
+    """Raise UsageProblem for what this worker lacks, such as a key, before records fail as if a model were to blame."""
+    problems = check_models(plan, environ=environment.environ)
     if problems:
-        raise UsageProblem("; ".join(problems), hint="mend it on that worker")
+        raise UsageProblem("; ".join(problems), hint="fix it on that worker")
 
 
-def _seen_here(read: Callable[[Case], Awaitable[Mapping[str, str]]]) -> Callable[[Case], Awaitable[Mapping[str, str]]]:
-    """Attachments as they were when the run was prepared: a machine that does not see them must not fail the record for it."""
+def _require_attachments(read: Callable[[Case], Awaitable[Mapping[str, str]]]) -> Callable[[Case], Awaitable[Mapping[str, str]]]:
+    """Wrap the reader of attachments: a worker that cannot see a pinned file raises UsageProblem instead of failing the record."""
 
     async def texts(case: Case) -> Mapping[str, str]:
         try:

@@ -1,4 +1,4 @@
-"""A worker: takes shards of runs from a Temporal server until it is stopped, and then hands back what it has in hand."""
+"""A worker: takes shards of runs from a Temporal server until it is stopped, and then hands back unfinished ones."""
 
 import asyncio
 import logging
@@ -17,110 +17,110 @@ from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import PollerBehaviorSimpleMaximum, Worker, WorkerDeploymentConfig
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
-from assay.core.placement import TemporalServer
+from assay.core.run_backend import TemporalServer
 from assay.core.stop_signals import stop_signals
 from assay.core.version import __version__
+from assay.engine.execution.local import worker_name
+from assay.engine.execution.run import seal
+from assay.engine.execution.run_environment import RunEnvironment
+from assay.engine.execution.shutdown import run_loop
 from assay.engine.garbage import rare_collection
-from assay.engine.places.folders import folders_of
-from assay.engine.running.local import worker_name
-from assay.engine.running.run import seal
-from assay.engine.running.stopping import run_loop
-from assay.engine.running.surroundings import Surroundings
-from assay.engine.temporal.activities import BEAT, Activities
+from assay.engine.storage.run_paths import folders_of
+from assay.engine.temporal.activities import HEARTBEAT_INTERVAL, Activities
 from assay.engine.temporal.connection import check_namespace, connect
 from assay.engine.temporal.open_runs import OpenRuns, clear_problem
 from assay.engine.temporal.workflow import RunWorkflow, shard_queue
 from assay.store.ledgers import open_shared, shared_ledgers
 
 DRAIN = timedelta(minutes=5)
-"""How long the calls in flight are waited for when the worker is stopped; a provider's timeout is usually shorter."""
+"""Maximum wait for the calls in flight when the worker is stopped; a provider's timeout is usually shorter."""
 DEPLOYMENT = "assay"
 _STICKY = timedelta(seconds=3)
-"""How long a workflow waits for the worker that knows it before another one reads its history."""
+"""Time that a workflow waits for the worker that has it cached before another one replays its history."""
 INTERRUPTED = 130
-"""The exit code of a process that was stopped at once, as the command has it."""
-_LOOK = 2.0
-"""Seconds between two looks whether the server is there."""
-_ANSWER = timedelta(seconds=5)
-"""After which a server that says nothing is taken to be away."""
+"""Exit code of a process that was stopped at once, the same as the command's."""
+_POLL_INTERVAL = 2.0
+"""Seconds between two checks whether the server answers."""
+_ANSWER_TIMEOUT = timedelta(seconds=5)
+"""Time without an answer after which the server counts as unavailable."""
 _RUN_ACTIVITIES = 4
-"""Activities that are no shards, at the same time: looks at a ledger, and sealing."""
+"""Maximum concurrent activities other than shards: reading ledgers and sealing."""
 
 
 class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker takes, and where it leaves it."""
+    """Settings of a worker."""
 
     runs_dir: Path
-    """Where it publishes the artifacts of runs."""
+    """Folder to which it publishes the artifacts of runs."""
     shards: int = 4
-    """Shards in hand at the same time at most."""
+    """Maximum shards evaluated at the same time."""
     is_versioned: bool = False
-    """Runs stay with workers of the version that they began with, under Temporal's worker versioning."""
+    """True when runs stay with workers of the version that started them, by Temporal's worker versioning."""
 
 
-def work(settings: WorkerSettings, surroundings: Surroundings, *, say: Callable[[str], None]) -> None:
-    """Work until SIGTERM, SIGHUP or Ctrl-C; then the calls in flight come to their end, and a second signal ends at once."""
-    # The tables are brought up to date, and an address that cannot be used is refused, before anything is promised.
-    shared_ledgers(surroundings.placement.ledger).close()
+def work(settings: WorkerSettings, environment: RunEnvironment, *, report: Callable[[str], None]) -> None:
+    """Work until SIGTERM, SIGHUP or Ctrl-C, then finish the calls in flight; a second signal ends the worker at once."""
+    # Migrate the tables, and reject an unusable address, before any work is accepted.
+    shared_ledgers(environment.placement.ledger).close()
     with rare_collection():
-        run_loop(_work(settings, surroundings, say))
+        run_loop(_work(settings, environment, report))
 
 
-async def _work(settings: WorkerSettings, surroundings: Surroundings, say: Callable[[str], None]) -> None:
-    server, ledger, owner = surroundings.placement.temporal, surroundings.placement.ledger, worker_name()
+async def _work(settings: WorkerSettings, environment: RunEnvironment, report: Callable[[str], None]) -> None:
+    server, ledger, owner = environment.placement.temporal, environment.placement.ledger, worker_name()
     assert server is not None, "a worker works for a server"
-    client = await connect(server, environ=surroundings.environ, identity=owner)
+    client = await connect(server, environ=environment.environ, identity=owner)
     await check_namespace(client, server)
     logging.getLogger("temporalio.activity").addFilter(_in_one_line)
-    runs = OpenRuns(ledger, surroundings, owner=owner)
-    activities = Activities(runs, lambda run_id: _sealed(run_id, settings, surroundings))
+    runs = OpenRuns(ledger, environment, owner=owner)
+    activities = Activities(runs, lambda run_id: _seal_run(run_id, settings, environment))
     stop = asyncio.Event()
-    _take_signals(stop, say)
+    _install_signal_handlers(stop, report)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(runs.close)
         for worker in _workers(client, settings, activities, queue=server.task_queue):
             await stack.enter_async_context(worker)
-        say(f"worker {owner} takes work from {server.address} (namespace {server.namespace}, task queue {server.task_queue})")
-        watching = asyncio.create_task(_watched(client, server, say))
-        stack.callback(watching.cancel)
+        report(f"worker {owner} takes work from {server.address} (namespace {server.namespace}, task queue {server.task_queue})")
+        outage_reporter = asyncio.create_task(_report_outages(client, server, report))
+        stack.callback(outage_reporter.cancel)
         await stop.wait()
-        say("stopping: waiting for the calls in flight; a second signal stops at once")
+        report("stopping: waiting for the calls in flight; a second signal stops at once")
         runs.stop()
-    say("stopped")
+    report("stopped")
 
 
-async def _watched(client: Client, server: TemporalServer, say: Callable[[str], None]) -> None:
-    """Say when the server is away, and when it is back."""
+async def _report_outages(client: Client, server: TemporalServer, report: Callable[[str], None]) -> None:
+    """Report when the server stops answering, and when it answers again."""
     is_away = False
     while True:
-        await asyncio.sleep(_LOOK)
+        await asyncio.sleep(_POLL_INTERVAL)
         was_away, is_away = is_away, await _is_away(client)
         if is_away and not was_away:
-            say(f"no Temporal server answers at {server.address}; waiting for it")
+            report(f"no Temporal server answers at {server.address}; waiting for it")
         elif was_away and not is_away:
-            say(f"the Temporal server at {server.address} answers again")
+            report(f"the Temporal server at {server.address} answers again")
 
 
 async def _is_away(client: Client) -> bool:
     try:
-        await client.workflow_service.get_system_info(GetSystemInfoRequest(), timeout=_ANSWER)
+        await client.workflow_service.get_system_info(GetSystemInfoRequest(), timeout=_ANSWER_TIMEOUT)
     except RPCError as problem:
         return problem.status in (RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED)
     return False
 
 
 def _in_one_line(record: logging.LogRecord) -> bool:
-    """What was said in words for people needs no stack of calls in the log; a surprise does."""
+    """Log an ApplicationError, whose message is meant for people, as one line; other errors keep their traceback."""
     problem = record.exc_info[1] if record.exc_info else None
     if isinstance(problem, ApplicationError):
-        told = getattr(record, "temporal_activity", {})
-        record.msg = f"{told.get('activity_type', 'work')} of run {told.get('workflow_id', '')} failed: {problem.message}"
+        details = getattr(record, "temporal_activity", {})
+        record.msg = f"{details.get('activity_type', 'work')} of run {details.get('workflow_id', '')} failed: {problem.message}"
         record.args, record.exc_info = None, None
     return True
 
 
 def _workers(client: Client, settings: WorkerSettings, activities: Activities, *, queue: str) -> tuple[Worker, Worker]:
-    """One for shards, of which there may be many, and one for everything that must not wait behind them."""
+    """Return two workers: one for shards, and one for everything that must not wait behind many shards."""
     runner = SandboxedWorkflowRunner(restrictions=SandboxRestrictions.default.with_passthrough_modules("assay"))
     behavior = VersioningBehavior.PINNED if settings.is_versioned else VersioningBehavior.UNSPECIFIED
     deployment = WorkerDeploymentConfig(
@@ -128,43 +128,43 @@ def _workers(client: Client, settings: WorkerSettings, activities: Activities, *
         use_worker_versioning=settings.is_versioned,
         default_versioning_behavior=behavior,
     )
-    throttle, one_poller = timedelta(seconds=BEAT), PollerBehaviorSimpleMaximum(maximum=1)
-    of_runs = Worker(
+    throttle, one_poller = timedelta(seconds=HEARTBEAT_INTERVAL), PollerBehaviorSimpleMaximum(maximum=1)
+    run_worker = Worker(
         client,
         task_queue=queue,
         workflows=[RunWorkflow],
-        activities=activities.of_runs(),
+        activities=activities.run_activities(),
         workflow_runner=runner,
         max_concurrent_activities=_RUN_ACTIVITIES,
         sticky_queue_schedule_to_start_timeout=_STICKY,
-        # Whatever waits for work when a machine freezes is given some and loses it for a while: few do.
+        # Few pollers: when a machine freezes, each waiting poller may still be assigned a task, which is then delayed.
         workflow_task_poller_behavior=PollerBehaviorSimpleMaximum(maximum=2),
         activity_task_poller_behavior=one_poller,
         max_heartbeat_throttle_interval=throttle,
         graceful_shutdown_timeout=DRAIN,
         deployment_config=deployment,
     )
-    of_shards = Worker(
+    shard_worker = Worker(
         client,
         task_queue=shard_queue(queue),
-        activities=activities.of_shards(),
+        activities=activities.shard_activities(),
         max_concurrent_activities=settings.shards,
         max_heartbeat_throttle_interval=throttle,
         graceful_shutdown_timeout=DRAIN,
         activity_task_poller_behavior=one_poller,
         deployment_config=deployment,
     )
-    return of_runs, of_shards
+    return run_worker, shard_worker
 
 
-def _take_signals(stop: asyncio.Event, say: Callable[[str], None]) -> None:
-    """The first signal drains the worker, the second ends it at once."""
+def _install_signal_handlers(stop: asyncio.Event, report: Callable[[str], None]) -> None:
+    """Install signal handlers: the first signal drains the worker, the second ends it at once."""
     loop = asyncio.get_running_loop()
 
     def on_signal() -> None:
         if stop.is_set():
-            # Whatever is left would wait for the calls in flight; to others it is as if the machine had died.
-            say("stopped at once; other workers go on when its shards are missed")
+            # A regular exit would wait for the calls in flight; for other workers this is the same as a crash.
+            report("stopped at once; other workers take over its shards when their heartbeats are missed")
             os._exit(INTERRUPTED)
         stop.set()
 
@@ -172,9 +172,9 @@ def _take_signals(stop: asyncio.Event, say: Callable[[str], None]) -> None:
         loop.add_signal_handler(number, on_signal)
 
 
-def _sealed(run_id: str, settings: WorkerSettings, surroundings: Surroundings) -> str:
-    seal(folders_of(settings.runs_dir, run_id), surroundings)
-    ledger = open_shared(surroundings.placement.ledger, run_id)
+def _seal_run(run_id: str, settings: WorkerSettings, environment: RunEnvironment) -> str:
+    seal(folders_of(settings.runs_dir, run_id), environment)
+    ledger = open_shared(environment.placement.ledger, run_id)
     try:
         clear_problem(ledger)
         return ledger.run().state

@@ -1,4 +1,4 @@
-"""The workflow of a run: which shards are left, who evaluates them, and when all is sealed. It knows ids and nothing else."""
+"""The workflow of a run: it hands out open shards and then seals the run. It holds ids only, never data of records."""
 
 import asyncio
 from datetime import timedelta
@@ -15,19 +15,19 @@ SEAL = "seal"
 REQUEST_CANCEL = "request_cancel"
 
 PAGE = 1_000
-"""Shards that one execution hands out; then it continues as a new one, so that no history grows without end."""
+"""Shards that one execution hands out before it continues as a new one, so that its history stays bounded."""
 WINDOW = 200
-"""Shards that are handed out at the same time at most."""
+"""Maximum shards handed out at the same time."""
 HEARTBEAT_TIMEOUT = timedelta(seconds=10)
-"""Silence after which a worker is taken for dead, and its shard goes to another."""
+"""Silence after which a worker counts as dead and its shard goes to another."""
 _LONGEST = timedelta(days=30)
-"""Of one shard, whose records may have to wait for a provider's rates: liveness is the heartbeat's business."""
+"""Maximum time of one shard, whose records may wait for a provider's rates; dead workers are detected by the heartbeat."""
 _AGAIN = RetryPolicy(initial_interval=timedelta(seconds=1), backoff_coefficient=2.0, maximum_interval=timedelta(seconds=4))
-"""Never much longer than the silence before it: a ledger that is away is waited for in the activity itself."""
+"""Intervals stay below the heartbeat timeout: an outage of the ledger is waited out in the activity itself."""
 
 
 def shard_queue(task_queue: str) -> str:
-    """The queue of the shards beside that of everything else, which must not wait behind them."""
+    """Return the name of the task queue for shards; other activities have their own, so that they do not wait behind shards."""
     return f"{task_queue}-shards"
 
 
@@ -40,14 +40,14 @@ class RunWorkflow:
 
     @workflow.run
     async def run(self, run_id: str) -> str:
-        """The state in which the run has ended."""
+        """Evaluate and seal the run; return its final state."""
         try:
             shards = await self._short(OPEN_SHARDS, run_id)
             await self._evaluate(run_id, shards)
         except (asyncio.CancelledError, ActivityError) as end:
             if not is_cancelled_exception(end):
                 raise
-            # Somebody has cancelled the workflow instead of the run: it ends like a run that was cancelled.
+            # An operator cancelled the workflow instead of the run: end it like a cancelled run.
             await self._short(REQUEST_CANCEL, run_id)
         else:
             if len(shards) == PAGE and not self._is_cancelled:
@@ -55,7 +55,7 @@ class RunWorkflow:
         return str(await self._short(SEAL, run_id))
 
     async def _evaluate(self, run_id: str, shards: list[int]) -> None:
-        """Hand out the shards, some at a time; the first that cannot be evaluated by anybody ends the others too."""
+        """Hand out the shards, WINDOW at a time; the first permanent failure cancels the others."""
         if not shards:
             return
         slots = asyncio.Semaphore(WINDOW)
@@ -81,13 +81,13 @@ class RunWorkflow:
                     start_to_close_timeout=_LONGEST,
                     heartbeat_timeout=HEARTBEAT_TIMEOUT,
                     retry_policy=_AGAIN,
-                    # What is in flight is finished and recorded before anything is sealed.
+                    # Calls in flight must be recorded before the run is sealed.
                     cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
                     priority=Priority(fairness_key=run_id[:64]),
                 )
 
     async def _short(self, name: str, run_id: str) -> Any:
-        """One of the activities that look at the ledger; sealing a large run takes long too, so that it has a heartbeat."""
+        """Execute an activity other than a shard; sealing a large run takes long, so that these have a heartbeat too."""
         return await workflow.execute_activity(
             name,
             run_id,

@@ -1,4 +1,4 @@
-"""The ledger that workers on many machines share: tables in PostgreSQL."""
+"""Ledger that workers on many machines share: tables in PostgreSQL."""
 
 from assay.store.postgres.address import address_without_password
 from assay.store.postgres.catalogue import PostgresCatalogue

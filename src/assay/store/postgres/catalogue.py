@@ -1,15 +1,15 @@
-"""All runs of a shared ledger at a glance: where each stands, and how many of its records are done."""
+"""List of all runs in a shared ledger, each with its state and progress."""
 
 from collections.abc import Iterable
 from typing import Any, LiteralString
 
 import psycopg
 
-from assay.store.ledger import StandingRow
-from assay.store.postgres.shared_link import SharedLink
+from assay.store.ledger import RunStatusRow
+from assay.store.postgres.shared_connection import ThreadSafeConnection
 
-# A run that has ended has no records here any more, so that only those under way are counted.
-_STANDINGS: LiteralString = """
+# A run that has ended has no records here any more, so that only active ones are counted.
+_STATUS_QUERY: LiteralString = """
 SELECT run_id, state, records, is_cancel_requested,
     (SELECT at FROM state WHERE state.run = run.run ORDER BY seq LIMIT 1),
     (SELECT count(*) FROM outcome WHERE outcome.run = run.run),
@@ -26,42 +26,42 @@ FROM run LEFT JOIN submission USING (run) LEFT JOIN driver USING (run)
 
 
 class PostgresCatalogue:
-    """The runs of one database, for whoever asks often; from any thread."""
+    """The runs of one database, for callers that poll; from any thread."""
 
     def __init__(self, address: str) -> None:
-        self._link = SharedLink(address)
+        self._connection = ThreadSafeConnection(address)
 
-    def standings(self, run_ids: Iterable[str] | None = None) -> list[StandingRow]:
-        """All runs, or those of some ids, with one query."""
+    def standings(self, run_ids: Iterable[str] | None = None) -> list[RunStatusRow]:
+        """Read the status of all runs, or of those with some ids, with one query."""
         if run_ids is None:
-            return [_standing(row) for row in self._rows(_STANDINGS, ())]
-        return [_standing(row) for row in self._rows(f"{_STANDINGS} WHERE run_id = ANY(%s)", (list(run_ids),))]
+            return [_status_row(row) for row in self._rows(_STATUS_QUERY, ())]
+        return [_status_row(row) for row in self._rows(f"{_STATUS_QUERY} WHERE run_id = ANY(%s)", (list(run_ids),))]
 
     def plans(self, run_ids: Iterable[str]) -> dict[str, bytes]:
-        """The plans of runs by id."""
+        """Read the plans of runs by id."""
         return dict(self._rows("SELECT run_id, plan FROM run WHERE run_id = ANY(%s)", (list(run_ids),)))
 
     def has(self, run_id: str) -> bool:
-        """True when there is a run of that id."""
+        """Tell whether there is a run of that id."""
         return bool(self._rows("SELECT 1 FROM run WHERE run_id = %s", (run_id,)))
 
     def close(self) -> None:
-        """Let go of the database."""
-        self._link.close()
+        """Close the database."""
+        self._connection.close()
 
     def _rows(self, query: LiteralString, values: tuple[Any, ...]) -> list[Any]:
         def read(database: psycopg.Connection[Any]) -> list[Any]:
             return database.execute(query, values).fetchall()
 
-        return self._link.transact(read)
+        return self._connection.transact(read)
 
 
-def _standing(row: tuple[Any, ...]) -> StandingRow:
-    """Texts are bytes in the database, and decoded here: what one run holds must not hide the others."""
+def _status_row(row: tuple[Any, ...]) -> RunStatusRow:
+    """Build a row; the database stores texts as bytes, and one invalid text must not hide the other runs."""
     *facts, problem, names, values = row
-    notes = {name: _shown(value) for name, value in zip(names or (), values or (), strict=True)}
-    return StandingRow(*(*facts, _shown(problem), notes))
+    notes = {name: _decode_text(value) for name, value in zip(names or (), values or (), strict=True)}
+    return RunStatusRow(*(*facts, _decode_text(problem), notes))
 
 
-def _shown(content: bytes) -> str:
+def _decode_text(content: bytes) -> str:
     return content.decode("utf-8", "replace")

@@ -1,15 +1,15 @@
-"""Who drives a run that many machines can reach: a row with the end of a lease, in the time of the database."""
+"""Lease to drive a run that many machines can reach: a row with its expiry, in the time of the database."""
 
 from typing import Any, LiteralString
 
 import psycopg
 
 from assay.store.lock import LEASE_SECONDS
-from assay.store.postgres.connection import FIRST_PATIENCE, Link
+from assay.store.postgres.connection import FIRST_PATIENCE, ReconnectingConnection
 
 _PATIENCE = 2.0
-"""Seconds that one question is tried again; whoever asks does so again and again."""
-# After a start of the database whoever drove before has the time of a lease to say so: it could not while the database was away.
+"""Seconds for which one statement is retried; callers repeat it themselves."""
+# After a restart of the database the last driver has a full lease to renew: it could not while the database was away.
 _TAKE: LiteralString = """
 INSERT INTO driver SELECT run, %(owner)s, %(place)s, clock_timestamp() + make_interval(secs => %(lease)s) FROM run
 WHERE run_id = %(run_id)s
@@ -25,38 +25,38 @@ _RELEASE: LiteralString = "DELETE FROM driver USING run WHERE driver.run = run.r
 
 
 class PostgresLease:
-    """The right to drive one run, under a name that nobody else has."""
+    """The right to drive one run, under a unique owner name."""
 
     def __init__(self, address: str, run_id: str, *, owner: str, place: str = "") -> None:
-        """Whoever takes it at a place where one process at a time works on the run need not wait for a lease from there."""
+        """Prepare a lease. One process at a time works in a `place`, so its driver need not wait for an older lease from there."""
         self.owner = owner
-        self._link = Link(address, patience=_PATIENCE)
+        self._connection = ReconnectingConnection(address, patience=_PATIENCE)
         self._values = {"run_id": run_id, "owner": owner, "place": place, "lease": LEASE_SECONDS}
 
     def take(self) -> bool:
-        """Begin to drive; False while another one does. Raises StoreUnavailable when nobody can say."""
-        self._link.close()
-        # A database that is about to come back is waited for, as everywhere before anything has begun.
-        first = Link(self._link.address, patience=FIRST_PATIENCE)
+        """Take the lease; False while another driver holds it. Raises StoreUnavailable when the database cannot be reached."""
+        self._connection.close()
+        # Wait longer here for a database that is restarting, as every command does before it starts.
+        first = ReconnectingConnection(self._connection.address, patience=FIRST_PATIENCE)
         try:
-            return self._changed(_TAKE, first)
+            return self._execute(_TAKE, first)
         finally:
-            self._link.take_over(first)
+            self._connection.take_over(first)
 
     def renew(self) -> bool:
-        """Go on driving for the time of a lease; False when another one has taken over."""
-        return self._changed(_RENEW, self._link)
+        """Renew the lease; False when another driver has taken over."""
+        return self._execute(_RENEW, self._connection)
 
     def release(self) -> None:
-        """Let the next one drive."""
-        self._changed(_RELEASE, self._link)
+        """Release the lease."""
+        self._execute(_RELEASE, self._connection)
 
     def close(self) -> None:
-        """Let go of the connection."""
-        self._link.close()
+        """Close the connection."""
+        self._connection.close()
 
-    def _changed(self, statement: LiteralString, link: Link) -> bool:
+    def _execute(self, statement: LiteralString, connection: ReconnectingConnection) -> bool:
         def change(database: psycopg.Connection[Any]) -> bool:
             return database.execute(statement, self._values).rowcount == 1
 
-        return link.transact(change)
+        return connection.transact(change)

@@ -1,66 +1,66 @@
-"""Limits that workers share, in one row of PostgreSQL for each run: whoever asks holds its lock, and the time is the database's."""
+"""Shared limits of workers, in one row of PostgreSQL per run: each request locks the row, and uses the database's time."""
 
 import msgspec
 import psycopg
 
 from assay.core.run_state import TERMINAL
-from assay.store.leases import Grant, Need, Pool, Terms, settle, without
-from assay.store.postgres.connection import Link
+from assay.store.leases import LeaseGrant, LeaseRequest, Pool, RunLimits, grant_lease, without
+from assay.store.postgres.connection import ReconnectingConnection
 
 _PATIENCE = 5.0
-"""Seconds that one question is tried again; whoever asks decides how often to."""
+"""Seconds for which one request is retried; the caller decides how often to repeat it."""
 _DECODER = msgspec.json.Decoder(Pool)
 
 
 class PostgresLeases:
-    """The row of one run, through a connection of its own."""
+    """The pool row of one run, through a connection of its own."""
 
     def __init__(self, address: str, run: int) -> None:
         self._run = run
-        # A worker that is frozen while it holds the row's lock must not hold up the others.
-        self._link = Link(address, patience=_PATIENCE, idle_in_transaction=1.0)
+        # A worker that is suspended while it holds the row's lock must not block the others.
+        self._connection = ReconnectingConnection(address, patience=_PATIENCE, idle_in_transaction=1.0)
 
-    def ask(self, need: Need, terms: Terms) -> Grant:
-        """What the worker may do now; raises StoreUnavailable when nobody can say."""
+    def ask(self, request: LeaseRequest, limits: RunLimits) -> LeaseGrant:
+        """Renew the worker's lease; raises StoreUnavailable when the database cannot be reached."""
 
-        def settled(database: psycopg.Connection) -> Grant:
-            pool, now, started = self._locked(database)
-            pool, grant = settle(pool, need, terms, now=now, started=started)
+        def renew(database: psycopg.Connection) -> LeaseGrant:
+            pool, now, started = self._lock_pool(database)
+            pool, grant = grant_lease(pool, request, limits, now=now, started=started)
             self._write(database, pool)
             return grant
 
-        return self._link.transact(settled)
+        return self._connection.transact(renew)
 
     def leave(self, worker: str) -> None:
-        """Give everything back."""
+        """Give up the worker's lease."""
 
-        def left(database: psycopg.Connection) -> None:
-            found = self._selected(database)
+        def remove(database: psycopg.Connection) -> None:
+            found = self._select_pool(database)
             if found is None:
                 return
             pool = without(found[0], worker)
             self._write(database, pool)
             if not pool.shares:
-                # Of a run that goes on, the rates are still used up.
+                # While a run continues, its used-up rates must stay known.
                 ended = "DELETE FROM pool USING run WHERE pool.run = %s AND run.run = pool.run AND run.state = ANY(%s)"
                 database.execute(ended, (self._run, sorted(TERMINAL)))
 
-        self._link.transact(left)
+        self._connection.transact(remove)
 
     def close(self) -> None:
-        """Let go of the connection."""
-        self._link.close()
+        """Close the connection."""
+        self._connection.close()
 
-    def _locked(self, database: psycopg.Connection) -> tuple[Pool, float, float]:
-        found = self._selected(database)
+    def _lock_pool(self, database: psycopg.Connection) -> tuple[Pool, float, float]:
+        found = self._select_pool(database)
         if found is None:
             database.execute("INSERT INTO pool VALUES (%s, %s) ON CONFLICT DO NOTHING", (self._run, msgspec.json.encode(Pool())))
-            found = self._selected(database)
+            found = self._select_pool(database)
         assert found is not None
         return found
 
-    def _selected(self, database: psycopg.Connection) -> tuple[Pool, float, float] | None:
-        """The pool under its lock, the database's time, and the time when the database was started."""
+    def _select_pool(self, database: psycopg.Connection) -> tuple[Pool, float, float] | None:
+        """Lock and read the pool, with the database's time and its start time."""
         row = database.execute(
             "SELECT body, extract(epoch FROM clock_timestamp()), extract(epoch FROM pg_postmaster_start_time())"
             " FROM pool WHERE run = %s FOR UPDATE",

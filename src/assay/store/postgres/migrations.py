@@ -1,4 +1,4 @@
-"""The tables of a shared ledger, made step by step: each step is one transaction, so that a killed one never happened."""
+"""Migrations of a shared ledger's tables: each step is one transaction, so that a killed one never happened."""
 
 from typing import LiteralString
 
@@ -6,10 +6,10 @@ import psycopg
 
 from assay.core.errors import StoreUnavailable
 
-_LOCK = 0x6173_7361_79  # "assay": whoever migrates holds it until the transaction ends
+_LOCK = 0x6173_7361_79  # "assay": the migrating process holds it until the transaction ends
 
-# Texts that come from outside are kept as bytes: PostgreSQL's text cannot hold a NUL. A run is a number in every row but its own.
-# Attempts are appended under a running number with an index by record, as in SQLite.
+# Texts that come from outside are stored as bytes: PostgreSQL's text cannot hold a NUL. A run is a number in every row but its own.
+# Attempts have a serial number with an index by record, as in SQLite.
 STEPS: tuple[LiteralString, ...] = (
     """
 CREATE TABLE run(
@@ -37,7 +37,7 @@ CREATE TABLE outcome(
     """
 CREATE TABLE pool(run bigint PRIMARY KEY REFERENCES run ON DELETE CASCADE, body bytea NOT NULL);
 """,
-    # Shards end at a number of bytes, too; those of runs from before have 250 records each.
+    # Shards are limited in bytes, too; those of earlier runs have 250 records each.
     """
 CREATE TABLE span(
     run bigint REFERENCES run ON DELETE CASCADE, shard bigint, first bigint NOT NULL, last bigint NOT NULL,
@@ -45,9 +45,9 @@ CREATE TABLE span(
 INSERT INTO span SELECT run, first / 250, first, least(first + 250, records) - 1
     FROM run, generate_series(0, records - 1, 250) AS first;
 """,
-    # What a run has cost is asked for every second by every worker: adding up its shards is cheaper than reading all attempts.
+    # Every worker asks for a run's cost each second: summing its shards is cheaper than reading all attempts.
     "ALTER TABLE shard ADD COLUMN spent double precision NOT NULL DEFAULT 0",
-    # Several servers over one ledger: who drives a run, until when, and who has submitted it under which key.
+    # Several servers use one ledger: the driver of a run with its lease, and the submitter with the key.
     """
 CREATE TABLE driver(
     run bigint PRIMARY KEY REFERENCES run ON DELETE CASCADE, owner text NOT NULL, place text NOT NULL, until timestamptz NOT NULL);
@@ -62,14 +62,14 @@ CREATE INDEX run_unfinished ON run(run) WHERE state NOT IN ('completed', 'comple
 ALTER TABLE record ADD COLUMN row_json bytea NOT NULL DEFAULT '', ADD COLUMN head bytea NOT NULL DEFAULT '';
 """,
 )
-"""Step n brings the tables from version n to version n + 1; a step that was released is never changed."""
+"""Step n brings the tables from version n to version n + 1; a released step is never changed."""
 
 
 def migrate(database: psycopg.Connection) -> None:
-    """Bring the tables to the version of this program, once, whoever else does so; raises StoreUnavailable for newer ones."""
+    """Bring the tables to the version of this program, once across concurrent processes; raises StoreUnavailable for newer ones."""
     with database.transaction():
         database.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-        # Somebody who may only read and write the rows can use tables that are there.
+        # CREATE only when it is missing: a user who may only read and write rows can use existing tables.
         if database.execute("SELECT to_regclass('migration')").fetchone() == (None,):
             database.execute("CREATE TABLE migration(step integer PRIMARY KEY, at timestamptz NOT NULL DEFAULT now())")
         done = _version(database)
@@ -78,7 +78,7 @@ def migrate(database: psycopg.Connection) -> None:
             f"the ledger has version {done}, this program knows {len(STEPS)}", hint="use the version of assay that the others use"
         )
     for step in range(done, len(STEPS)):
-        _take(database, step)
+        _run_step(database, step)
 
 
 def _version(database: psycopg.Connection) -> int:
@@ -86,8 +86,8 @@ def _version(database: psycopg.Connection) -> int:
     return int(found[0]) if found else 0
 
 
-def _take(database: psycopg.Connection, step: int) -> None:
-    """One step, unless somebody else has taken it meanwhile."""
+def _run_step(database: psycopg.Connection, step: int) -> None:
+    """Run one step, unless another process has run it meanwhile."""
     with database.transaction():
         database.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
         if _version(database) == step:

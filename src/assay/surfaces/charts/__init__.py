@@ -2,22 +2,31 @@
 
 from assay.surfaces.charts.distribution import score_distribution
 from assay.surfaces.charts.flips import flip_chart
-from assay.surfaces.charts.ink import STYLESHEET
 from assay.surfaces.charts.intervals import difference_plot, interval_plot
 from assay.surfaces.charts.reliability import reliability_diagram
+from assay.surfaces.charts.svg import STYLESHEET
 from assay.surfaces.charts.trend import trend_chart
-from assay.surfaces.charts.values import Bin, Caption, Estimate, Flips, Level, Point, Reference, Row
+from assay.surfaces.charts.values import (
+    Caption,
+    FlipChartData,
+    IntervalRow,
+    PlottedEstimate,
+    PlottedRun,
+    ReferenceLine,
+    ScoreBin,
+    ScoreLevel,
+)
 
 __all__ = [
     "STYLESHEET",
-    "Bin",
     "Caption",
-    "Estimate",
-    "Flips",
-    "Level",
-    "Point",
-    "Reference",
-    "Row",
+    "FlipChartData",
+    "IntervalRow",
+    "PlottedEstimate",
+    "PlottedRun",
+    "ReferenceLine",
+    "ScoreBin",
+    "ScoreLevel",
     "difference_plot",
     "flip_chart",
     "interval_plot",

@@ -6,23 +6,23 @@ from itertools import pairwise
 import msgspec
 
 from assay.core.number_text import rate_text
-from assay.surfaces.charts import ink
+from assay.surfaces.charts import svg
 from assay.surfaces.charts.figures import estimate_text, figure
-from assay.surfaces.charts.scales import Scale, whole_range
-from assay.surfaces.charts.values import Caption, Estimate, Level, is_drawable
+from assay.surfaces.charts.scales import LinearScale, whole_range
+from assay.surfaces.charts.values import Caption, PlottedEstimate, ScoreLevel, is_drawable
 
 _PLOT = 150
 _WIDEST = 56.0
 _THINNEST = 3.0
 _MEAN_LANE = 26
-_NO_MEAN = Estimate(None, None, None, 0)
+_NO_MEAN = PlottedEstimate(None, None, None, 0)
 
 
 class _Layout(msgspec.Struct, frozen=True):
     """Where the columns stand."""
 
-    across: Scale
-    upward: Scale
+    across: LinearScale
+    upward: LinearScale
     """Counts to heights."""
     column: float
     """Width of the column of a single score; 0 where all columns have their own."""
@@ -31,11 +31,11 @@ class _Layout(msgspec.Struct, frozen=True):
 
 
 def score_distribution(
-    levels: Sequence[Level],
+    levels: Sequence[ScoreLevel],
     caption: Caption,
     *,
     domain: tuple[float, float] | None = None,
-    mean: Estimate | None = None,
+    mean: PlottedEstimate | None = None,
 ) -> str:
     """A column for each level with its count above, and below them the mean with its interval."""
     shown = sorted(
@@ -49,17 +49,17 @@ def score_distribution(
         *_axis(shown, layout, lane=lane),
         *(_mean(mean or _NO_MEAN, layout) if has_mean else ()),
     ]
-    return ink.document(caption, body, height=layout.floor + lane + 24 + ink.EDGE, says=_spoken(shown, layout.total, mean))
+    return svg.document(caption, body, height=layout.floor + lane + 24 + svg.EDGE, says=_spoken(shown, layout.total, mean))
 
 
-def _layout(levels: Sequence[Level], caption: Caption, *, domain: tuple[float, float] | None) -> _Layout:
+def _layout(levels: Sequence[ScoreLevel], caption: Caption, *, domain: tuple[float, float] | None) -> _Layout:
     low, high = whole_range([end for level in levels for end in (level.low, level.high)], at_least=domain)
-    width = ink.drawn_width(caption) - 2 * ink.EDGE
+    width = svg.drawn_width(caption) - 2 * svg.EDGE
     column = _column_width([level.low for level in levels if level.low == level.high], high - low, width)
-    across = Scale(low, high, ink.EDGE + max(column / 2, 12), ink.EDGE + width - max(column / 2, 12))
-    top = ink.caption_height(caption) + 16
+    across = LinearScale(low, high, svg.EDGE + max(column / 2, 12), svg.EDGE + width - max(column / 2, 12))
+    top = svg.caption_height(caption) + 16
     highest = max((level.count for level in levels), default=0)
-    return _Layout(across, Scale(0, max(highest, 1), 0, _PLOT), column, top + _PLOT, sum(level.count for level in levels))
+    return _Layout(across, LinearScale(0, max(highest, 1), 0, _PLOT), column, top + _PLOT, sum(level.count for level in levels))
 
 
 def _column_width(scores: Sequence[float], span: float, room: float) -> float:
@@ -71,7 +71,7 @@ def _column_width(scores: Sequence[float], span: float, room: float) -> float:
     return min(max(0.75 * room * share / (1 + share), _THINNEST), _WIDEST)
 
 
-def _columns(levels: Sequence[Level], layout: _Layout) -> Iterator[str]:
+def _columns(levels: Sequence[ScoreLevel], layout: _Layout) -> Iterator[str]:
     """With the count above each where all have room for it, else in front of a grid."""
     edges = [_edges(level, layout) for level in levels]
     is_labelled = _have_room(levels, [(left + right) / 2 for left, right in edges])
@@ -80,14 +80,14 @@ def _columns(levels: Sequence[Level], layout: _Layout) -> Iterator[str]:
     for level, (left, right) in zip(levels, edges, strict=True):
         height = max(layout.upward(level.count), 1.0) if level.count else 0.0
         if height:
-            yield ink.rectangle((left, layout.floor - height), (right - left, height), style="bar", says=_says(level, layout.total))
+            yield svg.rectangle((left, layout.floor - height), (right - left, height), style="bar", says=_says(level, layout.total))
         if is_labelled:
             style = "small" if level.count else "quiet small"
-            yield ink.words((left + right) / 2, layout.floor - height - 5, f"{level.count:,}", style=style, anchor="middle")
+            yield svg.words((left + right) / 2, layout.floor - height - 5, f"{level.count:,}", style=style, anchor="middle")
 
 
-def _have_room(levels: Sequence[Level], centers: Sequence[float]) -> bool:
-    halves = [ink.text_width(f"{level.count:,}", ink.SMALL) / 2 for level in levels]
+def _have_room(levels: Sequence[ScoreLevel], centers: Sequence[float]) -> bool:
+    halves = [svg.text_width(f"{level.count:,}", svg.SMALL) / 2 for level in levels]
     starts = [center - half for center, half in zip(centers, halves, strict=True)]
     ends = [center + half for center, half in zip(centers, halves, strict=True)]
     return all(start - end >= -2 for end, start in zip(ends, starts[1:], strict=False))
@@ -98,11 +98,11 @@ def _grid(layout: _Layout) -> Iterator[str]:
     counts = [count for count in layout.upward.ticks(4) if count and count.is_integer()]
     for count in counts:
         y = layout.floor - layout.upward(count)
-        yield ink.line((left, y), (right, y), style="rule")
-        yield ink.words(left, y - 4, f"{count:,.0f}", style="quiet small")
+        yield svg.line((left, y), (right, y), style="rule")
+        yield svg.words(left, y - 4, f"{count:,.0f}", style="quiet small")
 
 
-def _edges(level: Level, layout: _Layout) -> tuple[float, float]:
+def _edges(level: ScoreLevel, layout: _Layout) -> tuple[float, float]:
     left, right = layout.across(level.low), layout.across(level.high)
     if level.low == level.high:
         return left - layout.column / 2, right + layout.column / 2
@@ -110,21 +110,21 @@ def _edges(level: Level, layout: _Layout) -> tuple[float, float]:
 
 
 def _nothing(layout: _Layout) -> Iterator[str]:
-    yield ink.words(
+    yield svg.words(
         (layout.across.start + layout.across.end) / 2, layout.floor - _PLOT / 2, "no scores", style="quiet", anchor="middle"
     )
 
 
-def _axis(levels: Sequence[Level], layout: _Layout, *, lane: float) -> Iterator[str]:
+def _axis(levels: Sequence[ScoreLevel], layout: _Layout, *, lane: float) -> Iterator[str]:
     across = layout.across
     reach = max(layout.column / 2, 12)
-    yield ink.line((across.start - reach, layout.floor), (across.end + reach, layout.floor), style="axis")
+    yield svg.line((across.start - reach, layout.floor), (across.end + reach, layout.floor), style="axis")
     for tick, label in _ticks(levels, layout):
-        yield ink.line((across(tick), layout.floor), (across(tick), layout.floor + 4), style="axis")
-        yield ink.words(across(tick), layout.floor + lane + 19, label, style="quiet small", anchor="middle")
+        yield svg.line((across(tick), layout.floor), (across(tick), layout.floor + 4), style="axis")
+        yield svg.words(across(tick), layout.floor + lane + 19, label, style="quiet small", anchor="middle")
 
 
-def _ticks(levels: Sequence[Level], layout: _Layout) -> list[tuple[float, str]]:
+def _ticks(levels: Sequence[ScoreLevel], layout: _Layout) -> list[tuple[float, str]]:
     """Each score where they are few and stand apart, else round numbers."""
     across = layout.across
     scores = [level.low for level in levels if level.low == level.high]
@@ -136,26 +136,26 @@ def _ticks(levels: Sequence[Level], layout: _Layout) -> list[tuple[float, str]]:
     return list(zip(ticks, across.tick_labels(ticks), strict=True))
 
 
-def _mean(mean: Estimate, layout: _Layout) -> Iterator[str]:
+def _mean(mean: PlottedEstimate, layout: _Layout) -> Iterator[str]:
     y = layout.floor + 17
     place = layout.across(mean.middle or 0.0)
     ends = (place, place)
     if mean.has_interval and mean.low is not None and mean.high is not None:
         ends = layout.across(mean.low), layout.across(mean.high)
-        yield ink.line((ends[0], y), (ends[1], y), style="whisker")
-    yield ink.dot((place, y), 5, says=f"mean {estimate_text(mean)}")
+        yield svg.line((ends[0], y), (ends[1], y), style="whisker")
+    yield svg.dot((place, y), 5, says=f"mean {estimate_text(mean)}")
     label = f"mean {figure(mean.middle)}"
-    is_right = max(ends[1], place + 5) + 8 + ink.text_width(label, ink.SMALL) <= layout.across.end + layout.column / 2
+    is_right = max(ends[1], place + 5) + 8 + svg.text_width(label, svg.SMALL) <= layout.across.end + layout.column / 2
     x, anchor = (max(ends[1], place + 5) + 7, "start") if is_right else (min(ends[0], place - 5) - 7, "end")
-    yield ink.words(x, y + 4, label, style="strong small", anchor=anchor)
+    yield svg.words(x, y + 4, label, style="strong small", anchor=anchor)
 
 
-def _says(level: Level, total: int) -> str:
+def _says(level: ScoreLevel, total: int) -> str:
     ends = figure(level.low) if level.low == level.high else f"{figure(level.low)} to {figure(level.high)}"
     return f"score {ends}: {level.count:,} of {total:,} ({rate_text(level.count / total)})"
 
 
-def _spoken(levels: Sequence[Level], total: int, mean: Estimate | None) -> str:
+def _spoken(levels: Sequence[ScoreLevel], total: int, mean: PlottedEstimate | None) -> str:
     said = "; ".join(_says(level, total) for level in levels if level.count)
     tail = f" Mean {estimate_text(mean)}." if mean is not None and mean.is_known else ""
     return f"Distribution of {total:,} scores. {said or 'No scores'}.{tail}"

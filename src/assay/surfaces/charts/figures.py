@@ -2,7 +2,7 @@
 
 from assay.core.number_text import rate_change_text, rate_text, score_change_text, score_text
 from assay.surfaces.charts.scales import MINUS, is_large, tick_text
-from assay.surfaces.charts.values import Estimate
+from assay.surfaces.charts.values import PlottedEstimate
 
 UNKNOWN = "no score"
 
@@ -25,7 +25,7 @@ def _score(value: float) -> str:
     return f"{int(whole):,}.{rest}" if abs(value) >= 1000 else f"{whole}.{rest}"
 
 
-def estimate_text(estimate: Estimate, *, is_signed: bool = False) -> str:
+def estimate_text(estimate: PlottedEstimate, *, is_signed: bool = False) -> str:
     """`83.3 % [78.1 %, 87.4 %], n = 120`."""
     if not estimate.is_known:
         return f"{UNKNOWN}, n = {estimate.n:,}"

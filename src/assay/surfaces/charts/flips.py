@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from assay.core.number_text import rate_text
-from assay.surfaces.charts import ink
-from assay.surfaces.charts.values import Caption, Flips
+from assay.surfaces.charts import svg
+from assay.surfaces.charts.values import Caption, FlipChartData
 
 _BAR = 34
 _NAMES = (
@@ -15,27 +15,27 @@ _NAMES = (
 )
 
 
-def flip_chart(flips: Flips, caption: Caption) -> str:
+def flip_chart(flips: FlipChartData, caption: Caption) -> str:
     """One line for each of the four fates, as long as its share of the records."""
     counts = [(name, max(getattr(flips, member), 0), style) for name, member, style in _NAMES]
     total = sum(count for _, count, _ in counts)
-    top = ink.caption_height(caption) + 6
+    top = svg.caption_height(caption) + 6
     body = [part for index, row in enumerate(counts) for part in _row(row, top + index * _BAR, counts, caption)]
     said = ", ".join(f"{count:,} {name}" for name, count, _ in counts)
-    return ink.document(caption, body, height=top + _BAR * len(counts) + ink.EDGE, says=f"Of {total:,} records: {said}.")
+    return svg.document(caption, body, height=top + _BAR * len(counts) + svg.EDGE, says=f"Of {total:,} records: {said}.")
 
 
 def _row(row: tuple[str, int, str], y: float, rows: Sequence[tuple[str, int, str]], caption: Caption) -> Iterator[str]:
     name, count, style = row
     total = sum(count for _, count, _ in rows)
     highest = max(count for _, count, _ in rows)
-    start = ink.EDGE + max(ink.text_width(name) for name, _, _ in rows) + 12
-    counts = max(1.1 * ink.text_width(_label(count, total)) for _, count, _ in rows)
-    room = ink.drawn_width(caption) - ink.EDGE - counts - 8 - start
+    start = svg.EDGE + max(svg.text_width(name) for name, _, _ in rows) + 12
+    counts = max(1.1 * svg.text_width(_label(count, total)) for _, count, _ in rows)
+    room = svg.drawn_width(caption) - svg.EDGE - counts - 8 - start
     width = max(room * count / highest, 1.0) if count else 0.0
-    yield ink.words(ink.EDGE, y + 20, name)
-    yield ink.rectangle((start, y + 5), (width, _BAR - 12), style=style, says=f"{name}: {_label(count, total)}")
-    yield ink.words(start + width + 7, y + 20, _label(count, total), style="strong")
+    yield svg.words(svg.EDGE, y + 20, name)
+    yield svg.rectangle((start, y + 5), (width, _BAR - 12), style=style, says=f"{name}: {_label(count, total)}")
+    yield svg.words(start + width + 7, y + 20, _label(count, total), style="strong")
 
 
 def _label(count: int, total: int) -> str:

@@ -16,7 +16,7 @@ _SMALLEST_SPAN = 1e-9
 """Relative to the values; what is closer together is drawn as one value."""
 
 
-class Scale(msgspec.Struct, frozen=True):
+class LinearScale(msgspec.Struct, frozen=True):
     """A range of values on a range of pixels; the end of the pixels may be before their start."""
 
     low: float

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from assay.surfaces.charts import ink
+from assay.surfaces.charts import svg
 from assay.surfaces.charts.figures import estimate_text, figure
-from assay.surfaces.charts.scales import Scale, rounded_range, whole_range
-from assay.surfaces.charts.values import Caption, Point, Reference
+from assay.surfaces.charts.scales import LinearScale, rounded_range, whole_range
+from assay.surfaces.charts.values import Caption, PlottedRun, ReferenceLine
 
 TICKS = 4
 _PLOT = 190
@@ -21,18 +21,18 @@ _LABEL = 120.0
 class _Layout(msgspec.Struct, frozen=True):
     """Where points stand."""
 
-    across: Scale
-    upward: Scale
+    across: LinearScale
+    upward: LinearScale
     floor: float
     """The labels of the points begin here; below the lowest value there is room for remarks."""
 
 
 def trend_chart(
-    points: Sequence[Point],
+    points: Sequence[PlottedRun],
     caption: Caption,
     *,
     domain: tuple[float, float] | None = None,
-    reference: Reference | None = None,
+    reference: ReferenceLine | None = None,
     fit: tuple[float, float] | None = None,
 ) -> str:
     """Points from the oldest to the newest with their intervals; `fit` is a straight line from the first to the last."""
@@ -48,22 +48,22 @@ def trend_chart(
         *_labels(points, layout),
     ]
     if not values:
-        body.append(ink.words(layout.across.start + 8, layout.upward.end + _PLOT / 2, "no scores", style="quiet"))
-    return ink.document(caption, body, height=layout.floor + 26 + ink.EDGE, says=_spoken(points))
+        body.append(svg.words(layout.across.start + 8, layout.upward.end + _PLOT / 2, "no scores", style="quiet"))
+    return svg.document(caption, body, height=layout.floor + 26 + svg.EDGE, says=_spoken(points))
 
 
-def _layout(points: Sequence[Point], caption: Caption, *, span: tuple[float, float]) -> _Layout:
-    top = ink.caption_height(caption) + 14
-    upward = Scale(*span, top + _PLOT, top, any(point.estimate.is_rate for point in points))
+def _layout(points: Sequence[PlottedRun], caption: Caption, *, span: tuple[float, float]) -> _Layout:
+    top = svg.caption_height(caption) + 14
+    upward = LinearScale(*span, top + _PLOT, top, any(point.estimate.is_rate for point in points))
     floor = upward.start + (_REMARK if any(point.remark for point in points) else 0)
     ticks = upward.ticks(TICKS)
-    gutter = max(ink.text_width(label, ink.SMALL) for label in upward.tick_labels(ticks)) + 10
-    newest = max((ink.text_width(_value(point)) for point in points[-1:]), default=0.0)
-    start = ink.EDGE + gutter + 10
-    end = max(ink.drawn_width(caption) - ink.EDGE - 1.1 * newest - 12, start + 40)
+    gutter = max(svg.text_width(label, svg.SMALL) for label in upward.tick_labels(ticks)) + 10
+    newest = max((svg.text_width(_value(point)) for point in points[-1:]), default=0.0)
+    start = svg.EDGE + gutter + 10
+    end = max(svg.drawn_width(caption) - svg.EDGE - 1.1 * newest - 12, start + 40)
     # A point alone stands in the middle.
     span = (0, len(points) - 1) if len(points) > 1 else (-1, 1)
-    return _Layout(Scale(*span, start, end), upward, floor)
+    return _Layout(LinearScale(*span, start, end), upward, floor)
 
 
 def _axis(layout: _Layout) -> Iterator[str]:
@@ -71,23 +71,23 @@ def _axis(layout: _Layout) -> Iterator[str]:
     left, right = layout.across.start - 10, layout.across.end + 6
     for tick, label in zip(ticks, layout.upward.tick_labels(ticks), strict=True):
         y = layout.upward(tick)
-        yield ink.line((left, y), (right, y), style="rule")
-        yield ink.words(left - 6, y + 4, label, style="quiet small", anchor="end")
+        yield svg.line((left, y), (right, y), style="rule")
+        yield svg.words(left - 6, y + 4, label, style="quiet small", anchor="end")
 
 
-def _reference(points: Sequence[Point], layout: _Layout, reference: Reference) -> Iterator[str]:
+def _reference(points: Sequence[PlottedRun], layout: _Layout, reference: ReferenceLine) -> Iterator[str]:
     y = layout.upward(reference.value)
     left, right = layout.across.start - 10, layout.across.end + 6
-    text = ink.fitted(reference.label, right - left, ink.SMALL)
-    width = ink.text_width(text, ink.SMALL)
+    text = svg.fitted(reference.label, right - left, svg.SMALL)
+    width = svg.text_width(text, svg.SMALL)
     places = [(start, below) for below in (14, -6) for start in (left + 2, right - width)]
     crowds = [_crowd(points, layout, span=(start, start + width), middle=y + below - 4) for start, below in places]
     start, below = places[crowds.index(min(crowds))]
-    yield ink.line((left, y), (right, y), style="dashed")
-    yield ink.words(start, y + below, text, style="quiet small halo", whole=reference.label)
+    yield svg.line((left, y), (right, y), style="dashed")
+    yield svg.words(start, y + below, text, style="quiet small halo", whole=reference.label)
 
 
-def _crowd(points: Sequence[Point], layout: _Layout, *, span: tuple[float, float], middle: float) -> int:
+def _crowd(points: Sequence[PlottedRun], layout: _Layout, *, span: tuple[float, float], middle: float) -> int:
     """How many points a text at that height would run into."""
     found = 0
     for index, point in enumerate(points):
@@ -97,18 +97,18 @@ def _crowd(points: Sequence[Point], layout: _Layout, *, span: tuple[float, float
     return found
 
 
-def _points(points: Sequence[Point], layout: _Layout) -> Iterator[str]:
+def _points(points: Sequence[PlottedRun], layout: _Layout) -> Iterator[str]:
     for stretch in _stretches(points):
         if len(points) > _MANY:
             yield _band(points, stretch, layout)
         if len(stretch) > 1:
-            yield ink.path([_place(points, index, layout) for index in stretch], style="trace")
+            yield svg.path([_place(points, index, layout) for index in stretch], style="trace")
     for index, point in enumerate(points):
         if point.estimate.is_known:
             yield from _point(point, _place(points, index, layout), layout, is_one_of_many=len(points) > _MANY)
 
 
-def _stretches(points: Sequence[Point]) -> list[list[int]]:
+def _stretches(points: Sequence[PlottedRun]) -> list[list[int]]:
     """Neighbours with a value; a point without one leaves a gap."""
     found: list[list[int]] = [[]]
     for index, point in enumerate(points):
@@ -119,53 +119,53 @@ def _stretches(points: Sequence[Point]) -> list[list[int]]:
     return [stretch for stretch in found if stretch]
 
 
-def _place(points: Sequence[Point], index: int, layout: _Layout) -> tuple[float, float]:
+def _place(points: Sequence[PlottedRun], index: int, layout: _Layout) -> tuple[float, float]:
     return layout.across(index), layout.upward(points[index].estimate.middle or 0.0)
 
 
-def _band(points: Sequence[Point], stretch: Sequence[int], layout: _Layout) -> str:
+def _band(points: Sequence[PlottedRun], stretch: Sequence[int], layout: _Layout) -> str:
     ends = [(index, points[index].estimate) for index in stretch]
     upper = [(layout.across(index), layout.upward(_end(estimate.high, estimate.middle))) for index, estimate in ends]
     lower = [(layout.across(index), layout.upward(_end(estimate.low, estimate.middle))) for index, estimate in ends]
-    return ink.path([*upper, *reversed(lower)], style="band", is_closed=True)
+    return svg.path([*upper, *reversed(lower)], style="band", is_closed=True)
 
 
 def _end(value: float | None, middle: float | None) -> float:
     return next((end for end in (value, middle) if end is not None), 0.0)
 
 
-def _point(point: Point, place: tuple[float, float], layout: _Layout, *, is_one_of_many: bool) -> Iterator[str]:
+def _point(point: PlottedRun, place: tuple[float, float], layout: _Layout, *, is_one_of_many: bool) -> Iterator[str]:
     estimate, shade = point.estimate, "-warn" if point.remark else ""
     if not is_one_of_many and estimate.has_interval and estimate.low is not None and estimate.high is not None:
         ends = layout.upward(estimate.low), layout.upward(estimate.high)
-        yield ink.line((place[0], ends[0]), (place[0], ends[1]), style=f"whisker{shade}")
+        yield svg.line((place[0], ends[0]), (place[0], ends[1]), style=f"whisker{shade}")
     said = f"{point.label}: {estimate_text(estimate)}" + (f" ({point.remark})" if point.remark else "")
-    yield ink.dot(place, 2.5 if is_one_of_many and not shade else 4.5, style=f"dot{shade}", says=said)
+    yield svg.dot(place, 2.5 if is_one_of_many and not shade else 4.5, style=f"dot{shade}", says=said)
 
 
 def _fit(layout: _Layout, fit: tuple[float, float]) -> Iterator[str]:
-    yield ink.line((layout.across.start, layout.upward(fit[0])), (layout.across.end, layout.upward(fit[1])), style="dashed")
+    yield svg.line((layout.across.start, layout.upward(fit[0])), (layout.across.end, layout.upward(fit[1])), style="dashed")
 
 
-def _labels(points: Sequence[Point], layout: _Layout) -> Iterator[str]:
+def _labels(points: Sequence[PlottedRun], layout: _Layout) -> Iterator[str]:
     for index in _labelled(points, layout):
         x = layout.across(index)
         is_first, is_last = index == 0, index == len(points) - 1
-        text = ink.fitted_ends(points[index].label, _LABEL, ink.SMALL)
+        text = svg.fitted_ends(points[index].label, _LABEL, svg.SMALL)
         anchor = "start" if is_first and not is_last else "end" if is_last and not is_first else "middle"
         shift = {"start": -10.0, "end": 10.0}.get(anchor, 0.0)
-        yield ink.words(x + shift, layout.floor + 19, text, style="quiet small", anchor=anchor, whole=points[index].label)
+        yield svg.words(x + shift, layout.floor + 19, text, style="quiet small", anchor=anchor, whole=points[index].label)
     if points and points[-1].estimate.is_known:
         x, y = _place(points, len(points) - 1, layout)
-        yield ink.words(x + 10, y + 4.5, _value(points[-1]), style="strong")
+        yield svg.words(x + 10, y + 4.5, _value(points[-1]), style="strong")
     yield from _remarks(points, layout)
 
 
-def _labelled(points: Sequence[Point], layout: _Layout) -> list[int]:
+def _labelled(points: Sequence[PlottedRun], layout: _Layout) -> list[int]:
     """The first, the last, and between them as many at equal steps as have room."""
     if len(points) < 2:
         return list(range(len(points)))
-    widest = max(ink.text_width(ink.fitted_ends(point.label, _LABEL, ink.SMALL), ink.SMALL) for point in points)
+    widest = max(svg.text_width(svg.fitted_ends(point.label, _LABEL, svg.SMALL), svg.SMALL) for point in points)
     span = layout.across.end - layout.across.start + 20
     parts = max(min(int(span / (widest + 16)), len(points) - 1), 1)
     usable = next((count for count in range(parts, 0, -1) if (len(points) - 1) % count == 0), 1)
@@ -174,31 +174,31 @@ def _labelled(points: Sequence[Point], layout: _Layout) -> list[int]:
     return [round(part * (len(points) - 1) / usable) for part in range(usable + 1)]
 
 
-def _remarks(points: Sequence[Point], layout: _Layout) -> Iterator[str]:
+def _remarks(points: Sequence[PlottedRun], layout: _Layout) -> Iterator[str]:
     """Words at the points that stand out, as long as they do not run into each other; all can be read by pointing at them."""
     end = layout.across.start - 20
     room = 0.6 * (layout.across.end - layout.across.start)
     for index, point in enumerate(points):
         if not point.remark or not point.estimate.is_known:
             continue
-        text = ink.fitted(point.remark, room, ink.SMALL)
-        half = ink.text_width(text, ink.SMALL) / 2
+        text = svg.fitted(point.remark, room, svg.SMALL)
+        half = svg.text_width(text, svg.SMALL) / 2
         center = min(max(layout.across(index), layout.across.start - 8 + half), layout.across.end + 8 - half)
         if center - half >= end:
             lowest = max(layout.upward(value) for value in point.estimate.known_values)
-            yield ink.words(center, lowest + 15, text, style="warn small halo", anchor="middle", whole=point.remark)
+            yield svg.words(center, lowest + 15, text, style="warn small halo", anchor="middle", whole=point.remark)
             end = center + half + 6
 
 
-def _value(point: Point) -> str:
+def _value(point: PlottedRun) -> str:
     return figure(point.estimate.middle, is_rate=point.estimate.is_rate) if point.estimate.is_known else ""
 
 
-def _spoken(points: Sequence[Point]) -> str:
+def _spoken(points: Sequence[PlottedRun]) -> str:
     if not points:
         return "Trend without any run."
-    first, last = (f"{ink.clean(point.label, limit=60)}: {estimate_text(point.estimate)}" for point in (points[0], points[-1]))
+    first, last = (f"{svg.clean(point.label, limit=60)}: {estimate_text(point.estimate)}" for point in (points[0], points[-1]))
     remarks = "; ".join(
-        f"{ink.clean(point.label, limit=60)}: {ink.clean(point.remark, limit=100)}" for point in points if point.remark
+        f"{svg.clean(point.label, limit=60)}: {svg.clean(point.remark, limit=100)}" for point in points if point.remark
     )
     return f"Trend over {len(points):,} runs. First {first}. Last {last}." + (f" {remarks}." if remarks else "")

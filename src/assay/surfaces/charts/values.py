@@ -19,7 +19,7 @@ class Caption(msgspec.Struct, frozen=True):
     """Pixels; below 320 it is drawn for 320 and scaled by whoever shows it."""
 
 
-class Estimate(msgspec.Struct, frozen=True):
+class PlottedEstimate(msgspec.Struct, frozen=True):
     """A figure with its interval and the number of records behind it; None where it is not known."""
 
     low: float | None
@@ -45,7 +45,7 @@ class Estimate(msgspec.Struct, frozen=True):
         return [value for value in (self.low, self.middle, self.high) if value is not None and is_drawable(value)]
 
 
-class Level(msgspec.Struct, frozen=True):
+class ScoreLevel(msgspec.Struct, frozen=True):
     """How many records have a score from `low` to `high`; equal ends are a score of its own."""
 
     low: float
@@ -53,34 +53,34 @@ class Level(msgspec.Struct, frozen=True):
     count: int
 
 
-class Row(msgspec.Struct, frozen=True):
+class IntervalRow(msgspec.Struct, frozen=True):
     """A line of an interval plot."""
 
     label: str
-    estimate: Estimate
+    estimate: PlottedEstimate
     group: str = ""
     """Rows of one group, which follow each other, stand under its name."""
 
 
-class Point(msgspec.Struct, frozen=True):
+class PlottedRun(msgspec.Struct, frozen=True):
     """A run in a trend; the points are in the order of time."""
 
     label: str
-    estimate: Estimate
+    estimate: PlottedEstimate
     remark: str = ""
     """Why this point stands out; it is drawn in the colour of warnings, with these words."""
 
 
-class Bin(msgspec.Struct, frozen=True):
+class ScoreBin(msgspec.Struct, frozen=True):
     """Records that were given about the same score, and how they really were."""
 
     given: float
     """The mean of what the judge said."""
-    observed: Estimate
+    observed: PlottedEstimate
     """The mean of what the labels say."""
 
 
-class Flips(msgspec.Struct, frozen=True):
+class FlipChartData(msgspec.Struct, frozen=True):
     """Records of two runs, by what each came to."""
 
     both_passed: int
@@ -91,7 +91,7 @@ class Flips(msgspec.Struct, frozen=True):
     both_failed: int
 
 
-class Reference(msgspec.Struct, frozen=True):
+class ReferenceLine(msgspec.Struct, frozen=True):
     """A value that the others are seen against: a gate, a baseline."""
 
     value: float

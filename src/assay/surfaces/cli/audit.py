@@ -9,14 +9,14 @@ from assay.surfaces.cli import exits
 from assay.surfaces.cli.run_options import json_option, runs_dir_option, say_empty, text_settings, write_json, write_text
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.paint import painter
-from assay.surfaces.reporters.run_table import Column, table
+from assay.surfaces.reporters.run_table import TextColumn, table
 from assay.surfaces.reporters.verdict_words import gate_word
 
-HELP = """List every decision about the runs of a folder, the oldest first: promotions to a baseline, gates, suites, and what
-callers of a server submitted, cancelled and resumed.
+HELP = """Show the audit log of a folder of runs, the oldest entry first: baselines, gates and suites, and what clients of a server
+submitted, cancelled and resumed.
 
-The log is a file of its own beside the runs. Each line carries the hash of the one before, so that a changed, dropped or moved line
-is noticed.
+The log is a separate file next to the runs. Each line has the hash of the line before it, so that a changed, deleted or moved line
+is detected.
 """
 
 EPILOG = """\b
@@ -45,7 +45,7 @@ def command(context: click.Context, /, runs_dir: str, *, is_json: bool) -> None:
             write_text(["0 decisions\n"])
             say_empty(runs_dir, "assay gate, assay suite, assay baseline set and assay serve write here")
             context.exit(exits.VALID)
-        columns = [Column(title) for title in ("at", "by", "action", "run", "what")]
+        columns = [TextColumn(title) for title in ("at", "by", "action", "run", "what")]
         rows = [[printable(text, limit=120) for text in _cells(entry)] for entry in entries]
         write_text(table(columns, rows, paint=painter(is_coloured=settings.is_coloured), width=settings.width))
     context.exit(exits.VALID)

@@ -8,12 +8,12 @@ from assay.surfaces.cli import exits
 from assay.surfaces.cli.run_options import RUN, json_option, runs_dir_option, say_empty, text_settings, write_json, write_text
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.paint import painter
-from assay.surfaces.reporters.run_table import Column, table
+from assay.surfaces.reporters.run_table import TextColumn, table
 
-HELP = """Choose the run that others are measured against, or show what was chosen.
+HELP = """Set the baseline run that other runs are compared with, or show it.
 
-A baseline has a name, by default the id of its dataset, so that `assay gate` finds it. Who chose it, when and why is in the audit
-log; the run itself is not touched.
+A baseline has a name, by default the id of its dataset, so that `assay gate` finds it. The audit log records who set it, when and
+why; the run itself does not change.
 """
 
 EPILOG = """\b
@@ -24,7 +24,7 @@ Examples:
 \b
 Exit codes:
   0  done
-  2  could not run: no such run, it has not ended, or it evaluated nothing"""
+  2  could not run: no such run, it is unfinished, or it evaluated nothing"""
 
 
 @click.group("baseline", help=HELP, epilog=EPILOG)
@@ -35,7 +35,7 @@ def command() -> None:
 @command.command("set")
 @RUN
 @click.option("--name", default="", metavar="NAME", help="Name of the baseline.  [default: the id of the run's dataset]")
-@click.option("--reason", default="", metavar="TEXT", help="Why, for the audit log.")
+@click.option("--reason", default="", metavar="TEXT", help="Reason, for the audit log.")
 @runs_dir_option
 @json_option
 @click.pass_context
@@ -65,6 +65,6 @@ def show(context: click.Context, /, *, runs_dir: str, is_json: bool) -> None:
             context.exit(exits.VALID)
         settings = text_settings()
         rows = [[printable(text, limit=60) for text in (one.name, one.run_id, one.at, one.by, one.reason)] for one in found]
-        columns = [Column(title) for title in ("baseline", "run", "since", "by", "why")]
+        columns = [TextColumn(title) for title in ("baseline", "run", "since", "by", "why")]
         write_text(table(columns, rows, paint=painter(is_coloured=settings.is_coloured), width=settings.width))
     context.exit(exits.VALID)

@@ -10,10 +10,10 @@ from assay.surfaces.cli.remote import cancel_there, remote_of, server_options
 from assay.surfaces.cli.run_options import RUN, json_option, runs_dir_option, write_json, write_text
 from assay.surfaces.printable import printable
 
-HELP = """End a run for good; what is finished stays, everything else is marked as cancelled, and the evidence is sealed.
+HELP = """Cancel a run permanently: finished records stay, all others are marked as cancelled, and the artifacts are sealed.
 
-A process that works on the run stops by itself within a moment. To pause a run instead, press Ctrl-C where it works. RUN is an
-id, a unique beginning of one, or `latest`; of a server's run it is the whole id.
+A process that is running the run stops within seconds. To pause a run instead, press Ctrl-C in its terminal. RUN is an id, a unique
+prefix of an id, or `latest`; for a run of a server it is the whole id.
 """
 
 EPILOG = """\b
@@ -24,7 +24,7 @@ Examples:
 
 \b
 Exit codes:
-  0  the run is cancelled, or will be within a moment
+  0  the run is cancelled, or will be within seconds
   2  could not run: no such run, or it has ended already"""
 
 

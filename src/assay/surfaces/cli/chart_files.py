@@ -15,7 +15,7 @@ from assay.surfaces.cli.streams import encoded, refuse_read_only, write_file
 
 if TYPE_CHECKING:
     from assay.surfaces.reporters.run_charts import Chart
-    from assay.surfaces.reporters.run_view import RunView
+    from assay.surfaces.reporters.run_view import RunReport
 
 NOTHING = "nothing to draw: no record has a score"
 
@@ -48,7 +48,7 @@ def check_charts(folder: str | None) -> None:
         refuse_read_only(next(place for place in (path, *path.parents) if place.exists()), f"charts in '{folder}'")
 
 
-def save_charts(views: Sequence[RunView], folder: str) -> list[SavedChart]:
+def save_charts(views: Sequence[RunReport], folder: str) -> list[SavedChart]:
     """Write the charts of the runs, replacing older ones of the same names."""
     # Loaded here: most runs are not drawn.
     found: list[Chart] = import_module("assay.surfaces.reporters.run_charts").run_charts(views)

@@ -13,12 +13,12 @@ from assay.surfaces.cli import exits
 from assay.surfaces.cli.chart_files import NOTHING, check_charts, save_charts
 from assay.surfaces.cli.run_options import json_option, runs_dir_option, write_json, write_text
 from assay.surfaces.printable import printable
-from assay.surfaces.reporters.run_view import RunView, view_of
+from assay.surfaces.reporters.run_view import RunReport, view_of
 
 HELP = """Save charts of finished runs as SVG files, and print their paths.
 
-One run: how often each score was given, and its slices with intervals. Several runs: the candidates side by side as well. The
-files hold no script and load nothing, follow the reader's light or dark theme, and can be printed.
+For one run: the distribution of scores, and the slices with intervals. For several runs: also the candidates side by side. The
+files contain no scripts, load nothing, follow the reader's light or dark theme, and can be printed.
 """
 
 EPILOG = """\b
@@ -29,7 +29,7 @@ Examples:
 \b
 Exit codes:
   0  saved, or there is nothing to draw
-  2  could not run: no such run, a run that has not ended, a folder that cannot be written"""
+  2  could not run: no such run, an unfinished run, a folder that cannot be written"""
 
 FOLDER = "charts"
 
@@ -53,11 +53,11 @@ def command(context: click.Context, /, runs: Sequence[str], folder: str, *, runs
     context.exit(exits.VALID)
 
 
-def _view(run: api.Run) -> RunView:
+def _view(run: api.RunReader) -> RunReport:
     view = view_of(run)
     name = view.result.run_id
     if not view.result.is_finished:
-        raise UsageProblem(f"run '{name}' has not ended", hint=f"go on with it: assay resume {name}")
+        raise UsageProblem(f"run '{name}' is unfinished", hint=f"resume it: assay resume {name}")
     if not view.result.metrics:
         raise UsageProblem(f"the metrics of run '{name}' were removed by retention", hint="its manifest still says how it ended")
     return view

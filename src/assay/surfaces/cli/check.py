@@ -9,10 +9,10 @@ from assay.surfaces.cli import exits
 from assay.surfaces.cli.run_options import json_option, write_json, write_text
 from assay.surfaces.printable import printable
 
-HELP = """Say everything that would keep a run file from running, without evaluating anything.
+HELP = """Check a run file and report every problem, without evaluating anything.
 
-Settings, datasets, given answers and attachments are checked as `assay run` does before its first call; beyond that, whether the
-keys of the providers that this run uses are there, and whether those providers can be reached.
+The command checks settings, datasets, stored answers and attachments as `assay run` does before its first call, and also whether
+the API keys of the run's providers are set and the providers can be reached.
 """
 
 EPILOG = """\b
@@ -23,7 +23,7 @@ Examples:
 \b
 Exit codes:
   0  ready to run
-  2  it could not run; every reason is listed"""
+  2  not ready; every problem is listed"""
 
 
 @click.command("check", help=HELP, epilog=EPILOG)

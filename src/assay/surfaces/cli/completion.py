@@ -5,19 +5,20 @@ from click.shell_completion import get_completion_class
 
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.run_options import write_text
+from assay.surfaces.cli.words import WordChoice
 
 SHELLS = ("bash", "zsh", "fish")
 VARIABLE = "_ASSAY_COMPLETE"
 
-HELP = """Print the script with which your shell completes commands, options, files, runs and models.
+HELP = """Print the script that lets your shell complete commands, options, files, runs and models.
 
 \b
 bash  add to ~/.bashrc:   eval "$(assay completion bash)"
 zsh   add to ~/.zshrc, after compinit:   eval "$(assay completion zsh)"
 fish  assay completion fish > ~/.config/fish/completions/assay.fish
 
-Then open a new shell. Runs are those of --runs-dir, ASSAY_RUNS_DIR or ./runs, the newest first; models are those that the newest
-runs asked, and the names of the providers.
+Then open a new shell. Runs come from --runs-dir, ASSAY_RUNS_DIR or ./runs, the newest first; models are those of the newest runs,
+and the names of the providers.
 """
 
 EPILOG = """\b
@@ -29,7 +30,7 @@ Examples:
 \b
 Exit codes:
   0  printed
-  2  could not run: another shell than these"""
+  2  could not run: unsupported shell"""
 
 BASH = """\
 _assay_completion() {
@@ -52,7 +53,7 @@ complete -o nosort -F _assay_completion assay
 
 
 @click.command("completion", help=HELP, epilog=EPILOG)
-@click.argument("shell", type=click.Choice(SHELLS))
+@click.argument("shell", type=WordChoice(SHELLS))
 @click.pass_context
 def command(context: click.Context, /, shell: str) -> None:
     """Entry of the command; see HELP."""

@@ -12,8 +12,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from assay.core.contract import CONTRACTS
-from assay.core.placement import RUNS_DIR
 from assay.core.provider import ProviderKind
+from assay.core.run_backend import RUNS_DIR
 from assay.surfaces.cli.run_options import RUNS_DIR_VARIABLE
 
 Words = Callable[[click.Context, str], list[CompletionItem]]
@@ -32,7 +32,7 @@ _RECENT = 20
 """Runs whose models are suggested."""
 
 
-class Suggested(click.types.StringParamType):
+class SuggestedText(click.types.StringParamType):
     """A text, with suggestions for the shell."""
 
     def __init__(self, words: Words) -> None:
@@ -53,7 +53,7 @@ def add_suggestions(command: click.Command) -> None:
     for parameter in command.params:
         words = _WORDS.get((parameter.metavar or parameter.human_readable_name).strip("[]."))
         if words is not None and parameter.type is click.STRING:
-            parameter.type = Suggested(words)
+            parameter.type = SuggestedText(words)
     if isinstance(command, click.Group):
         for inner in command.commands.values():
             add_suggestions(inner)

@@ -25,9 +25,10 @@ from assay.surfaces.cli.streams import (
     write_file,
     write_stream,
 )
+from assay.surfaces.cli.words import WordChoice
 from assay.surfaces.reporters.conversion import conversion_text
 from assay.surfaces.reporters.plain_json import json_text
-from assay.surfaces.reporters.settings import Settings
+from assay.surfaces.reporters.settings import ReportSettings
 
 BENCHMARKS = ("prbench", "apexv1", "lexam", "includebase", "lar_echr")
 ID_STYLES = ("stable", "upstream")
@@ -39,8 +40,7 @@ assay convert prbench|apexv1|lexam|includebase|lar_echr SOURCES... -o OUT
 assay convert PLUGIN|FILE.py:FUNCTION SOURCES... -o OUT
 assay convert --from CONTRACT --to CONTRACT SOURCE -o OUT
 
-Rows that cannot be converted, rows that are skipped and everything that is lost or changed on the way are listed; nothing is
-left out silently.
+The report lists rows that cannot be converted, rows that are skipped, and every value that is lost or changed.
 """
 
 EPILOG = """\b
@@ -57,7 +57,7 @@ Exit codes:
   2  could not run: bad usage, an unreadable file, an output that could not be written"""
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class ConvertOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The command's arguments as given."""
 
     words: tuple[str, ...]
@@ -69,7 +69,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     verbose: bool
 
 
-class Work(msgspec.Struct, frozen=True, kw_only=True):
+class ConversionJob(msgspec.Struct, frozen=True, kw_only=True):
     """What to convert, after the arguments were understood."""
 
     sources: tuple[str, ...]
@@ -82,25 +82,25 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
 
 @click.command("convert", help=HELP, epilog=EPILOG)
 @click.argument("words", nargs=-1, metavar="[BENCHMARK] SOURCES...")
-@click.option("--from", "source_contract", type=click.Choice(list(CONTRACTS)), help="The contract of the source.")
-@click.option("--to", "target_contract", type=click.Choice(list(CONTRACTS)), help="The contract of the output.")
-@click.option("-o", "--output", metavar="OUT", help="The dataset to write, whole or not at all; - for standard output.")
+@click.option("--from", "source_contract", type=WordChoice(list(CONTRACTS)), help="The contract of the source.")
+@click.option("--to", "target_contract", type=WordChoice(list(CONTRACTS)), help="The contract of the output.")
+@click.option("-o", "--output", metavar="OUT", help="Output dataset, written completely or not at all; - for standard output.")
 @click.option(
     "--id-style",
-    type=click.Choice(ID_STYLES),
+    type=WordChoice(ID_STYLES),
     default="stable",
     show_default=True,
-    help="Row and choice ids that never depend on line numbers, or those of older conversions.",
+    help="Make row and choice ids without line numbers, or as older versions did.",
 )
-@click.option("--report", metavar="FILE", help="Write the report of the conversion to FILE as JSON.")
-@click.option("-v", "--verbose", is_flag=True, help="List every remark instead of collapsing those that are alike.")
+@click.option("--report", metavar="FILE", help="Write the conversion report to FILE as JSON.")
+@click.option("-v", "--verbose", is_flag=True, help="List every note instead of grouping similar ones.")
 @click.pass_context
 def command(context: click.Context, /, **given: Any) -> None:
     """Entry of the command; see HELP."""
-    context.exit(convert(msgspec.convert(given, Options)))
+    context.exit(convert(msgspec.convert(given, ConvertOptions)))
 
 
-def convert(options: Options) -> int:
+def convert(options: ConvertOptions) -> int:
     """Convert what the options name, write dataset and report, and say how it went as an exit code."""
     work = _understand(options)
     _check_outputs(options, work)
@@ -116,17 +116,17 @@ def convert(options: Options) -> int:
     return exits.INVALID if report["totals"]["invalid"] else exits.VALID
 
 
-def _understand(options: Options) -> Work:
+def _understand(options: ConvertOptions) -> ConversionJob:
     if options.output is None:
         raise UsageProblem("no output given", hint="-o OUT names the dataset to write, -o - is standard output")
     source, target = options.source_contract, options.target_contract
     if not source and not target:
-        return Work(sources=_benchmark_sources(options.words), output=options.output, benchmark=options.words[0])
+        return ConversionJob(sources=_benchmark_sources(options.words), output=options.output, benchmark=options.words[0])
     if not source or not target:
         raise UsageProblem("--from and --to belong together", hint="a benchmark's files need neither of them")
     if len(options.words) != 1:
         raise UsageProblem(f"--from and --to take one source, and {len(options.words)} were given")
-    return Work(sources=options.words, output=options.output, source_contract=source, target_contract=target)
+    return ConversionJob(sources=options.words, output=options.output, source_contract=source, target_contract=target)
 
 
 def _benchmark_sources(words: tuple[str, ...]) -> tuple[str, ...]:
@@ -146,7 +146,7 @@ def _is_own(name: str) -> bool:
     return ":" in name or any(plugin.kind == "converter" and plugin.is_called(name) for plugin in declared_plugins())
 
 
-def _check_outputs(options: Options, work: Work) -> None:
+def _check_outputs(options: ConvertOptions, work: ConversionJob) -> None:
     for output, option in ((work.output, "--output"), (options.report, "--report")):
         if output is not None:
             check_writable(output, option=option)
@@ -164,9 +164,9 @@ def _write(lines: Iterable[bytes], output: str) -> None:
         write_file(output, lines)
 
 
-def _show(report: dict[str, Any], options: Options, *, is_on_error: bool) -> None:
+def _show(report: dict[str, Any], options: ConvertOptions, *, is_on_error: bool) -> None:
     stream = sys.stderr if is_on_error else standard_output()
     is_coloured = stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     width = shutil.get_terminal_size().columns if stream.isatty() else None
-    settings = Settings(version=__version__, is_verbose=options.verbose, is_coloured=is_coloured, width=width)
+    settings = ReportSettings(version=__version__, is_verbose=options.verbose, is_coloured=is_coloured, width=width)
     write_stream(encoded(conversion_text(report, settings), stream.encoding), stream)

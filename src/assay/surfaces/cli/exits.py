@@ -22,6 +22,7 @@ import click
 
 from assay.core.errors import AssayError, ServerProblem
 from assay.core.problem_lines import counted_problems
+from assay.surfaces.cli.words import UnknownWord
 from assay.surfaces.printable import printable
 
 VALID = GATES_PASSED = 0
@@ -51,13 +52,13 @@ class OutputClosed(Exception):
     """The reader of our output went away; click would turn a BrokenPipeError into exit code 1, which means something else here."""
 
 
-class Boundary:
+class ErrorBoundary:
     """Ends a command: no exception passes, each becomes one clear line and an exit code."""
 
     def __init__(self) -> None:
         self.exit_code = VALID
 
-    def __enter__(self) -> "Boundary":
+    def __enter__(self) -> "ErrorBoundary":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
@@ -67,7 +68,7 @@ class Boundary:
         return True
 
 
-def complain(message: str, *, hint: str = "", details: Sequence[str] = ()) -> None:
+def print_error(message: str, *, hint: str = "", details: Sequence[str] = ()) -> None:
     """`assay: message` on standard error, below it a line for each detail, and `hint: ...`."""
     lines = [f"assay: {message}", *(f"  {detail}" for detail in details), *([f"hint: {hint}"] if hint else [])]
     with lost_terminal_ignored():
@@ -93,11 +94,17 @@ def complain_of(error: AssayError) -> None:
     problems: Sequence[str] = getattr(error, "problems", ())
     if isinstance(error, ServerProblem):
         rest = [f"and {len(problems) - MAX_PROBLEMS:,} more"] if len(problems) > MAX_PROBLEMS else []
-        complain(error.message, details=[*problems[:MAX_PROBLEMS], *rest], hint=error.hint)
+        hints = "; ".join(error.hints[:MAX_PROBLEMS])
+        print_error(error.message, details=[*problems[:MAX_PROBLEMS], *rest], hint=error.hint or _as_option(hints))
     elif len(problems) > 1:
-        complain(counted_problems(problems), details=problems, hint=error.hint)
+        print_error(counted_problems(problems), details=problems, hint=error.hint)
     else:
-        complain(error.message, hint=error.hint)
+        print_error(error.message, hint=error.hint)
+
+
+def _as_option(hint: str) -> str:
+    """A hint of a service that names its parameter, in the words of the command line."""
+    return re.sub(r"send the parameter (\w+)=true", lambda match: f"give --{match[1].replace('_', '-')}", hint)
 
 
 def complain_of_report(problem: OSError, *, kept: Sequence[str], again: str) -> int:
@@ -105,7 +112,7 @@ def complain_of_report(problem: OSError, *, kept: Sequence[str], again: str) -> 
     if not problem.filename:
         _silence_output()
     remedy = _REMEDIES.get(problem.errno or 0, "")
-    complain(_system_message(problem), details=kept, hint="; then ".join(part for part in (remedy, again) if part))
+    print_error(_system_message(problem), details=kept, hint="; then ".join(part for part in (remedy, again) if part))
     return COULD_NOT_RUN
 
 
@@ -114,7 +121,7 @@ def _explain(error: BaseException) -> int:
         case AssayError():
             complain_of(error)
         case click.Abort() | KeyboardInterrupt():
-            complain("interrupted")
+            print_error("interrupted")
             return INTERRUPTED
         case click.ClickException():
             _explain_usage(error)
@@ -123,9 +130,9 @@ def _explain(error: BaseException) -> int:
             return OUTPUT_CLOSED
         case OSError():
             _silence_output()
-            complain(_system_message(error), hint=_REMEDIES.get(error.errno or 0, ""))
+            print_error(_system_message(error), hint=_REMEDIES.get(error.errno or 0, ""))
         case MemoryError():
-            complain("out of memory")
+            print_error("out of memory")
         case _:
             _explain_defect(error)
     return COULD_NOT_RUN
@@ -135,29 +142,37 @@ def _explain_usage(error: click.ClickException) -> None:
     if isinstance(error, click.exceptions.NoArgsIsHelpError) and isinstance(error.ctx.command, click.Group):
         # Its message is the whole help, which is no line.
         commands = ", ".join(error.ctx.command.list_commands(error.ctx))
-        complain(f"missing command of '{error.ctx.command_path}'", hint=f"commands: {commands}; --help says what they do")
+        print_error(f"missing command of '{error.ctx.command_path}'", hint=f"commands: {commands}; --help says what they do")
         return
-    # What click takes for near is said in the hint, as everywhere.
-    message = error.message if hasattr(error, "possibilities") else error.format_message()
-    # Click lists choices below each other; here a message is a line.
-    message = " ".join(message.split()).rstrip(".").replace(". (", " (").replace(". Choose from: ", "; choose from ")
+    # A message is one line without a full stop, as everywhere.
+    message = " ".join(_usage_message(error).split()).rstrip(".")
     context = getattr(error, "ctx", None)
     command = context.command_path if isinstance(context, click.Context) else "assay"
-    complain(message[:1].lower() + message[1:], hint=_nearest(error) or f"{command} --help lists the arguments and options")
+    print_error(message[:1].lower() + message[1:], hint=_nearest(error) or f"{command} --help lists the arguments and options")
+
+
+def _usage_message(error: click.ClickException) -> str:
+    match error:
+        case click.NoSuchOption() | click.exceptions.NoSuchCommand():
+            # What click takes for near is said in the hint, as everywhere.
+            return error.message
+        case click.MissingParameter(param=click.Parameter() as missing, ctx=click.Context() as context):
+            # Click lists choices below each other.
+            choices = f"; choose from {', '.join(missing.type.choices)}" if isinstance(missing.type, click.Choice) else ""
+            return f"missing {missing.param_type_name} {missing.get_error_hint(context)}{choices}"
+        case _:
+            return error.format_message()
 
 
 def _nearest(error: click.ClickException) -> str:
     """The option, command or word that was meant; empty where nothing is near."""
-    near: Sequence[str] = getattr(error, "possibilities", None) or ()
-    kind = getattr(getattr(error, "param", None), "type", None)
-    given = re.match(_NOT_ONE_OF, error.message)
-    if isinstance(kind, click.Choice) and given is not None:
-        near = get_close_matches(given["word"], map(str, kind.choices), n=1)
+    near: Sequence[str] = ()
+    match error:
+        case click.NoSuchOption() | click.exceptions.NoSuchCommand():
+            near = error.possibilities or ()
+        case UnknownWord():
+            near = get_close_matches(error.word, error.known, n=1)
     return f"did you mean '{near[0]}'?" if near else ""
-
-
-_NOT_ONE_OF = r"'(?P<word>.*)' is not one of"
-"""How click says that a word is none of a list; the word itself is nowhere else."""
 
 
 def nearest_of(word: str, known: Iterable[str], *, what: str) -> str:
@@ -173,8 +188,8 @@ def _system_message(error: OSError) -> str:
 
 
 def _explain_defect(error: BaseException) -> None:
-    complain(
-        f"internal error: {type(error).__name__}: {error}", hint=f"this is a defect; {TRACEBACK_VARIABLE}=1 shows where it happened"
+    print_error(
+        f"internal error: {type(error).__name__}: {error}", hint=f"this is a bug; set {TRACEBACK_VARIABLE}=1 for a traceback"
     )
     if os.environ.get(TRACEBACK_VARIABLE):
         traceback.print_exception(error)

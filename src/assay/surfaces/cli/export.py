@@ -13,7 +13,7 @@ from rich.progress import MofNCompleteColumn
 from assay import api
 from assay.core.errors import UsageProblem
 from assay.surfaces.cli import exits
-from assay.surfaces.cli.meter import Meter
+from assay.surfaces.cli.meter import ProgressMeter
 from assay.surfaces.cli.run_options import finished_run, json_option, runs_dir_option, write_json
 from assay.surfaces.cli.streams import (
     STANDARD,
@@ -24,23 +24,24 @@ from assay.surfaces.cli.streams import (
     write_file,
     write_stream,
 )
+from assay.surfaces.cli.words import WordChoice
 from assay.surfaces.exports import EXPORTS
 from assay.surfaces.exports.csv_table import MARK, table_csv
+from assay.surfaces.exports.export_progress import ExportProgress
 from assay.surfaces.exports.hugging_face import is_export, write_dataset_folder, write_run_folder
 from assay.surfaces.exports.json_texts import response_object_chunks, table_json_lines
 from assay.surfaces.exports.parquet_file import table_parquet
-from assay.surfaces.exports.telling import Teller
-from assay.surfaces.pages.figures import size
+from assay.surfaces.pages.display_values import size
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.wording import counted
 
 HELP = """Write the records of a finished run, or of a dataset, as a file or a folder that other tools open.
 
-The ending of -o decides the format, or --format does: csv, xlsx, parquet, json and jsonl have a row for each record with what was
-asked, the answer and its scores; hf is a folder that Hugging Face datasets loads; responses has the answers alone, as other runs
-take them; dataset has the accepted records in their own contract, ready to be validated and run again; eval-results is the
-EvalRun of golden_v1 with a number for every score. No text of a model is evaluated as a formula. RUN is an id, a unique beginning
-of one, `latest`, or the path of a run's folder; the path of a file is a dataset, which can be csv, parquet, jsonl or hf.
+The suffix of -o sets the format, or --format does: csv, xlsx, parquet, json and jsonl have a row for each record with the prompt,
+the answer and its scores; hf is a folder for Hugging Face datasets; responses has only the answers, for other runs; dataset has the
+accepted records in their own contract, to validate and run again; eval-results is the EvalRun of golden_v1 with a number for every
+score. Text of a model is never evaluated as a formula. RUN is an id, a unique prefix of an id, `latest`, or the path of a run's
+folder; the path of a file is a dataset, which can be csv, parquet, jsonl or hf.
 """
 
 EPILOG = """\b
@@ -57,8 +58,8 @@ Examples:
 
 \b
 Exit codes:
-  0  written, whatever the run came to
-  2  could not run: no such run, one that has not ended, an invalid dataset, a file that exists or cannot be written"""
+  0  written, for any result of the run
+  2  could not run: no such run, an unfinished run, an invalid dataset, a file that exists or cannot be written"""
 
 FOLDER = "hf"
 """The one format that is a folder."""
@@ -69,7 +70,7 @@ _BY_SUFFIX = {export.suffix: name for name, export in reversed(EXPORTS.items())}
 """Where formats share an ending, the first one has it."""
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class ExportOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The command's arguments as given."""
 
     source: str
@@ -81,7 +82,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     is_json: bool
 
 
-class Subject(msgspec.Struct, frozen=True, kw_only=True):
+class ExportSubject(msgspec.Struct, frozen=True, kw_only=True):
     """What is exported, and how."""
 
     name: str
@@ -90,14 +91,14 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     """Records of a run that broke their contract, and are no rows of a table."""
     origins: tuple[str, ...]
     """Files that must not be overwritten."""
-    files: Mapping[str, Callable[[Teller], Iterator[bytes]]]
+    files: Mapping[str, Callable[[ExportProgress], Iterator[bytes]]]
     """The bytes of a file in each format."""
-    write_folder: Callable[[Path, Teller], None]
+    write_folder: Callable[[Path, ExportProgress], None]
     suffix: Callable[[str], str]
     """The ending of a file in a format."""
 
 
-class Target(msgspec.Struct, frozen=True):
+class ExportTarget(msgspec.Struct, frozen=True):
     """What to write, and where."""
 
     format: str
@@ -107,27 +108,30 @@ class Target(msgspec.Struct, frozen=True):
 @click.command("export", help=HELP, epilog=EPILOG)
 @click.argument("source", metavar="RUN|DATASET")
 @click.option(
-    "-o", "--output", metavar="PATH", help="What to write, whole or not at all; - for standard output.  [default: RUN.ENDING]"
+    "-o",
+    "--output",
+    metavar="PATH",
+    help="Output file, written completely or not at all; - for standard output.  [default: RUN.ENDING]",
 )
-@click.option("--format", "--as", "format", type=click.Choice(FORMATS), help="The format, where the ending of -o does not say it.")
-@click.option("--bom", is_flag=True, help="Begin CSV with the mark by which Excel knows UTF-8.")
-@click.option("--force", is_flag=True, help="Replace what is already there.")
+@click.option("--format", "--as", "format", type=WordChoice(FORMATS), help="Output format.  [default: by the suffix of -o]")
+@click.option("--bom", is_flag=True, help="Write a byte order mark at the start of CSV, for Excel.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file or folder.")
 @runs_dir_option
 @json_option
 @click.pass_context
 def command(context: click.Context, /, **given: Any) -> None:
     """Entry of the command; see HELP."""
-    write(msgspec.convert(given, Options))
+    write(msgspec.convert(given, ExportOptions))
     context.exit(exits.VALID)
 
 
-def write(options: Options) -> None:
+def write(options: ExportOptions) -> None:
     """Write the file or the folder, and say what it has."""
     subject = _dataset(options.source) if Path(options.source).is_file() else _run(finished_run(options.source, options.runs_dir))
     target = _target(subject, options)
-    meter = Meter(amount=MofNCompleteColumn())
+    meter = ProgressMeter(amount=MofNCompleteColumn())
     meter.begin("records")
-    teller = Teller(lambda done: meter.count(done, subject.records))
+    teller = ExportProgress(lambda done: meter.count(done, subject.records))
     try:
         _write(subject, target, teller=teller, has_mark=options.bom)
     finally:
@@ -137,9 +141,9 @@ def write(options: Options) -> None:
     _tell(subject, target, teller=teller, is_json=options.is_json)
 
 
-def _run(run: api.Run) -> Subject:
+def _run(run: api.RunReader) -> ExportSubject:
     writers = {name: export.write for name, export in EXPORTS.items()} | {RESPONSE_OBJECT: response_object_chunks}
-    return Subject(
+    return ExportSubject(
         name=run.folders.run_id,
         records=run.result.counts.valid_records,
         invalid=run.result.counts.invalid_records,
@@ -150,15 +154,15 @@ def _run(run: api.Run) -> Subject:
     )
 
 
-def _datasets_of(run: api.Run) -> list[str]:
+def _datasets_of(run: api.RunReader) -> list[str]:
     """The files that the run was made of."""
     return [str(dataset["path"]) for dataset in (run.manifest.get("plan") or {}).get("datasets", ())]
 
 
-def _dataset(path: str) -> Subject:
+def _dataset(path: str) -> ExportSubject:
     table = api.dataset_table(path)
     writers = {"csv": table_csv, "parquet": table_parquet, "jsonl": table_json_lines}
-    return Subject(
+    return ExportSubject(
         name=Path(path).name.partition(".")[0],
         records=sum(1 for _ in table.rows()),
         origins=(path,),
@@ -168,7 +172,7 @@ def _dataset(path: str) -> Subject:
     )
 
 
-def _write(subject: Subject, target: Target, *, teller: Teller, has_mark: bool) -> None:
+def _write(subject: ExportSubject, target: ExportTarget, *, teller: ExportProgress, has_mark: bool) -> None:
     if target.format == FOLDER:
         with whole_folder(target.output) as folder:
             subject.write_folder(folder, teller)
@@ -180,7 +184,7 @@ def _write(subject: Subject, target: Target, *, teller: Teller, has_mark: bool) 
         write_file(target.output, chunks)
 
 
-def _target(subject: Subject, options: Options) -> Target:
+def _target(subject: ExportSubject, options: ExportOptions) -> ExportTarget:
     """What is to be written where; raises UsageProblem before any work."""
     name = options.format or _named_by(options.output)
     output = options.output or f"{subject.name}{subject.suffix(name)}"
@@ -199,19 +203,19 @@ def _target(subject: Subject, options: Options) -> Target:
         if Path(output).is_file() and not options.force:
             raise UsageProblem(f"'{output}' exists", hint="name another file, or replace it with --force")
     is_object = name == RESPONSES and Path(output).suffix.lower() == ".json"
-    return Target(RESPONSE_OBJECT if is_object else name, output)
+    return ExportTarget(RESPONSE_OBJECT if is_object else name, output)
 
 
 def _named_by(output: str | None) -> str:
     if output is None:
-        raise UsageProblem("nothing says what to write", hint=f"-o FILE, or --format {'|'.join(FORMATS)}")
+        raise UsageProblem("no output given", hint=f"use -o FILE or --format {'|'.join(FORMATS)}")
     suffix = Path(output).suffix.lower()
     if suffix not in _BY_SUFFIX:
         raise UsageProblem(f"the ending of '{output}' names no format", hint=f"--format {'|'.join(FORMATS)}")
     return _BY_SUFFIX[suffix]
 
 
-def _check_standard_output(name: str, options: Options) -> None:
+def _check_standard_output(name: str, options: ExportOptions) -> None:
     if name == FOLDER:
         raise UsageProblem("hf is a folder, which standard output cannot be", hint="name a folder with -o")
     if options.is_json:
@@ -231,7 +235,7 @@ def _check_folder(folder: Path, *, is_forced: bool) -> None:
         raise UsageProblem(f"'{folder}' exists", hint="name another folder, or replace it with --force")
 
 
-def _tell(subject: Subject, target: Target, *, teller: Teller, is_json: bool) -> None:
+def _tell(subject: ExportSubject, target: ExportTarget, *, teller: ExportProgress, is_json: bool) -> None:
     records = subject.records - teller.left_out
     if is_json:
         found = {"name": subject.name, "format": target.format.partition(",")[0], "path": target.output, "records": records}

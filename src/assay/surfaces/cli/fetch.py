@@ -3,16 +3,16 @@
 import click
 
 from assay import api
-from assay.surfaces.cli.run_options import Shown, command_line, json_option, runs_dir_option, write_json, write_text
+from assay.surfaces.cli.run_options import OutputOptions, command_line, json_option, runs_dir_option, write_json, write_text
 from assay.surfaces.printable import printable
 
 HELP = """Fetch a finished run from an object store: s3://BUCKET/PREFIX/RUN (also gs:// and az://), where `assay run --store` or
-`assay publish` has put it.
+`assay publish` wrote it.
 
-Its files are checked against the manifest before any of them appears in the folder of runs: hashes, sizes, the hash chain of the
-attempt log and the Merkle root of the records. A run that was changed is refused; one that is here already stays as it is.
-Credentials, region and endpoint come from the store's own environment variables (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
-AWS_REGION, AWS_ENDPOINT_URL; AWS_ALLOW_HTTP=true for one without TLS). Needs the extra `s3`.
+Its files are verified against the manifest before they appear in the folder of runs: hashes, sizes, the hash chain of the attempt
+log and the Merkle root of the records. A changed run is refused; a run that is already here stays unchanged. Credentials, region
+and endpoint come from the store's own environment variables (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION,
+AWS_ENDPOINT_URL; AWS_ALLOW_HTTP=true for one without TLS). Needs the extra `s3`.
 """
 
 EPILOG = """\b
@@ -23,7 +23,7 @@ Examples:
 \b
 Exit codes:
   0  the run is here
-  2  could not run: no such run, it was changed, the store cannot be reached, or another run of that id is here"""
+  2  could not run: no such run, it was changed, the store cannot be reached, or another run has that id here"""
 
 
 @click.command("fetch", help=HELP, epilog=EPILOG)
@@ -36,5 +36,5 @@ def command(*, address: str, runs_dir: str, is_json: bool) -> None:
     if is_json:
         write_json({"run_id": run.folders.run_id, "run_dir": str(run.folders.sealed)})
     else:
-        show = command_line("show", run.folders.run_id, shown=Shown(runs_dir=runs_dir))
+        show = command_line("show", run.folders.run_id, shown=OutputOptions(runs_dir=runs_dir))
         write_text([printable(f"{run.folders.sealed} holds every file of the run; look at it: {show}") + "\n"])

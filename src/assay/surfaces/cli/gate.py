@@ -11,7 +11,7 @@ from assay import api
 from assay.core.plan import Gates
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.numbers import Number
-from assay.surfaces.cli.pipeline import Pipeline, github_option, junit_option
+from assay.surfaces.cli.pipeline import PipelineOptions, github_option, junit_option
 from assay.surfaces.cli.run_options import (
     RUN,
     check_markdown,
@@ -24,16 +24,16 @@ from assay.surfaces.cli.run_options import (
     write_text,
 )
 from assay.surfaces.cli.run_pipeline import tell_runs
+from assay.surfaces.cli.words import WordChoice
 from assay.surfaces.reporters.run_checks import gated_run
 from assay.surfaces.reporters.verdict import verdict_markdown, verdict_text
 from assay.surfaces.reporters.verdict_words import gate_word
 
-HELP = """Decide whether a finished run meets its gate, and say why.
+HELP = """Check a finished run against thresholds and a baseline, and report every reason.
 
-Thresholds are those that the run was started with, apart from those that are given here. A baseline (by default that of the run's
-dataset, see `assay baseline`) is compared record by record. `--mode absolute` misses on a loss that can be shown; `superiority`
-demands a gain that can be shown; `non-inferiority` demands that a loss of more than `--delta` is excluded. Every decision goes to
-the audit log.
+Options replace the thresholds that the run was started with. The baseline (by default that of the run's dataset, see `assay
+baseline`) is compared record by record. `--mode absolute` misses on a significant loss; `superiority` requires a significant gain;
+`non-inferiority` requires that a loss of more than `--delta` is excluded. The audit log records every decision.
 """
 
 EPILOG = """\b
@@ -45,13 +45,13 @@ Examples:
 \b
 Exit codes:
   0  the gate is met
-  1  the gate is missed: a threshold, a loss that is shown, or a demand that is not shown to be met
-  2  could not run: no such run or baseline, it has not ended or was changed, or nothing can be compared"""
+  1  the gate is missed: a threshold, a significant loss, or a requirement that is not shown to be met
+  2  could not run: no such run or baseline, it is unfinished or was changed, or nothing can be compared"""
 
 _RATE = Number(0, 1)
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class GateOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What the command line says."""
 
     run: str
@@ -74,23 +74,25 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 @RUN
 @runs_dir_option
 @click.option(
-    "--baseline", metavar="NAME|RUN|previous|none", default="", help="What the run is measured against.  [default: its dataset's]"
+    "--baseline", metavar="NAME|RUN|previous|none", default="", help="Baseline to compare with.  [default: its dataset's]"
 )
 @click.option(
     "--mode",
-    type=click.Choice(("absolute", "superiority", "non-inferiority")),
+    type=WordChoice(("absolute", "superiority", "non-inferiority")),
     default="absolute",
     show_default=True,
-    help="What the comparison has to show.",
+    help="What the comparison must show.",
 )
-@click.option("--delta", type=Number(min=0), metavar="D", help="The loss that is acceptable, for non-inferiority.")
+@click.option("--delta", type=Number(min=0), metavar="D", help="Acceptable loss, for non-inferiority.")
 @click.option(
-    "--measure", type=click.Choice(("pass_rate", "score")), default="pass_rate", show_default=True, help="What is compared."
+    "--measure", type=WordChoice(("pass_rate", "score")), default="pass_rate", show_default=True, help="What is compared."
 )
-@click.option("--cluster", metavar="KEY", help="Member of the metadata whose records hang together; the plan's where not given.")
-@click.option("--pass-rate", type=_RATE, metavar="X", help="Share of graded records that must pass.")
-@click.option("--min-score", type=Number(0, 100), metavar="X", help="Mean score on the dataset's scale, or the profile's headline.")
-@click.option("--max-error-rate", type=_RATE, metavar="X", help="Share of all records that may end in an error or be cancelled.")
+@click.option("--cluster", metavar="KEY", help="Metadata key whose records form clusters.  [default: the plan's]")
+@click.option("--pass-rate", type=_RATE, metavar="X", help="Minimum pass rate of graded records.")
+@click.option(
+    "--min-score", type=Number(0, 100), metavar="X", help="Minimum mean score on the dataset's scale, or headline of the profile."
+)
+@click.option("--max-error-rate", type=_RATE, metavar="X", help="Maximum share of records with an error or cancelled.")
 @json_option
 @junit_option
 @github_option
@@ -98,15 +100,15 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 @click.pass_context
 def command(context: click.Context, /, **given: Any) -> None:
     """Entry of the command; see HELP."""
-    context.exit(decide(msgspec.convert(given, Options)))
+    context.exit(decide(msgspec.convert(given, GateOptions)))
 
 
-def decide(options: Options) -> int:
+def decide(options: GateOptions) -> int:
     """Decide, show it, and say it as an exit code."""
     check_markdown(options.markdown, is_json=options.is_json)
-    pipeline = Pipeline.of(msgspec.structs.asdict(options))
+    pipeline = PipelineOptions.of(msgspec.structs.asdict(options))
     demand = msgspec.convert(
-        {"mode": options.mode, "delta": options.delta, "measure": options.measure, "gates": _gates(options)}, api.Demand
+        {"mode": options.mode, "delta": options.delta, "measure": options.measure, "gates": _gates(options)}, api.GateSpec
     )
     verdict = api.gate(options.run, demand, runs_dir=options.runs_dir, baseline=options.baseline, cluster=options.cluster)
     try:
@@ -117,7 +119,7 @@ def decide(options: Options) -> int:
     return exits.GATES_PASSED if verdict.passed else exits.GATE_FAILED
 
 
-def _tell(verdict: api.Verdict, options: Options, pipeline: Pipeline) -> None:
+def _tell(verdict: api.GateDecision, options: GateOptions, pipeline: PipelineOptions) -> None:
     if options.is_json:
         write_json(verdict.to_dict())
     if options.markdown is not None:
@@ -129,7 +131,7 @@ def _tell(verdict: api.Verdict, options: Options, pipeline: Pipeline) -> None:
         tell_runs(pipeline, [gated_run(run, verdict)], summary=lambda: verdict_markdown(verdict))
 
 
-def _gates(options: Options) -> Gates | None:
+def _gates(options: GateOptions) -> Gates | None:
     """Thresholds that were given here; None leaves those of the plan."""
     given = Gates(pass_rate=options.pass_rate, min_score=options.min_score, max_error_rate=options.max_error_rate)
     return None if given == Gates() else given

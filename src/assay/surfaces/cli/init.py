@@ -17,13 +17,14 @@ from assay.core.errors import UsageProblem
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.run_options import text_settings, write_text
 from assay.surfaces.cli.streams import standard_output
+from assay.surfaces.cli.words import WordChoice
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.paint import hanging
 
 HELP = """Write a commented run file and a tiny dataset into DIR (default: here), ready to run without a key or a network.
 
-In a terminal it asks what you evaluate and which model answers; elsewhere, and with --yes, it takes the options or the defaults.
-Nothing that exists is overwritten.
+In a terminal it asks what you evaluate and which model answers; otherwise, and with --yes, it uses the options or the defaults.
+Existing files are never overwritten.
 """
 
 EPILOG = """\b
@@ -70,7 +71,7 @@ _STARTERS: dict[str, Starter] = {
 """Where a contract does not begin with what is usual; its dataset is the file of its name in `starters`."""
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class InitOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be written, and where."""
 
     folder: Path
@@ -96,9 +97,9 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 @click.command("init", help=HELP, epilog=EPILOG)
 @click.argument("folder", metavar="[DIR]", required=False, default=".")
-@click.option("--contract", type=click.Choice(list(CONTRACTS)), help=f"What the dataset is.  [default: {DEFAULT}]")
-@click.option("--model", metavar="PROVIDER/MODEL", help="Who answers, and judges.  [default: scripted models]")
-@click.option("-y", "--yes", is_flag=True, help="Ask nothing.")
+@click.option("--contract", type=WordChoice(list(CONTRACTS)), help=f"Contract of the dataset.  [default: {DEFAULT}]")
+@click.option("--model", metavar="PROVIDER/MODEL", help="Candidate and judge model.  [default: scripted models]")
+@click.option("-y", "--yes", is_flag=True, help="Ask no questions.")
 @click.pass_context
 def command(context: click.Context, /, folder: str, contract: ContractId | None, *, model: str | None, yes: bool) -> None:
     """Entry of the command; see HELP."""
@@ -109,7 +110,7 @@ def command(context: click.Context, /, folder: str, contract: ContractId | None,
     asks = not yes and sys.stdin is not None and sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty()
     chosen: ContractId = contract if contract is not None else _ask_contract() if asks else DEFAULT
     named = model if model is not None else _ask_model(chosen) if asks else ""
-    wanted = Wanted(folder=Path(folder), contract=chosen, model=named)
+    wanted = InitOptions(folder=Path(folder), contract=chosen, model=named)
     write_files(wanted)
     write_text(f"{line}\n" for line in _told(wanted))
     context.exit(exits.VALID)
@@ -157,7 +158,7 @@ def _check_model(name: str) -> str:
     return name
 
 
-def write_files(wanted: Wanted) -> None:
+def write_files(wanted: InitOptions) -> None:
     """The dataset, then the run file; raises UsageProblem, with nothing written, when one of them exists."""
     contents = {
         wanted.folder / wanted.dataset: _text_of(_shipped(wanted.contract).name),
@@ -174,7 +175,7 @@ def write_files(wanted: Wanted) -> None:
             file.write(text)
 
 
-def run_file(wanted: Wanted) -> str:
+def run_file(wanted: InitOptions) -> str:
     """The text of the run file."""
     starter = wanted.starter
     model = wanted.model if _PLAIN.fullmatch(wanted.model) else json.dumps(wanted.model) if wanted.model else ""
@@ -201,7 +202,7 @@ def _text_of(name: str) -> str:
     return files("assay.surfaces.cli").joinpath("starters", name).read_text(encoding="utf-8")
 
 
-def _told(wanted: Wanted) -> list[str]:
+def _told(wanted: InitOptions) -> list[str]:
     dataset, settings = str(wanted.folder / wanted.dataset), str(wanted.folder / RUN_FILE)
     width = max(map(len, (dataset, settings)))
     # Whoever named a real model hears first whether its key is there.

@@ -9,16 +9,17 @@ from assay import api
 from assay.core.plan import DEFAULT_PROJECT
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.run_options import json_option, runs_dir_option, text_settings, write_json, write_text
+from assay.surfaces.cli.words import WordChoice
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.paint import painter
-from assay.surfaces.reporters.run_table import Column, table
+from assay.surfaces.reporters.run_table import TextColumn, table
 from assay.surfaces.server.keys import SCOPES, Keys, Scope
 
-HELP = """Make, list and revoke the keys of the service of a folder of runs.
+HELP = """Create, list and revoke the API keys of the service for a folder of runs.
 
-A key is shown once, when it is made; only its hash is kept. `read` may look, `write` may also submit, cancel and resume,
-`admin` may also read the audit log. A key sees the runs of its project alone, an admin key those of all projects. From the first
-key on every request needs one, also when all are revoked again.
+An API key is shown once, when it is created; only its hash is stored. `read` may view runs, `write` may also submit, cancel and
+resume them, `admin` may also read the audit log. An API key gives access to the runs of its project, an admin key to those of all
+projects. After the first API key is created, every request needs one, even when all are revoked.
 """
 
 EPILOG = """\b
@@ -31,7 +32,7 @@ Examples:
 \b
 Exit codes:
   0  done
-  2  could not run: a name that is taken, or that nobody has"""
+  2  could not run: the name exists already, or does not exist"""
 
 
 @click.group("keys", help=HELP, epilog=EPILOG)
@@ -39,10 +40,12 @@ def command() -> None:
     """Entry of the command; see HELP."""
 
 
-@command.command("add", help="Make a key and show it, this once.")
+@command.command("add", help="Create an API key and show it once.")
 @click.argument("name")
-@click.option("--scope", type=click.Choice(SCOPES), default="read", show_default=True, help="What the key may do.")
-@click.option("--project", default=DEFAULT_PROJECT, show_default=True, metavar="NAME", help="Whose runs the key may see.")
+@click.option("--scope", type=WordChoice(SCOPES), default="read", show_default=True, help="Permissions of the key.")
+@click.option(
+    "--project", default=DEFAULT_PROJECT, show_default=True, metavar="NAME", help="Project whose runs the key gives access to."
+)
 @runs_dir_option
 @json_option
 @click.pass_context
@@ -59,7 +62,7 @@ def add(context: click.Context, /, name: str, scope: Scope, *, project: str, run
     context.exit(exits.VALID)
 
 
-@command.command("list", help="List the keys, without the keys themselves.")
+@command.command("list", help="List the API keys by name, without the secrets.")
 @runs_dir_option
 @json_option
 @click.pass_context
@@ -72,12 +75,12 @@ def list_keys(context: click.Context, /, runs_dir: str, *, is_json: bool) -> Non
     else:
         settings = text_settings()
         rows = [(printable(entry.name), entry.scope, entry.project, f"{entry.hint}…", entry.created_at) for entry in entries]
-        columns = [Column(title) for title in ("name", "scope", "project", "key", "made")]
+        columns = [TextColumn(title) for title in ("name", "scope", "project", "key", "made")]
         write_text(table(columns, rows, paint=painter(is_coloured=settings.is_coloured), width=settings.width))
     context.exit(exits.VALID)
 
 
-@command.command("revoke", help="Forget a key; requests with it are refused from now on.")
+@command.command("revoke", help="Revoke an API key; requests with it are refused from now on.")
 @click.argument("name")
 @runs_dir_option
 @click.pass_context

@@ -9,17 +9,17 @@ import msgspec
 from assay import api
 from assay.core.errors import UsageProblem
 from assay.surfaces.cli import exits
-from assay.surfaces.cli.run_options import RUN, Shown, command_line, runs_dir_option
+from assay.surfaces.cli.run_options import RUN, OutputOptions, command_line, runs_dir_option
 from assay.surfaces.cli.streams import STANDARD, check_writable, encoded, standard_output, write_file, write_stream
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.wording import counted
 
 HELP = """Write a random sample of a run's answers to a file that people fill in; `assay calibrate` reads it back.
 
-The sample has the run's own share of each dataset, so that what the labels say holds for the whole run. Fill in `passed` (passed
-or not passed), or `score` on the run's scale, or both; several people copy the rows and put their names into `rater`. What the
-judge said is left out unless you ask for it: who has read it tends to agree. A file that ends in .csv is a table for a spreadsheet,
-anything else is JSON lines. A file that is there already is left alone, because somebody may have filled it in.
+The sample has the run's share of each dataset, so that results from the labels hold for the whole run. Fill in `passed` (passed or
+not passed), or `score` on the run's scale, or both; several people copy the rows and write their names into `rater`. The judge's
+verdicts are left out by default, because they influence the reader. A file name ending in .csv gives a table for a spreadsheet, any
+other JSON Lines. An existing file is not overwritten, because it may contain labels.
 """
 
 EPILOG = """\b
@@ -30,10 +30,10 @@ Examples:
 \b
 Exit codes:
   0  written
-  2  could not run: no such run, it has not ended, it has no graded record, or the file is there already"""
+  2  could not run: no such run, it is unfinished, it has no graded record, or the file exists already"""
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class LabelOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What the command line says."""
 
     run: str
@@ -47,20 +47,20 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 @click.command("label", help=HELP, epilog=EPILOG)
 @RUN
-@click.option("-o", "--output", metavar="FILE", default=STANDARD, help="The file; standard output where not given.")
+@click.option("-o", "--output", metavar="FILE", default=STANDARD, help="Output file.  [default: standard output]")
 @click.option("-n", "--count", type=click.IntRange(min=1), default=100, show_default=True, help="Records in the sample.")
-@click.option("--seed", type=int, default=0, show_default=True, help="The same seed draws the same records.")
-@click.option("--with-judge", is_flag=True, help="Show what the judge said.")
-@click.option("--force", is_flag=True, help="Write over a file that is there already, with the labels in it.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the sample.")
+@click.option("--with-judge", is_flag=True, help="Include the judge's verdicts.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file and the labels in it.")
 @runs_dir_option
 @click.pass_context
 def command(context: click.Context, /, **given: Any) -> None:
     """Entry of the command; see HELP."""
-    export(msgspec.convert(given, Options))
+    export(msgspec.convert(given, LabelOptions))
     context.exit(exits.VALID)
 
 
-def export(options: Options) -> None:
+def export(options: LabelOptions) -> None:
     """Draw the sample and write it."""
     output = options.output
     if output != STANDARD:
@@ -75,6 +75,6 @@ def export(options: Options) -> None:
         write_stream(encoded([text]), standard_output())
         return
     write_file(output, encoded([text]))
-    again = command_line("calibrate", options.run, output, shown=Shown(runs_dir=options.runs_dir))
+    again = command_line("calibrate", options.run, output, shown=OutputOptions(runs_dir=options.runs_dir))
     noun = "answer" if any(row["sample"] for row in sample.rows) else "record"
     click.echo(f"{counted(len(sample.rows), noun)} in {printable(output)} · when they are labelled: {printable(again)}")

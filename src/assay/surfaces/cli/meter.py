@@ -14,7 +14,7 @@ REFRESH = 0.1
 NAME_LENGTH = 32
 
 
-class Meter:
+class ProgressMeter:
     """Shows how much of the current source is done, in bytes unless told otherwise; it hides while a report is printed."""
 
     def __init__(

@@ -30,7 +30,7 @@ _CUT = "\n\n**Cut here**: GitHub shows 1 MB of a summary, and this one has {:,} 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
-class Pipeline(msgspec.Struct, frozen=True, kw_only=True):
+class PipelineOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What is wanted, and where it goes."""
 
     junit: str | None = None
@@ -49,7 +49,7 @@ class Pipeline(msgspec.Struct, frozen=True, kw_only=True):
         return [*([] if self.junit is None else ["--junit", self.junit]), *(["--github"] if self.is_github else [])]
 
     @classmethod
-    def of(cls, given: dict[str, Any], sources: Sequence[str] = ()) -> "Pipeline":
+    def of(cls, given: dict[str, Any], sources: Sequence[str] = ()) -> "PipelineOptions":
         """What the options say; raises UsageProblem for a file that cannot be written."""
         junit = given.get("junit")
         check_junit(junit, sources)
@@ -112,13 +112,13 @@ def append_summary(chunks: Iterable[str], *, limit: int = SUMMARY_LIMIT) -> None
     try:
         room = limit - (target.stat().st_size if target.exists() else 0)
         if len(text) > room:
-            exits.complain(f"the job summary is cut: {len(text):,} bytes, and GitHub shows {limit:,} of one step")
+            exits.print_error(f"the job summary is cut: {len(text):,} bytes, and GitHub shows {limit:,} of one step")
             text = _cut(text, room)
         with target.open("ab") as file:
             file.write(text)
     except OSError as problem:
         # What was decided stays decided.
-        exits.complain(f"the job summary ({SUMMARY_VARIABLE}) cannot be written: {problem.strerror}")
+        exits.print_error(f"the job summary ({SUMMARY_VARIABLE}) cannot be written: {problem.strerror}")
 
 
 def _cut(text: bytes, room: int) -> bytes:

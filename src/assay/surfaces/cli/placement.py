@@ -9,14 +9,15 @@ from typing import Any, TypeVar
 import click
 
 from assay.core.errors import UsageProblem
-from assay.core.placement import Placement, TemporalServer
+from assay.core.run_backend import RunBackend, TemporalServer
+from assay.surfaces.cli.words import WordChoice
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 Option = Callable[[Decorated], Decorated]
 
 _REST = {
-    "namespace": ("--temporal-namespace", "NAME", "The namespace there.  [default: default]"),
-    "task_queue": ("--task-queue", "NAME", "The queue that runs and workers meet in.  [default: assay]"),
+    "namespace": ("--temporal-namespace", "NAME", "Temporal namespace.  [default: default]"),
+    "task_queue": ("--task-queue", "NAME", "Task queue of runs and workers.  [default: assay]"),
     "server_ca": ("--temporal-ca", "FILE", "The certificate that signs the server's (PEM).  [default: what the machine trusts]"),
     "server_name": ("--temporal-server-name", "NAME", "The name in the server's certificate, if it is not the host's."),
     "client_certificate": ("--temporal-certificate", "FILE", "The certificate that the server knows us by (PEM, mTLS)."),
@@ -41,7 +42,7 @@ def store_option(command: Decorated) -> Decorated:
         metavar="ADDRESS",
         default="",
         envvar="ASSAY_STORE",
-        help="Publish the artifacts there, too, before the run has ended: s3://bucket/prefix.  [default: in no store]",
+        help="Also publish the artifacts to this object store: s3://bucket/prefix.  [default: none]",
     )
     return option(command)
 
@@ -50,9 +51,9 @@ def engine_option(command: Decorated) -> Decorated:
     """`--engine NAME`, for commands that may work on a run themselves."""
     option: Callable[[Decorated], Decorated] = click.option(
         "--engine",
-        type=click.Choice(("local", "temporal")),
+        type=WordChoice(("local", "temporal")),
         envvar="ASSAY_ENGINE",
-        help="Who evaluates: this process, or the workers of a Temporal server (assay worker).  [default: local]",
+        help="Where records are evaluated: in this process, or by workers of a Temporal server (assay worker).  [default: local]",
     )
     return option(command)
 
@@ -61,7 +62,7 @@ def temporal_options(*, is_short: bool) -> Callable[[Decorated], Decorated]:
     """`--temporal HOST:PORT` and how it is reached, which a short help leaves to that of `assay worker`."""
 
     def decorate(command: Decorated) -> Decorated:
-        text = "Encrypt the connection; a certificate or a key says so too."
+        text = "Encrypt the connection; implied by a certificate or an API key."
         tls = click.option("--temporal-tls", is_flag=True, envvar="ASSAY_TEMPORAL_TLS", help=text, hidden=is_short)
         command = tls(command)
         for member, (name, metavar, text) in reversed(_REST.items()):
@@ -71,7 +72,7 @@ def temporal_options(*, is_short: bool) -> Callable[[Decorated], Decorated]:
             command = option(command)
         more = " How else it is reached: assay worker --help." if is_short else ""
         address: Callable[[Decorated], Decorated] = click.option(
-            "--temporal", metavar="HOST:PORT", envvar="ASSAY_TEMPORAL", help=f"The Temporal server that hands out the work.{more}"
+            "--temporal", metavar="HOST:PORT", envvar="ASSAY_TEMPORAL", help=f"Temporal server.{more}"
         )
         return address(command)
 
@@ -93,29 +94,29 @@ def check_no_placement(context: click.Context) -> None:
     """Raises UsageProblem for what was said here of a run that a server keeps where it keeps all of its own."""
     for name in ("ledger", "store", "engine"):
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
-            raise UsageProblem(f"--{name} cannot be used with --server", hint="the server keeps its runs where it was told to")
+            raise UsageProblem(f"--{name} cannot be used with --server", hint="the server stores its runs in its own folder")
 
 
-def kept_here(given: dict[str, Any], what: str, *, is_quiet: bool) -> Placement:
+def kept_here(given: dict[str, Any], what: str, *, is_quiet: bool) -> RunBackend:
     """Where a run is kept that is made on this machine, which is said where the environment wants workers for every run."""
     if os.environ.get("ASSAY_ENGINE") == "temporal" and not is_quiet:
         click.echo(f"assay: {what} is made on this machine; ASSAY_ENGINE is not for it", err=True)
-    return Placement(ledger=given["ledger"], store=given["store"])
+    return RunBackend(ledger=given["ledger"], store=given["store"])
 
 
-def placement_of(given: dict[str, Any]) -> Placement:
+def placement_of(given: dict[str, Any]) -> RunBackend:
     """What the options say, taken out of them; raises UsageProblem where they do not fit together."""
     ledger, store, engine = given.pop("ledger", "") or "", given.pop("store", "") or "", given.pop("engine", None)
     server = server_of(given)
     if engine != "temporal":
-        return Placement(ledger=ledger, store=store)
+        return RunBackend(ledger=ledger, store=store)
     if server is None:
         raise UsageProblem("--engine temporal needs the address of a server", hint="add --temporal HOST:PORT")
     if not ledger:
         raise UsageProblem(
             "--engine temporal needs a ledger that the workers reach too", hint="add --ledger postgresql://user@host/database"
         )
-    return Placement(ledger=ledger, store=store, temporal=server)
+    return RunBackend(ledger=ledger, store=store, temporal=server)
 
 
 def server_of(given: dict[str, Any]) -> TemporalServer | None:
@@ -126,5 +127,5 @@ def server_of(given: dict[str, Any]) -> TemporalServer | None:
         return None
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
-        raise UsageProblem(f"--temporal '{address}' is no address of a server", hint="it looks like temporal.example.org:7233")
+        raise UsageProblem(f"--temporal '{address}' is not a server address", hint="it looks like temporal.example.org:7233")
     return TemporalServer(address=address, **{name: value for name, value in members.items() if value})

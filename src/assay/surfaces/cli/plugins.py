@@ -10,9 +10,9 @@ from assay.surfaces.reporters.plugin_list import plugins_text
 
 HELP = """List the graders, models, policies, converters and contracts that installed packages add.
 
-A package names them in its entry points: assay.graders, assay.models, assay.policies, assay.converters, assay.contracts. Each is
-loaded to see whether it can be used; one that cannot says why, and keeps no other from working. Code of your own needs no
-package: wherever a plugin is named, module:function and file.py:function will do.
+A package declares them in its entry points: assay.graders, assay.models, assay.policies, assay.converters, assay.contracts. The
+command loads each plugin and reports the reason if it cannot be used; the others still work. Custom code needs no package: every
+option that takes a plugin also takes module:function and file.py:function.
 """
 
 EPILOG = """\b

@@ -20,16 +20,16 @@ from assay.surfaces.printable import printable
 from assay.surfaces.reporters.judge_card import judge_card_markdown, judge_card_text
 from assay.surfaces.reporters.plain_json import json_text
 
-HELP = """Find out whether a judge is sound, before its grades decide anything.
+HELP = """Test a judge for consistency and bias before you use its grades.
 
-The judge grades answers whose quality is known, with the prompts of a run: the same one several times, right and wrong ones, good
-ones to another question, an empty one, one with sentences that say nothing, wrong ones that ask for a better score, and right ones
-beside another question's reference. Each probe says how many answers it rests on, the rate of slips with a 95 % interval, and
-passed, warning, not passed or not enough evidence. What the judge does not answer is counted apart.
+The judge grades answers of known quality with the prompts of a run: the same answer several times, right and wrong answers, good
+answers to another question, an empty answer, padding without content, wrong answers that ask for a better score, and right answers
+with another question's reference. Each probe reports its number of answers, the rate of slips with a 95 % interval, and a result:
+passed, warning, not passed or not enough evidence. Calls without a verdict are counted separately.
 
-Without DATASET and RUN the questions come with the product. A dataset may be of any contract; its reference answers are used where
-it has them. Of a finished run (its id, `latest`, or its folder) the answers are judged again. A probe for which there are no
-answers is listed as not tried, with the reason.
+Without DATASET and RUN, assay uses its own questions. A dataset may have any contract; its reference answers are used if present.
+Of a finished run (its id, `latest`, or its folder) the answers are judged again. A probe that has no answers is listed as not
+tried, with the reason.
 """
 
 EPILOG = """\b
@@ -41,16 +41,16 @@ Examples:
 
 \b
 Exit codes:
-  0    sound: every probe passed, some perhaps with a warning
+  0    every probe passed, with or without warnings
   1    a probe was not passed
-  2    could not run, or the judge gave no verdict at all
+  2    could not run, or the judge gave no verdict
   130  interrupted"""
 
 CARD_JSON = "judge_card.json"
 CARD_MARKDOWN = "judge_card.md"
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class ProbeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What the command line says."""
 
     source: str | None
@@ -71,26 +71,26 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 @click.command("probe", help=HELP, epilog=EPILOG)
 @click.argument("source", required=False, metavar="[DATASET|RUN]")
 @click.option("--judge", required=True, metavar="PROVIDER/MODEL", help="The judge to probe.")
-@click.option("--candidate", default="", metavar="PROVIDER/MODEL", help="The model that it is to judge: warns of the same family.")
 @click.option(
-    "--repeats", type=click.IntRange(2, 100), default=3, show_default=True, metavar="K", help="Judgments of the same answer."
+    "--candidate", default="", metavar="PROVIDER/MODEL", help="Candidate model; a warning follows if it is of the judge's family."
 )
+@click.option("--repeats", type=click.IntRange(2, 100), default=3, show_default=True, metavar="K", help="Verdicts per answer.")
 @click.option("--limit", type=click.IntRange(2), default=16, show_default=True, metavar="N", help="Records to use.")
-@click.option("--seed", type=int, default=0, show_default=True, metavar="S", help="Seed of the choice among a dataset's records.")
-@click.option("--concurrency", type=click.IntRange(1), default=32, show_default=True, metavar="N", help="Calls in flight at most.")
-@click.option("--max-cost", type=Number(min=0), metavar="X", help="US dollars after which no new call is made.")
+@click.option("--seed", type=int, default=0, show_default=True, metavar="S", help="Seed of the sample of a dataset's records.")
+@click.option("--concurrency", type=click.IntRange(1), default=32, show_default=True, metavar="N", help="Maximum concurrent calls.")
+@click.option("--max-cost", type=Number(min=0), metavar="X", help="Budget in US dollars; no new call is made beyond it.")
 @click.option("-o", "--output", metavar="DIR", help=f"Write {CARD_JSON} and {CARD_MARKDOWN} into this folder.")
 @runs_dir_option
 @json_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
-@click.option("-v", "--verbose", is_flag=True, help="Name records in which the judge slipped.")
+@click.option("-v", "--verbose", is_flag=True, help="List the records in which the judge slipped.")
 @click.pass_context
 def command(context: click.Context, /, **given: Any) -> None:
     """Entry of the command; see HELP."""
-    context.exit(probe(msgspec.convert(given, Options)))
+    context.exit(probe(msgspec.convert(given, ProbeOptions)))
 
 
-def probe(options: Options) -> int:
+def probe(options: ProbeOptions) -> int:
     """Probe the judge, show and keep its card, and say it as an exit code."""
     folder = _made(options.output)
     with RunProgress(f"probe of {options.judge}", is_quiet=options.quiet) as progress:
@@ -109,7 +109,7 @@ def probe(options: Options) -> int:
     return _exit_code(card)
 
 
-def _request(options: Options) -> api.ProbeRequest:
+def _request(options: ProbeOptions) -> api.ProbeRequest:
     return api.ProbeRequest(
         judge=options.judge,
         source=options.source or "",
@@ -136,6 +136,6 @@ def _made(output: str | None) -> Path | None:
 
 def _exit_code(card: JudgeCard) -> int:
     if not any(probe.n for probe in card.probes):
-        exits.complain("the judge gave no verdict at all", hint="the card says under 'no judgment' what went wrong")
+        exits.print_error("the judge gave no verdict at all", hint="see 'no verdict' on the card for the reason")
         return exits.COULD_NOT_RUN
     return exits.GATES_PASSED if card.passed else exits.GATE_FAILED

@@ -10,49 +10,49 @@ from click.shell_completion import CompletionItem
 
 from assay import __version__
 from assay.core.errors import UsageProblem
-from assay.surfaces.cli.exits import COULD_NOT_RUN, Boundary, nearest_of
+from assay.surfaces.cli.exits import COULD_NOT_RUN, ErrorBoundary, nearest_of
 
 COMMANDS: Mapping[str, str] = {
     "init": "Write a first run file and a tiny dataset, ready to run.",
-    "validate": "Say everything that is wrong with datasets, in one pass.",
+    "validate": "Validate datasets and report every problem.",
     "convert": "Turn a benchmark's files, or another contract's, into a dataset.",
-    "import": "Bring datasets and finished runs over from other evaluation tools.",
-    "run": "Ask models, grade their answers, keep the evidence.",
-    "check": "Say everything that would keep a run file from running.",
-    "resume": "Go on with a run that was interrupted.",
-    "cancel": "End a run for good, also from another terminal.",
+    "import": "Import datasets and results from other tools.",
+    "run": "Run models on a dataset and grade the answers.",
+    "check": "Check a run file without running it.",
+    "resume": "Resume an interrupted run.",
+    "cancel": "Cancel a run permanently, also from another terminal.",
     "runs": "List the runs of a folder.",
     "show": "Show a run, or one of its records.",
     "report": "Write a run as one HTML file that opens anywhere.",
     "export": "Write a run as CSV, Excel, Parquet, JSON, or as answers for other runs.",
-    "mlflow": "Show finished runs in MLflow.",
+    "mlflow": "Push finished runs to MLflow.",
     "charts": "Save charts of runs as SVG files.",
-    "compare": "Say what changed between two runs, and whether it can be believed.",
+    "compare": "Compare two runs and test the difference.",
     "label": "Write a sample of a run's answers for people to label.",
-    "calibrate": "Say how far a run's judge can be trusted, by labels of people.",
-    "rank": "Rank finished runs: judges compare their answers, two at a time, in both orders.",
-    "gate": "Decide about a run: thresholds, and how it compares with a baseline.",
+    "calibrate": "Measure a run's judge against human labels.",
+    "rank": "Rank finished runs by pairwise comparison of their answers.",
+    "gate": "Check a run against thresholds and a baseline.",
     "suite": "Run several run files, and gate them together.",
-    "baseline": "Choose the run that others are measured against, or show it.",
-    "trend": "Show the runs over a dataset in the order of time, and where they go.",
-    "audit": "List every decision about the runs of a folder.",
-    "probe": "Find out whether a judge is sound: steady, blind to length and order, deaf to flattery.",
-    "retry": "Run the records with an error again, as a new run.",
-    "rescore": "Give a run the official score of a benchmark, as a new run, without any model.",
-    "verify": "Say whether a run's files are as they were published.",
+    "baseline": "Set or show the baseline run.",
+    "trend": "Show results on a dataset over time.",
+    "audit": "Show the audit log.",
+    "probe": "Test a judge for consistency and bias.",
+    "retry": "Retry records that ended in an error, as a new run.",
+    "rescore": "Score a run with a benchmark's official profile, as a new run, without any model.",
+    "verify": "Verify a run's files against their hashes.",
     "publish": "Write a finished run to an object store, each file once.",
-    "fetch": "Bring a finished run here from an object store, checked.",
-    "replay": "Compute a run's metrics again from its files alone.",
-    "purge": "Remove artifacts whose time of retention is over.",
-    "serve": "Offer runs and validation over HTTP.",
-    "worker": "Evaluate records of runs that are started elsewhere.",
-    "keys": "Make, list and revoke keys of the service.",
+    "fetch": "Fetch a finished run from an object store and verify it.",
+    "replay": "Recompute a run's metrics from its files.",
+    "purge": "Remove artifacts whose retention period has ended.",
+    "serve": "Start the HTTP service and the web pages.",
+    "worker": "Evaluate records of runs started on other machines.",
+    "keys": "Create, list and revoke API keys.",
     "plugins": "List the graders, models, policies, converters and contracts of installed packages.",
-    "doctor": "Say what is there, what is missing, and what must be mended.",
-    "completion": "Print the script with which your shell completes what you type.",
+    "doctor": "Check the installation and report what needs fixing.",
+    "completion": "Print the completion script for your shell.",
 }
 """Each command, a module of this package, with its line in the help."""
-_MODULES = {"import": "importing"}
+_MODULES = {"import": "import_command"}
 """Modules whose names are not those of their commands, because Python has other plans with the word."""
 
 EXIT_CODES = """\b
@@ -60,7 +60,7 @@ Exit codes:
   0    everything is valid; a run met its gates, or has none
   1    something is invalid; a run missed a gate
   2    could not run: bad usage, an unreadable file, nothing that could be evaluated
-  130  interrupted; `assay resume RUN` goes on with a run"""
+  130  interrupted; continue with `assay resume RUN`"""
 
 EXAMPLES = """\b
 Examples:
@@ -117,7 +117,7 @@ class Program(click.Group):
 
     def main(self, *arguments: Any, **settings: Any) -> NoReturn:
         """Run and exit; no traceback, whatever happens."""
-        boundary = Boundary()
+        boundary = ErrorBoundary()
         run: Callable[..., int | None] = super().main
         with boundary:
             boundary.exit_code = run(*arguments, **{**settings, "standalone_mode": False}) or 0

@@ -17,7 +17,7 @@ from assay.core.record_query import INVALID, STATUS_GROUPS
 from assay.surfaces.cli import exits
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.run_numbers import dollars, duration, latency, percent
-from assay.surfaces.reporters.wording import ERROR, counted
+from assay.surfaces.reporters.wording import ERROR, counted, price_unknown_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -44,7 +44,7 @@ class RunProgress:
         self._resume = resume
         self._live = _live_display(console)
         self._is_quiet = is_quiet
-        self._pace = Pace()
+        self._pace = Throughput()
         self._last: api.Snapshot | None = None
         self._has_begun = False
         self._said: api.Snapshot | None = None
@@ -64,7 +64,7 @@ class RunProgress:
         elif self._last is not None and self._last is not self._said:
             self._say(self._last)
         if isinstance(error, KeyboardInterrupt | StoreUnavailable) and self._resume and self._has_begun:
-            click.echo(f"assay: nothing that is done is lost; go on with: {printable(self._resume)}", err=True)
+            click.echo(f"assay: progress is saved; resume with: {printable(self._resume)}", err=True)
 
     def announce(self, what: str) -> None:
         """Name the run before anything happens, so that a log says how to go on with it; a terminal shows it anyway."""
@@ -115,7 +115,7 @@ class RunProgress:
         click.echo(plain_line(now, self._pace), err=True)
 
 
-class Pace:
+class Throughput:
     """Records per second over the last half minute."""
 
     def __init__(self) -> None:
@@ -141,7 +141,7 @@ class Pace:
         return None if rate is None else (now.total - now.done) / rate
 
 
-def plain_line(now: api.Snapshot, pace: Pace) -> str:
+def plain_line(now: api.Snapshot, pace: Throughput) -> str:
     """The run in one line of a log."""
     if now.batch is not None:
         return " · ".join([f"{_state(now)}{batch_words(now)[0]}", *batch_words(now)[1:], f"{duration(now.elapsed_s)} so far"])
@@ -156,14 +156,14 @@ def batch_words(now: api.Snapshot) -> list[str]:
     batch = now.batch
     collected = f"{batch.merged:,} of {batch.batches:,} batches" if batch.batches != 1 else f"{batch.merged} of 1 batch"
     merged = f"{collected} collected" if batch.batches else "writing batches"
-    problem = [f"last look: {printable(batch.problem, limit=PROBLEM_LIMIT)}"] if batch.problem else []
+    problem = [f"last error: {printable(batch.problem, limit=PROBLEM_LIMIT)}"] if batch.problem else []
     return [merged, *([f"{batch.done:,}/{batch.requests:,} requests done"] if batch.requests else []), *problem]
 
 
 def _notes(now: api.Snapshot) -> dict[str, str]:
     """The lines below the bar of a live display, with their styles."""
     if now.batch is not None:
-        leave = {} if now.is_stopping else {"Ctrl-C leaves; the batches go on, and assay resume collects them": "dim"}
+        leave = {} if now.is_stopping else {"Ctrl-C exits; the batches continue, and assay resume collects them": "dim"}
         return {" · ".join(["waiting for the provider", *batch_words(now)]): "", **leave, **_stopping_note(now)}
     notes = {" · ".join([*_under_way(now), *_records(now)]): ""}
     if calls := _calls(now):
@@ -192,7 +192,7 @@ def _state(now: api.Snapshot) -> str:
     return "" if now.state == "running" else f"{now.state} · "
 
 
-def _speed(now: api.Snapshot, pace: Pace) -> list[str]:
+def _speed(now: api.Snapshot, pace: Throughput) -> list[str]:
     rate, left = pace.rate, pace.seconds_left(now)
     parts = [f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.1f}/s"] if rate is not None else []
     parts += [f"{duration(left)} left"] if left and now.done < now.total else []
@@ -227,10 +227,10 @@ def _calls(now: api.Snapshot) -> list[str]:
     parts = [counted(now.calls, "call")]
     if now.p50_ms is not None:
         parts.append(f"p50 {latency(now.p50_ms)}, p95 {latency(now.p95_ms)}")
-    unknown = f"{counted(now.unknown_costs, 'call')} of unknown price" if now.unknown_costs else ""
+    unknown = price_unknown_text(now.unknown_costs, "call")
     # Where nobody was called one by one, answers of batches may have a price that is not known.
     known = dollars(now.cost) if now.cost or (now.calls and not unknown) else ""
-    return [*parts, *filter(None, (" + ".join(part for part in (known, unknown) if part),))]
+    return [*parts, *filter(None, (known, unknown))]
 
 
 def _problem(now: api.Snapshot) -> list[str]:

@@ -8,10 +8,10 @@ from assay.surfaces.printable import printable
 
 HELP = """Write the files of a finished run to an object store: s3://BUCKET/PREFIX (also gs:// and az://).
 
-They go to PREFIX/RUN-ID. Each object is written only where there is none (`If-None-Match`), and the manifest last, so that nobody
-sees half a run, and nothing that is there is ever changed: to repeat the command is safe. The run stays on this machine.
-Credentials, region and endpoint come from the store's own environment variables (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
-AWS_REGION, AWS_ENDPOINT_URL; AWS_ALLOW_HTTP=true for one without TLS). Needs the extra `s3`.
+They go to PREFIX/RUN-ID. An existing object is never overwritten (`If-None-Match`), and the manifest is written last, so that
+readers never see an incomplete run. You can safely repeat the command. The run stays on this machine. Credentials, region and
+endpoint come from the store's own environment variables (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL;
+AWS_ALLOW_HTTP=true for one without TLS). Needs the extra `s3`.
 """
 
 EPILOG = """\b

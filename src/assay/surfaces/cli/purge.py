@@ -15,12 +15,12 @@ from assay.surfaces.cli.run_options import json_option, runs_dir_option, write_j
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.wording import counted
 
-HELP = """Remove artifacts whose time of retention is over: raw ones after 30 days, aggregates after 180.
+HELP = """Remove artifacts whose retention period has ended: raw artifacts after 30 days, aggregates after 180.
 
-A run is kept as long as its manifest states, and longer with ASSAY_RETENTION_RAW_DAYS and ASSAY_RETENTION_AGGREGATE_DAYS.
-The manifest stays for good, with a tombstone for each file that went, and a line in `audit.jsonl` says what was removed and why.
-Nothing goes earlier, unless RUN is named by its whole id, with --force and a --reason.
-A cache of replies belongs to no run: it stays, and a line says where it is.
+The manifest of a run sets the period; ASSAY_RETENTION_RAW_DAYS and ASSAY_RETENTION_AGGREGATE_DAYS can extend it. The manifest is
+never removed: it gets a tombstone for each removed file, and `audit.jsonl` records what was removed and why. To remove artifacts
+earlier, give the whole id of RUN with --force and a --reason. A cache of replies belongs to no run and stays; the command prints
+its path.
 """
 
 EPILOG = """\b
@@ -32,11 +32,11 @@ Examples:
 \b
 Exit codes:
   0  done, even if there was nothing to remove
-  1  done, but a run could not be read, so that nothing of it was removed
+  1  done, but a run could not be read and was skipped
   2  could not run: no such run, too early, or no reason given"""
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class PurgeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The command's arguments as given."""
 
     run: str | None
@@ -49,18 +49,18 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 @click.command("purge", help=HELP, epilog=EPILOG)
 @click.argument("run", required=False)
-@click.option("--force", is_flag=True, help="Remove the artifacts of RUN before their time; needs a reason.")
-@click.option("--reason", metavar="TEXT", default="", help="Why they are removed early; kept in the audit log.")
-@click.option("--dry-run", is_flag=True, help="Say what would be removed, remove nothing.")
+@click.option("--force", is_flag=True, help="Remove the artifacts of RUN early; needs --reason.")
+@click.option("--reason", metavar="TEXT", default="", help="Reason for the early removal, for the audit log.")
+@click.option("--dry-run", is_flag=True, help="List what would be removed; remove nothing.")
 @runs_dir_option
 @json_option
 @click.pass_context
 def command(context: click.Context, /, **given: Any) -> None:
     """Entry of the command; see HELP."""
-    context.exit(purge(msgspec.convert(given, Options)))
+    context.exit(purge(msgspec.convert(given, PurgeOptions)))
 
 
-def purge(options: Options) -> int:
+def purge(options: PurgeOptions) -> int:
     """Remove what the options name, and say what went."""
     _check(options)
     purged = api.purge(options.runs_dir, run_name=options.run, reason=options.reason, is_dry=options.dry_run)
@@ -75,16 +75,16 @@ def purge(options: Options) -> int:
     return exits.INVALID if unread else exits.VALID
 
 
-def _check(options: Options) -> None:
+def _check(options: PurgeOptions) -> None:
     if options.force and options.run is None:
         raise UsageProblem("--force needs a run", hint="name the run whose artifacts must go early")
     if options.force and not options.reason.strip():
-        raise UsageProblem("--force needs a --reason", hint="it is kept in the audit log")
+        raise UsageProblem("--force needs a --reason", hint="it is written to the audit log")
     if options.reason and not options.force:
         raise UsageProblem("--reason is for --force", hint="what has expired is removed without a reason")
 
 
-def _lines(purged: Iterable[api.Purged], unread: Iterable[api.Purged], *, is_dry: bool) -> Iterator[str]:
+def _lines(purged: Iterable[api.PurgeResult], unread: Iterable[api.PurgeResult], *, is_dry: bool) -> Iterator[str]:
     files = runs = 0
     for entry in purged:
         yield f"{printable(entry.run_id)} · {', '.join(map(printable, entry.artifacts))}\n"

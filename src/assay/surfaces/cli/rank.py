@@ -9,20 +9,20 @@ import msgspec
 
 from assay import api
 from assay.core.errors import UsageProblem
-from assay.core.placement import HERE, Placement
+from assay.core.run_backend import LOCAL_BACKEND, RunBackend
 from assay.surfaces.cli.chart_files import charts_option, check_charts
 from assay.surfaces.cli.placement import keeping_options, kept_here
 from assay.surfaces.cli.run import announced
-from assay.surfaces.cli.run_options import Shown, check_markdown, conclude, json_option, markdown_option, runs_dir_option
+from assay.surfaces.cli.run_options import OutputOptions, check_markdown, conclude, json_option, markdown_option, runs_dir_option
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.wording import counted
 
-HELP = """Rank finished runs by their answers: judges say which of two is better, and no candidate is asked anything.
+HELP = """Rank finished runs by their answers: judges compare two answers at a time, and no candidate is called.
 
-Every record that two of the runs have answered is shown to every judge twice, A before B and B before A, without the names of
-the candidates. Only who wins in both orders has won; how often a judge goes by the place instead is reported. Strengths are
-those of Bradley and Terry's model, with 95 % intervals by record. It is a run like any other: it can be interrupted, resumed,
-shown and verified. RUN is an id, a unique beginning of one, `latest`, or the path of a run's folder.
+Every judge sees each record that two runs answered twice, A before B and B before A, without the names of the candidates. An answer
+wins only if it wins in both orders; the report shows how often a judge followed the position instead. Strengths come from the
+Bradley-Terry model, with 95 % intervals by record. A ranking is a run that you can interrupt, resume, show and verify. RUN is an
+id, a unique prefix of an id, `latest`, or the path of a run's folder.
 """
 
 EPILOG = """\b
@@ -33,9 +33,9 @@ Examples:
 
 \b
 Exit codes:
-  0    compared, whoever is ahead
+  0    compared, for any ranking
   2    could not run: no record in common, no such run or judge, or nothing could be compared
-  130  interrupted or cancelled; `assay resume RUN` goes on with an interrupted run"""
+  130  interrupted or cancelled; continue an interrupted run with `assay resume RUN`"""
 
 _COUNT = click.IntRange(min=1)
 _SAME = ("runs_dir", "limit", "sample", "seed", "concurrency", "max_cost")
@@ -44,19 +44,19 @@ _SAME = ("runs_dir", "limit", "sample", "seed", "concurrency", "max_cost")
 
 @click.command("rank", help=HELP, epilog=EPILOG)
 @click.argument("runs", nargs=-1, metavar="RUN RUN...")
-@click.option("--judge", multiple=True, metavar="PROVIDER/MODEL", help="A judge; of several, more than half must say the same.")
+@click.option("--judge", multiple=True, metavar="PROVIDER/MODEL", help="Judge model; repeat for a panel that decides by majority.")
 @runs_dir_option
-@click.option("--run-id", metavar="ID", help="Name the run; an unfinished run of that name and the same settings goes on.")
+@click.option("--run-id", metavar="ID", help="Run id; an unfinished run with the same id and settings is resumed.")
 @click.option("--limit", type=_COUNT, metavar="N", help="Compare the first N records.")
-@click.option("--sample", type=_COUNT, metavar="N", help="Compare N records at random, the same ones for the same seed.")
+@click.option("--sample", type=_COUNT, metavar="N", help="Compare a random sample of N records, the same for the same seed.")
 @click.option("--seed", type=int, metavar="S", help="Seed of the sample.  [default: 0]")
-@click.option("--concurrency", type=_COUNT, metavar="N", help="Calls in flight at most.  [default: 32]")
-@click.option("--max-cost", type=click.FloatRange(min=0), metavar="X", help="US dollars after which no new call is made.")
+@click.option("--concurrency", type=_COUNT, metavar="N", help="Maximum concurrent calls.  [default: 32]")
+@click.option("--max-cost", type=click.FloatRange(min=0), metavar="X", help="Budget in US dollars; no new call is made beyond it.")
 @json_option
 @markdown_option
 @charts_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
-@click.option("-v", "--verbose", is_flag=True, help="List every comparison with its result and the reasons for it.")
+@click.option("-v", "--verbose", is_flag=True, help="List every comparison with its result and reasons.")
 @keeping_options
 @click.pass_context
 def command(context: click.Context, /, runs: tuple[str, ...], judge: tuple[str, ...], **given: Any) -> None:
@@ -67,7 +67,7 @@ def command(context: click.Context, /, runs: tuple[str, ...], judge: tuple[str, 
         raise UsageProblem("--run-id is empty", hint="leave it out for a new id")
     same = {name: given[name] for name in _SAME}
     request = api.RankRequest(runs=runs, judges=judge, run_id=given["run_id"] or "", **same)
-    shown = Shown(
+    shown = OutputOptions(
         runs_dir=given["runs_dir"],
         is_json=given["is_json"],
         is_verbose=given["verbose"],
@@ -79,7 +79,7 @@ def command(context: click.Context, /, runs: tuple[str, ...], judge: tuple[str, 
     context.exit(rank(request, shown, kept_here(given, "a ranking", is_quiet=shown.is_quiet)))
 
 
-def rank(request: api.RankRequest, shown: Shown, placement: Placement = HERE) -> int:
+def rank(request: api.RankRequest, shown: OutputOptions, placement: RunBackend = LOCAL_BACKEND) -> int:
     """Compare, show the ranking, and say how it went as an exit code."""
     planned = api.plan_rank(request)
     plan = planned.plan

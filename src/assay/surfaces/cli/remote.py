@@ -14,11 +14,12 @@ import msgspec
 
 from assay import api
 from assay.core.errors import ServerProblem, UsageProblem
-from assay.core.run_result import GateResult, RunResult
+from assay.core.run_result import RunResult
 from assay.core.stop_signals import raised_as_interrupt
+from assay.core.summary import GateResult
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.progress import RunProgress
-from assay.surfaces.cli.run_options import Shown, conclude, write_json
+from assay.surfaces.cli.run_options import OutputOptions, conclude, write_json
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.wording import counted
 
@@ -27,7 +28,7 @@ KEY_VARIABLE = "ASSAY_KEY"
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
-class Remote(msgspec.Struct, frozen=True, kw_only=True):
+class RemoteOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Which server is meant, and how it is reached."""
 
     server: str
@@ -52,34 +53,34 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True):
 def server_options(command: Decorated) -> Decorated:
     """`--server URL` and what belongs to it, the same for every command that knows servers."""
     options: tuple[Callable[[Decorated], Decorated], ...] = (
-        click.option("--allow-http", is_flag=True, help="With --server: send everything readable by others on the way."),
+        click.option("--allow-http", is_flag=True, help="With --server: allow unencrypted HTTP."),
         click.option(
-            "--key-variable", metavar="NAME", help=f"Variable that holds the key of the server.  [default: {KEY_VARIABLE}]"
+            "--key-variable", metavar="NAME", help=f"Variable that holds the API key of the server.  [default: {KEY_VARIABLE}]"
         ),
-        click.option("--server", metavar="URL", help="Do it on the server at this address (assay serve)."),
+        click.option("--server", metavar="URL", help="Use the server at this address (assay serve)."),
     )
     for option in options:
         command = option(command)
     return command
 
 
-def remote_of(given: dict[str, Any]) -> Remote | None:
+def remote_of(given: dict[str, Any]) -> RemoteOptions | None:
     """The server that options name, taken out of them; None without one. Raises UsageProblem for options that need one."""
     server, variable, allow_http = given.pop("server"), given.pop("key_variable"), given.pop("allow_http")
     if server is not None:
-        return Remote(server=server, key_variable=variable, allow_http=allow_http)
+        return RemoteOptions(server=server, key_variable=variable, allow_http=allow_http)
     for option, value in (("--key-variable", variable), ("--allow-http", allow_http)):
         if value:
             raise UsageProblem(f"{option} is for a server", hint="name one with --server URL")
     return None
 
 
-class Following(msgspec.Struct, frozen=True, kw_only=True):
+class RemoteRunFollower(msgspec.Struct, frozen=True, kw_only=True):
     """A run of a server, and how it is told here."""
 
-    remote: Remote
+    remote: RemoteOptions
     client: api.Client
-    shown: Shown
+    shown: OutputOptions
     keeps: bool = True
     """The artifacts are saved in the folder of the runs."""
     records: int | None = None
@@ -127,9 +128,9 @@ class Following(msgspec.Struct, frozen=True, kw_only=True):
         """Say how to go on with a run that was not followed to its end."""
         if self.shown.is_json and last:
             write_json(_result(last[0], self._place(run_id)).to_dict())
-        goes_on = "" if last and last[0].is_stopped else "; the run goes on at the server"
+        goes_on = "" if last and last[0].is_stopped else "; the run continues on the server"
         follow, cancel = (self.remote.command_line(word, run_id) for word in ("resume", "cancel"))
-        exits.complain(f"{what}{goes_on}", hint=f"go on with: {follow} · end it with: {cancel}")
+        exits.print_error(f"{what}{goes_on}", hint=f"resume with: {follow} · cancel it with: {cancel}")
         return code
 
     def _place(self, run_id: str) -> str:
@@ -183,16 +184,16 @@ def _result(status: api.RunStatus, place: str) -> RunResult:
     )
 
 
-def cancel_there(remote: Remote, run_id: str) -> RunResult:
+def cancel_there(remote: RemoteOptions, run_id: str) -> RunResult:
     """End a run of a server for good."""
     client = remote.client()
     return _result(client.cancel(run_id), f"{client.url}/v1/runs/{printable(run_id)}")
 
 
-def resume_there(remote: Remote, run_id: str, *, shown: Shown) -> int:
+def resume_there(remote: RemoteOptions, run_id: str, *, shown: OutputOptions) -> int:
     """Go on with a run of a server, follow it to its end, and say how it went as an exit code."""
     client = remote.client()
     status = client.run(run_id)
     if status.is_stopped and not status.is_finished:
         client.resume(run_id)
-    return Following(remote=remote, client=client, shown=shown).to_end(run_id)
+    return RemoteRunFollower(remote=remote, client=client, shown=shown).to_end(run_id)

@@ -9,9 +9,9 @@ from assay.surfaces.printable import printable
 
 MAX_DIFFERENCES = 20
 
-HELP = """Compute every metric of a finished run again from its records, and name those that differ from what was published.
+HELP = """Recompute every metric of a finished run from its records, and list those that differ from the published ones.
 
-No model is called and no dataset is read: the artifacts are all it takes. RUN is an id, a unique beginning of one, `latest`, or
+The command reads only the artifacts: it calls no model and reads no dataset. RUN is an id, a unique prefix of an id, `latest`, or
 the path of a run's folder.
 """
 
@@ -22,9 +22,9 @@ Examples:
 
 \b
 Exit codes:
-  0  every metric comes out the same
-  1  some metric differs
-  2  could not run: no such run, it has not ended, or its records were purged"""
+  0  every metric is the same
+  1  a metric differs
+  2  could not run: no such run, it is unfinished, or its records were purged"""
 
 
 @click.command("replay", help=HELP, epilog=EPILOG)

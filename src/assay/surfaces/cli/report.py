@@ -13,9 +13,9 @@ from rich.progress import MofNCompleteColumn
 
 from assay.core.errors import UsageProblem
 from assay.surfaces.cli import exits
-from assay.surfaces.cli.meter import Meter
+from assay.surfaces.cli.meter import ProgressMeter
 from assay.surfaces.cli.numbers import ALL, number_or_all
-from assay.surfaces.cli.run_options import RUN, Shown, command_line, finished_run, json_option, runs_dir_option, write_json
+from assay.surfaces.cli.run_options import RUN, OutputOptions, command_line, finished_run, json_option, runs_dir_option, write_json
 from assay.surfaces.cli.streams import (
     STANDARD,
     check_writable,
@@ -25,15 +25,15 @@ from assay.surfaces.cli.streams import (
     write_file,
     write_stream,
 )
-from assay.surfaces.pages.figures import moment, size
-from assay.surfaces.pages.report import Report
+from assay.surfaces.pages.display_values import moment, size
+from assay.surfaces.pages.report import ReportFile
 from assay.surfaces.printable import printable
 
-HELP = """Write a finished run as one HTML file: what `assay serve` shows, to mail, keep or publish.
+HELP = """Write a finished run as one HTML file that shows the same pages as `assay serve`.
 
-The file holds the page of the run with its charts, the list of its records with search, filters and sorting, and every record with
-its votes and attempts. It opens from disk in any browser, without a network: it asks nobody and sends nothing. What was redacted in
-the artifacts is redacted in it. RUN is an id, a unique beginning of one, `latest`, or the path of a run's folder.
+The file contains the page of the run with its charts, the list of its records with search, filters and sorting, and every record
+with its verdicts and attempts. It opens from disk in any browser and makes no network requests. Values redacted in the artifacts
+are redacted in the file. RUN is an id, a unique prefix of an id, `latest`, or the path of a run's folder.
 """
 
 EPILOG = """\b
@@ -44,14 +44,14 @@ Examples:
 
 \b
 Exit codes:
-  0  written, whatever the run came to
-  2  could not run: no such run, a run that has not ended, a file that cannot be written"""
+  0  written, for any result of the run
+  2  could not run: no such run, an unfinished run, a file that cannot be written"""
 
 MANY = 5_000
 """Records that a file has unless told otherwise: it should open at once, and go into a mail."""
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class ReportOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The command's arguments as given."""
 
     run: str
@@ -64,25 +64,28 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 @click.command("report", help=HELP, epilog=EPILOG)
 @RUN
 @click.option(
-    "-o", "--output", metavar="FILE", help="The file to write, whole or not at all; - for standard output.  [default: RUN.html]"
+    "-o",
+    "--output",
+    metavar="FILE",
+    help="Output file, written completely or not at all; - for standard output.  [default: RUN.html]",
 )
 @click.option(
     "--records",
     metavar="N|all",
     default=str(MANY),
     show_default=True,
-    help="How many records the file has; of a larger run those that did not pass come first, the lowest scores before others.",
+    help="Maximum number of records in the file: first those that did not pass, then by score, the lowest first.",
 )
 @runs_dir_option
 @json_option
 @click.pass_context
 def command(context: click.Context, /, **given: Any) -> None:
     """Entry of the command; see HELP."""
-    write(msgspec.convert(given, Options))
+    write(msgspec.convert(given, ReportOptions))
     context.exit(exits.VALID)
 
 
-def write(options: Options) -> None:
+def write(options: ReportOptions) -> None:
     """Write the file, and say what it has."""
     limit = number_or_all(options.records, option="--records")
     run = finished_run(options.run, options.runs_dir)
@@ -91,7 +94,7 @@ def write(options: Options) -> None:
         raise UsageProblem("--json and -o - both write to standard output", hint="name a file")
     check_writable(output, option="--output")
     refuse_overwrite(output, map(str, run.artifacts().values()), option="--output")
-    report = Report(run, limit=limit)
+    report = ReportFile(run, limit=limit)
     chunks = encoded(_metered(report))
     if output == STANDARD:
         write_stream(chunks, standard_output())
@@ -100,11 +103,11 @@ def write(options: Options) -> None:
     _tell(report, output, options)
 
 
-def _metered(report: Report) -> Iterator[str]:
+def _metered(report: ReportFile) -> Iterator[str]:
     """The chunks of a file, with a bar when they take their time."""
     made = moment(datetime.now(UTC).isoformat(timespec="seconds"))
     assert made is not None
-    meter = Meter(amount=MofNCompleteColumn())
+    meter = ProgressMeter(amount=MofNCompleteColumn())
     meter.begin("records")
     try:
         yield from report.chunks(made, meter.count)
@@ -112,7 +115,7 @@ def _metered(report: Report) -> Iterator[str]:
         meter.hide()
 
 
-def _tell(report: Report, output: str, options: Options) -> None:
+def _tell(report: ReportFile, output: str, options: ReportOptions) -> None:
     if options.is_json:
         found = {"run_id": report.run_id, "report": output, "records": report.shown, "total_records": report.total}
         write_json({**found, "bytes": Path(output).stat().st_size})
@@ -120,7 +123,9 @@ def _tell(report: Report, output: str, options: Options) -> None:
     for problem in filter(None, (report.problem, report.left_out)):
         click.echo(printable(problem), err=True)
     if report.left_out:
-        again = command_line("report", report.run_id, "--records", ALL, shown=Shown(runs_dir=str(report.run.folders.runs_dir)))
+        again = command_line(
+            "report", report.run_id, "--records", ALL, shown=OutputOptions(runs_dir=str(report.run.folders.runs_dir))
+        )
         click.echo(f"all of them: {printable(again)}", err=True)
     if output != STANDARD:
         click.echo(f"{printable(output)} ({size(Path(output).stat().st_size)}, {report.shown:,} records)")

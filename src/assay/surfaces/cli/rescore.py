@@ -10,10 +10,10 @@ from assay import api
 from assay.core.errors import UsageProblem
 from assay.core.plan import ProfileId
 from assay.surfaces.cli.numbers import Number
-from assay.surfaces.cli.pipeline import Pipeline, github_option, junit_option
+from assay.surfaces.cli.pipeline import PipelineOptions, github_option, junit_option
 from assay.surfaces.cli.run_options import (
     RUN,
-    Shown,
+    OutputOptions,
     check_markdown,
     compat_option,
     conclude,
@@ -24,11 +24,11 @@ from assay.surfaces.cli.run_options import (
 )
 from assay.surfaces.printable import printable
 
-HELP = """Give a finished run the official score of a benchmark, as a new run that names the old one.
+HELP = """Score a finished run with a benchmark's official profile, as a new run that refers to the old one.
 
-No model is called and no dataset is read: the old run's files are all it takes, and they are not changed. A profile that is not
-for the records of the run is refused, with every record that it is not for. RUN is an id, a unique beginning of one, `latest`, or
-the path of a run's folder.
+The command reads only the files of the old run, which do not change; it calls no model and reads no dataset. If the profile does
+not fit records of the run, the command fails and lists them. RUN is an id, a unique prefix of an id, `latest`, or the path of a
+run's folder.
 """
 
 EPILOG = """\b
@@ -40,26 +40,26 @@ Examples:
 Exit codes:
   0  every gate is met, or there is none
   1  a gate was missed
-  2  could not run: no such run, it has not ended, was changed, or the profile is not for its records"""
+  2  could not run: no such run, it is unfinished, was changed, or the profile does not fit its records"""
 
 
 @click.command("rescore", help=HELP, epilog=EPILOG)
 @RUN
 @profile_option
 @compat_option
-@click.option("--min-score", type=Number(0, 100), metavar="X", help="Gate: the headline of the profile must be at least this.")
-@click.option("--run-id", metavar="ID", help="Name the new run.")
+@click.option("--min-score", type=Number(0, 100), metavar="X", help="Gate: minimum headline score of the profile.")
+@click.option("--run-id", metavar="ID", help="Id of the new run.")
 @runs_dir_option
 @json_option
 @junit_option
 @github_option
 @markdown_option
-@click.option("-v", "--verbose", is_flag=True, help="List every record with its score and the reason for it.")
+@click.option("-v", "--verbose", is_flag=True, help="List every record with its score and reason.")
 @click.pass_context
 def command(context: click.Context, /, run: str, runs_dir: str, **given: Any) -> None:
     """Entry of the command; see HELP."""
     check_markdown(given["markdown"], is_json=given["is_json"])
-    pipeline = Pipeline.of(given)
+    pipeline = PipelineOptions.of(given)
     profile: ProfileId | None = given["profile"]
     if profile is None:
         raise UsageProblem("--profile is missing", hint="assay rescore RUN --profile prbench; --help lists them all")
@@ -73,7 +73,7 @@ def command(context: click.Context, /, run: str, runs_dir: str, **given: Any) ->
         runs_dir=runs_dir,
         run_id=given["run_id"],
     )
-    shown = Shown(
+    shown = OutputOptions(
         runs_dir=str(parent.folders.runs_dir),
         is_json=given["is_json"],
         is_verbose=given["verbose"],
@@ -83,7 +83,7 @@ def command(context: click.Context, /, run: str, runs_dir: str, **given: Any) ->
     context.exit(conclude([result], shown))
 
 
-def _note_lost_gate(parent: api.Run, profile: str, *, min_score: float | None) -> None:
+def _note_lost_gate(parent: api.RunReader, profile: str, *, min_score: float | None) -> None:
     """A threshold for one figure says nothing about another; what does not count any more is said."""
     plan = parent.manifest.get("plan") or {}
     limit = (plan.get("gates") or {}).get("min_score")

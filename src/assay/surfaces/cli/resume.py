@@ -7,14 +7,14 @@ import msgspec
 
 from assay import api
 from assay.core.errors import UsageProblem
-from assay.core.placement import HERE, Placement
+from assay.core.run_backend import LOCAL_BACKEND, RunBackend
 from assay.surfaces.cli.chart_files import charts_option, check_charts
-from assay.surfaces.cli.pipeline import Pipeline, github_option, junit_option
+from assay.surfaces.cli.pipeline import PipelineOptions, github_option, junit_option
 from assay.surfaces.cli.progress import RunProgress
 from assay.surfaces.cli.remote import remote_of, resume_there, server_options
 from assay.surfaces.cli.run_options import (
     RUN,
-    Shown,
+    OutputOptions,
     check_markdown,
     check_mlflow,
     command_line,
@@ -24,13 +24,20 @@ from assay.surfaces.cli.run_options import (
     mlflow_option,
     runs_dir_option,
 )
-from assay.surfaces.cli.telemetry import Telemetry, check_local, metrics_file_option, telemetry_of, telemetry_options, telling
+from assay.surfaces.cli.telemetry import (
+    TelemetryOptions,
+    check_local,
+    metrics_file_option,
+    open_observers,
+    telemetry_of,
+    telemetry_options,
+)
 
-HELP = """Go on with a run that was interrupted, under the settings that it was started with.
+HELP = """Resume an interrupted run with the settings that it was started with.
 
-RUN is an id, a unique beginning of one, `latest`, or the path of a run's folder. What is finished is not done again: an answer that
-was paid for is kept, and only what is missing is asked. A run that has ended is shown as it is.
-With --server, RUN is the whole id of a run there; it is followed to its end, and its artifacts are brought here.
+RUN is an id, a unique prefix of an id, `latest`, or the path of a run's folder. Finished records are not repeated, and answers that
+were paid for are kept; only missing calls are made. A finished run is shown unchanged. With --server, RUN is the whole id of a run
+there; the command follows it to its end and fetches its artifacts.
 """
 
 EPILOG = """\b
@@ -56,11 +63,11 @@ Exit codes:
 @markdown_option
 @charts_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
-@click.option("-v", "--verbose", is_flag=True, help="List every record with its score and the reason for it.")
+@click.option("-v", "--verbose", is_flag=True, help="List every record with its score and reason.")
 @mlflow_option
 @metrics_file_option
 @telemetry_options
-@click.option("--store", metavar="ADDRESS", default="", help="Publish the artifacts there instead.  [default: as it was started]")
+@click.option("--store", metavar="ADDRESS", default="", help="Publish the artifacts to this store instead.  [default: the run's]")
 @server_options
 @click.pass_context
 def command(context: click.Context, /, run: str, runs_dir: str, **given: Any) -> None:
@@ -75,27 +82,27 @@ def command(context: click.Context, /, run: str, runs_dir: str, **given: Any) ->
     check_mlflow(given["mlflow"])
     check_markdown(given["markdown"], is_json=given["is_json"])
     check_charts(given["charts"])
-    shown = Shown(
+    shown = OutputOptions(
         runs_dir=runs_dir,
         is_json=given["is_json"],
         is_verbose=given["verbose"],
         is_quiet=given["quiet"] or telemetry.fills_standard_error,
         markdown=given["markdown"],
-        pipeline=Pipeline.of(given),
+        pipeline=PipelineOptions.of(given),
         charts=given["charts"],
         mlflow=given["mlflow"],
     )
     if remote is None:
-        context.exit(resume(run, shown, telemetry, placement=Placement(store=given["store"])))
+        context.exit(resume(run, shown, telemetry, placement=RunBackend(store=given["store"])))
     context.exit(resume_there(remote, run, shown=shown))
 
 
-def resume(run: str, shown: Shown, telemetry: Telemetry, *, placement: Placement = HERE) -> int:
+def resume(run: str, shown: OutputOptions, telemetry: TelemetryOptions, *, placement: RunBackend = LOCAL_BACKEND) -> int:
     """Bring the run to its end and say how it went as an exit code."""
     found = api.open_run(run, runs_dir=shown.runs_dir)
     opened, shown = found.result, msgspec.structs.replace(shown, runs_dir=str(found.folders.runs_dir))
     again = command_line("resume", opened.run_id, shown=shown)
-    with telling(telemetry) as tellers, RunProgress(opened.run_id, is_quiet=shown.is_quiet, resume=again) as progress:
+    with open_observers(telemetry) as tellers, RunProgress(opened.run_id, is_quiet=shown.is_quiet, resume=again) as progress:
         if not opened.is_finished:
             progress.announce(f"{opened.counts.total_records:,} records · {opened.candidate}")
         tellers.run_started(opened.run_id)

@@ -6,14 +6,14 @@ import click
 import msgspec
 
 from assay import api
-from assay.core.placement import HERE, Placement
+from assay.core.run_backend import LOCAL_BACKEND, RunBackend
 from assay.surfaces.cli.chart_files import charts_option, check_charts
-from assay.surfaces.cli.pipeline import Pipeline, github_option, junit_option
+from assay.surfaces.cli.pipeline import PipelineOptions, github_option, junit_option
 from assay.surfaces.cli.placement import placement_of, placement_options
 from assay.surfaces.cli.progress import RunProgress
 from assay.surfaces.cli.run_options import (
     RUN,
-    Shown,
+    OutputOptions,
     check_markdown,
     check_mlflow,
     command_line,
@@ -24,10 +24,10 @@ from assay.surfaces.cli.run_options import (
     runs_dir_option,
 )
 
-HELP = """Run the records again that a finished run could not evaluate, as a new run that names the old one.
+HELP = """Retry the records that ended in an error, as a new run that refers to the old one.
 
-Taken are the records with an error, and those that were skipped or cancelled; answers that were graded and did not pass stay as
-they are. The old run is not changed. RUN is an id, a unique beginning of one, `latest`, or the path of a run's folder.
+The new run has the records with an error, and those that were skipped or cancelled; graded answers that did not pass are not
+repeated. The old run does not change. RUN is an id, a unique prefix of an id, `latest`, or the path of a run's folder.
 """
 
 EPILOG = """\b
@@ -40,12 +40,12 @@ Exit codes:
   0    every gate is met, or there is none
   1    a gate was missed
   2    could not run, or nothing could be evaluated
-  130  interrupted or cancelled; `assay resume RUN` goes on with an interrupted run"""
+  130  interrupted or cancelled; continue an interrupted run with `assay resume RUN`"""
 
 
 @click.command("retry", help=HELP, epilog=EPILOG)
 @RUN
-@click.option("--run-id", metavar="ID", help="Name the new run.")
+@click.option("--run-id", metavar="ID", help="Id of the new run.")
 @runs_dir_option
 @json_option
 @junit_option
@@ -53,7 +53,7 @@ Exit codes:
 @markdown_option
 @charts_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
-@click.option("-v", "--verbose", is_flag=True, help="List every record with its score and the reason for it.")
+@click.option("-v", "--verbose", is_flag=True, help="List every record with its score and reason.")
 @mlflow_option
 @placement_options
 @click.pass_context
@@ -62,20 +62,20 @@ def command(context: click.Context, /, run: str, runs_dir: str, **given: Any) ->
     check_markdown(given["markdown"], is_json=given["is_json"])
     check_charts(given["charts"])
     check_mlflow(given["mlflow"])
-    shown = Shown(
+    shown = OutputOptions(
         runs_dir=runs_dir,
         is_json=given["is_json"],
         is_verbose=given["verbose"],
         is_quiet=given["quiet"],
         markdown=given["markdown"],
-        pipeline=Pipeline.of(given),
+        pipeline=PipelineOptions.of(given),
         charts=given["charts"],
         mlflow=given["mlflow"],
     )
     context.exit(retry(run, given["run_id"], shown=shown, placement=placement_of(given)))
 
 
-def retry(run: str, run_id: str | None, *, shown: Shown, placement: Placement = HERE) -> int:
+def retry(run: str, run_id: str | None, *, shown: OutputOptions, placement: RunBackend = LOCAL_BACKEND) -> int:
     """Run what the old run could not evaluate, and say how it went as an exit code."""
     found = api.open_run(run, runs_dir=shown.runs_dir)
     parent, shown = found.result, msgspec.structs.replace(shown, runs_dir=str(found.folders.runs_dir))

@@ -12,18 +12,18 @@ import msgspec
 
 from assay import api
 from assay.core.errors import SourceUnreadable, UsageProblem
-from assay.core.placement import HERE, RUNS_DIR, Placement
 from assay.core.plan import ProfileId
+from assay.core.run_backend import LOCAL_BACKEND, RUNS_DIR, RunBackend
 from assay.core.run_result import RunResult
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.chart_files import charts_option, check_charts
 from assay.surfaces.cli.numbers import Number
-from assay.surfaces.cli.pipeline import Pipeline, github_option, junit_option
+from assay.surfaces.cli.pipeline import PipelineOptions, github_option, junit_option
 from assay.surfaces.cli.placement import check_no_placement, placement_of, placement_options
 from assay.surfaces.cli.progress import RunProgress
-from assay.surfaces.cli.remote import Following, Remote, remote_of, say_left_out, server_options
+from assay.surfaces.cli.remote import RemoteOptions, RemoteRunFollower, remote_of, say_left_out, server_options
 from assay.surfaces.cli.run_options import (
-    Shown,
+    OutputOptions,
     check_markdown,
     check_mlflow,
     command_line,
@@ -38,25 +38,32 @@ from assay.surfaces.cli.run_options import (
     write_json,
     write_text,
 )
-from assay.surfaces.cli.telemetry import Telemetry, check_local, metrics_file_option, telemetry_of, telemetry_options, telling
+from assay.surfaces.cli.telemetry import (
+    TelemetryOptions,
+    check_local,
+    metrics_file_option,
+    open_observers,
+    telemetry_of,
+    telemetry_options,
+)
+from assay.surfaces.cli.words import WordChoice
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.run_estimate import batch_text
 from assay.surfaces.reporters.wording import counted
-from assay.surfaces.telemetry.tellers import Tellers
+from assay.surfaces.telemetry.observers import ObserverGroup
 
-HELP = """Ask models, grade their answers, and leave the complete evidence in a folder.
+HELP = """Run models on a dataset, grade the answers, and write all artifacts to a folder.
 
 \b
 assay run DATASET... --model PROVIDER/MODEL [--judge PROVIDER/MODEL]
 assay run RUNFILE
 
-DATASET is a file, a folder of files or a quoted pattern ('data/*.jsonl'), gzipped or not, with as many rows as there are. A run
-file (YAML) says everything that the options say and more; options given beside it win. Everything that is wrong with the
-settings is said at once, before any call. Ctrl-C once waits for the calls in flight and leaves a run that can be resumed; twice
-stops at once.
+DATASET is a file, a folder of files or a quoted pattern ('data/*.jsonl'), gzipped or not, of any size. A run file (YAML) holds all
+settings of a run; options take precedence over it. All problems with the settings are reported together, before any call. Ctrl-C
+waits for the calls in flight and leaves a run that can be resumed; a second Ctrl-C stops immediately.
 
-With --server the dataset is sent to a server, which runs it; progress, report and exit code are the same, the artifacts are
-brought here, and after Ctrl-C the run goes on there.
+With --server the dataset is sent to a server, which runs it. Progress, report and exit code are the same; the artifacts are fetched
+to this machine, and after Ctrl-C the run continues on the server.
 """
 
 EPILOG = """\b
@@ -78,10 +85,10 @@ Exit codes:
   0    every gate is met, or there is none
   1    a gate was missed
   2    could not run, or nothing could be evaluated
-  130  interrupted or cancelled; `assay resume RUN` goes on with an interrupted run"""
+  130  interrupted or cancelled; continue an interrupted run with `assay resume RUN`"""
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The command's arguments as given."""
 
     sources: tuple[str, ...]
@@ -124,9 +131,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     quiet: bool
     verbose: bool
     no_download: bool
-    remote: Remote | None = None
-    telemetry: Telemetry = Telemetry()
-    placement: Placement
+    remote: RemoteOptions | None = None
+    telemetry: TelemetryOptions = TelemetryOptions()
+    placement: RunBackend
 
 
 _SENT = ("concurrency", "limit", "sample", "seed", "repeat", "quorum", "max_cost", "on_invalid")
@@ -138,58 +145,54 @@ _COUNT = click.IntRange(min=1)
 
 @click.command("run", help=HELP, epilog=EPILOG)
 @click.argument("sources", nargs=-1, metavar="DATASET...|RUNFILE")
-@click.option("--model", multiple=True, metavar="PROVIDER/MODEL", help="A candidate; several are run one after the other.")
-@click.option("--judge", multiple=True, metavar="PROVIDER/MODEL", help="A judge; several vote.")
+@click.option("--model", multiple=True, metavar="PROVIDER/MODEL", help="Candidate model; repeat for several.")
+@click.option("--judge", multiple=True, metavar="PROVIDER/MODEL", help="Judge model; repeat for a panel that votes.")
 @click.option(
     "--contract",
     metavar="CONTRACT",
     default="",
-    help="The format of the datasets, also of your own.  [default: recognised by content]",
+    help="Contract of the datasets, built-in or custom.  [default: detected by content]",
 )
-@click.option(
-    "--grader", metavar="NAME", default="", help="Grade by code of your own: a plugin, module:function or file.py:function."
-)
-@click.option("--policy", metavar="NAME", default="", help="Ask by code of your own, named in the same way.")
-@click.option(
-    "--responses", metavar="FILE", help="Grade the answers of this file, or of an earlier run's folder; asks no candidate."
-)
+@click.option("--grader", metavar="NAME", default="", help="Custom grader: a plugin, module:function or file.py:function.")
+@click.option("--policy", metavar="NAME", default="", help="Custom policy: a plugin, module:function or file.py:function.")
+@click.option("--responses", metavar="FILE", help="Grade the answers in this file or earlier run's folder; call no candidate.")
 @runs_dir_option
-@click.option("--run-id", metavar="ID", help="Name the run; an unfinished run of that name and the same settings goes on.")
-@click.option("--concurrency", type=_COUNT, metavar="N", help="Calls in flight at most.  [default: 32]")
-@click.option("--record", multiple=True, metavar="ID", help="Take only the record with this id; may be given several times.")
-@click.option("--limit", type=_COUNT, metavar="N", help="Take the first N records.")
-@click.option("--sample", type=_COUNT, metavar="N", help="Take N records at random, the same ones for the same seed.")
+@click.option("--run-id", metavar="ID", help="Run id; an unfinished run with the same id and settings is resumed.")
+@click.option("--concurrency", type=_COUNT, metavar="N", help="Maximum concurrent calls.  [default: 32]")
+@click.option("--record", multiple=True, metavar="ID", help="Use only the record with this id; repeat for several.")
+@click.option("--limit", type=_COUNT, metavar="N", help="Use the first N records.")
+@click.option("--sample", type=_COUNT, metavar="N", help="Use a random sample of N records, the same for the same seed.")
 @click.option("--seed", type=int, metavar="S", help="Seed of the sample and of resampled intervals.  [default: 0]")
-@click.option("--repeat", type=click.IntRange(1, 1_000), metavar="K", help="Ask every record K times, for pass@k and pass^k.")
-@click.option("--quorum", type=_COUNT, metavar="N", help="Judges who must vote, or a record has no score.  [default: all]")
-@click.option("--escalate", is_flag=True, help="Ask the first judge alone, and the others only where it is unsure.")
-@click.option("--batch", is_flag=True, help="Ask the candidate in its provider's batches: half the price, within 24 hours.")
+@click.option("--repeat", type=click.IntRange(1, 1_000), metavar="K", help="Answers per record, for pass@k and pass^k.")
+@click.option("--quorum", type=_COUNT, metavar="N", help="Votes that a record needs for a score.  [default: all judges]")
+@click.option("--escalate", is_flag=True, help="Call the first judge, and the others only if it is unsure.")
+@click.option("--batch", is_flag=True, help="Call the candidate through its provider's batch API: half the price, within 24 hours.")
 @click.option(
     "--batch-fallback",
-    type=click.Choice(("live", "fail")),
-    help="With --batch: requests without an answer are asked one by one at the full price, or end in an error.  [default: live]",
+    type=WordChoice(("live", "fail")),
+    help="With --batch: repeat unanswered requests as single calls at full price, or end in an error.  [default: live]",
 )
-@click.option("--detach", is_flag=True, help="With --batch or --engine temporal: hand over and leave; assay resume follows.")
-@click.option("--max-cost", type=Number(min=0), metavar="X", help="US dollars after which no new call is made.")
+@click.option("--detach", is_flag=True, help="With --batch or --engine temporal: submit and exit; assay resume follows the run.")
+@click.option("--max-cost", type=Number(min=0), metavar="X", help="Budget in US dollars; no new call is made beyond it.")
 @click.option(
     "--on-invalid",
-    type=click.Choice(("reject", "skip")),
-    help="With invalid records: do not start, or evaluate the valid ones.  [default: skip for batch_v1, else reject]",
+    type=WordChoice(("reject", "skip")),
+    help="Invalid records: do not start, or evaluate the valid ones.  [default: skip for batch_v1, else reject]",
 )
 @click.option("--allow-size", is_flag=True, help="Accept golden datasets with fewer than 5 or more than 20 cases.")
-@click.option("--null-as-absent", is_flag=True, help="Read optional and forbidden fields that are null as absent.")
-@click.option("--config", metavar="FILE", default="", help="Settings of the validation, as for assay validate --config.")
+@click.option("--null-as-absent", is_flag=True, help="Treat null in optional and forbidden fields as absent.")
+@click.option("--config", metavar="FILE", default="", help="Validation settings, as for assay validate --config.")
 @profile_option
 @compat_option
-@click.option("--pass-rate", type=_RATE, metavar="X", help="Gate: share of graded records that must pass.")
+@click.option("--pass-rate", type=_RATE, metavar="X", help="Gate: minimum pass rate of graded records.")
 @click.option(
     "--min-score",
     type=Number(0, 100),
     metavar="X",
-    help="Gate: mean score on the dataset's scale; with --profile, its headline.",
+    help="Gate: minimum mean score on the dataset's scale; with --profile, its headline.",
 )
-@click.option("--max-error-rate", type=_RATE, metavar="X", help="Gate: share of records that may be left without a score.")
-@click.option("--dry-run", is_flag=True, help="Check everything, show the plan, call nobody.")
+@click.option("--max-error-rate", type=_RATE, metavar="X", help="Gate: maximum share of records without a score.")
+@click.option("--dry-run", is_flag=True, help="Check everything and show the plan; call no model.")
 @json_option
 @junit_option
 @github_option
@@ -197,12 +200,12 @@ _COUNT = click.IntRange(min=1)
 @charts_option
 @mlflow_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
-@click.option("-v", "--verbose", is_flag=True, help="List every record with its score and the reason for it.")
+@click.option("-v", "--verbose", is_flag=True, help="List every record with its score and reason.")
 @metrics_file_option
 @telemetry_options
 @placement_options
 @server_options
-@click.option("--no-download", is_flag=True, help="With --server: leave the artifacts there.")
+@click.option("--no-download", is_flag=True, help="With --server: do not fetch the artifacts.")
 @click.pass_context
 def command(context: click.Context, /, **given: Any) -> None:
     """Entry of the command; see HELP."""
@@ -213,11 +216,11 @@ def command(context: click.Context, /, **given: Any) -> None:
     if remote is not None:
         check_no_placement(context)
     given |= {"remote": remote, "telemetry": telemetry, "placement": placement}
-    options = msgspec.convert(given, Options)
+    options = msgspec.convert(given, RunOptions)
     context.exit(run(options))
 
 
-def run(options: Options) -> int:
+def run(options: RunOptions) -> int:
     """Plan and run what the options name, show it, and say how it went as an exit code."""
     _check_markdown(options)
     if options.remote is not None:
@@ -236,13 +239,13 @@ def run(options: Options) -> int:
             click.echo(f"assay: {printable(note)}", err=True)
         for line in batch_lines(planned):
             click.echo(f"assay: {printable(line)}", err=True)
-    with telling(options.telemetry) as tellers:
+    with open_observers(options.telemetry) as tellers:
         results = run_each(planned, shown, tellers, placement=options.placement)
     waiting = tuple(plan.candidate.name for plan in planned.plans[len(results) :])
     return conclude(results, msgspec.structs.replace(shown, waiting=waiting))
 
 
-def _show_plan(planned: api.PlannedRuns, options: Options) -> None:
+def _show_plan(planned: api.PlannedRuns, options: RunOptions) -> None:
     estimate = api.estimate_cost(planned)
     # Loaded here: a run that is made shows no plan.
     reporter = import_module("assay.surfaces.reporters.run_plan")
@@ -252,13 +255,13 @@ def _show_plan(planned: api.PlannedRuns, options: Options) -> None:
         write_text(reporter.plan_text(planned, estimate, text_settings(is_verbose=options.verbose)))
 
 
-def check_told_here(telemetry: Telemetry, placement: Placement) -> None:
+def check_told_here(telemetry: TelemetryOptions, placement: RunBackend) -> None:
     """Raises UsageProblem when the command line asks for telemetry of records that workers evaluate."""
     if placement.temporal is not None:
-        check_local(telemetry, "--engine temporal", who="the workers tell of their records: assay worker")
+        check_local(telemetry, "--engine temporal", who="the workers report their records: assay worker")
 
 
-def _check_batch(options: Options, planned: api.PlannedRuns) -> None:
+def _check_batch(options: RunOptions, planned: api.PlannedRuns) -> None:
     """Raises UsageProblem for options that are about batches, where there are none."""
     for name, is_given in (("--batch-fallback", options.batch_fallback), ("--detach", options.detach)):
         is_handed_over = name == "--detach" and options.placement.temporal is not None
@@ -273,8 +276,8 @@ def batch_lines(planned: api.PlannedRuns) -> list[str]:
     return [batch_text(model) for model in api.estimate_cost(planned).models if model.batches]
 
 
-def _shown(options: Options, runs_dir: str) -> Shown:
-    return Shown(
+def _shown(options: RunOptions, runs_dir: str) -> OutputOptions:
+    return OutputOptions(
         runs_dir=runs_dir,
         is_json=options.is_json,
         is_verbose=options.verbose,
@@ -288,7 +291,7 @@ def _shown(options: Options, runs_dir: str) -> Shown:
     )
 
 
-def pushing(shown: Shown, planned: api.PlannedRuns) -> Shown:
+def pushing(shown: OutputOptions, planned: api.PlannedRuns) -> OutputOptions:
     """With what the run file says of MLflow, unless an option says otherwise; raises UsageProblem for what is no address of it."""
     if shown.mlflow is None and planned.mlflow is not None:
         shown = msgspec.structs.replace(shown, mlflow=planned.mlflow.uri, experiment=planned.mlflow.experiment)
@@ -296,7 +299,7 @@ def pushing(shown: Shown, planned: api.PlannedRuns) -> Shown:
     return shown
 
 
-def _run_there(options: Options, remote: Remote) -> int:
+def _run_there(options: RunOptions, remote: RemoteOptions) -> int:
     """The same on a server."""
     check_local(options.telemetry)
     _check_sendable(options)
@@ -314,12 +317,12 @@ def _run_there(options: Options, remote: Remote) -> int:
     if not options.quiet:
         say_left_out(taken.summary.rejected_records, taken.summary.total_records)
     shown = _shown(options, str(Path(options.runs_dir or RUNS_DIR).absolute()))
-    return Following(
+    return RemoteRunFollower(
         remote=remote, client=client, shown=shown, keeps=not options.no_download, records=taken.summary.accepted_records
     ).to_end(taken.run_id)
 
 
-def _check_sendable(options: Options) -> None:
+def _check_sendable(options: RunOptions) -> None:
     """Raises UsageProblem for what a server cannot be asked for."""
     unusable = {
         "a run file": any(map(_is_run_file, options.sources)),
@@ -335,14 +338,14 @@ def _check_sendable(options: Options) -> None:
         "--config": bool(options.config),
         "--dry-run": options.dry_run,
         "--batch": options.batch or options.detach or bool(options.batch_fallback),
-        "--no-download beside --markdown, which links to the artifacts,": options.no_download and options.markdown is not None,
+        "--no-download with --markdown, which links to the artifacts,": options.no_download and options.markdown is not None,
     }
     for what in (what for what, is_wanted in unusable.items() if is_wanted):
         hint = "a server takes one dataset and one candidate; leave it out, or run it here, without --server"
         raise UsageProblem(f"{what} cannot be used with --server", hint=hint)
 
 
-def _check_markdown(options: Options) -> None:
+def _check_markdown(options: RunOptions) -> None:
     if options.markdown is not None and options.dry_run:
         raise UsageProblem("--markdown reports on a run, and --dry-run makes none", hint="leave one of them out")
     check_markdown(options.markdown, _read(options), is_json=options.is_json)
@@ -350,17 +353,17 @@ def _check_markdown(options: Options) -> None:
     check_charts(options.charts)
 
 
-def _read(options: Options) -> tuple[str, ...]:
+def _read(options: RunOptions) -> tuple[str, ...]:
     """What must not be written over."""
     return (*options.sources, *filter(None, (options.config, options.responses)))
 
 
-def _pipeline(options: Options) -> Pipeline:
+def _pipeline(options: RunOptions) -> PipelineOptions:
     given = {name: getattr(options, name) for name in ("junit", "is_github", "is_json", "markdown")}
-    return Pipeline.of(given, _read(options))
+    return PipelineOptions.of(given, _read(options))
 
 
-def _request(options: Options) -> api.RunRequest:
+def _request(options: RunOptions) -> api.RunRequest:
     run_files, datasets = _told_apart(options.sources)
     if len(run_files) > 1:
         raise UsageProblem(f"two run files are named: '{run_files[0]}' and '{run_files[1]}'", hint="run them one after the other")
@@ -412,7 +415,9 @@ def _is_run_file(source: str) -> bool:
         return False
 
 
-def run_each(planned: api.PlannedRuns, shown: Shown, tellers: Tellers, *, placement: Placement = HERE) -> list[RunResult]:
+def run_each(
+    planned: api.PlannedRuns, shown: OutputOptions, tellers: ObserverGroup, *, placement: RunBackend = LOCAL_BACKEND
+) -> list[RunResult]:
     """One run after the other; the first that is stopped is the last."""
     results: list[RunResult] = []
     for plan in planned.plans:
@@ -436,7 +441,7 @@ def run_each(planned: api.PlannedRuns, shown: Shown, tellers: Tellers, *, placem
     return results
 
 
-def announced(run_id: str, what: str, *, shown: Shown) -> RunProgress:
+def announced(run_id: str, what: str, *, shown: OutputOptions) -> RunProgress:
     """The display of a run that is about to start; where it is no terminal, a line names the run before anything happens."""
     progress = RunProgress(run_id, is_quiet=shown.is_quiet, resume=command_line("resume", run_id, shown=shown))
     progress.announce(what)

@@ -16,11 +16,11 @@ import msgspec
 
 from assay import __version__, api
 from assay.core.errors import UsageProblem
-from assay.core.placement import RUNS_DIR
 from assay.core.plan import ProfileId
+from assay.core.run_backend import RUNS_DIR
 from assay.core.run_result import RunResult
 from assay.surfaces.cli import exits
-from assay.surfaces.cli.pipeline import Pipeline
+from assay.surfaces.cli.pipeline import PipelineOptions
 from assay.surfaces.cli.streams import (
     STANDARD,
     check_writable,
@@ -30,9 +30,10 @@ from assay.surfaces.cli.streams import (
     write_file,
     write_stream,
 )
+from assay.surfaces.cli.words import WordChoice
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.plain_json import json_text
-from assay.surfaces.reporters.settings import Settings
+from assay.surfaces.reporters.settings import ReportSettings
 
 RUNS_DIR_VARIABLE = "ASSAY_RUNS_DIR"
 _SOURCE_ENDINGS = frozenset({".json", ".jsonl", ".yaml", ".yml", ".gz"})
@@ -48,7 +49,7 @@ def runs_dir_option(command: Decorated) -> Decorated:
         default=RUNS_DIR,
         envvar=RUNS_DIR_VARIABLE,
         show_default=True,
-        help=f"The folder of the runs; {RUNS_DIR_VARIABLE} names it for all commands.",
+        help=f"Folder of the runs; {RUNS_DIR_VARIABLE} sets it for all commands.",
     )
     return option(command)
 
@@ -56,7 +57,7 @@ def runs_dir_option(command: Decorated) -> Decorated:
 def json_option(command: Decorated) -> Decorated:
     """`--json`, the same for every command."""
     option: Callable[[Decorated], Decorated] = click.option(
-        "--json", "is_json", is_flag=True, help="Print one JSON document instead of a report for people."
+        "--json", "is_json", is_flag=True, help="Print one JSON document instead of the text report."
     )
     return option(command)
 
@@ -76,7 +77,7 @@ def markdown_option(command: Decorated) -> Decorated:
 def check_mlflow(uri: str | None, experiment: str | None = None) -> None:
     """Raise UsageProblem, before any work, for what is no address of MLflow."""
     if uri is not None:
-        import_module("assay.surfaces.mlflow.pushing").destination(uri, experiment)
+        import_module("assay.surfaces.mlflow.exporter").destination(uri, experiment)
 
 
 def mlflow_option(command: Decorated) -> Decorated:
@@ -84,7 +85,7 @@ def mlflow_option(command: Decorated) -> Decorated:
     option: Callable[[Decorated], Decorated] = click.option(
         "--mlflow",
         metavar="URI",
-        help="Push the finished run to this MLflow server too; one that does not answer is a warning. See assay mlflow push.",
+        help="Also push the finished run to this MLflow server; if it does not answer, print a warning. See assay mlflow push.",
     )
     return option(command)
 
@@ -93,9 +94,9 @@ def profile_option(command: Decorated) -> Decorated:
     """`--profile P`, the same for every command that scores a run."""
     option: Callable[[Decorated], Decorated] = click.option(
         "--profile",
-        type=click.Choice(get_args(ProfileId)),
+        type=WordChoice(get_args(ProfileId)),
         metavar="P",
-        help=f"Compute the official score of a benchmark too: {', '.join(get_args(ProfileId))}.",
+        help=f"Also compute a benchmark's official score: {', '.join(get_args(ProfileId))}.",
     )
     return option(command)
 
@@ -127,10 +128,10 @@ def check_markdown(path: str | None, sources: Sequence[str] = (), *, is_json: bo
 
 
 RUN = click.argument("run", metavar="RUN")
-"""A run by its id, a unique beginning of one, `latest`, or the path of its folder."""
+"""A run by its id, a unique prefix of an id, `latest`, or the path of its folder."""
 
 
-class Shown(msgspec.Struct, frozen=True, kw_only=True):
+class OutputOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How the end of a run is told."""
 
     runs_dir: str
@@ -145,7 +146,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     """The MLflow server that gets the finished runs."""
     experiment: str = ""
     """Of MLflow; empty for the dataset's."""
-    pipeline: Pipeline = Pipeline()
+    pipeline: PipelineOptions = PipelineOptions()
     """What a pipeline gets besides."""
     waiting: tuple[str, ...] = ()
     """Candidates whose turn never came."""
@@ -157,7 +158,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     """Where the run is, when its folder here is a copy that does not stay."""
 
 
-def finished_run(name: str, runs_dir: str) -> api.Run:
+def finished_run(name: str, runs_dir: str) -> api.RunReader:
     """A run that has ended; raises UsageProblem for one that has not, with the command that goes on with it."""
     run = api.open_run(name, runs_dir=runs_dir)
     result = run.result
@@ -165,14 +166,14 @@ def finished_run(name: str, runs_dir: str) -> api.Run:
         return run
     counts = result.counts
     done = counts.evaluated_records + counts.failed_records
-    resume = command_line("resume", result.run_id, shown=Shown(runs_dir=str(run.folders.runs_dir)))
+    resume = command_line("resume", result.run_id, shown=OutputOptions(runs_dir=str(run.folders.runs_dir)))
     raise UsageProblem(
-        f"run '{result.run_id}' has not ended: it is {result.state}, {done:,} of {counts.total_records:,} records are done",
-        hint=f"go on with it: {resume}",
+        f"run '{result.run_id}' is unfinished: it is {result.state}, {done:,} of {counts.total_records:,} records are done",
+        hint=f"resume it: {resume}",
     )
 
 
-def conclude(results: Sequence[RunResult], shown: Shown) -> int:
+def conclude(results: Sequence[RunResult], shown: OutputOptions) -> int:
     """Print what became of the runs of one command, and say it as an exit code."""
     outputs = (
         (_write_document, ["--json"]),
@@ -183,7 +184,9 @@ def conclude(results: Sequence[RunResult], shown: Shown) -> int:
     for result in results:
         if result.is_resumable:
             resume = command_line("resume", result.run_id, shown=shown)
-            exits.complain(f"run '{printable(result.run_id)}' has failed: {result.problem}", hint=f"when that is fixed: {resume}")
+            exits.print_error(
+                f"run '{printable(result.run_id)}' has failed: {result.problem}", hint=f"when that is fixed: {resume}"
+            )
         elif not result.is_finished:
             _complain_of_interruption(result, shown)
         elif result.store and not shown.is_json:
@@ -196,10 +199,10 @@ def conclude(results: Sequence[RunResult], shown: Shown) -> int:
     return exit_code(results)
 
 
-_Write = Callable[[Sequence[RunResult], Shown], None]
+_Write = Callable[[Sequence[RunResult], OutputOptions], None]
 
 
-def _is_written(write: _Write, results: Sequence[RunResult], *, shown: Shown, options: Sequence[str]) -> bool:
+def _is_written(write: _Write, results: Sequence[RunResult], *, shown: OutputOptions, options: Sequence[str]) -> bool:
     """Write it; what cannot be written is complained of, and keeps nothing else from being written. `options` ask for it again."""
     try:
         write(results, shown)
@@ -210,41 +213,41 @@ def _is_written(write: _Write, results: Sequence[RunResult], *, shown: Shown, op
     return True
 
 
-def _writing_again(results: Sequence[RunResult], shown: Shown, *, options: Sequence[str]) -> str:
+def _writing_again(results: Sequence[RunResult], shown: OutputOptions, *, options: Sequence[str]) -> str:
     """What writes a report on runs that are there already; empty where the run is not here."""
     if shown.place:
         return ""
     if len(results) == 1:
         return f"write it again: {command_line('resume', results[0].run_id, *options, shown=shown)}"
     if shown.is_named:
-        return "repeat the same command: nothing is asked twice"
+        return "repeat the same command: no call is repeated"
     return f"write one for each run: {command_line('resume', 'RUN', *options, shown=shown)}"
 
 
 def _kept_text(result: RunResult) -> str:
-    words = f"has ended ({result.state}), and its artifacts are" if result.is_finished else f"is {result.state}, and is kept"
+    words = f"has ended ({result.state}), and its artifacts are" if result.is_finished else f"is {result.state}, and is stored"
     return f"run '{result.run_id}' {words} in {near(result.run_dir)}"
 
 
-def _write_document(results: Sequence[RunResult], shown: Shown) -> None:
+def _write_document(results: Sequence[RunResult], shown: OutputOptions) -> None:
     if shown.is_json:
         documents = [placed(result, shown).to_dict() for result in results]
         # The number of planned runs decides, so that a reader finds the same shape whenever the command was stopped.
         write_json(documents[0] if len(documents) + len(shown.waiting) == 1 else {"runs": documents})
 
 
-def _write_report(results: Sequence[RunResult], shown: Shown) -> None:
+def _write_report(results: Sequence[RunResult], shown: OutputOptions) -> None:
     if shown.markdown is not None or shown.charts is not None or not shown.is_json:
         _reports().report([api.open_run(result.run_id, runs_dir=shown.runs_dir) for result in results], shown)
 
 
-def report_options(shown: Shown) -> list[str]:
+def report_options(shown: OutputOptions) -> list[str]:
     """What asks for the same report once more."""
     markdown = [] if shown.markdown is None else ["--markdown"] if shown.markdown == STANDARD else ["--markdown", shown.markdown]
     return [*([] if shown.charts is None else ["--charts", shown.charts]), *markdown]
 
 
-def _write_for_pipeline(results: Sequence[RunResult], shown: Shown) -> None:
+def _write_for_pipeline(results: Sequence[RunResult], shown: OutputOptions) -> None:
     if shown.pipeline.is_wanted:
         # A run that was handed in as it was asked for has nothing to tell before it is collected.
         told = [result for result in results if result.is_finished or not shown.is_detached]
@@ -256,29 +259,29 @@ def _reports() -> ModuleType:
     return import_module("assay.surfaces.cli.run_reports")
 
 
-def push_finished(results: Sequence[RunResult], shown: Shown) -> None:
+def push_finished(results: Sequence[RunResult], shown: OutputOptions) -> None:
     """The finished runs into MLflow, where that is wanted; nothing of it is loaded where it is not."""
     for result in results:
         if shown.mlflow is not None and result.is_finished:
             import_module("assay.surfaces.cli.mlflow").push_after_run(result.run_id, shown)
 
 
-def _complain_of_interruption(result: RunResult, shown: Shown) -> None:
+def _complain_of_interruption(result: RunResult, shown: OutputOptions) -> None:
     resume = command_line("resume", result.run_id, shown=shown)
     if result.is_elsewhere:
         words = {word: command_line(word, result.run_id, shown=shown) for word in ("show", "cancel")}
-        ways = f"watch it again: {resume} · look at it: {words['show']} · end it: {words['cancel']}"
-        exits.complain(f"the workers go on with {printable(result.run_id)}", hint=ways)
+        ways = f"follow it: {resume} · show it: {words['show']} · cancel it: {words['cancel']}"
+        exits.print_error(f"the workers continue {printable(result.run_id)}", hint=ways)
         return
     if shown.is_detached:
-        exits.complain("the batches are handed in", hint=f"collect them with: {resume}")
+        exits.print_error("the batches are submitted", hint=f"collect them with: {resume}")
         return
     if not shown.waiting:
-        exits.complain("interrupted", hint=f"go on with: {resume}")
+        exits.print_error("interrupted", hint=f"resume with: {resume}")
         return
-    again = "repeat the same command: it goes on with this run, and then with the others"
-    alone = f"go on with: {resume} (with --run-id, repeating the same command goes on with all candidates)"
-    exits.complain(f"interrupted; not started: {printable(', '.join(shown.waiting))}", hint=again if shown.is_named else alone)
+    again = "repeat the same command: it resumes this run, then starts the others"
+    alone = f"resume with: {resume} (with --run-id, repeating the same command resumes all candidates)"
+    exits.print_error(f"interrupted; not started: {printable(', '.join(shown.waiting))}", hint=again if shown.is_named else alone)
 
 
 def write_markdown(chunks: Iterable[str], path: str) -> None:
@@ -290,7 +293,7 @@ def write_markdown(chunks: Iterable[str], path: str) -> None:
         click.echo(f"report in {printable(path)}", err=True)
 
 
-def placed(result: RunResult, shown: Shown) -> RunResult:
+def placed(result: RunResult, shown: OutputOptions) -> RunResult:
     """The result with the place that its readers know."""
     return msgspec.structs.replace(result, run_dir=shown.place) if shown.place else result
 
@@ -310,17 +313,17 @@ def exit_code(results: Sequence[RunResult]) -> int:
     return exits.GATES_PASSED if all(result.gate.passed for result in results) else exits.GATE_FAILED
 
 
-def command_line(*words: str, shown: Shown) -> str:
+def command_line(*words: str, shown: OutputOptions) -> str:
     """A command that the reader can copy."""
     usual = Path(os.environ.get(RUNS_DIR_VARIABLE) or RUNS_DIR)
     is_usual = Path(shown.runs_dir).absolute() == usual.absolute()
     return shlex.join(["assay", *words, *([] if is_usual else ["--runs-dir", near(shown.runs_dir)])])
 
 
-def text_settings(*, is_verbose: bool = False) -> Settings:
+def text_settings(*, is_verbose: bool = False) -> ReportSettings:
     """How text looks on standard output."""
     is_terminal = standard_output().isatty()
-    return Settings(
+    return ReportSettings(
         version=__version__,
         width=shutil.get_terminal_size().columns if is_terminal else None,
         is_coloured=is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb",

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
-from assay.surfaces.cli.pipeline import Pipeline, append_summary
+from assay.surfaces.cli.pipeline import PipelineOptions, append_summary
 from assay.surfaces.reporters.run_checks import CheckedRun
 from assay.surfaces.reporters.run_github import run_annotations
 from assay.surfaces.reporters.run_junit import run_junit
 
 
-def tell_runs(pipeline: Pipeline, runs: Sequence[CheckedRun], *, summary: Callable[[], Iterable[str]]) -> None:
+def tell_runs(pipeline: PipelineOptions, runs: Sequence[CheckedRun], *, summary: Callable[[], Iterable[str]]) -> None:
     """Write what is wanted: JUnit, annotations, and the Markdown of `summary` into the summary of the job."""
     if pipeline.junit is not None:
         pipeline.write_junit(run_junit(runs))

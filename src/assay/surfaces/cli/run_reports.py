@@ -14,7 +14,7 @@ import msgspec
 from assay import api
 from assay.core.errors import RunNotFound, StoreUnavailable
 from assay.surfaces.cli.chart_files import NOTHING, SavedChart, save_charts
-from assay.surfaces.cli.run_options import Shown, command_line, near, placed, text_settings, write_text
+from assay.surfaces.cli.run_options import OutputOptions, command_line, near, placed, text_settings, write_text
 from assay.surfaces.cli.run_pipeline import tell_runs
 from assay.surfaces.cli.streams import STANDARD, encoded, standard_output, write_file, write_stream
 from assay.surfaces.printable import printable
@@ -23,11 +23,11 @@ from assay.surfaces.reporters.run_checks import checked_run
 from assay.surfaces.reporters.run_decision import word_for
 from assay.surfaces.reporters.run_markdown import run_markdown
 from assay.surfaces.reporters.run_text import run_text
-from assay.surfaces.reporters.run_view import RunView, view_of
-from assay.surfaces.reporters.settings import Settings
+from assay.surfaces.reporters.run_view import RunReport, view_of
+from assay.surfaces.reporters.settings import ReportSettings
 
 
-def report(runs: Sequence[api.Run], shown: Shown) -> None:
+def report(runs: Sequence[api.RunReader], shown: OutputOptions) -> None:
     """The report on the runs of one command, on standard output or in a file, and their charts."""
     is_one = len(runs) + len(shown.waiting) == 1
     views = [_view(run, shown, is_one=is_one) for run in runs]
@@ -43,7 +43,9 @@ def report(runs: Sequence[api.Run], shown: Shown) -> None:
         click.echo(f"chart in {printable(chart.path)}", err=True)
 
 
-def _write_report(runs: Sequence[api.Run], views: Sequence[RunView], settings: Settings, *, shown: Shown, is_one: bool) -> None:
+def _write_report(
+    runs: Sequence[api.RunReader], views: Sequence[RunReport], settings: ReportSettings, *, shown: OutputOptions, is_one: bool
+) -> None:
     if shown.place:
         chunks = run_text(views[0], settings, commands=[])
     elif is_one:
@@ -54,7 +56,9 @@ def _write_report(runs: Sequence[api.Run], views: Sequence[RunView], settings: S
     write_text(shown.pipeline.guarded(chunks))
 
 
-def _write_markdown(views: Sequence[RunView], settings: Settings, *, shown: Shown, charts: Sequence[SavedChart]) -> None:
+def _write_markdown(
+    views: Sequence[RunReport], settings: ReportSettings, *, shown: OutputOptions, charts: Sequence[SavedChart]
+) -> None:
     path = shown.markdown or STANDARD
     # Links are read from where the file is.
     place = Path.cwd() if path == STANDARD else Path(path).absolute().parent
@@ -69,14 +73,14 @@ def _write_markdown(views: Sequence[RunView], settings: Settings, *, shown: Show
         click.echo(f"{printable(view.result.run_id)}: {word_for(view)} · report in {printable(path)}", err=True)
 
 
-def _view(run: api.Run, shown: Shown, *, is_one: bool) -> RunView:
+def _view(run: api.RunReader, shown: OutputOptions, *, is_one: bool) -> RunReport:
     # Side by side the same records must stand on the same line, so there the order is the dataset's.
     view = view_of(run, is_verbose=shown.is_verbose, is_worst_first=is_one)
     result = msgspec.structs.replace(view.result, run_dir=near(view.result.run_dir))
     return msgspec.structs.replace(view, result=placed(result, shown))
 
 
-def _next_commands(run: api.Run, view: RunView, shown: Shown) -> list[str]:
+def _next_commands(run: api.RunReader, view: RunReport, shown: OutputOptions) -> list[str]:
     result = view.result
     if not result.is_finished:
         return [command_line("resume", result.run_id, shown=shown)]
@@ -92,7 +96,7 @@ def _next_commands(run: api.Run, view: RunView, shown: Shown) -> list[str]:
     return commands
 
 
-def _record_to_show(run: api.Run, view: RunView) -> str | None:
+def _record_to_show(run: api.RunReader, view: RunReport) -> str | None:
     """The record to look at first: the worst, else one that failed, else the first; None where the run has none to show."""
     worst = (worst.prediction["record_id"] for worst in view.worst)
     # An invalid record may have no id, and then no command shows it.
@@ -105,20 +109,20 @@ def _record_to_show(run: api.Run, view: RunView) -> str | None:
         return None
 
 
-def _show_command(run_id: str, record: str, shown: Shown) -> str:
+def _show_command(run_id: str, record: str, shown: OutputOptions) -> str:
     """The command that shows a record; an id that looks like an option goes last."""
     if record.startswith("-"):
         return f"{command_line('show', run_id, shown=shown)} {shlex.join(['--', record])}"
     return command_line("show", run_id, record, shown=shown)
 
 
-def _charts_command(views: Sequence[RunView], shown: Shown) -> list[str]:
+def _charts_command(views: Sequence[RunReport], shown: OutputOptions) -> list[str]:
     """Only where there is something to draw that was not drawn already."""
     drawn = [view.result.run_id for view in views if view.result.metrics.get("n_scored")]
     return [command_line("charts", *drawn, shown=shown)] if drawn and shown.charts is None else []
 
 
-def tell_pipeline(runs: Sequence[api.Run], shown: Shown) -> None:
+def tell_pipeline(runs: Sequence[api.RunReader], shown: OutputOptions) -> None:
     """What a pipeline gets besides."""
 
     def summary() -> Iterable[str]:

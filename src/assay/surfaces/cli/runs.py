@@ -12,9 +12,9 @@ from assay.surfaces.reporters.run_list import runs_text
 
 HELP = """List the runs of a folder, the newest first, finished or not.
 
-The score of a run is the headline of its profile, or else its mean score; the column beside it says which, and on which scale.
-A run that was begun and that nobody works on is `interrupted`: `assay resume` goes on with it. A run that cannot be read has a
-line of its own and says why. What retention has removed from a run is unknown; its manifest stays.
+The score of a run is the headline of its profile, or else its mean score; the next column shows which, and its scale. A run that
+was started and that no process is working on is `interrupted`: continue it with `assay resume`. A run that cannot be read has a
+line with the reason. Values that retention has removed are shown as unknown; the manifest stays.
 """
 
 EPILOG = """\b

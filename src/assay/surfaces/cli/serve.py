@@ -11,16 +11,15 @@ from assay.surfaces.cli import exits
 from assay.surfaces.cli.numbers import Port
 from assay.surfaces.cli.placement import engine_option, ledger_option, placement_of, store_option, temporal_options
 from assay.surfaces.cli.run_options import runs_dir_option
-from assay.surfaces.cli.telemetry import telemetry_of, telemetry_options, telling
+from assay.surfaces.cli.telemetry import open_observers, telemetry_of, telemetry_options
 from assay.surfaces.printable import printable
 
-HELP = """Show runs in the browser, and serve the contract batch_v1 over HTTP: take datasets, run them, answer for them.
+HELP = """Start the HTTP service of batch_v1 and the web pages: submit datasets, run them, and read the results.
 
-Open the address that it prints to look at the runs of the folder, whoever made them; /docs lists the addresses for programs.
-Without a key only this machine can reach it; listening elsewhere needs keys, which `assay keys` makes. A run that was accepted
-survives everything: what is unfinished when the server ends goes on at its next start. With --ledger several servers share their
-runs: each answers for all of them, and when one is gone another goes on with what it drove. With --engine temporal workers on other
-machines evaluate them (assay worker).
+Open the printed address to see all runs of the folder; /docs lists the HTTP endpoints. Without an API key only this machine can
+connect; to listen on another address, create one with `assay keys`. An accepted run is never lost: a run that is unfinished when
+the server stops continues at its next start. With --ledger several servers share their runs: each serves all of them, and another
+takes over the runs of a server that stops. With --engine temporal, workers on other machines evaluate the records (assay worker).
 """
 
 EPILOG = """\b
@@ -39,8 +38,10 @@ Exit codes:
 
 
 @click.command("serve", help=HELP, epilog=EPILOG)
-@click.option("--host", default="127.0.0.1", show_default=True, envvar="ASSAY_HOST", metavar="ADDRESS", help="Where to listen.")
-@click.option("--port", type=Port(), default=8321, show_default=True, envvar="ASSAY_PORT", help="On which port.")
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, envvar="ASSAY_HOST", metavar="ADDRESS", help="Address to listen on."
+)
+@click.option("--port", type=Port(), default=8321, show_default=True, envvar="ASSAY_PORT", help="Port to listen on.")
 @runs_dir_option
 @click.option("--config", default="", envvar="ASSAY_SERVER_CONFIG", metavar="FILE", help="Settings of the service, in YAML.")
 @ledger_option("Share runs with other servers in PostgreSQL: postgresql://user@host/database.  [default: a file for each run]")
@@ -52,7 +53,7 @@ Exit codes:
 def command(context: click.Context, /, host: str, port: int, *, runs_dir: str, config: str, **given: Any) -> None:
     """Entry of the command; see HELP."""
     try:
-        from assay.surfaces.server.app import Listening, serve  # noqa: PLC0415  # an extra: only this command needs it
+        from assay.surfaces.server.app import ServeOptions, serve  # noqa: PLC0415  # an extra: only this command needs it
         from assay.surfaces.server.settings import read_server_settings  # noqa: PLC0415  # an extra
     except ModuleNotFoundError as problem:
         raise MissingExtra(f"the service needs {problem.name}", hint="pip install 'assay[server]'") from problem
@@ -60,7 +61,9 @@ def command(context: click.Context, /, host: str, port: int, *, runs_dir: str, c
     telemetry, settings = telemetry_of(given), read_server_settings(config)
     if telemetry.log_format is not None:
         settings = msgspec.structs.replace(settings, log_requests=True)
-    with telling(telemetry) as tellers:
-        listening = Listening(runs_dir=Path(runs_dir), settings=settings, host=host, port=port, placement=placement, teller=tellers)
+    with open_observers(telemetry) as tellers:
+        listening = ServeOptions(
+            runs_dir=Path(runs_dir), settings=settings, host=host, port=port, placement=placement, teller=tellers
+        )
         serve(listening, lambda text: click.echo(printable(text), err=True))
     context.exit(exits.VALID)

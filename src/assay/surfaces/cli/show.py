@@ -12,7 +12,7 @@ import msgspec
 from assay import api
 from assay.core.errors import RunNotFound, UsageProblem
 from assay.surfaces.cli import exits
-from assay.surfaces.cli.run_options import RUN, Shown, json_option, runs_dir_option, text_settings, write_json, write_text
+from assay.surfaces.cli.run_options import RUN, OutputOptions, json_option, runs_dir_option, text_settings, write_json, write_text
 from assay.surfaces.cli.run_reports import report
 from assay.surfaces.cli.streams import guarded
 from assay.surfaces.reporters.run_panel import disagreement_text
@@ -20,8 +20,7 @@ from assay.surfaces.reporters.run_record import record_text
 
 HELP = """Show a run, or one of its records: prompt, answer, scores, justification, every attempt.
 
-RUN is an id, a unique beginning of one, `latest`, or the path of a run's folder. Of a run that is under way it shows what is
-known so far.
+RUN is an id, a unique prefix of an id, `latest`, or the path of a run's folder. Of an unfinished run it shows the results so far.
 """
 
 EPILOG = """\b
@@ -34,7 +33,7 @@ Examples:
 
 \b
 Exit codes:
-  0  shown, whatever the run came to
+  0  shown, for any result of the run
   2  could not run: no such run or record"""
 
 
@@ -42,7 +41,7 @@ _LOOKED_AT = 5_000
 """Records among which the nearest one is looked for."""
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class ShowOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The command's arguments as given."""
 
     run: str
@@ -59,15 +58,13 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 @click.argument("record", required=False)
 @runs_dir_option
 @json_option
-@click.option("--disagreements", is_flag=True, help="List what the judges of a panel do not agree on, with every vote.")
-@click.option(
-    "--sample", type=click.IntRange(min=0), metavar="N", help="Of a record that was asked several times: answer N, from 0."
-)
-@click.option("-v", "--verbose", is_flag=True, help="List every record; of one record, show long texts whole.")
+@click.option("--disagreements", is_flag=True, help="List the records on which the judges of a panel disagree, with every vote.")
+@click.option("--sample", type=click.IntRange(min=0), metavar="N", help="For a record with several answers: answer N, from 0.")
+@click.option("-v", "--verbose", is_flag=True, help="List every record; for one record, show long texts in full.")
 @click.pass_context
 def command(context: click.Context, /, **given: Any) -> None:
     """Entry of the command; see HELP."""
-    options = msgspec.convert(given, Options)
+    options = msgspec.convert(given, ShowOptions)
     opened = api.open_run(options.run, runs_dir=options.runs_dir)
     if options.sample is not None and options.record is None:
         raise UsageProblem("--sample is an answer to a record", hint="name the record: assay show RUN RECORD --sample N")
@@ -78,11 +75,11 @@ def command(context: click.Context, /, **given: Any) -> None:
     elif options.is_json:
         write_json(opened.result.to_dict())
     else:
-        report([opened], Shown(runs_dir=str(opened.folders.runs_dir), is_verbose=options.verbose))
+        report([opened], OutputOptions(runs_dir=str(opened.folders.runs_dir), is_verbose=options.verbose))
     context.exit(exits.VALID)
 
 
-def _show_disagreements(run: api.Run, options: Options) -> None:
+def _show_disagreements(run: api.RunReader, options: ShowOptions) -> None:
     if options.record is not None:
         raise UsageProblem("--disagreements are of a whole run", hint="leave the record out")
     found, run_id = run.disagreements(), run.folders.run_id
@@ -92,7 +89,7 @@ def _show_disagreements(run: api.Run, options: Options) -> None:
         write_text(guarded(disagreement_text(run_id, found, text_settings(is_verbose=options.verbose))))
 
 
-def _show_record(run: api.Run, options: Options) -> None:
+def _show_record(run: api.RunReader, options: ShowOptions) -> None:
     found = _record(run, options)
     if options.is_json:
         write_json(found)
@@ -100,7 +97,7 @@ def _show_record(run: api.Run, options: Options) -> None:
         write_text(guarded(record_text(found, text_settings(is_verbose=options.verbose))))
 
 
-def _record(run: api.Run, options: Options) -> dict[str, Any]:
+def _record(run: api.RunReader, options: ShowOptions) -> dict[str, Any]:
     """What is known of a record; one that broke its contract was never sent anywhere, and is among the failures only."""
     try:
         return run.record(options.record or "", sample=options.sample)

@@ -146,7 +146,8 @@ def check_writable(output: str, *, option: str) -> None:
         raise UsageProblem(f"{option} '{output}': there is no folder '{path.parent}'", hint="make it first, or name another place")
     if (path.parent / MANIFEST).is_file():
         raise UsageProblem(
-            f"{option} '{output}' would become a part of a finished run", hint="artifacts are written once: name a file elsewhere"
+            f"{option} '{output}' would become a part of a finished run",
+            hint="artifacts are never overwritten: name a file in another folder",
         )
     # A device or a pipe is written as it is; a file is made beside its place first.
     is_special = path.exists() and not path.is_file()

@@ -9,14 +9,14 @@ import click
 import msgspec
 
 from assay import api
-from assay.core.placement import Placement
+from assay.core.run_backend import RunBackend
 from assay.core.run_result import RunResult
 from assay.surfaces.cli import exits
-from assay.surfaces.cli.pipeline import Pipeline, github_option, junit_option
+from assay.surfaces.cli.pipeline import PipelineOptions, github_option, junit_option
 from assay.surfaces.cli.placement import placement_of, placement_options
 from assay.surfaces.cli.run import check_told_here, pushing, run_each
 from assay.surfaces.cli.run_options import (
-    Shown,
+    OutputOptions,
     check_markdown,
     command_line,
     json_option,
@@ -30,15 +30,15 @@ from assay.surfaces.cli.run_options import (
     write_text,
 )
 from assay.surfaces.cli.run_pipeline import tell_runs
-from assay.surfaces.cli.telemetry import metrics_file_option, telemetry_of, telemetry_options, telling
+from assay.surfaces.cli.telemetry import metrics_file_option, open_observers, telemetry_of, telemetry_options
 from assay.surfaces.reporters.run_checks import CheckedRun, gated_run, optional_run, problem_run
 from assay.surfaces.reporters.verdict import suite_markdown, suite_text
-from assay.surfaces.telemetry.tellers import Tellers
+from assay.surfaces.telemetry.observers import ObserverGroup
 
-HELP = """Run several run files one after the other, gate each, and decide about all of them together.
+HELP = """Run several run files in order, and gate them together.
 
-SUITE is a YAML file: a name and a list of run files, each with what is demanded of it. Everything is checked before the first
-call. The suite is missed when a required run misses its gate; with the others a missed gate is a warning.
+SUITE is a YAML file: a name and a list of run files, each with its gate. Everything is checked before the first call. The suite is
+missed when a required run misses its gate; a missed gate of an optional run is a warning.
 """
 
 EPILOG = """\b
@@ -62,15 +62,13 @@ Exit codes:
   0    every required run met its gate
   1    a required run missed its gate
   2    could not run: something is wrong with the suite or a run file, or nothing could be evaluated
-  130  interrupted; with --run-id, the same command goes on"""
+  130  interrupted; with --run-id, the same command resumes the runs"""
 
 
 @click.command("suite", help=HELP, epilog=EPILOG)
 @click.argument("suite", metavar="SUITE")
 @runs_dir_option
-@click.option(
-    "--run-id", metavar="ID", default="", help="Beginning of the ids of the runs; repeating the command goes on with them."
-)
+@click.option("--run-id", metavar="ID", default="", help="Prefix of the run ids; repeating the command resumes the runs.")
 @json_option
 @junit_option
 @github_option
@@ -85,10 +83,10 @@ def command(context: click.Context, /, suite: str, runs_dir: str, *, run_id: str
     telemetry, placement = telemetry_of(given), placement_of(given)
     check_told_here(telemetry, placement)
     check_markdown(given["markdown"], [suite], is_json=given["is_json"])
-    pipeline = Pipeline.of(given, [suite])
+    pipeline = PipelineOptions.of(given, [suite])
     planned = api.plan_suite(suite, runs_dir=runs_dir, run_id=run_id, placement=placement)
-    shown = Shown(runs_dir=runs_dir, is_quiet=quiet or telemetry.fills_standard_error, is_named=bool(run_id))
-    with telling(telemetry) as tellers:
+    shown = OutputOptions(runs_dir=runs_dir, is_quiet=quiet or telemetry.fills_standard_error, is_named=bool(run_id))
+    with open_observers(telemetry) as tellers:
         results = _results(planned, shown, tellers, placement=placement)
     found = api.decide_suite(planned, results)
     same = ("suite", suite, "--run-id", planned.run_id)
@@ -98,16 +96,16 @@ def command(context: click.Context, /, suite: str, runs_dir: str, *, run_id: str
         kept = [f"run '{one.run_id}' is in {Path(runs_dir, one.run_id)}" for one in found.runs]
         options = [*report_options(msgspec.structs.replace(shown, markdown=given["markdown"])), *pipeline.options]
         again = command_line(*same, *options, shown=shown)
-        context.exit(exits.complain_of_report(problem, kept=kept, again=f"repeat it, nothing is asked twice: {again}"))
+        context.exit(exits.complain_of_report(problem, kept=kept, again=f"repeat it; no call is repeated: {again}"))
     if not found.is_finished:
-        exits.complain("interrupted", hint=f"go on with: {command_line(*same, shown=shown)}")
+        exits.print_error("interrupted", hint=f"resume with: {command_line(*same, shown=shown)}")
         context.exit(exits.INTERRUPTED)
     if any(one.required and one.problem for one in found.runs):
         context.exit(exits.COULD_NOT_RUN)
     context.exit(exits.GATES_PASSED if found.passed else exits.GATE_FAILED)
 
 
-def _tell(found: api.SuiteResult, pipeline: Pipeline, *, runs_dir: str, is_json: bool, markdown: str | None) -> None:
+def _tell(found: api.SuiteResult, pipeline: PipelineOptions, *, runs_dir: str, is_json: bool, markdown: str | None) -> None:
     if is_json:
         write_json(found.to_dict())
     if markdown is not None:
@@ -124,7 +122,9 @@ def _checked(one: api.SuiteRun, runs_dir: str) -> CheckedRun:
     return checked if one.required else optional_run(checked)
 
 
-def _results(planned: api.PlannedSuite, shown: Shown, tellers: Tellers, *, placement: Placement) -> list[list[RunResult]]:
+def _results(
+    planned: api.PlannedSuite, shown: OutputOptions, tellers: ObserverGroup, *, placement: RunBackend
+) -> list[list[RunResult]]:
     """The runs of each part; the first that is stopped is the last."""
     results: list[list[RunResult]] = []
     # All of them first: an address that is none is said before anybody is asked.

@@ -12,14 +12,15 @@ import click
 import msgspec
 
 from assay.core.errors import AssayError, MissingExtra, UsageProblem
-from assay.surfaces.cli.exits import complain
+from assay.surfaces.cli.exits import print_error
 from assay.surfaces.cli.streams import check_writable, encoded, write_file
-from assay.surfaces.telemetry.tellers import Teller, Tellers
+from assay.surfaces.cli.words import WordChoice
+from assay.surfaces.telemetry.observers import ObserverGroup, RunObserver
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
-class Telemetry(msgspec.Struct, frozen=True, kw_only=True):
+class TelemetryOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked for."""
 
     otel: bool = False
@@ -40,13 +41,16 @@ def telemetry_options(command: Decorated) -> Decorated:
         click.option("--log-file", metavar="FILE", help="Append the lines of --log-format to FILE instead of standard error."),
         click.option(
             "--log-format",
-            type=click.Choice(["json"]),
+            type=WordChoice(["json"]),
             envvar="ASSAY_LOG",
             help="Log a line for each record, failed call and run.",
         ),
         click.option("--otel-content", is_flag=True, help="With --otel: send prompts, answers and explanations too, redacted."),
         click.option(
-            "--otel", is_flag=True, envvar="ASSAY_OTEL", help="Send OpenTelemetry traces and metrics; OTEL_* variables say where."
+            "--otel",
+            is_flag=True,
+            envvar="ASSAY_OTEL",
+            help="Send OpenTelemetry traces and metrics; OTEL_* variables set the destination.",
         ),
     )
     for option in options:
@@ -57,12 +61,14 @@ def telemetry_options(command: Decorated) -> Decorated:
 def metrics_file_option(command: Decorated) -> Decorated:
     """`--metrics-file FILE`, for commands that end; a server has an address for its figures."""
     option: Callable[[Decorated], Decorated] = click.option(
-        "--metrics-file", metavar="FILE", help="Write figures for Prometheus (a .prom file for node_exporter)."
+        "--metrics-file", metavar="FILE", help="Write metrics for Prometheus (a .prom file for node_exporter)."
     )
     return option(command)
 
 
-def check_local(telemetry: Telemetry, elsewhere: str = "--server", *, who: str = "a server tells of its runs: assay serve") -> None:
+def check_local(
+    telemetry: TelemetryOptions, elsewhere: str = "--server", *, who: str = "a server reports its runs: assay serve"
+) -> None:
     """Raises UsageProblem when the command line, and not only the environment, asks for what is told elsewhere."""
     asked = {
         "--otel": telemetry.otel and not os.environ.get("ASSAY_OTEL"),
@@ -74,11 +80,11 @@ def check_local(telemetry: Telemetry, elsewhere: str = "--server", *, who: str =
         raise UsageProblem(f"{option} cannot be used with {elsewhere}", hint=f"{who} --help")
 
 
-def telemetry_of(given: dict[str, Any]) -> Telemetry:
+def telemetry_of(given: dict[str, Any]) -> TelemetryOptions:
     """What options ask for, taken out of them; raises UsageProblem for what does not fit together."""
-    telemetry = msgspec.convert({name: given.pop(name, None) for name in Telemetry.__struct_fields__}, Telemetry)
+    telemetry = msgspec.convert({name: given.pop(name, None) for name in TelemetryOptions.__struct_fields__}, TelemetryOptions)
     if telemetry.otel_content and not telemetry.otel:
-        raise UsageProblem("--otel-content says what --otel sends", hint="add --otel")
+        raise UsageProblem("--otel-content needs --otel", hint="add --otel")
     if telemetry.log_file is not None and telemetry.log_format is None:
         raise UsageProblem("--log-file needs --log-format", hint="add --log-format json")
     if telemetry.metrics_file is not None:
@@ -87,9 +93,9 @@ def telemetry_of(given: dict[str, Any]) -> Telemetry:
 
 
 @contextmanager
-def telling(telemetry: Telemetry) -> Iterator[Tellers]:
+def open_observers(telemetry: TelemetryOptions) -> Iterator[ObserverGroup]:
     """Those who are told, for as long as a command works; what could not be told is said at its end."""
-    tellers: list[Teller] = []
+    tellers: list[RunObserver] = []
     ends: list[Callable[[], list[str]]] = []
     for wanted, begin in ((telemetry.otel, _otel), (telemetry.log_format, _log), (telemetry.metrics_file, _figures)):
         if wanted:
@@ -97,7 +103,7 @@ def telling(telemetry: Telemetry) -> Iterator[Tellers]:
             tellers.append(teller)
             ends.append(end)
     try:
-        yield Tellers(tellers)
+        yield ObserverGroup(tellers)
     except AssayError as problem:
         for teller in tellers:
             if hasattr(teller, "run_failed"):
@@ -105,10 +111,10 @@ def telling(telemetry: Telemetry) -> Iterator[Tellers]:
         raise
     finally:
         for line in [line for end in ends for line in end()]:
-            complain(line)
+            print_error(line)
 
 
-def _otel(telemetry: Telemetry) -> tuple[Teller, Callable[[], list[str]]]:
+def _otel(telemetry: TelemetryOptions) -> tuple[RunObserver, Callable[[], list[str]]]:
     try:
         otel = import_module("assay.surfaces.telemetry.otel").Otel(wants_texts=telemetry.otel_content)
     except ImportError as problem:
@@ -117,14 +123,14 @@ def _otel(telemetry: Telemetry) -> tuple[Teller, Callable[[], list[str]]]:
     return otel, otel.close
 
 
-def _log(telemetry: Telemetry) -> tuple[Teller, Callable[[], list[str]]]:
+def _log(telemetry: TelemetryOptions) -> tuple[RunObserver, Callable[[], list[str]]]:
     lines = import_module("assay.surfaces.telemetry.json_log")
     destination = lines.log_to(telemetry.log_file)
     return lines.RunLog(), lambda: lines.stop_logging(destination)
 
 
-def _figures(telemetry: Telemetry) -> tuple[Teller, Callable[[], list[str]]]:
-    figures = import_module("assay.surfaces.telemetry.figures").Figures()
+def _figures(telemetry: TelemetryOptions) -> tuple[RunObserver, Callable[[], list[str]]]:
+    figures = import_module("assay.surfaces.telemetry.prometheus").PrometheusMetrics()
     path = telemetry.metrics_file or ""
 
     def end() -> list[str]:

@@ -8,17 +8,18 @@ import click
 import msgspec
 
 from assay import api
-from assay.surfaces.charts import Caption, Estimate, Point, trend_chart
+from assay.surfaces.charts import Caption, PlottedEstimate, PlottedRun, trend_chart
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.run_options import json_option, runs_dir_option, text_settings, write_json, write_text
 from assay.surfaces.cli.streams import check_writable, write_file
+from assay.surfaces.cli.words import WordChoice
 from assay.surfaces.reporters.trend import direction_words, trend_text
 
-HELP = """Show the complete runs of a candidate over a dataset in the order of time, and the direction that a test supports.
+HELP = """Show the complete runs of a candidate on a dataset over time, and the trend that a test supports.
 
-A direction is named only where Mann and Kendall's exact test supports it at 5 %: at least five runs, and an order that
-chance rarely makes. Without `--dataset` and `--candidate` it is those of the newest run. Runs over other contents, rescored and
-retried ones are left out and counted.
+A direction is shown only if the exact Mann-Kendall test is significant at 5 %, which takes at least five runs. `--dataset` and
+`--candidate` default to those of the newest run. Runs on other contents of the dataset, rescored runs and retries are left out and
+counted.
 """
 
 EPILOG = """\b
@@ -28,11 +29,11 @@ Examples:
 
 \b
 Exit codes:
-  0  shown, whatever the direction
+  0  shown, for any direction
   2  could not run: no finished run over that dataset"""
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class TrendOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What the command line says."""
 
     runs_dir: str
@@ -49,21 +50,19 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 @runs_dir_option
 @click.option("--dataset", default="", metavar="ID", help="The dataset.  [default: that of the newest run]")
 @click.option("--candidate", default="", metavar="NAME", help="The candidate.  [default: that of the newest run]")
-@click.option("--any-version", is_flag=True, help="Count runs over other contents of the dataset too.")
+@click.option("--any-version", is_flag=True, help="Include runs on other contents of the dataset.")
 @click.option("--last", type=click.IntRange(min=1), metavar="N", help="Only the newest N runs.")
-@click.option(
-    "--measure", type=click.Choice(("pass_rate", "score")), default="pass_rate", show_default=True, help="The figure to follow."
-)
+@click.option("--measure", type=WordChoice(("pass_rate", "score")), default="pass_rate", show_default=True, help="Metric to show.")
 @click.option("--chart", metavar="FILE", help="Draw it as an SVG file.")
 @json_option
 @click.pass_context
 def command(context: click.Context, /, **given: Any) -> None:
     """Entry of the command; see HELP."""
-    show(msgspec.convert(given, Options))
+    show(msgspec.convert(given, TrendOptions))
     context.exit(exits.VALID)
 
 
-def show(options: Options) -> None:
+def show(options: TrendOptions) -> None:
     """Look at the runs, and show them in the way that was asked for."""
     chart = options.chart
     if chart is not None:
@@ -86,7 +85,9 @@ def show(options: Options) -> None:
 
 def _chart(found: api.RunTrend) -> str:
     is_rate = found.measure == "pass_rate"
-    points = [Point(point.run_id, Estimate(point.low, point.value, point.high, point.n, is_rate)) for point in found.points]
+    points = [
+        PlottedRun(point.run_id, PlottedEstimate(point.low, point.value, point.high, point.n, is_rate)) for point in found.points
+    ]
     title = f"{'Pass rate' if is_rate else 'Mean score'} of {found.dataset}"
     domain = (0.0, 1.0) if is_rate else None
     return trend_chart(points, Caption(title, direction_words(found)), domain=domain)

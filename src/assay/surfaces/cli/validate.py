@@ -13,10 +13,10 @@ import msgspec
 from assay import __version__, api
 from assay.core.contract import CONTRACTS
 from assay.core.errors import AssayError, SourceUnreadable, UsageProblem
-from assay.core.report import Report
+from assay.core.report import ValidationReport
 from assay.surfaces.cli import exits
-from assay.surfaces.cli.meter import Meter
-from assay.surfaces.cli.pipeline import Pipeline, append_summary, check_junit, github_option, junit_option
+from assay.surfaces.cli.meter import ProgressMeter
+from assay.surfaces.cli.pipeline import PipelineOptions, append_summary, check_junit, github_option, junit_option
 from assay.surfaces.cli.streams import (
     STANDARD,
     check_writable,
@@ -27,20 +27,21 @@ from assay.surfaces.cli.streams import (
     write_file,
     write_stream,
 )
+from assay.surfaces.cli.words import WordChoice
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.formats import FORMATS
 from assay.surfaces.reporters.github import report_annotations
-from assay.surfaces.reporters.settings import Settings
+from assay.surfaces.reporters.settings import ReportSettings
 from assay.surfaces.reporters.wording import Totals
 
 MOST_WORKERS = 2
 """More processes than this gain little: the document is split before, and the report written after."""
 ALIASES = {"console": "text"}
 
-HELP = """Say everything that is wrong with datasets, in one pass.
+HELP = """Validate datasets and report every problem.
 
-PATHS are files, quoted globs ('data/**/*.jsonl'), folders, or - for standard input. JSON, JSONL and YAML are read, gzipped or
-not. The contract is recognised by content; --contract names it where that fails or must not be left to chance.
+PATHS are files, quoted globs ('data/**/*.jsonl'), folders, or - for standard input. JSON, JSONL and YAML are read, gzipped or not.
+The contract is detected by content; set it with --contract if detection fails or must not vary.
 """
 
 EPILOG = """\b
@@ -59,7 +60,7 @@ Exit codes:
   2  could not run: bad usage, an unreadable file, a report that could not be written"""
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class ValidateOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The command's arguments as given."""
 
     paths: tuple[str, ...]
@@ -79,13 +80,13 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     is_github: bool
 
     @property
-    def pipeline(self) -> Pipeline:
+    def pipeline(self) -> PipelineOptions:
         """What a pipeline gets besides the report."""
         is_text = ALIASES.get(self.format, self.format) == "text"
-        return Pipeline(junit=self.junit, is_github=self.is_github, is_report_shown=is_text or self.output != STANDARD)
+        return PipelineOptions(junit=self.junit, is_github=self.is_github, is_report_shown=is_text or self.output != STANDARD)
 
 
-class Sources(msgspec.Struct, frozen=True):
+class SourceFiles(msgspec.Struct, frozen=True):
     """What the patterns named, and the patterns that named nothing."""
 
     found: tuple[str, ...]
@@ -104,22 +105,24 @@ class Sources(msgspec.Struct, frozen=True):
 @click.option("--config", metavar="FILE", help="Settings in YAML or JSON: limits, speakers, tools, switches of the contracts.")
 @click.option(
     "--format",
-    type=click.Choice([*FORMATS, *ALIASES]),
+    type=WordChoice([*FORMATS, *ALIASES]),
     default="text",
     show_default=True,
     metavar="|".join(FORMATS),
     help="How the report is written.",
 )
-@click.option("-o", "--output", "--report", metavar="FILE", default=STANDARD, help="Write the report to FILE, whole or not at all.")
+@click.option(
+    "-o", "--output", "--report", metavar="FILE", default=STANDARD, help="Write the report to FILE, completely or not at all."
+)
 @click.option(
     "--max-issues",
     type=click.IntRange(min=0),
     metavar="N",
     help="Issues shown per file; 0 for all.  [default: 20 for text, all for other formats]",
 )
-@click.option("--strict", is_flag=True, help="Warnings fail as errors do; conversations are read in strict mode.")
+@click.option("--strict", is_flag=True, help="Treat warnings as errors; read conversations in strict mode.")
 @click.option("--allow-size", is_flag=True, help="Accept golden datasets with fewer than 5 or more than 20 cases.")
-@click.option("--null-as-absent", is_flag=True, help="Read optional and forbidden fields that are null as absent.")
+@click.option("--null-as-absent", is_flag=True, help="Treat null in optional and forbidden fields as absent.")
 @click.option(
     "--lint/--no-lint",
     default=None,
@@ -131,17 +134,17 @@ class Sources(msgspec.Struct, frozen=True):
     metavar="N",
     help="Processes for batch_v1 files above 25 MB.  [default: 2 where there are two cores]",
 )
-@click.option("--fix", metavar="OUT", help="Write a copy of the one file with the safe fixes to OUT, and list them.")
+@click.option("--fix", metavar="OUT", help="Write a copy of the file with the safe fixes to OUT, and list them.")
 @junit_option
 @github_option
-@click.option("-v", "--verbose", is_flag=True, help="Show every finding in full instead of collapsing those that are alike.")
+@click.option("-v", "--verbose", is_flag=True, help="Show every issue in full instead of grouping similar ones.")
 @click.pass_context
 def command(context: click.Context, /, **given: Any) -> None:
     """Entry of the command; see HELP."""
-    context.exit(validate(msgspec.convert(given, Options)))
+    context.exit(validate(msgspec.convert(given, ValidateOptions)))
 
 
-def validate(options: Options) -> int:
+def validate(options: ValidateOptions) -> int:
     """Validate what the options name, write the report, and say how it went as an exit code."""
     sources = _find_sources(options.paths)
     _check_outputs(options, sources.found)
@@ -149,7 +152,7 @@ def validate(options: Options) -> int:
         exits.complain_of(problem)
     if not sources.found:
         return exits.COULD_NOT_RUN
-    work = Work(options)
+    work = ValidationJob(options)
     if options.fix is None:
         work.write_report(work.reports(sources.found), _settings(options))
     else:
@@ -157,18 +160,18 @@ def validate(options: Options) -> int:
     return exits.COULD_NOT_RUN if sources.problems else work.exit_code()
 
 
-class Work:
+class ValidationJob:
     """One run of the command: the totals so far, and the sources that could not be read."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: ValidateOptions) -> None:
         self._options = options
         self._config = _config(options)
-        self._meter = Meter()
+        self._meter = ProgressMeter()
         self._tally = Totals()
         self._unreadable = 0
-        self._kept: list[Report] = []
+        self._kept: list[ValidationReport] = []
 
-    def reports(self, sources: Sequence[str]) -> Iterator[Report]:
+    def reports(self, sources: Sequence[str]) -> Iterator[ValidationReport]:
         """A report for each source that can be read, and a line on standard error for each other one."""
         for source in sources:
             self._meter.begin(source)
@@ -179,7 +182,7 @@ class Work:
                 self._meter.hide()
                 exits.complain_of(problem)
 
-    def _validate(self, source: str) -> Report:
+    def _validate(self, source: str) -> ValidationReport:
         options = self._options
         return api.validate(
             source,
@@ -197,7 +200,7 @@ class Work:
         settings = msgspec.structs.replace(_settings(self._options), fixed_source=source, fixed_copy=target, changes=fixed.changes)
         self.write_report([fixed.report], settings)
 
-    def write_report(self, reports: Iterable[Report], settings: Settings) -> None:
+    def write_report(self, reports: Iterable[ValidationReport], settings: ReportSettings) -> None:
         """The report in the chosen format, to where the options say."""
         output, name = self._options.output, ALIASES.get(self._options.format, self._options.format)
         chunks = FORMATS[name](map(self._counted, reports), settings)
@@ -211,7 +214,7 @@ class Work:
             click.echo(f"{self._tally.line()} · report in {printable(output)}", err=True)
         self._tell_pipeline(settings)
 
-    def _tell_pipeline(self, settings: Settings) -> None:
+    def _tell_pipeline(self, settings: ReportSettings) -> None:
         pipeline = self._options.pipeline
         if pipeline.junit is not None:
             pipeline.write_junit(FORMATS["junit"](self._kept, settings))
@@ -219,11 +222,11 @@ class Work:
             pipeline.annotate(command for report in self._kept for command in report_annotations(report, settings))
             append_summary(FORMATS["markdown"](self._kept, settings))
 
-    def _counted(self, report: Report) -> Report:
+    def _counted(self, report: ValidationReport) -> ValidationReport:
         self._tally.add(report)
         if self._options.pipeline.is_wanted:
             # Without its cases: what is kept until the end must not be whole files.
-            plain = Report(
+            plain = ValidationReport(
                 path=report.path,
                 contract=report.contract,
                 outcome=report.outcome,
@@ -248,7 +251,7 @@ class Work:
         return exits.VALID if is_good else exits.INVALID
 
 
-def _config(options: Options) -> api.ValidationConfig:
+def _config(options: ValidateOptions) -> api.ValidationConfig:
     config = api.load_config(options.config) if options.config else api.ValidationConfig()
     switches = {"allow_size": options.allow_size or None, "null_as_absent": options.null_as_absent or None}
     given = {**switches, "lint": options.lint}
@@ -259,7 +262,7 @@ def _note_skipped(path: str) -> None:
     click.echo(f"assay: skipped {printable(path)}: it shows no contract; name the file itself to validate it", err=True)
 
 
-def _find_sources(patterns: Sequence[str]) -> Sources:
+def _find_sources(patterns: Sequence[str]) -> SourceFiles:
     if not patterns:
         raise UsageProblem("no files given", hint="assay validate answers.json, or - for standard input")
     found: dict[str, None] = {}
@@ -269,10 +272,10 @@ def _find_sources(patterns: Sequence[str]) -> Sources:
             found |= dict.fromkeys(api.find_sources([pattern], on_skip=_note_skipped))
         except (UsageProblem, SourceUnreadable) as problem:
             problems.append(problem)
-    return Sources(tuple(found), tuple(problems))
+    return SourceFiles(tuple(found), tuple(problems))
 
 
-def _check_outputs(options: Options, sources: Sequence[str]) -> None:
+def _check_outputs(options: ValidateOptions, sources: Sequence[str]) -> None:
     for output, option in ((options.output, "--output"), (options.fix, "--fix")):
         if output is not None:
             if output.startswith("-") and output != STANDARD:
@@ -291,9 +294,9 @@ def _check_outputs(options: Options, sources: Sequence[str]) -> None:
         raise UsageProblem(f"--fix and --output both name '{options.fix}'", hint="name two files")
 
 
-def _settings(options: Options) -> Settings:
+def _settings(options: ValidateOptions) -> ReportSettings:
     is_terminal = options.output == STANDARD and standard_output().isatty()
-    return Settings(
+    return ReportSettings(
         version=__version__,
         max_issues=options.max_issues,
         width=shutil.get_terminal_size().columns if is_terminal else None,

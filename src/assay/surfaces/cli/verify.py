@@ -7,11 +7,11 @@ from assay.surfaces.cli import exits
 from assay.surfaces.cli.run_options import RUN, json_option, runs_dir_option, write_json, write_text
 from assay.surfaces.printable import printable
 
-HELP = """Say whether every file of a finished run is as it was published, and name those that are not.
+HELP = """Verify the files of a finished run against their hashes and list those that differ.
 
-Checked are the hash, size and lines of each artifact, the manifest's own hash, the hash chain of the attempt log and the Merkle
-root of the records. What `assay purge` has removed is named, and is in order. RUN is an id, a unique beginning of one, `latest`,
-the path of a run's folder, or where `assay publish` has put it, such as s3://BUCKET/PREFIX/RUN (needs the extra `s3`).
+The command verifies the hash, size and line count of each artifact, the manifest's own hash, the hash chain of the attempt log and
+the Merkle root of the records. Files removed by `assay purge` are listed and are not an error. RUN is an id, a unique prefix of an
+id, `latest`, the path of a run's folder, or its address in an object store, such as s3://BUCKET/PREFIX/RUN (needs the extra `s3`).
 """
 
 EPILOG = """\b
@@ -22,9 +22,9 @@ Examples:
 
 \b
 Exit codes:
-  0  everything is as it was published
-  1  something was changed, is missing, or does not belong there
-  2  could not run: no such run, or it has not ended"""
+  0  every file is as it was published
+  1  a file was changed, is missing, or does not belong to the run
+  2  could not run: no such run, or it is unfinished"""
 
 
 @click.command("verify", help=HELP, epilog=EPILOG)

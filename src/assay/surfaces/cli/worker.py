@@ -6,22 +6,22 @@ import click
 
 from assay import api
 from assay.core.errors import UsageProblem
-from assay.core.placement import Placement
+from assay.core.run_backend import RunBackend
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.placement import ledger_option, server_of, store_option, temporal_options
 from assay.surfaces.cli.run_options import runs_dir_option
-from assay.surfaces.cli.telemetry import telemetry_of, telemetry_options, telling
+from assay.surfaces.cli.telemetry import open_observers, telemetry_of, telemetry_options
 from assay.surfaces.printable import printable
 
-HELP = """Evaluate the records of runs that others start with `assay run --engine temporal`, until a signal stops it.
+HELP = """Evaluate records of runs started with `assay run --engine temporal`, until a signal stops the worker.
 
-Start as many as you like, on as many machines as you like: each takes shards of 250 records from the Temporal server, asks the
-models with the keys of its own environment, and writes what comes back into the ledger. One that dies is missed after 10 seconds,
-and others go on with its shards; nothing is lost, and nothing is counted twice. SIGTERM waits for the calls in flight and hands the
-rest back; a second one stops at once.
+Start any number of workers on any number of machines. Each takes shards of 250 records from the Temporal server, calls the models
+with the API keys of its environment, and writes the results to the ledger. If a worker dies, others take over its shards after 10
+seconds; no result is lost or counted twice. SIGTERM waits for the calls in flight and returns the rest; a second one stops
+immediately.
 
-The worker that finishes a run publishes its artifacts in --runs-dir, which all of them and whoever starts runs must share, or, with
-a --store, in an object store, from which the others fetch them.
+The worker that finishes a run publishes its artifacts in --runs-dir, which all workers and the machines that start runs must share,
+or, with --store, in an object store, from which the others fetch them.
 """
 
 EPILOG = """\b
@@ -34,21 +34,23 @@ Examples:
 \b
 Exit codes:
   0    stopped by a signal, and what was in flight is recorded
-  2    could not run: nobody answers at an address, wrong settings
-  130  stopped at once"""
+  2    could not run: no answer at an address, wrong settings
+  130  stopped immediately"""
 
 
 @click.command("worker", help=HELP, epilog=EPILOG)
 @temporal_options(is_short=False)
-@ledger_option("The PostgreSQL that keeps the runs: postgresql://user@host/database.")
+@ledger_option("PostgreSQL database of the runs: postgresql://user@host/database.")
 @store_option
 @runs_dir_option
-@click.option("--shards", type=click.IntRange(1, 1_000), default=4, metavar="N", show_default=True, help="Shards in hand at most.")
+@click.option(
+    "--shards", type=click.IntRange(1, 1_000), default=4, metavar="N", show_default=True, help="Maximum shards in progress."
+)
 @click.option(
     "--versioned",
     is_flag=True,
     envvar="ASSAY_TEMPORAL_VERSIONED",
-    help="Take part in Temporal's worker versioning: a run stays with workers of the version of assay that it began with.",
+    help="Use Temporal's worker versioning: a run stays with workers of the assay version that started it.",
 )
 @telemetry_options
 @click.pass_context
@@ -59,9 +61,9 @@ def command(context: click.Context, /, ledger: str, runs_dir: str, *, shards: in
         raise UsageProblem("a worker needs the address of a Temporal server", hint="add --temporal HOST:PORT")
     if not ledger:
         raise UsageProblem("a worker needs the ledger of the runs", hint="add --ledger postgresql://user@host/database")
-    with telling(telemetry) as tellers:
+    with open_observers(telemetry) as tellers:
         api.work(
-            Placement(ledger=ledger, store=store, temporal=server),
+            RunBackend(ledger=ledger, store=store, temporal=server),
             runs_dir=runs_dir,
             shards=shards,
             is_versioned=versioned,

@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from assay.api import Run, StoredDataset
+from assay.api import RunReader, StoredDataset
 from assay.surfaces.exports.csv_table import csv_chunks
+from assay.surfaces.exports.export_progress import ExportProgress
 from assay.surfaces.exports.json_texts import (
     dataset_chunks,
     eval_results_chunks,
@@ -14,10 +15,9 @@ from assay.surfaces.exports.json_texts import (
     responses_chunks,
 )
 from assay.surfaces.exports.parquet_file import parquet_chunks
-from assay.surfaces.exports.telling import Teller
 from assay.surfaces.exports.workbook import workbook_chunks
 
-Chunks = Callable[[Run, Teller], Iterator[bytes]]
+Chunks = Callable[[RunReader, ExportProgress], Iterator[bytes]]
 
 
 class Export(msgspec.Struct, frozen=True):
@@ -29,7 +29,7 @@ class Export(msgspec.Struct, frozen=True):
     suffix: str
     is_text: bool = True
 
-    def of(self, run: Run) -> "Export":
+    def of(self, run: RunReader) -> "Export":
         """The format as it is for one run: a dataset of rows is JSON Lines."""
         is_lines = self.write is dataset_chunks and StoredDataset(run).is_lines
         return msgspec.structs.replace(self, media_type="application/x-ndjson", suffix=".jsonl") if is_lines else self

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from assay.api import Run, Table, run_table
-from assay.surfaces.exports.telling import Teller
+from assay.api import RecordTable, RunReader, run_table
+from assay.surfaces.exports.export_progress import ExportProgress
 from assay.surfaces.reporters.plain_json import json_text
 
 GUARD = "'"
@@ -22,12 +22,12 @@ _UNSEEN = "ZC"
 """Categories of characters (separators; controls, formats and others) that a spreadsheet may pass over before it evaluates."""
 
 
-def csv_chunks(run: Run, teller: Teller) -> Iterator[bytes]:
+def csv_chunks(run: RunReader, teller: ExportProgress) -> Iterator[bytes]:
     """The records of a run."""
     return table_csv(run_table(run), teller)
 
 
-def table_csv(table: Table, teller: Teller) -> Iterator[bytes]:
+def table_csv(table: RecordTable, teller: ExportProgress) -> Iterator[bytes]:
     """A line of names, and one for each row; lists and objects are cells of JSON."""
     rows = ([cell(row[name]) for name in table.columns] for row in teller.counted(table.rows()))
     # The first line is read before anything is sent: what cannot be read can then still be said.

@@ -6,9 +6,9 @@ from typing import Any
 
 import yaml
 
-from assay.api import TABLE_LISTS, Run, Table, run_table
+from assay.api import TABLE_LISTS, RecordTable, RunReader, run_table
+from assay.surfaces.exports.export_progress import ExportProgress
 from assay.surfaces.exports.parquet_file import table_parquet
-from assay.surfaces.exports.telling import Teller
 from assay.surfaces.reporters.markdown import code
 from assay.surfaces.reporters.run_numbers import figure_text, rate
 
@@ -38,17 +38,17 @@ _DATASET_WORDS = (
 )
 
 
-def write_run_folder(run: Run, folder: Path, teller: Teller) -> None:
+def write_run_folder(run: RunReader, folder: Path, teller: ExportProgress) -> None:
     """The records of a run; raises MissingExtra without pyarrow."""
     _write(run_table(run), folder, teller, about=(*_RUN_WORDS, *_figures(run)))
 
 
-def write_dataset_folder(table: Table, folder: Path, teller: Teller) -> None:
+def write_dataset_folder(table: RecordTable, folder: Path, teller: ExportProgress) -> None:
     """The records of a dataset; raises MissingExtra without pyarrow."""
     _write(table, folder, teller, about=_DATASET_WORDS)
 
 
-def _write(table: Table, folder: Path, teller: Teller, *, about: Iterable[str]) -> None:
+def _write(table: RecordTable, folder: Path, teller: ExportProgress, *, about: Iterable[str]) -> None:
     records = folder / RECORDS
     records.parent.mkdir(parents=True)
     with records.open("xb") as file:
@@ -67,7 +67,7 @@ def is_export(folder: Path) -> bool:
         return _TAGS in card.read(_HEAD)
 
 
-def _card(table: Table, about: Iterable[str]) -> Iterator[str]:
+def _card(table: RecordTable, about: Iterable[str]) -> Iterator[str]:
     yield f"---\n{yaml.safe_dump(_front(table), sort_keys=False, allow_unicode=True)}---\n\n"
     yield f"# {code(table.name)}\n\n"
     yield '```python\nfrom datasets import load_dataset\n\nrecords = load_dataset("path/of/this/folder", split="test")\n```\n\n'
@@ -76,7 +76,7 @@ def _card(table: Table, about: Iterable[str]) -> Iterator[str]:
     yield from (f"| {name} | {code(value)} |\n" for name, value in table.facts.items())
 
 
-def _front(table: Table) -> dict[str, Any]:
+def _front(table: RecordTable) -> dict[str, Any]:
     return {
         "pretty_name": table.name,
         "tags": ["evaluation", "assay"],
@@ -91,7 +91,7 @@ def _feature(kind: str) -> dict[str, Any]:
     return {"list": "string"} if kind == "texts" else {"dtype": _KINDS[kind]}
 
 
-def _figures(run: Run) -> Iterator[str]:
+def _figures(run: RunReader) -> Iterator[str]:
     metrics = run.result.metrics
     yield "## Figures\n\n| figure | value | records |\n|---|---:|---:|\n"
     for name in ("pass_rate", "score_mean"):

@@ -3,17 +3,17 @@
 from collections.abc import Iterator
 from typing import Any
 
-from assay.api import Run, StoredDataset, Table, filled_eval_run
+from assay.api import RecordTable, RunReader, StoredDataset, filled_eval_run
 from assay.core.canonical import pretty_json
 from assay.core.errors import UsageProblem
-from assay.surfaces.exports.telling import Teller
+from assay.surfaces.exports.export_progress import ExportProgress
 from assay.surfaces.reporters.plain_json import json_text
 from assay.surfaces.reporters.wording import counted
 
 Line = dict[str, Any]
 
 
-def json_chunks(run: Run, teller: Teller) -> Iterator[bytes]:
+def json_chunks(run: RunReader, teller: ExportProgress) -> Iterator[bytes]:
     """One document with the lines of predictions.jsonl."""
     yield b'{"records":['
     for number, line in enumerate(teller.counted(run.predictions())):
@@ -21,19 +21,19 @@ def json_chunks(run: Run, teller: Teller) -> Iterator[bytes]:
     yield b"\n]}\n"
 
 
-def json_lines_chunks(run: Run, teller: Teller) -> Iterator[bytes]:
+def json_lines_chunks(run: RunReader, teller: ExportProgress) -> Iterator[bytes]:
     """The lines of predictions.jsonl."""
     for line in teller.counted(run.predictions()):
         yield json_text(line).encode() + b"\n"
 
 
-def table_json_lines(table: Table, teller: Teller) -> Iterator[bytes]:
+def table_json_lines(table: RecordTable, teller: ExportProgress) -> Iterator[bytes]:
     """A line for each row of a table."""
     for row in teller.counted(table.rows()):
         yield json_text(row).encode() + b"\n"
 
 
-def eval_results_chunks(run: Run, teller: Teller) -> Iterator[bytes]:
+def eval_results_chunks(run: RunReader, teller: ExportProgress) -> Iterator[bytes]:
     """golden_v1's EvalRun with a score for every case: 1, not passed, where a case errored."""
     found = filled_eval_run(run)
     filled = found["filled_in"]
@@ -44,7 +44,7 @@ def eval_results_chunks(run: Run, teller: Teller) -> Iterator[bytes]:
     yield pretty_json(found)
 
 
-def dataset_chunks(run: Run, teller: Teller) -> Iterator[bytes]:
+def dataset_chunks(run: RunReader, teller: ExportProgress) -> Iterator[bytes]:
     """The dataset that the run has stored, in its own contract."""
     stored = StoredDataset(run)
     if stored.options:
@@ -52,14 +52,14 @@ def dataset_chunks(run: Run, teller: Teller) -> Iterator[bytes]:
     return stored.chunks()
 
 
-def responses_chunks(run: Run, teller: Teller) -> Iterator[bytes]:
+def responses_chunks(run: RunReader, teller: ExportProgress) -> Iterator[bytes]:
     """The answers, as `assay run --responses` and other runners take them: a row for each record that has one."""
     for line in _answered(run, teller):
         row = {"example_id": line["record_id"], "candidate_name": line["candidate_name"], "response_text": line["model_response"]}
         yield json_text({**row, **({"sample": line["sample"]} if "sample" in line else {})}).encode() + b"\n"
 
 
-def response_object_chunks(run: Run, teller: Teller) -> Iterator[bytes]:
+def response_object_chunks(run: RunReader, teller: ExportProgress) -> Iterator[bytes]:
     """The answers of the one candidate as one object of record id and text; raises UsageProblem where ids are not enough."""
     seen: set[str] = set()
     for line in _answered(run, teller):
@@ -73,7 +73,7 @@ def response_object_chunks(run: Run, teller: Teller) -> Iterator[bytes]:
     yield b"\n}\n" if seen else b"{}\n"
 
 
-def _answered(run: Run, teller: Teller) -> Iterator[Line]:
+def _answered(run: RunReader, teller: ExportProgress) -> Iterator[Line]:
     """The predictions that have an answer; the others, and what was redacted, are told of."""
     for line in teller.counted(run.predictions()):
         if line["model_response"] is None:

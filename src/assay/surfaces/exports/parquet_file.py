@@ -5,16 +5,16 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
-from assay.api import Run, Table, arrow_of, run_table
-from assay.surfaces.exports.telling import Teller
+from assay.api import RecordTable, RunReader, arrow_of, run_table
+from assay.surfaces.exports.export_progress import ExportProgress
 
 
-def parquet_chunks(run: Run, teller: Teller) -> Iterator[bytes]:
+def parquet_chunks(run: RunReader, teller: ExportProgress) -> Iterator[bytes]:
     """The records of a run."""
     return table_parquet(run_table(run), teller)
 
 
-def table_parquet(table: Table, teller: Teller) -> Iterator[bytes]:
+def table_parquet(table: RecordTable, teller: ExportProgress) -> Iterator[bytes]:
     """The file, while it is written: one group of rows at a time."""
     arrow = arrow_of(table)
     sink, done = _Sink(), 0

@@ -21,7 +21,7 @@ _PAPER_WIDTH = 240
 _FAILED = {"bg_color": "#F9DEDC"}
 
 
-class Column(msgspec.Struct, frozen=True):
+class SheetColumn(msgspec.Struct, frozen=True):
     """A column of a sheet."""
 
     name: str
@@ -33,7 +33,7 @@ class Column(msgspec.Struct, frozen=True):
 class Sheets:
     """The sheets of one workbook, and the cells of them that had to be cut."""
 
-    def __init__(self, book: Any, *, cut_columns: Sequence[Column], sheet_rows: int = SHEET_ROWS) -> None:
+    def __init__(self, book: Any, *, cut_columns: Sequence[SheetColumn], sheet_rows: int = SHEET_ROWS) -> None:
         self._book = book
         self._class = _plain_worksheet(book)
         self._cut_columns = cut_columns
@@ -46,14 +46,14 @@ class Sheets:
         self.failed = book.add_format(_FAILED)
         self.cut_cells = 0
 
-    def add(self, name: str, columns: Sequence[Column], rows: Iterable[Line]) -> None:
+    def add(self, name: str, columns: Sequence[SheetColumn], rows: Iterable[Line]) -> None:
         """A whole sheet."""
         sheet = self.sheet(name, columns)
         for row in rows:
             sheet.write(row)
         sheet.close()
 
-    def sheet(self, name: str, columns: Sequence[Column], *, row_height: int | None = None) -> "Sheet":
+    def sheet(self, name: str, columns: Sequence[SheetColumn], *, row_height: int | None = None) -> "Sheet":
         """A sheet to write rows on; it must be closed."""
         return Sheet(self, name, columns=columns, row_height=row_height)
 
@@ -82,7 +82,7 @@ def _plain_worksheet(book: Any) -> type:
 class Sheet:
     """Rows under a frozen line of names; a full sheet is followed by another one of the same columns."""
 
-    def __init__(self, sheets: Sheets, name: str, *, columns: Sequence[Column], row_height: int | None) -> None:
+    def __init__(self, sheets: Sheets, name: str, *, columns: Sequence[SheetColumn], row_height: int | None) -> None:
         self._sheets = sheets
         self._name = name
         self._columns = columns
@@ -119,7 +119,7 @@ class Sheet:
         for place, column in enumerate(self._columns):
             self._write_cell(place, column, row.get(column.name))
 
-    def _write_cell(self, place: int, column: Column, value: Any) -> None:
+    def _write_cell(self, place: int, column: SheetColumn, value: Any) -> None:
         sheets = self._sheets
         if value is None:
             return
@@ -130,7 +130,7 @@ class Sheet:
         else:
             self._page.write_string(self._row, place, self._fitted(_text(value, column), column), sheets.wrapped)
 
-    def _fitted(self, text: str, column: Column) -> str:
+    def _fitted(self, text: str, column: SheetColumn) -> str:
         """A text that a cell can hold."""
         if len(text) <= CELL_UNITS // 2 or _units(text) <= CELL_UNITS:
             return text
@@ -155,7 +155,7 @@ def _units(text: str) -> int:
     return len(text.encode("utf-16-le")) // 2
 
 
-def _text(value: Any, column: Column) -> str:
+def _text(value: Any, column: SheetColumn) -> str:
     if isinstance(value, str):
         return value
     return "\n".join(value) if column.kind == "texts" else json_text(value)

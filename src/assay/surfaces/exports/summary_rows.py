@@ -3,22 +3,34 @@
 from collections.abc import Iterator
 from typing import Any
 
-from assay.api import Run
+from assay.api import RunReader
 from assay.core.metrics_summary import cluster_interval_of, error_of, interval_of, latencies
-from assay.surfaces.exports.sheets import Column
+from assay.surfaces.exports.sheets import SheetColumn
 from assay.surfaces.reporters.run_decision import decision_note, decisions
-from assay.surfaces.reporters.run_view import RunView
+from assay.surfaces.reporters.run_view import RunReport
 
 Line = dict[str, Any]
 
 SUMMARY = (
-    *(Column("figure", width=30), Column("value"), Column("low"), Column("high"), Column("n")),
-    *(Column("standard_error"), Column("meaning", width=100)),
+    *(SheetColumn("figure", width=30), SheetColumn("value"), SheetColumn("low"), SheetColumn("high"), SheetColumn("n")),
+    *(SheetColumn("standard_error"), SheetColumn("meaning", width=100)),
 )
 SLICES = (
-    *(Column("slice", width=20), Column("value", width=30), Column("n"), Column("pass_rate"), Column("pass_rate_low")),
-    *(Column("pass_rate_high"), Column("score_mean"), Column("score_mean_low"), Column("score_mean_high"), Column("n_unscored")),
-    *(Column("pass_rate_standard_error"), Column("score_mean_standard_error")),
+    *(
+        SheetColumn("slice", width=20),
+        SheetColumn("value", width=30),
+        SheetColumn("n"),
+        SheetColumn("pass_rate"),
+        SheetColumn("pass_rate_low"),
+    ),
+    *(
+        SheetColumn("pass_rate_high"),
+        SheetColumn("score_mean"),
+        SheetColumn("score_mean_low"),
+        SheetColumn("score_mean_high"),
+        SheetColumn("n_unscored"),
+    ),
+    *(SheetColumn("pass_rate_standard_error"), SheetColumn("score_mean_standard_error")),
 )
 _COUNTS = {
     "total_records": "all records",
@@ -36,7 +48,7 @@ _RATES = {
 }
 
 
-def summary_rows(run: Run) -> Iterator[Line]:
+def summary_rows(run: RunReader) -> Iterator[Line]:
     """Counts, rates with their intervals, the profile's score, times, tokens, costs, errors and the gate."""
     result = run.result
     metrics = result.metrics
@@ -58,7 +70,7 @@ def summary_rows(run: Run) -> Iterator[Line]:
     for what, counts in (("error", metrics["errors"]), ("label", metrics["labels"])):
         for name, count in counts.items():
             yield {"figure": f"{what}: {name}", "value": count, "n": total, "meaning": "records"}
-    view = RunView(result=result, manifest=run.manifest)
+    view = RunReport(result=result, manifest=run.manifest)
     for decision in decisions(view):
         yield {"figure": "gate", "value": decision.word, "meaning": decision.reason}
     note = decision_note(view)

@@ -7,11 +7,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from assay.api import TABLE_COLUMNS, Run, run_facts, table_rows
+from assay.api import TABLE_COLUMNS, RunReader, run_facts, table_rows
 from assay.core.errors import MissingExtra
-from assay.surfaces.exports.sheets import Column, Sheets
+from assay.surfaces.exports.export_progress import ExportProgress
+from assay.surfaces.exports.sheets import SheetColumn, Sheets
 from assay.surfaces.exports.summary_rows import SLICES, SUMMARY, slice_rows, summary_rows
-from assay.surfaces.exports.telling import Teller
 from assay.surfaces.reporters.wording import counted
 
 Line = dict[str, Any]
@@ -22,24 +22,30 @@ ROW_HEIGHT = 45
 
 _WIDTHS = {"question": 50, "references": 30, "model_response": 60, "justification": 40, "error_message": 30, "record_id": 28}
 _RECORDS = tuple(
-    Column(name, width=_WIDTHS.get(name, 14), kind=kind) for name, kind in TABLE_COLUMNS.items() if name != "evaluator_scores"
+    SheetColumn(name, width=_WIDTHS.get(name, 14), kind=kind) for name, kind in TABLE_COLUMNS.items() if name != "evaluator_scores"
 )
-_NAMED = (Column("index", width=8), Column("record_id", width=20), Column("sample", width=8))
+_NAMED = (SheetColumn("index", width=8), SheetColumn("record_id", width=20), SheetColumn("sample", width=8))
 _CRITERIA = (
     *_NAMED,
-    *(Column("criterion", width=40), Column("judge", width=20), Column("score"), Column("scale"), Column("normalized")),
-    *(Column("weight"), Column("confidence"), Column("flags", kind="texts"), Column("justification", width=60)),
+    *(
+        SheetColumn("criterion", width=40),
+        SheetColumn("judge", width=20),
+        SheetColumn("score"),
+        SheetColumn("scale"),
+        SheetColumn("normalized"),
+    ),
+    *(SheetColumn("weight"), SheetColumn("confidence"), SheetColumn("flags", kind="texts"), SheetColumn("justification", width=60)),
 )
 _ERRORS = (
     *_NAMED,
-    *(Column("status", width=18), Column("code", width=24), Column("stage"), Column("record_attempts")),
-    *(Column("message", width=80), Column("taxonomy_label", width=24)),
+    *(SheetColumn("status", width=18), SheetColumn("code", width=24), SheetColumn("stage"), SheetColumn("record_attempts")),
+    *(SheetColumn("message", width=80), SheetColumn("taxonomy_label", width=24)),
 )
-_ABOUT = (Column("fact", width=24), Column("value", width=80))
-_CUT = (Column("sheet"), Column("row"), Column("column", width=20), Column("characters"), Column("kept"))
+_ABOUT = (SheetColumn("fact", width=24), SheetColumn("value", width=80))
+_CUT = (SheetColumn("sheet"), SheetColumn("row"), SheetColumn("column", width=20), SheetColumn("characters"), SheetColumn("kept"))
 
 
-def workbook_chunks(run: Run, teller: Teller) -> Iterator[bytes]:
+def workbook_chunks(run: RunReader, teller: ExportProgress) -> Iterator[bytes]:
     """The file; it is made aside, with a row of each sheet in memory at a time. Raises MissingExtra without XlsxWriter."""
     library = _library()
     with TemporaryDirectory(prefix="assay-export-") as folder:
@@ -57,7 +63,7 @@ def _library() -> Any:
         raise MissingExtra("XLSX needs XlsxWriter, which is not installed", hint="pip install 'assay[xlsx]'") from problem
 
 
-def _write(run: Run, library: Any, *, path: Path, teller: Teller) -> None:
+def _write(run: RunReader, library: Any, *, path: Path, teller: ExportProgress) -> None:
     settings = {
         "constant_memory": True,
         "tmpdir": str(path.parent),
@@ -78,14 +84,14 @@ def _write(run: Run, library: Any, *, path: Path, teller: Teller) -> None:
         )
 
 
-def _describe(book: Any, run: Run) -> None:
+def _describe(book: Any, run: RunReader) -> None:
     """The same run gives the same file: the only time in it is that of the run."""
     completed = run.moments["completed_at"] or run.moments["created_at"]
     created = datetime.fromisoformat(completed).replace(tzinfo=None)
     book.set_properties({"title": run.folders.run_id, "subject": "a run of assay", "created": created})
 
 
-def _write_records(run: Run, sheets: Sheets, *, teller: Teller) -> None:
+def _write_records(run: RunReader, sheets: Sheets, *, teller: ExportProgress) -> None:
     """Records and criteria in one pass."""
     records = sheets.sheet("Records", _RECORDS, row_height=ROW_HEIGHT)
     criteria = sheets.sheet("Criteria", _CRITERIA)
@@ -97,13 +103,13 @@ def _write_records(run: Run, sheets: Sheets, *, teller: Teller) -> None:
     criteria.close()
 
 
-def _about(run: Run) -> Iterator[Line]:
+def _about(run: RunReader) -> Iterator[Line]:
     facts = run_facts(run)
     for name, value in {**facts, "redactions": _redactions(run), **_READING}.items():
         yield {"fact": name, "value": value}
 
 
-def _redactions(run: Run) -> str:
+def _redactions(run: RunReader) -> str:
     found = run.manifest.get("redactions") or {}
     return ", ".join(f"{rule}: {count}" for rule, count in found.items()) or "none"
 

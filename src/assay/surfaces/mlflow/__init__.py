@@ -4,13 +4,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from assay.surfaces.mlflow.exporter import Destination, PushResult, push
     from assay.surfaces.mlflow.graders import mlflow_scorer
-    from assay.surfaces.mlflow.pushing import Destination, Pushed, push
     from assay.surfaces.mlflow.scorers import assay_scorer
 
-_HOMES = {"Destination": "pushing", "Pushed": "pushing", "assay_scorer": "scorers", "mlflow_scorer": "graders", "push": "pushing"}
+# The module of push is not called push: importing it would put the module in the place of the function.
+_HOMES = {
+    "Destination": "exporter",
+    "PushResult": "exporter",
+    "assay_scorer": "scorers",
+    "mlflow_scorer": "graders",
+    "push": "exporter",
+}
 
-__all__ = ["Destination", "Pushed", "assay_scorer", "mlflow_scorer", "push"]
+__all__ = ["Destination", "PushResult", "assay_scorer", "mlflow_scorer", "push"]
 
 
 def __getattr__(name: str) -> Any:

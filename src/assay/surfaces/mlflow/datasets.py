@@ -11,7 +11,7 @@ import msgspec
 from assay import api
 from assay.core.canonical import sha256_hex
 from assay.surfaces.mlflow.traces import expectations_of, inputs_of
-from assay.surfaces.mlflow.tracking import TrackedRun, Tracking
+from assay.surfaces.mlflow.tracking import TrackedRun, TrackingConnection
 
 Json = dict[str, Any]
 DIGEST = 32
@@ -32,7 +32,7 @@ class EvaluationDataset(msgspec.Struct, frozen=True):
     records: int
 
 
-def push_dataset(run: api.Run, tracking: Tracking, target: TrackedRun) -> EvaluationDataset:
+def push_dataset(run: api.RunReader, tracking: TrackingConnection, target: TrackedRun) -> EvaluationDataset:
     """Keep the records of a run as a dataset, once for all runs over the same ones, and name it as the run's input."""
     hashes = sorted({line["record_sha256"] for line in run.predictions()})
     digest = sha256_hex("\n".join(hashes).encode())
@@ -47,17 +47,17 @@ def push_dataset(run: api.Run, tracking: Tracking, target: TrackedRun) -> Evalua
     return dataset
 
 
-def _found(tracking: Tracking, name: str, target: TrackedRun) -> Any:
+def _found(tracking: TrackingConnection, name: str, target: TrackedRun) -> Any:
     found = tracking.client.search_datasets([target.experiment_id], f"name = '{name}'", max_results=1)
     return tracking.client.get_dataset(found[0].dataset_id) if found else None
 
 
-def _made(tracking: Tracking, name: str, *, target: TrackedRun, tags: dict[str, str]) -> Any:
+def _made(tracking: TrackingConnection, name: str, *, target: TrackedRun, tags: dict[str, str]) -> Any:
     # The client would add the name of whoever is logged in here.
     return tracking.store.create_dataset(name=name, tags=tags, experiment_ids=[target.experiment_id])
 
 
-def _tags(run: api.Run, digest: str) -> dict[str, str]:
+def _tags(run: api.RunReader, digest: str) -> dict[str, str]:
     manifest = run.manifest
     return {CONTENT_TAG: digest, "assay.contract": manifest["contract"], "assay.dataset_version": manifest["dataset_version"]}
 
@@ -67,7 +67,7 @@ def _count(stored: Any) -> int:
     return int(profile.get("num_records") or 0)
 
 
-def _records(run: api.Run) -> Iterator[Json]:
+def _records(run: api.RunReader) -> Iterator[Json]:
     """Each record once, however often it was asked; MLflow tells records apart by their inputs, so equal ones get their id too."""
     seen: set[str] = set()
     taken: set[bytes] = set()
@@ -86,7 +86,7 @@ def _records(run: api.Run) -> Iterator[Json]:
         }
 
 
-def _name_as_input(tracking: Tracking, target: TrackedRun, dataset: EvaluationDataset) -> None:
+def _name_as_input(tracking: TrackingConnection, target: TrackedRun, dataset: EvaluationDataset) -> None:
     entities, tag = tracking.entities, import_module("mlflow.entities.input_tag").InputTag
     source = msgspec.json.encode({"dataset_id": dataset.dataset_id}).decode()
     profile = msgspec.json.encode({"num_records": dataset.records}).decode()

@@ -36,7 +36,7 @@ MOST_SLICES = 100
 _UNNAMEABLE = re.compile(r"[^A-Za-z0-9_\-. :]")
 
 
-class Figures(msgspec.Struct, frozen=True, kw_only=True):
+class MlflowRunData(msgspec.Struct, frozen=True, kw_only=True):
     """What MLflow shows of a run as a whole."""
 
     parameters: dict[str, str]
@@ -46,7 +46,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """Values of slices without metrics of their own."""
 
 
-def figures_of(run: api.Run) -> Figures:
+def figures_of(run: api.RunReader) -> MlflowRunData:
     """The parameters, metrics and tags of a finished run; what is not known is not there, and an error is in no score."""
     result, manifest = run.result, run.manifest
     golden = _golden(run)
@@ -55,7 +55,7 @@ def figures_of(run: api.Run) -> Figures:
     measured = {**_own(golden.get("metrics") or _cases(result.metrics, manifest)), **dict(_further(result.metrics))}
     for name, values in kept.items():
         measured |= {f"{name}/{member}": value for member, value in _of_slice(values)}
-    return Figures(
+    return MlflowRunData(
         parameters=_parameters(manifest, golden.get("parameters") or {}),
         metrics=_nameable(measured),
         tags=_tags(manifest),
@@ -63,7 +63,7 @@ def figures_of(run: api.Run) -> Figures:
     )
 
 
-def _golden(run: api.Run) -> Json:
+def _golden(run: api.RunReader) -> Json:
     """eval_results.json, where the run has one: it says what the contract wants, in its words."""
     path = run.artifacts().get("eval_results.json")
     found: Json = msgspec.json.decode(path.read_bytes()) if path is not None else {}
@@ -161,7 +161,7 @@ def _special(metrics: Json) -> Iterator[tuple[str, float]]:
         yield from ((f"judges/{judge['judge']}/{name}", value) for name, value in _own(measured).items())
 
 
-def _slices(run: api.Run) -> dict[str, Json]:
+def _slices(run: api.RunReader) -> dict[str, Json]:
     """Every group of every slice by the path of its metrics."""
     found: dict[str, Json] = {}
     if "metrics_by_slice.json" not in run.artifacts():

@@ -13,7 +13,7 @@ MOST_TRACES = 5_000
 """Traces of a run unless told otherwise: some minutes of MLflow's time."""
 
 
-class Chosen(msgspec.Struct, frozen=True):
+class SelectedRecords(msgspec.Struct, frozen=True):
     """Records of a run by their places."""
 
     count: int
@@ -36,7 +36,7 @@ def read_choice(text: str) -> Choice:
     return int(text)
 
 
-def chosen_records(run: api.Run, choice: Choice) -> Chosen:
+def chosen_records(run: api.RunReader, choice: Choice) -> SelectedRecords:
     """The records of a run that become traces.
 
     A number of them is drawn by the hashes of the records: what MLflow computes of traces is then not of the worst or of the
@@ -47,17 +47,17 @@ def chosen_records(run: api.Run, choice: Choice) -> Chosen:
     lines = [(line["record_sha256"], line["index"]) for line in run.predictions()]
     limit = len(lines) if choice == "all" else 0 if choice == "none" else choice
     if limit >= len(lines):
-        return Chosen(len(lines), None)
+        return SelectedRecords(len(lines), None)
     left = f"{len(lines) - limit:,} of {len(lines):,} records have no trace"
     how = (
         f"{left}; {limit:,} were drawn by their hashes, --traces all sends every one"
         if limit
         else f"{left}; --traces all sends them"
     )
-    return Chosen(limit, frozenset(index for _, index in nsmallest(limit, lines)), how)
+    return SelectedRecords(limit, frozenset(index for _, index in nsmallest(limit, lines)), how)
 
 
-def _failed(run: api.Run) -> Chosen:
+def _failed(run: api.RunReader) -> SelectedRecords:
     lines = [(line["index"], line["passed"]) for line in run.predictions()]
     places = frozenset(index for index, passed in lines if not passed)
     left = len(lines) - len(places)
@@ -66,4 +66,4 @@ def _failed(run: api.Run) -> Chosen:
         if left
         else ""
     )
-    return Chosen(len(places), places, note)
+    return SelectedRecords(len(places), places, note)

@@ -34,7 +34,7 @@ SHOWN = 1_000
 """Characters of question and answer that lists show."""
 
 
-class Span(msgspec.Struct, frozen=True, kw_only=True):
+class TraceSpan(msgspec.Struct, frozen=True, kw_only=True):
     """One call, or the record as a whole."""
 
     span_id: str
@@ -50,7 +50,7 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     attributes: Json = {}
 
 
-class Mark(msgspec.Struct, frozen=True, kw_only=True):
+class Assessment(msgspec.Struct, frozen=True, kw_only=True):
     """What somebody says of an answer, or expected of it."""
 
     mark_id: str
@@ -77,11 +77,11 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     answer: str
     tags: dict[str, str]
     metadata: dict[str, str]
-    spans: tuple[Span, ...]
-    marks: tuple[Mark, ...]
+    spans: tuple[TraceSpan, ...]
+    marks: tuple[Assessment, ...]
 
 
-class Setting(msgspec.Struct, frozen=True, kw_only=True):
+class TraceContext(msgspec.Struct, frozen=True, kw_only=True):
     """What the traces of one run have in common."""
 
     mlflow_run_id: str
@@ -96,7 +96,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """What people said, by the answer that they said it of."""
 
 
-def trace_of(entry: Json, setting: Setting) -> Trace:
+def trace_of(entry: Json, setting: TraceContext) -> Trace:
     """The trace of one record, the same whenever it is made: its ids come from the run in MLflow and the record's place."""
     asked, line, attempts = entry["input"], entry["prediction"], entry["attempts"]
     trace_id = f"tr-{_digest(setting.mlflow_run_id, line['index'])[:32]}"
@@ -163,11 +163,11 @@ def _tags(asked: Json, line: Json, *, tries: int) -> dict[str, str]:
 # Spans
 
 
-def _spans(entry: Json, trace_id: str, setting: Setting) -> Iterator[Span]:
+def _spans(entry: Json, trace_id: str, setting: TraceContext) -> Iterator[TraceSpan]:
     line, asked = entry["prediction"], entry["input"]
     calls = [_call(attempt, entry, trace_id=trace_id, setting=setting) for attempt in entry["attempts"]]
     start = min((call.start_ns for call in calls), default=_nanoseconds(setting.started_at))
-    yield Span(
+    yield TraceSpan(
         span_id=_root(trace_id),
         parent_id=None,
         name="record",
@@ -183,12 +183,12 @@ def _spans(entry: Json, trace_id: str, setting: Setting) -> Iterator[Span]:
     yield from calls
 
 
-def _call(attempt: Json, entry: Json, *, trace_id: str, setting: Setting) -> Span:
+def _call(attempt: Json, entry: Json, *, trace_id: str, setting: TraceContext) -> TraceSpan:
     start = _nanoseconds(attempt["at"])
     again = f" (round {attempt['record_attempt']})" if attempt["record_attempt"] > 1 else ""
     is_candidate = attempt["stage"] == "candidate"
     said = None if attempt["error_code"] else entry["prediction"]["model_response"] if is_candidate else attempt["response"]
-    return Span(
+    return TraceSpan(
         span_id=_digest(trace_id, attempt["attempt"])[:16],
         parent_id=_root(trace_id),
         name=f"{attempt['call_id']}{again}",
@@ -233,7 +233,7 @@ def _attributes(attempt: Json, provider: str) -> Json:
 # Marks
 
 
-def _marks(entry: Json, trace_id: str, setting: Setting) -> Iterator[Mark]:
+def _marks(entry: Json, trace_id: str, setting: TraceContext) -> Iterator[Assessment]:
     line = entry["prediction"]
     if line["status"] == "evaluated":
         yield from _grades(entry, trace_id, setting)
@@ -247,7 +247,7 @@ def _marks(entry: Json, trace_id: str, setting: Setting) -> Iterator[Mark]:
         yield from _label(trace_id, label)
 
 
-def _grades(entry: Json, trace_id: str, setting: Setting) -> Iterator[Mark]:
+def _grades(entry: Json, trace_id: str, setting: TraceContext) -> Iterator[Assessment]:
     line = entry["prediction"]
     judges = list(dict.fromkeys(score["judge"] for score in line["evaluator_scores"] if score.get("judge")))
     by: tuple[Source, str] = ("LLM_JUDGE", ", ".join(judges)) if judges else ("CODE", line["evaluator"] or "assay")
@@ -269,7 +269,7 @@ def _grades(entry: Json, trace_id: str, setting: Setting) -> Iterator[Mark]:
         )
 
 
-def _vote(trace_id: str, score: Json, *, number: int, title: str, setting: Setting, evaluator: str | None) -> Mark:
+def _vote(trace_id: str, score: Json, *, number: int, title: str, setting: TraceContext, evaluator: str | None) -> Assessment:
     judge = score.get("judge")
     noted = {
         "criterion": score["criterion"],
@@ -293,7 +293,7 @@ def criterion_name(criterion: str) -> str:
     return f"{CRITERION}/{criterion}" if criterion in VERDICTS else criterion
 
 
-def _label(trace_id: str, label: api.KeptLabel) -> Iterator[Mark]:
+def _label(trace_id: str, label: api.KeptLabel) -> Iterator[Assessment]:
     """Under the names of the judge's own marks, so that MLflow sets them side by side."""
     by: tuple[Source, str] = ("HUMAN", label.rater or UNNAMED)
     noted = {LABEL_NOTE: label.at or IN_FILE}
@@ -302,9 +302,9 @@ def _label(trace_id: str, label: api.KeptLabel) -> Iterator[Mark]:
             yield _mark(trace_id, name, value, by=by, rationale=label.note or None, metadata=noted, place="label")
 
 
-def _mark(trace_id: str, name: str, value: Any, *, by: tuple[Source, str], place: str = "", **further: Any) -> Mark:
+def _mark(trace_id: str, name: str, value: Any, *, by: tuple[Source, str], place: str = "", **further: Any) -> Assessment:
     source, source_id = by
-    return Mark(
+    return Assessment(
         mark_id=f"a-{_digest(trace_id, name, source, source_id, place)[:32]}",
         name=short_name(name),
         value=value,

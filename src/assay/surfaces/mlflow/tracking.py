@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from assay.core.errors import AssayError, MissingExtra, ServerProblem
-from assay.core.foreign import ForeignCode, ForeignFailure
-from assay.surfaces.mlflow.addresses import WEB, check_uri, knock, scrubbed, shown_uri
+from assay.core.third_party import ThirdPartyCode, ThirdPartyError
+from assay.surfaces.mlflow.tracking_uri import WEB, check_database_reachable, check_uri, scrubbed, shown_uri
 
 URI_VARIABLE = "MLFLOW_TRACKING_URI"
 EXPERIMENT_VARIABLE = "MLFLOW_EXPERIMENT_NAME"
@@ -21,7 +21,7 @@ OLDEST = (3, 4)
 """Version of the first server that takes spans in batches."""
 METRICS_AT_ONCE, PARAMETERS_AT_ONCE = 800, 90
 """Below what MLflow takes in one call."""
-_MANNERS = {
+_CLIENT_DEFAULTS = {
     # Nobody but the server that was named is told of a push.
     "MLFLOW_DISABLE_TELEMETRY": "true",
     # By itself the client tries for several minutes, and waits for two each time; a server that hangs is said sooner.
@@ -42,16 +42,16 @@ class TrackedRun(msgspec.Struct, frozen=True):
 
 
 @contextmanager
-def connected(uri: str) -> Iterator["Tracking"]:
+def connected(uri: str) -> Iterator["TrackingConnection"]:
     """MLflow at an address; raises UsageProblem for what is none, MissingExtra, and ServerProblem for whatever goes wrong there."""
     check_uri(uri)
-    before = {name: os.environ.get(name) for name in _MANNERS}
-    os.environ.update({name: value for name, value in _MANNERS.items() if before[name] is None})
+    before = {name: os.environ.get(name) for name in _CLIENT_DEFAULTS}
+    os.environ.update({name: value for name, value in _CLIENT_DEFAULTS.items() if before[name] is None})
     try:
         with _refusals(uri):
-            knock(uri)
-            tracking = Tracking(uri)
-            tracking.greet()
+            check_database_reachable(uri)
+            tracking = TrackingConnection(uri)
+            tracking.check_version()
             yield tracking
     finally:
         for name in (name for name, value in before.items() if value is None):
@@ -65,9 +65,9 @@ def _refusals(uri: str) -> Iterator[None]:
     The client is code of others, and what a server answers is whatever it likes: no exception of either is a defect here.
     """
     try:
-        with ForeignCode(AssayError):
+        with ThirdPartyCode(AssayError):
             yield
-    except ForeignFailure as failure:
+    except ThirdPartyError as failure:
         problem = failure.problem
         if isinstance(problem, NotImplementedError):
             raise ServerProblem(
@@ -80,7 +80,7 @@ def _refusals(uri: str) -> Iterator[None]:
         raise ServerProblem(f"MLflow at {shown_uri(uri)} {said}") from None
 
 
-class Tracking:
+class TrackingConnection:
     """A connection to MLflow."""
 
     def __init__(self, uri: str) -> None:
@@ -102,7 +102,7 @@ class Tracking:
         """The address is one of a server."""
         return urlsplit(self.uri).scheme in WEB
 
-    def greet(self) -> None:
+    def check_version(self) -> None:
         """Raise ServerProblem at once where nobody answers, or somebody too old does."""
         if not self.is_remote:
             return

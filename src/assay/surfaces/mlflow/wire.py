@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from assay.core.canonical import canonical_json, sha256_hex
-from assay.surfaces.mlflow.traces import Mark, Span, Trace
+from assay.surfaces.mlflow.traces import Assessment, Trace, TraceSpan
 
 DIGEST_TAG = "assay.trace_sha256"
 """Of everything that a trace says; the one that has it needs no second push."""
@@ -24,7 +24,7 @@ def digest_of(trace: Trace) -> str:
     return sha256_hex(canonical_json(msgspec.to_builtins(trace)))[:32]
 
 
-class Wire:
+class EntityMapper:
     """Values of ours as entities of MLflow."""
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Wire:
             assessments=[self._assessment(mark, trace) for mark in trace.marks],
         )
 
-    def _assessment(self, mark: Mark, trace: Trace) -> Any:
+    def _assessment(self, mark: Assessment, trace: Trace) -> Any:
         source = self._entities.AssessmentSource(mark.source, mark.source_id)
         noted = {**mark.metadata, SOURCE_RUN: trace.metadata["mlflow.sourceRun"]}
         said = {"name": mark.name, "value": mark.value, "source": source, "metadata": noted, "trace_id": trace.trace_id}
@@ -71,7 +71,7 @@ class Wire:
         """The spans of a trace."""
         return [self._made(span, trace) for span in trace.spans]
 
-    def _made(self, span: Span, trace: Trace) -> Any:
+    def _made(self, span: TraceSpan, trace: Trace) -> Any:
         attributes = {
             "mlflow.traceRequestId": trace.trace_id,
             "mlflow.spanType": span.kind,
@@ -97,13 +97,13 @@ class Wire:
         number = int(trace_id.removeprefix("tr-"), 16)
         return self._api.SpanContext(number, int(span_id, 16), is_remote=False, trace_flags=self._api.TraceFlags(1))
 
-    def _events(self, span: Span) -> list[Any]:
+    def _events(self, span: TraceSpan) -> list[Any]:
         if span.error is None:
             return []
         code, message = span.error
         return [self._sdk.Event("exception", {"exception.type": code, "exception.message": message}, timestamp=span.end_ns)]
 
-    def _status(self, span: Span) -> Any:
+    def _status(self, span: TraceSpan) -> Any:
         if span.error is None:
             return self._api.Status(self._api.StatusCode.OK)
         return self._api.Status(self._api.StatusCode.ERROR, ": ".join(filter(None, span.error)))

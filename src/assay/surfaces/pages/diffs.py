@@ -5,7 +5,7 @@ from typing import Literal
 
 import msgspec
 
-from assay.core.text_diff import Kind, Piece, diff_texts
+from assay.core.text_diff import DiffPiece, Kind, diff_texts
 
 CONTEXT = 160
 """Characters of what both have that are shown beside a difference."""
@@ -17,7 +17,7 @@ Tag = Literal["same", "del", "ins", "cut"]
 _TAGS: dict[Kind, Tag] = {"same": "same", "removed": "del", "added": "ins"}
 
 
-class Span(msgspec.Struct, frozen=True):
+class DiffSpan(msgspec.Struct, frozen=True):
     """A stretch of an answer as a page shows it."""
 
     tag: Tag
@@ -25,11 +25,11 @@ class Span(msgspec.Struct, frozen=True):
     text: str
 
 
-class Sides(msgspec.Struct, frozen=True):
+class AnswerDiff(msgspec.Struct, frozen=True):
     """Both answers."""
 
-    before: tuple[Span, ...]
-    after: tuple[Span, ...]
+    before: tuple[DiffSpan, ...]
+    after: tuple[DiffSpan, ...]
     note: str = ""
     """How they were compared, where that is not word by word."""
 
@@ -41,21 +41,21 @@ _NOTES = {
 }
 
 
-def sides(before: str | None, after: str | None, *, is_whole: bool = False) -> Sides:
+def sides(before: str | None, after: str | None, *, is_whole: bool = False) -> AnswerDiff:
     """The answers of two runs to one record; `is_whole` leaves out as little as a page can take."""
     first, second = before or "", after or ""
     if first == second:
-        shown = tuple(_shortened((Piece("same", first),), is_whole=is_whole))
-        return Sides(shown, shown, "Both runs have the same answer." if first else "Neither run has an answer.")
+        shown = tuple(_shortened((DiffPiece("same", first),), is_whole=is_whole))
+        return AnswerDiff(shown, shown, "Both runs have the same answer." if first else "Neither run has an answer.")
     diff = diff_texts(first, second)
-    return Sides(
+    return AnswerDiff(
         tuple(_shortened(diff.side("removed"), is_whole=is_whole)),
         tuple(_shortened(diff.side("added"), is_whole=is_whole)),
         _NOTES[diff.precision],
     )
 
 
-def _shortened(pieces: tuple[Piece, ...], *, is_whole: bool) -> Iterator[Span]:
+def _shortened(pieces: tuple[DiffPiece, ...], *, is_whole: bool) -> Iterator[DiffSpan]:
     longest = LONGEST_ALONE if is_whole else LONGEST
     for place, piece in enumerate(pieces):
         tag = _TAGS[piece.kind]
@@ -68,14 +68,14 @@ def _shortened(pieces: tuple[Piece, ...], *, is_whole: bool) -> Iterator[Span]:
             yield from _cut(tag, piece.text, head=CONTEXT if place else 0, tail=CONTEXT if place < len(pieces) - 1 else 0)
 
 
-def _cut(tag: Tag, text: str, *, head: int, tail: int) -> Iterator[Span]:
+def _cut(tag: Tag, text: str, *, head: int, tail: int) -> Iterator[DiffSpan]:
     omitted = len(text) - head - tail
     # A few characters are shorter shown than counted.
     if omitted <= CONTEXT // 2:
-        yield Span(tag, text)
+        yield DiffSpan(tag, text)
         return
     if head:
-        yield Span(tag, text[:head])
-    yield Span("cut", f"{omitted:,} {'equal ' if tag == 'same' else ''}characters left out")
+        yield DiffSpan(tag, text[:head])
+    yield DiffSpan("cut", f"{omitted:,} {'equal ' if tag == 'same' else ''}characters left out")
     if tail:
-        yield Span(tag, text[-tail:])
+        yield DiffSpan(tag, text[-tail:])

@@ -3,16 +3,16 @@
 import msgspec
 
 TITLES = {
-    400: "That cannot be asked for",
+    400: "Invalid request",
     401: "Sign in",
     403: "Not allowed",
-    404: "Nothing here",
+    404: "Not found",
     405: "Not in this way",
     409: "It clashes with what is there",
     413: "Too large",
     429: "Too many requests",
     500: "Something went wrong",
-    503: "Not now",
+    503: "Temporarily unavailable",
 }
 
 

@@ -8,8 +8,8 @@ import msgspec
 from assay import api
 from assay.core.number_text import score_text
 from assay.core.open_fields import grading_fields, question_fields, stored_case
-from assay.surfaces.pages.figures import DASH, Fact, Figure, Mark, Moment, domain, moment, money, shown
-from assay.surfaces.pages.places import Place
+from assay.surfaces.pages.display_values import DASH, Badge, DisplayValue, Fact, Timestamp, domain, moment, money, shown
+from assay.surfaces.pages.links import PageLinks
 from assay.surfaces.pages.records import score_figure, verdict_mark
 from assay.surfaces.reporters.plain_json import json_text
 from assay.surfaces.reporters.run_numbers import latency, level_name
@@ -25,7 +25,7 @@ BEGINNING = 600
 Speaker = Literal["user", "assistant", "system", "tool"]
 
 
-class Passage(msgspec.Struct, frozen=True, kw_only=True):
+class TextBlock(msgspec.Struct, frozen=True, kw_only=True):
     """A text under a title."""
 
     title: str
@@ -49,12 +49,12 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True):
         return f"{len(self.text):,} characters"
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True):
+class TurnView(msgspec.Struct, frozen=True, kw_only=True):
     """One turn of a conversation."""
 
     speaker: str
     kind: Speaker
-    passages: tuple[Passage, ...]
+    passages: tuple[TextBlock, ...]
     note: str = ""
 
 
@@ -63,18 +63,18 @@ class ChoiceView(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     text: str
-    marks: tuple[Mark, ...]
+    marks: tuple[Badge, ...]
 
 
-class Vote(msgspec.Struct, frozen=True, kw_only=True):
+class VoteView(msgspec.Struct, frozen=True, kw_only=True):
     """What one judge says of one criterion."""
 
     judge: str
-    mark: Mark
-    justification: Passage
+    mark: Badge
+    justification: TextBlock
     note: str
     """How sure the judge was, and what had to be done to read it."""
-    reply: Passage | None
+    reply: TextBlock | None
     """What the judge said word by word."""
 
 
@@ -85,10 +85,10 @@ class CriterionView(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     description: str
     weight: str
-    mark: Mark | None
+    mark: Badge | None
     words: str
     """How the votes became one."""
-    votes: tuple[Vote, ...]
+    votes: tuple[VoteView, ...]
 
 
 class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,14 +99,14 @@ class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
     about: str
     """The criterion that it is about, where there are several."""
     model: str
-    at: Moment | None
+    at: Timestamp | None
     round: int
-    latency: Figure
-    outcome: Mark
+    latency: DisplayValue
+    outcome: Badge
     problem: str
-    tokens: Figure
-    cost: Figure
-    passages: tuple[Passage, ...]
+    tokens: DisplayValue
+    cost: DisplayValue
+    passages: tuple[TextBlock, ...]
     facts: tuple[Fact, ...]
 
 
@@ -115,8 +115,8 @@ class SampleView(msgspec.Struct, frozen=True, kw_only=True):
 
     text: str
     address: str
-    mark: Mark
-    score: Figure
+    mark: Badge
+    score: DisplayValue
     is_here: bool
 
 
@@ -124,13 +124,13 @@ class LabelView(msgspec.Struct, frozen=True, kw_only=True):
     """What a person says of the answer."""
 
     rater: str
-    mark: Mark | None
+    mark: Badge | None
     score: str
     note: str
-    at: Moment | None
+    at: Timestamp | None
 
 
-class Steps(msgspec.Struct, frozen=True, kw_only=True):
+class RecordNavigation(msgspec.Struct, frozen=True, kw_only=True):
     """The way to the records beside this one."""
 
     text: str = ""
@@ -146,28 +146,28 @@ class RecordView(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str
     index: int
     name: str
-    steps: Steps
+    steps: RecordNavigation
     run_address: str
     json_address: str = ""
-    verdict: Mark
-    score: Figure
-    marks: tuple[Mark, ...] = ()
+    verdict: Badge
+    score: DisplayValue
+    marks: tuple[Badge, ...] = ()
     facts: tuple[Fact, ...] = ()
-    asked: tuple[Passage, ...] = ()
-    thread: tuple[Said, ...] = ()
+    asked: tuple[TextBlock, ...] = ()
+    thread: tuple[TurnView, ...] = ()
     choices: tuple[ChoiceView, ...] = ()
-    expected: tuple[Passage, ...] = ()
+    expected: tuple[TextBlock, ...] = ()
     """Context, reference, notes: what stands beside the question."""
-    answer: Passage | None = None
-    problem: Passage | None = None
-    """Why there is no grade."""
-    reasons: Passage | None = None
+    answer: TextBlock | None = None
+    problem: TextBlock | None = None
+    """Reason for no grade."""
+    reasons: TextBlock | None = None
     criteria: tuple[CriterionView, ...] = ()
     is_judged: bool = False
     """True when models voted; False for a grade by rule."""
     attempts: tuple[AttemptView, ...] = ()
     samples: tuple[SampleView, ...] = ()
-    rest: tuple[Passage, ...] = ()
+    rest: tuple[TextBlock, ...] = ()
     """Metadata and members that have no place of their own."""
     labels: tuple[LabelView, ...] = ()
     label_address: str = ""
@@ -175,7 +175,7 @@ class RecordView(msgspec.Struct, frozen=True, kw_only=True):
     scale: str = ""
 
 
-def record_view(run_id: str, found: Json, steps: Steps, *, place: Place, issues: Sequence[Json] = ()) -> RecordView:
+def record_view(run_id: str, found: Json, steps: RecordNavigation, *, place: PageLinks, issues: Sequence[Json] = ()) -> RecordView:
     """Everything that is known of a record; `issues` are those of one that broke its contract."""
     if "failure" in found:
         return _broken(run_id, found["failure"], steps, place=place, issues=issues)
@@ -188,13 +188,13 @@ def record_view(run_id: str, found: Json, steps: Steps, *, place: Place, issues:
         run_address=place.run(run_id),
         verdict=verdict_mark(line),
         score=score_figure(line),
-        marks=tuple(Mark(flag.replace("_", " "), "quiet") for flag in dict.fromkeys(line["flags"])),
+        marks=tuple(Badge(flag.replace("_", " "), "quiet") for flag in dict.fromkeys(line["flags"])),
         facts=tuple(_facts(line, asked)),
         asked=tuple(_asked(asked)),
         thread=tuple(_thread(asked)),
         choices=tuple(_choices(asked, line)),
         expected=tuple(_expected(asked)),
-        answer=None if line["model_response"] is None else Passage(title="Answer", text=line["model_response"]),
+        answer=None if line["model_response"] is None else TextBlock(title="Answer", text=line["model_response"]),
         problem=_problem(line),
         reasons=_reasons(line),
         criteria=tuple(_criteria(asked, line, attempts)),
@@ -206,7 +206,7 @@ def record_view(run_id: str, found: Json, steps: Steps, *, place: Place, issues:
     )
 
 
-def _broken(run_id: str, failure: Json, steps: Steps, *, place: Place, issues: Sequence[Json]) -> RecordView:
+def _broken(run_id: str, failure: Json, steps: RecordNavigation, *, place: PageLinks, issues: Sequence[Json]) -> RecordView:
     """A record that was never sent anywhere."""
     said = [f"{issue['path']}: {issue['message']} ({issue['code']})" for issue in issues] or [
         error_text(failure["code"], failure["message"])
@@ -220,7 +220,7 @@ def _broken(run_id: str, failure: Json, steps: Steps, *, place: Place, issues: S
         verdict=verdict_mark(failure),
         score=score_figure(failure),
         facts=(Fact("Index", f"{failure['index']:,}"), Fact("Error", failure["code"])),
-        problem=Passage(title="What is wrong with it", text="\n".join(said)),
+        problem=TextBlock(title="What is wrong with it", text="\n".join(said)),
     )
 
 
@@ -257,16 +257,18 @@ def _tokens(line: Json) -> str:
     return " · ".join(f"{line[name]:,} {word}" for name, word in names.items() if line.get(name) is not None)
 
 
-def _asked(asked: Json) -> Iterator[Passage]:
+def _asked(asked: Json) -> Iterator[TextBlock]:
     messages = asked.get("messages") or ()
     prompt = asked.get("prompt") or ""
     if prompt and not (messages and messages[-1]["content"] == prompt):
-        yield Passage(title="Prompt", text=prompt)
+        yield TextBlock(title="Prompt", text=prompt)
 
 
-def _thread(asked: Json) -> Iterator[Said]:
+def _thread(asked: Json) -> Iterator[TurnView]:
     for message in asked.get("messages") or ():
-        yield Said(speaker=message["role"], kind=_kind(message["role"]), passages=(Passage(title="", text=message["content"]),))
+        yield TurnView(
+            speaker=message["role"], kind=_kind(message["role"]), passages=(TextBlock(title="", text=message["content"]),)
+        )
     for turn in asked.get("turns") or ():
         yield from _turn(turn)
 
@@ -282,30 +284,32 @@ def _kind(speaker: str) -> Speaker:
     return kinds.get(speaker.casefold(), "user")
 
 
-def _turn(turn: Json) -> Iterator[Said]:
+def _turn(turn: Json) -> Iterator[TurnView]:
     """What was said in a turn, and what its tool was given and gave back."""
     number = f"turn {turn['turn_id']}"
     sure = turn.get("confidence_score")
     note = number if sure is None else f"{number} · confidence {sure:g}"
     if turn.get("message"):
-        yield Said(
-            speaker=turn["speaker"], kind=_kind(turn["speaker"]), passages=(Passage(title="", text=turn["message"]),), note=note
+        yield TurnView(
+            speaker=turn["speaker"], kind=_kind(turn["speaker"]), passages=(TextBlock(title="", text=turn["message"]),), note=note
         )
     if turn.get("tool_used"):
         passages = (
-            [Passage(title="Input", text=_pretty(turn["tool_input"]), is_code=True)] if turn.get("tool_input") is not None else []
+            [TextBlock(title="Input", text=_pretty(turn["tool_input"]), is_code=True)] if turn.get("tool_input") is not None else []
         )
         if turn.get("has_tool_output") or turn.get("tool_output") is not None:
-            passages.append(Passage(title="Output", text=_pretty(turn.get("tool_output")), is_code=True))
-        yield Said(speaker=f"tool {turn['tool_used']}", kind="tool", passages=tuple(passages), note=number)
+            passages.append(TextBlock(title="Output", text=_pretty(turn.get("tool_output")), is_code=True))
+        yield TurnView(speaker=f"tool {turn['tool_used']}", kind="tool", passages=tuple(passages), note=number)
     if turn.get("assistant_reply"):
-        yield Said(speaker="assistant", kind="assistant", passages=(Passage(title="", text=turn["assistant_reply"]),), note=note)
+        yield TurnView(
+            speaker="assistant", kind="assistant", passages=(TextBlock(title="", text=turn["assistant_reply"]),), note=note
+        )
     beside = {**(turn.get("metadata") or {}), **(turn.get("extra") or {})}
     if beside:
-        yield Said(
+        yield TurnView(
             speaker="recorded beside it",
             kind="system",
-            passages=(Passage(title="", text=_pretty(beside), is_code=True),),
+            passages=(TextBlock(title="", text=_pretty(beside), is_code=True),),
             note=number,
         )
 
@@ -313,31 +317,31 @@ def _turn(turn: Json) -> Iterator[Said]:
 def _choices(asked: Json, line: Json) -> Iterator[ChoiceView]:
     right, chosen = asked.get("correct_choice_ids") or (), line["selected_choice_ids"]
     for choice in asked.get("choices") or ():
-        marks = [Mark("right", "good", "The dataset says that this is right.")] if choice["id"] in right else []
+        marks = [Badge("right", "good", "The correct choice in the dataset.")] if choice["id"] in right else []
         if choice["id"] in chosen:
             is_wrong = bool(right) and choice["id"] not in right
-            marks.append(Mark("chosen", "bad" if is_wrong else "live" if not right else "good", "The candidate chose this."))
+            marks.append(Badge("chosen", "bad" if is_wrong else "live" if not right else "good", "The candidate chose this."))
         yield ChoiceView(id=choice["id"], text=choice["text"], marks=tuple(marks))
 
 
-def _expected(asked: Json) -> Iterator[Passage]:
+def _expected(asked: Json) -> Iterator[TextBlock]:
     if asked.get("model_context"):
-        yield Passage(title="Context", text=asked["model_context"])
+        yield TextBlock(title="Context", text=asked["model_context"])
     case = stored_case(asked)
     for field in () if case is None else question_fields(case):
-        yield Passage(title=field.name, text=field.text)
+        yield TextBlock(title=field.name, text=field.text)
     for field in () if case is None else grading_fields(case):
-        yield Passage(title=field.name, text=field.text, note="only judges saw this")
+        yield TextBlock(title=field.name, text=field.text, note="only judges saw this")
     references = asked.get("references") or ()
     for number, reference in enumerate(references, 1):
-        yield Passage(title="Reference" if len(references) == 1 else f"Reference {number}", text=reference)
+        yield TextBlock(title="Reference" if len(references) == 1 else f"Reference {number}", text=reference)
     if _is_pair(asked) and asked.get("criteria"):
-        yield Passage(title="Criteria", text="\n".join(map(_criterion_line, asked["criteria"])))
+        yield TextBlock(title="Criteria", text="\n".join(map(_criterion_line, asked["criteria"])))
     if asked.get("notes"):
-        yield Passage(title="Notes for people", text=asked["notes"], note="no model saw this")
+        yield TextBlock(title="Notes for people", text=asked["notes"], note="no model saw this")
     for attachment in asked.get("attachments") or ():
         words = [attachment.get("title") or "", attachment["path"], attachment.get("kind") or "", attachment.get("sha256") or ""]
-        yield Passage(title="Attachment", text="\n".join(filter(None, words)))
+        yield TextBlock(title="Attachment", text="\n".join(filter(None, words)))
 
 
 def _is_pair(asked: Json) -> bool:
@@ -350,22 +354,22 @@ def _criterion_line(criterion: Json) -> str:
     return f"{': '.join(filter(None, words))} (weight {criterion.get('weight', 1.0):g})"
 
 
-def _rest(asked: Json) -> Iterator[Passage]:
+def _rest(asked: Json) -> Iterator[TextBlock]:
     for title, name in (("Metadata", "metadata"), ("Other members", "extra")):
         if asked.get(name):
-            yield Passage(title=title, text=_pretty(asked[name]), is_code=True)
+            yield TextBlock(title=title, text=_pretty(asked[name]), is_code=True)
 
 
-def _problem(line: Json) -> Passage | None:
+def _problem(line: Json) -> TextBlock | None:
     if not line["error_code"]:
         return None
-    return Passage(title="Why there is no grade", text=error_text(line["error_code"], line["error_message"]))
+    return TextBlock(title="Reason for no grade", text=error_text(line["error_code"], line["error_message"]))
 
 
-def _reasons(line: Json) -> Passage | None:
+def _reasons(line: Json) -> TextBlock | None:
     """Why the grade is as it is, where no vote says so."""
     is_said = any(score.get("justification") for score in line["evaluator_scores"])
-    return None if is_said or not line["justification"] else Passage(title="Why", text=line["justification"])
+    return None if is_said or not line["justification"] else TextBlock(title="Why", text=line["justification"])
 
 
 def _criteria(asked: Json, line: Json, attempts: Sequence[Json]) -> Iterator[CriterionView]:
@@ -400,28 +404,28 @@ def _decided(vote: Json, decision: Mapping[str, Any]) -> Json:
 
 def _decision(decision: Mapping[str, Any], votes: Sequence[Json]) -> str:
     missing = ", ".join(decision.get("missing") or ())
-    absent = f"no vote of {missing}" if missing else "" if votes else "Nobody voted on it."
+    absent = f"no vote of {missing}" if missing else "" if votes else "No votes."
     return "; ".join(filter(None, (decision.get("words") or "", absent)))
 
 
-def _vote_mark(vote: Json, weight: float) -> Mark:
+def _vote_mark(vote: Json, weight: float) -> Badge:
     """Met or not, or the score; to meet a criterion that costs points is no good news."""
     if vote["scale"] != "0/1":
-        return Mark(f"{level_name(vote['score'])} on {vote['scale']}", "quiet", f"{score_text(vote['normalized'])} of 1")
+        return Badge(f"{level_name(vote['score'])} on {vote['scale']}", "quiet", f"{score_text(vote['normalized'])} of 1")
     is_met = vote["score"] >= 1
-    return Mark("met" if is_met else "not met", "good" if is_met == (weight >= 0) else "bad")
+    return Badge("met" if is_met else "not met", "good" if is_met == (weight >= 0) else "bad")
 
 
-def _vote(vote: Json, weight: float, attempts: Sequence[Json]) -> Vote:
+def _vote(vote: Json, weight: float, attempts: Sequence[Json]) -> VoteView:
     sure = vote.get("confidence")
     flags = [flag.replace("_", " ") for flag in vote.get("flags") or ()]
     reply = _reply(vote, attempts)
-    return Vote(
+    return VoteView(
         judge=vote.get("judge") or "by rule",
         mark=_vote_mark(vote, weight),
-        justification=Passage(title="", text=vote.get("justification") or ""),
+        justification=TextBlock(title="", text=vote.get("justification") or ""),
         note=" · ".join([*([] if sure is None else [f"confidence {sure:g}"]), *flags]),
-        reply=None if reply is None else Passage(title="Raw reply", text=reply, is_code=True),
+        reply=None if reply is None else TextBlock(title="Raw reply", text=reply, is_code=True),
     )
 
 
@@ -438,9 +442,9 @@ def _reply(vote: Json, attempts: Sequence[Json]) -> str | None:
 
 def _attempt(attempt: Json) -> AttemptView:
     texts = {"What came back": attempt["response"], "Whole body": attempt["raw"]}
-    passages = [Passage(title=title, text=text, is_code=True) for title, text in texts.items() if text]
+    passages = [TextBlock(title=title, text=text, is_code=True) for title, text in texts.items() if text]
     if attempt["applied"]:
-        passages.append(Passage(title="Parameters as sent", text=_pretty(attempt["applied"]), is_code=True))
+        passages.append(TextBlock(title="Parameters as sent", text=_pretty(attempt["applied"]), is_code=True))
     return AttemptView(
         number=attempt["attempt"],
         stage=stage_word(attempt),
@@ -448,22 +452,22 @@ def _attempt(attempt: Json) -> AttemptView:
         model=attempt["model"],
         at=moment(attempt["at"]),
         round=attempt["record_attempt"],
-        latency=Figure(shown(latency(attempt["latency_ms"])), "How long the call took; none where nobody was asked."),
+        latency=DisplayValue(shown(latency(attempt["latency_ms"])), "Duration of the call; none if no model was called."),
         outcome=_outcome(attempt),
         problem=attempt["error_message"] or "",
-        tokens=Figure(_tokens(attempt) or DASH, "Tokens as the provider counts them."),
-        cost=Figure(DASH, "No price is known.") if attempt["cost"] is None else money(attempt["cost"]),
+        tokens=DisplayValue(_tokens(attempt) or DASH, "Tokens as the provider counts them."),
+        cost=DisplayValue(DASH, "No price is known.") if attempt["cost"] is None else money(attempt["cost"]),
         passages=tuple(passages),
         facts=tuple(_attempt_facts(attempt)),
     )
 
 
-def _outcome(attempt: Json) -> Mark:
+def _outcome(attempt: Json) -> Badge:
     status = "" if attempt["http_status"] is None else f" {attempt['http_status']}"
     if attempt["error_code"]:
-        return Mark(f"{attempt['error_code']}{status}", "bad", attempt["error_message"] or "")
+        return Badge(f"{attempt['error_code']}{status}", "bad", attempt["error_message"] or "")
     given = next((flag for flag in ("prefilled", "cached", "replayed") if flag in attempt["flags"]), "")
-    return Mark(given or f"answered{status}", "quiet" if given else "good", "Nobody was asked for this." if given else "")
+    return Badge(given or f"answered{status}", "quiet" if given else "good", "No model was called for this." if given else "")
 
 
 def _attempt_facts(attempt: Json) -> Iterator[Fact]:
@@ -482,7 +486,7 @@ def _attempt_facts(attempt: Json) -> Iterator[Fact]:
             yield Fact(label, attempt[name], is_hash=True)
 
 
-def _sample(run_id: str, sample: Json, index: int, *, place: Place) -> SampleView:
+def _sample(run_id: str, sample: Json, index: int, *, place: PageLinks) -> SampleView:
     return SampleView(
         text=f"answer {sample['sample']}",
         address=place.record(run_id, sample["index"]),
@@ -494,7 +498,7 @@ def _sample(run_id: str, sample: Json, index: int, *, place: Place) -> SampleVie
 
 def label_view(label: api.KeptLabel) -> LabelView:
     """What a person said, as it is shown."""
-    verdicts = {True: Mark(PASSED, "good"), False: Mark(NOT_PASSED, "bad"), None: None}
+    verdicts = {True: Badge(PASSED, "good"), False: Badge(NOT_PASSED, "bad"), None: None}
     return LabelView(
         rater=label.rater,
         mark=verdicts[label.passed],

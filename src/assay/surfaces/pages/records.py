@@ -9,9 +9,9 @@ from msgspec import Meta
 from assay import api
 from assay.core.number_text import rate_text, score_text
 from assay.core.record_query import STATUS_GROUPS, RecordSearch, Sort
-from assay.surfaces.pages.figures import DASH, Figure, Mark, money, shown
-from assay.surfaces.pages.places import Place
-from assay.surfaces.pages.runs import Heading, Option
+from assay.surfaces.pages.display_values import DASH, Badge, DisplayValue, money, shown
+from assay.surfaces.pages.links import PageLinks
+from assay.surfaces.pages.runs import FilterOption, SortableColumn
 from assay.surfaces.reporters.run_numbers import latency, level_name
 from assay.surfaces.reporters.wording import ERROR, NOT_PASSED, PASSED, counted, without_code
 
@@ -45,7 +45,7 @@ _SORTS: tuple[tuple[Sort, str], ...] = (
 )
 _STATUSES = {
     "timeout": "The model did not answer in time.",
-    "evaluation_error": "There is no grade; its page says why.",
+    "evaluation_error": "No grade; see its page for the reason.",
     "cancelled": "It was stopped before it had a grade.",
     "skipped": "It was valid, but not to be evaluated.",
     "invalid_record": "It broke its contract and was sent nowhere.",
@@ -89,7 +89,7 @@ def _number(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-class RecordRow(msgspec.Struct, frozen=True, kw_only=True):
+class RecordListRow(msgspec.Struct, frozen=True, kw_only=True):
     """A record in the list."""
 
     address: str
@@ -97,42 +97,42 @@ class RecordRow(msgspec.Struct, frozen=True, kw_only=True):
     sample: str
     """Which of several answers it is; empty without several."""
     dataset: str
-    verdict: Mark
-    score: Figure
-    marks: tuple[Mark, ...]
+    verdict: Badge
+    score: DisplayValue
+    marks: tuple[Badge, ...]
     question: str
     answer: str
-    latency: Figure
-    cost: Figure
+    latency: DisplayValue
+    cost: DisplayValue
 
 
-class Chip(msgspec.Struct, frozen=True):
+class ActiveFilter(msgspec.Struct, frozen=True):
     """A filter that is set, and the list without it."""
 
     text: str
     address: str
 
 
-class Group(msgspec.Struct, frozen=True):
+class OptionGroup(msgspec.Struct, frozen=True):
     """Options under a name."""
 
     name: str
-    options: tuple[Option, ...]
+    options: tuple[FilterOption, ...]
 
 
 class Filters(msgspec.Struct, frozen=True, kw_only=True):
     """What there is to choose from."""
 
-    verdicts: tuple[Option, ...]
-    statuses: tuple[Option, ...]
-    sorts: tuple[Option, ...] = ()
-    flips: tuple[Option, ...] = ()
-    tags: tuple[Option, ...] = ()
-    slices: tuple[Group, ...] = ()
-    criteria: tuple[Option, ...] = ()
-    mets: tuple[Option, ...] = ()
-    codes: tuple[Option, ...] = ()
-    others: tuple[Option, ...] = ()
+    verdicts: tuple[FilterOption, ...]
+    statuses: tuple[FilterOption, ...]
+    sorts: tuple[FilterOption, ...] = ()
+    flips: tuple[FilterOption, ...] = ()
+    tags: tuple[FilterOption, ...] = ()
+    slices: tuple[OptionGroup, ...] = ()
+    criteria: tuple[FilterOption, ...] = ()
+    mets: tuple[FilterOption, ...] = ()
+    codes: tuple[FilterOption, ...] = ()
+    others: tuple[FilterOption, ...] = ()
     """Runs to look for flips against."""
     is_whole: bool = False
     """True for a run that has ended: only then can everything be asked for."""
@@ -146,9 +146,9 @@ class RecordsView(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str
     choice: RecordsChoice
     filters: Filters | None = None
-    rows: tuple[RecordRow, ...] = ()
-    headings: tuple[Heading, ...] = ()
-    chips: tuple[Chip, ...] = ()
+    rows: tuple[RecordListRow, ...] = ()
+    headings: tuple[SortableColumn, ...] = ()
+    chips: tuple[ActiveFilter, ...] = ()
     summary: str = ""
     run_address: str
     clear_address: str
@@ -161,7 +161,7 @@ class RecordsView(msgspec.Struct, frozen=True, kw_only=True):
     """How far the index is while it is being made, and nothing can be shown yet."""
 
 
-def indexing_view(run_id: str, choice: RecordsChoice, percent: int, *, place: Place) -> RecordsView:
+def indexing_view(run_id: str, choice: RecordsChoice, percent: int, *, place: PageLinks) -> RecordsView:
     """The page while the records cannot be searched yet."""
     return RecordsView(
         run_id=run_id, choice=choice, run_address=place.run(run_id), clear_address=place.records(run_id), indexed_percent=percent
@@ -169,7 +169,7 @@ def indexing_view(run_id: str, choice: RecordsChoice, percent: int, *, place: Pl
 
 
 def records_view(
-    run_id: str, found: api.FoundRecords, choice: RecordsChoice, *, facets: api.Facets | None, others: Iterable[str], place: Place
+    run_id: str, found: api.RecordHits, choice: RecordsChoice, *, facets: api.Facets | None, others: Iterable[str], place: PageLinks
 ) -> RecordsView:
     """One page of the records that a reader wants to see; without facets the run has not ended."""
     pages = max(1, -(-found.total // PAGE))
@@ -188,7 +188,7 @@ def records_view(
         ),
         headings=_headings(run_id, choice, place=place, is_sortable=facets is not None),
         chips=tuple(
-            Chip(_chip(name, value), place.records(run_id, **choice.query(**{name: None})))
+            ActiveFilter(_chip(name, value), place.records(run_id, **choice.query(**{name: None})))
             for name, value in choice.filters.items()
         ),
         summary=_summary(found, facets, page=page, pages=pages),
@@ -203,11 +203,11 @@ def records_view(
 
 
 def record_row(
-    run_id: str, record: api.FoundRecord, query: Mapping[str, str], *, place: Place, shows_dataset: bool = True
-) -> RecordRow:
+    run_id: str, record: api.RecordHit, query: Mapping[str, str], *, place: PageLinks, shows_dataset: bool = True
+) -> RecordListRow:
     """The row of one record."""
     line = record.line
-    return RecordRow(
+    return RecordListRow(
         address=place.record(run_id, line["index"], **query),
         name=line["record_id"] or f"record {line['index']}",
         sample=f"answer {line['sample']}" if line.get("sample") is not None else "",
@@ -217,8 +217,8 @@ def record_row(
         marks=tuple(_marks(line, record.row)),
         question=excerpt(record.question),
         answer=excerpt(line.get("model_response") or _problem(line)),
-        latency=Figure(shown(latency(line.get("latency_ms"))), "How long the candidate took for this answer."),
-        cost=Figure(DASH, "No price is known.") if line.get("cost") is None else money(line["cost"]),
+        latency=DisplayValue(shown(latency(line.get("latency_ms"))), "How long the candidate took for this answer."),
+        cost=DisplayValue(DASH, "No price is known.") if line.get("cost") is None else money(line["cost"]),
     )
 
 
@@ -234,34 +234,34 @@ def excerpt(text: str) -> str:
     return flat if len(flat) <= EXCERPT and len(text) <= 4 * EXCERPT else f"{flat[:EXCERPT].rstrip()}…"
 
 
-def verdict_mark(line: Line) -> Mark:
+def verdict_mark(line: Line) -> Badge:
     """Whether a record passed; of one without a grade, why it has none."""
     if line.get("passed") is not None:
-        return Mark(PASSED, "good") if line["passed"] else Mark(NOT_PASSED, "bad")
+        return Badge(PASSED, "good") if line["passed"] else Badge(NOT_PASSED, "bad")
     status = line["status"]
     if status in ("cancelled", "skipped"):
-        return Mark(status, "quiet", _STATUSES.get(status, ""))
-    return Mark(ERROR if status in _STATUSES else status.replace("_", " "), "warn", _STATUSES.get(status, ""))
+        return Badge(status, "quiet", _STATUSES.get(status, ""))
+    return Badge(ERROR if status in _STATUSES else status.replace("_", " "), "warn", _STATUSES.get(status, ""))
 
 
-def score_figure(line: Line) -> Figure:
+def score_figure(line: Line) -> DisplayValue:
     """The raw score on its scale."""
     raw, scale = line.get("raw_score"), line.get("scale")
     if raw is None:
-        return Figure(DASH, "It has no score: an error is never a score.")
-    return Figure(
+        return DisplayValue(DASH, "It has no score: an error is never a score.")
+    return DisplayValue(
         level_name(raw), f"Score {raw:g} on the scale {scale}; {score_text(line['score'])} of 1.", f"on {scale}" if scale else ""
     )
 
 
-def _marks(line: Line, row: api.IndexedRecord | None) -> Iterable[Mark]:
+def _marks(line: Line, row: api.IndexedRecord | None) -> Iterable[Badge]:
     if row is not None and row.spread:
-        yield Mark("judges disagree", "warn", f"On one criterion the votes are {rate_text(row.spread)} of the scale apart.")
+        yield Badge("judges disagree", "warn", f"On one criterion the votes are {rate_text(row.spread)} of the scale apart.")
     if row is not None and row.is_split:
-        yield Mark("repeats disagree", "warn", "Answers to the same record came to different verdicts.")
+        yield Badge("repeats disagree", "warn", "Answers to the same record came to different verdicts.")
     code = line.get("error_code") or line.get("code")
     if code:
-        yield Mark(code, "quiet", "The code of what went wrong.")
+        yield Badge(code, "quiet", "The code of what went wrong.")
 
 
 def _chip(name: str, value: Any) -> str:
@@ -276,7 +276,7 @@ def _chip(name: str, value: Any) -> str:
     return f"{_WORDS[name]}: {_number(value)}"
 
 
-def _summary(found: api.FoundRecords, facets: api.Facets | None, *, page: int, pages: int) -> str:
+def _summary(found: api.RecordHits, facets: api.Facets | None, *, page: int, pages: int) -> str:
     every = found.total if facets is None else facets.records
     which = counted(every, "record") if found.total == every else f"{found.total:,} of {counted(every, 'record')}"
     if len(found.records) == found.total:
@@ -289,10 +289,10 @@ def _live_filters(choice: RecordsChoice) -> Filters:
     return Filters(verdicts=_verdicts(choice), statuses=_status_options(dict.fromkeys(("evaluated", *_STATUSES)), choice.status))
 
 
-def _verdicts(choice: RecordsChoice, passed: str = "", failed: str = "") -> tuple[Option, ...]:
+def _verdicts(choice: RecordsChoice, passed: str = "", failed: str = "") -> tuple[FilterOption, ...]:
     return (
-        Option("true", f"passed{passed}", choice.passed is True),
-        Option("false", f"not passed{failed}", choice.passed is False),
+        FilterOption("true", f"passed{passed}", choice.passed is True),
+        FilterOption("false", f"not passed{failed}", choice.passed is False),
     )
 
 
@@ -302,15 +302,15 @@ def _filters(choice: RecordsChoice, facets: api.Facets, others: Iterable[str]) -
     return Filters(
         verdicts=_verdicts(choice, f" ({facets.passed:,})", f" ({facets.not_passed:,})"),
         statuses=_status_options(facets.statuses, choice.status),
-        sorts=tuple(Option(sort, text, sort == choice.sort) for sort, text in _sorts(choice)),
+        sorts=tuple(FilterOption(sort, text, sort == choice.sort) for sort, text in _sorts(choice)),
         flips=_options(flips, choice.flips, _FLIPS),
         tags=_options(facets.tags, choice.tag),
         slices=tuple(
-            Group(name, _options(_prefixed(name, values), choice.slice, _bare(name, values)))
+            OptionGroup(name, _options(_prefixed(name, values), choice.slice, _bare(name, values)))
             for name, values in facets.slices.items()
         ),
         criteria=_options(facets.criteria, choice.criterion),
-        mets=(Option("true", "met", choice.met is True), Option("false", "not met", choice.met is False))
+        mets=(FilterOption("true", "met", choice.met is True), FilterOption("false", "not met", choice.met is False))
         if facets.criteria
         else (),
         codes=_options(facets.codes, choice.code),
@@ -334,18 +334,20 @@ def _bare(name: str, values: Mapping[str, int]) -> dict[str, str]:
     return {f"{name}:{value}": value for value in values}
 
 
-def _options(values: Mapping[str, int | None], chosen: str | None, words: Mapping[str, str] | None = None) -> tuple[Option, ...]:
+def _options(
+    values: Mapping[str, int | None], chosen: str | None, words: Mapping[str, str] | None = None
+) -> tuple[FilterOption, ...]:
     """Each value with its count; one that is chosen and not among them is offered too, or the form would drop it."""
     known = values if words else _with(values, chosen)
-    return tuple(Option(value, _text(value, count, words or {}), value == chosen) for value, count in known.items())
+    return tuple(FilterOption(value, _text(value, count, words or {}), value == chosen) for value, count in known.items())
 
 
-def _status_options(values: Mapping[str, int | None], chosen: str | None) -> tuple[Option, ...]:
+def _status_options(values: Mapping[str, int | None], chosen: str | None) -> tuple[FilterOption, ...]:
     """The statuses in the words for users, after one option for every kind of error."""
     counts = [count for status, count in values.items() if status in STATUS_GROUPS["error"]]
     known = {**({"error": sum(count or 0 for count in counts) or None} if counts else {}), **values}
     return tuple(
-        Option(value, _text(value, count, _STATUS_WORDS), value == chosen) for value, count in _with(known, chosen).items()
+        FilterOption(value, _text(value, count, _STATUS_WORDS), value == chosen) for value, count in _with(known, chosen).items()
     )
 
 
@@ -359,23 +361,25 @@ def _text(value: str, count: int | None, words: Mapping[str, str]) -> str:
     return text if count is None else f"{text} ({count:,})"
 
 
-def _headings(run_id: str, choice: RecordsChoice, *, place: Place, is_sortable: bool) -> tuple[Heading, ...]:
+def _headings(run_id: str, choice: RecordsChoice, *, place: PageLinks, is_sortable: bool) -> tuple[SortableColumn, ...]:
     columns: tuple[tuple[str, str, str, bool], ...] = (
         ("id", "Record", "The id of the record; its page shows everything that is known of it.", False),
-        ("", "Verdict", "Whether its answer passed; of a record without a grade, why it has none.", False),
+        ("", "Result", "Passed, not passed, or the error of a record without a grade.", False),
         ("score", "Score", "The score on the scale of the run.", True),
-        ("", "Question and answer", "The beginning of what was asked and of what was answered.", False),
+        ("", "Question and answer", "The beginning of the question and of the answer.", False),
         ("latency", "Latency", "How long the candidate took.", True),
         ("cost", "Cost", "US dollars of candidate and judges.", True),
     )
     return tuple(_heading(run_id, choice, column, place=place, is_sortable=is_sortable) for column in columns)
 
 
-def _heading(run_id: str, choice: RecordsChoice, column: tuple[str, str, str, bool], *, place: Place, is_sortable: bool) -> Heading:
+def _heading(
+    run_id: str, choice: RecordsChoice, column: tuple[str, str, str, bool], *, place: PageLinks, is_sortable: bool
+) -> SortableColumn:
     sort, text, says, is_number = column
     is_sorted = bool(sort) and choice.sort.removeprefix("-") == sort
     first = sort if sort in ("id", "score") else f"-{sort}"
     turned = choice.sort.removeprefix("-") if choice.sort.startswith("-") else f"-{choice.sort}"
     address = place.records(run_id, **choice.query(sort=turned if is_sorted else first)) if sort and is_sortable else ""
     direction: Literal["ascending", "descending"] = "descending" if choice.sort.startswith("-") else "ascending"
-    return Heading(text=text, says=says, address=address, sorted=direction if is_sorted else "", is_number=is_number)
+    return SortableColumn(text=text, says=says, address=address, sorted=direction if is_sorted else "", is_number=is_number)

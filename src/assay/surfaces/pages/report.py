@@ -14,11 +14,11 @@ from markupsafe import Markup
 from assay import api
 from assay.core.errors import RunNotFound, StoreUnavailable
 from assay.core.record_query import INVALID, STATUS_GROUPS, RecordSearch, Sort
-from assay.surfaces.pages.figures import Moment
-from assay.surfaces.pages.places import FilePlace
-from assay.surfaces.pages.record import LabelView, Steps, label_view, record_view
+from assay.surfaces.pages.display_values import Timestamp
+from assay.surfaces.pages.links import FileLinks
+from assay.surfaces.pages.page_renderer import PageViewer, page
+from assay.surfaces.pages.record import LabelView, RecordNavigation, label_view, record_view
 from assay.surfaces.pages.records import RecordsChoice, RecordsView, record_row, records_view
-from assay.surfaces.pages.rendering import Reader, page
 from assay.surfaces.pages.run import RunPage, run_page
 from assay.surfaces.reporters.plain_json import json_text
 from assay.surfaces.reporters.run_view import sketch_of
@@ -26,7 +26,7 @@ from assay.surfaces.reporters.wording import counted
 
 PART = 50
 """Records that are unpacked together."""
-PLACE, READER = FilePlace(), Reader()
+PLACE, READER = FileLinks(), PageViewer()
 Json = dict[str, Any]
 Progress = Callable[[int, int], None]
 _BLOCK = Markup('<script type="application/octet-stream" id="{}">{}</script>\n')
@@ -39,13 +39,13 @@ class ReportPage(RunPage, frozen=True, kw_only=True):
     """None where they are gone."""
     left_out: str
     """What is not in the file; empty when everything is."""
-    made: Moment
+    made: Timestamp
 
 
-class Report:
+class ReportFile:
     """A finished run and which of its records its file has; raises RunNotFound, StoreUnavailable only for damage."""
 
-    def __init__(self, run: api.Run, *, limit: int | None) -> None:
+    def __init__(self, run: api.RunReader, *, limit: int | None) -> None:
         self.run = run
         self.run_id = run.folders.run_id
         self.problem = ""
@@ -86,7 +86,7 @@ class Report:
             "before others, then those without a grade, then the rest. The figures are those of all."
         )
 
-    def chunks(self, made: Moment, progress: Progress) -> Iterator[str]:
+    def chunks(self, made: Timestamp, progress: Progress) -> Iterator[str]:
         """The file from its beginning to its end."""
         sets = self._sets() if self._facets else {}
         head, end, rest = page("report.html", self._page(made, sets), place=PLACE, reader=READER).rpartition("</body>")
@@ -106,7 +106,7 @@ class Report:
             yield _block("list", {"rows": rows, "texts": self._texts(), "orders": self._orders(), "sets": sets})
         yield f"{end}{rest}"
 
-    def _page(self, made: Moment, sets: Mapping[str, Mapping[str, Sequence[int]]]) -> ReportPage:
+    def _page(self, made: Timestamp, sets: Mapping[str, Mapping[str, Sequence[int]]]) -> ReportPage:
         run = self.run
         shown = run_page(
             sketch_of(run),
@@ -115,7 +115,7 @@ class Report:
             files=run.artifacts(),
             problems=api.verify(str(run.folders.sealed)),
         )
-        found = api.FoundRecords(total=len(self._rows), offset=0, records=())
+        found = api.RecordHits(total=len(self._rows), offset=0, records=())
         records = None
         if self._facets is not None:
             facets = _counted(self._facets, sets, records=len(self._rows))
@@ -126,14 +126,16 @@ class Report:
 
     def _row(self, row: api.IndexedRecord, record: Json) -> Json:
         line = record.get("prediction") or record["failure"]
-        found = api.FoundRecord(line=line, question=api.question_of(record.get("input", {})), row=row)
+        found = api.RecordHit(line=line, question=api.question_of(record.get("input", {})), row=row)
         shows_dataset = self._facets is not None and len(self._facets.slices.get("dataset", ())) > 1
         shown = record_row(self.run_id, found, {}, place=PLACE, shows_dataset=shows_dataset)
         html = page("parts/record_row.html", shown, place=PLACE, reader=READER)
         return {"index": row.position, "name": shown.name, "score": row.raw_score, "html": html}
 
     def _detail(self, record: Json, issues: Sequence[Json], labels: Mapping[tuple[Any, ...], Sequence[LabelView]]) -> Json:
-        view = record_view(self.run_id, record, Steps(list_address=PLACE.records(self.run_id)), place=PLACE, issues=issues)
+        view = record_view(
+            self.run_id, record, RecordNavigation(list_address=PLACE.records(self.run_id)), place=PLACE, issues=issues
+        )
         line = record.get("prediction", {})
         said = labels.get((line.get("dataset"), line.get("record_id"), line.get("sample") or 0), ())
         view = msgspec.structs.replace(view, labels=tuple(said))

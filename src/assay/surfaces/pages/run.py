@@ -8,10 +8,12 @@ import msgspec
 
 from assay.core.dataset_title import dataset_title
 from assay.core.gate_text import gate_texts
-from assay.surfaces.pages import figures
-from assay.surfaces.pages.figures import Fact, Figure, KeyFigure, Mark, Moment, Verdict
-from assay.surfaces.pages.places import Format, Place
-from assay.surfaces.pages.run_figures import Share, key_figures, shares
+from assay.core.summary import RunKind, kind_of_metrics
+from assay.surfaces.pages import display_values
+from assay.surfaces.pages.display_values import Badge, DecisionView, DisplayValue, Fact, KeyMetric, Timestamp
+from assay.surfaces.pages.links import Format, PageLinks
+from assay.surfaces.pages.run_figures import BarSegment, key_figures, shares
+from assay.surfaces.pages.run_progress import RunProgressView
 from assay.surfaces.pages.run_tables import (
     artifact_table,
     error_table,
@@ -22,8 +24,7 @@ from assay.surfaces.pages.run_tables import (
     slice_table,
     spending_table,
 )
-from assay.surfaces.pages.standing import Standing
-from assay.surfaces.pages.tables import NARROW, WIDE, Cell, Drawing, Table, text_cell
+from assay.surfaces.pages.tables import NARROW, WIDE, ChartPair, PageCell, PageTable, text_cell
 from assay.surfaces.reporters.run_charts import run_charts
 from assay.surfaces.reporters.run_decision import NO_GATES, decision_note, decisions
 from assay.surfaces.reporters.run_numbers import UNKNOWN, duration
@@ -32,7 +33,7 @@ from assay.surfaces.reporters.run_profile import profile_text
 from assay.surfaces.reporters.run_ranking import ranking_notes
 from assay.surfaces.reporters.run_repeats import repeat_lines
 from assay.surfaces.reporters.run_subject import grading_word, subject
-from assay.surfaces.reporters.run_view import Json, RunView
+from assay.surfaces.reporters.run_view import Json, RunReport
 from assay.surfaces.reporters.verdict_words import MET, MISSED, NO_RESULT
 from assay.surfaces.reporters.wording import counted, first_datasets
 
@@ -40,57 +41,57 @@ EXPORTED: tuple[Format, ...] = ("csv", "xlsx", "parquet", "jsonl", "json")
 """Formats that a page offers."""
 MAX_DRAWN = 24
 """Values of slices in a chart."""
-_VERDICTS: dict[str, figures.Kind] = {MET: "good", MISSED: "bad", NO_RESULT: "bad", "BLOCKED": "bad", "UNFINISHED": "live"}
+_VERDICTS: dict[str, display_values.Kind] = {MET: "good", MISSED: "bad", NO_RESULT: "bad", "BLOCKED": "bad", "UNFINISHED": "live"}
 
 
 class RunPage(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that the page of a run shows."""
 
     run_id: str
-    state: Mark
+    state: Badge
     is_finished: bool
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[DecisionView, ...]
     verdict_note: str
     """What is said below the decision, in lesser weight; empty for nothing."""
     subject: tuple[Fact, ...]
-    created: Moment | None
-    started: Moment | None
-    completed: Moment | None
+    created: Timestamp | None
+    started: Timestamp | None
+    completed: Timestamp | None
     took: str
-    key_figures: tuple[KeyFigure, ...]
-    shares: tuple[Share, ...]
-    total: Figure
+    key_figures: tuple[KeyMetric, ...]
+    shares: tuple[BarSegment, ...]
+    total: DisplayValue
     notes: tuple[Fact, ...]
     """What repeats, panels and rankings have to say."""
-    rankings: tuple[Table, ...]
-    drawings: tuple[Drawing, ...]
-    slices: Table | None
-    errors: Table | None
-    reasons: Table | None
-    judges: Table | None
-    latencies: Table | None
-    spending: Table | None
+    rankings: tuple[PageTable, ...]
+    drawings: tuple[ChartPair, ...]
+    slices: PageTable | None
+    errors: PageTable | None
+    reasons: PageTable | None
+    judges: PageTable | None
+    latencies: PageTable | None
+    spending: PageTable | None
     settings: tuple[Fact, ...]
     plan_json: str
     hashes: tuple[Fact, ...]
-    artifacts: Table | None
+    artifacts: PageTable | None
     missing: tuple[str, ...]
-    standing: Standing | None
-    verified: Mark | None
+    standing: RunProgressView | None
+    verified: Badge | None
     """What a verification of the files came to; None before one."""
     problems: tuple[str, ...]
     records_address: str
     compare_address: str
-    exports: tuple[Cell, ...]
+    exports: tuple[PageCell, ...]
 
 
 def run_page(
-    view: RunView,
+    view: RunReport,
     *,
-    place: Place,
+    place: PageLinks,
     moments: Mapping[str, Any],
     files: Mapping[str, Path],
-    standing: Standing | None = None,
+    standing: RunProgressView | None = None,
     problems: Sequence[str] | None = None,
 ) -> RunPage:
     """The page of a run.
@@ -102,20 +103,20 @@ def run_page(
     run_id = result.run_id
     return RunPage(
         run_id=run_id,
-        state=figures.state_mark(result.standing),
+        state=display_values.state_mark(result.standing),
         is_finished=result.is_finished,
         verdicts=tuple(_verdict(decision.word, decision.reason) for decision in decisions(view)),
         verdict_note=decision_note(view),
         subject=tuple(_subject(view)),
-        created=figures.moment(moments["created_at"] or ""),
-        started=figures.moment(moments["started_at"] or ""),
-        completed=figures.moment(moments["completed_at"] or ""),
+        created=display_values.moment(moments["created_at"] or ""),
+        started=display_values.moment(moments["started_at"] or ""),
+        completed=display_values.moment(moments["completed_at"] or ""),
         took="" if view.seconds is None else duration(view.seconds),
         key_figures=tuple(key_figures(view)) if metrics else (),
         shares=shares(view, place) if result.is_finished else (),
         total=_total(view),
         notes=tuple(_notes(metrics)),
-        rankings=ranking_tables(metrics["ranking"]) if "ranking" in metrics else (),
+        rankings=ranking_tables(metrics["ranking"]) if view.result.kind is RunKind.RANKING else (),
         drawings=_drawings(view) if metrics else (),
         slices=slice_table(view, place) if view.slices else None,
         errors=error_table(view, place) if metrics else None,
@@ -137,25 +138,23 @@ def run_page(
     )
 
 
-def _verdict(word: str, reason: str) -> Verdict:
+def _verdict(word: str, reason: str) -> DecisionView:
     # What a report names there are options of a command.
-    said = (
-        "Nothing decides about this run: it was started without a pass rate, score or error rate to reach."
-        if word == NO_GATES
-        else reason
-    )
-    return Verdict(Mark(word.lower(), _VERDICTS.get(word, "quiet")), said)
+    said = "The run was started without gates for pass rate, score or error rate." if word == NO_GATES else reason
+    return DecisionView(Badge(word.lower(), _VERDICTS.get(word, "quiet")), said)
 
 
-def _subject(view: RunView) -> Iterator[Fact]:
+def _subject(view: RunReport) -> Iterator[Fact]:
     for label, words in subject(view.plan, view.manifest):
         yield Fact(label.capitalize(), " · ".join(words))
 
 
-def _total(view: RunView) -> Figure:
+def _total(view: RunReport) -> DisplayValue:
     repeat = view.plan.get("repeat", 1)
     each = f"; each of {repeat} answers to a record counts" if repeat > 1 else ""
-    return Figure(counted(view.result.counts.total_records, "record"), f"All records of the input, invalid ones included{each}.")
+    return DisplayValue(
+        counted(view.result.counts.total_records, "record"), f"All records of the input, invalid ones included{each}."
+    )
 
 
 def _notes(metrics: Json) -> Iterator[Fact]:
@@ -164,7 +163,7 @@ def _notes(metrics: Json) -> Iterator[Fact]:
     lines = [
         *(repeat_lines(metrics["repeats"]) if "repeats" in metrics else ()),
         *(panel_lines(metrics["panel"]) if "panel" in metrics else ()),
-        *(ranking_notes(metrics["ranking"]) if "ranking" in metrics else ()),
+        *(ranking_notes(metrics["ranking"]) if kind_of_metrics(metrics) is RunKind.RANKING else ()),
         *([("profile", profile_text(metrics["profile"]))] if metrics.get("profile") else ()),
     ]
     for name, text in lines:
@@ -173,13 +172,13 @@ def _notes(metrics: Json) -> Iterator[Fact]:
             yield Fact(label.capitalize(), text)
 
 
-def _verification(problems: Sequence[str]) -> Mark:
+def _verification(problems: Sequence[str]) -> Badge:
     if problems:
-        return Mark("not as published", "bad", "Some files are not what the manifest says; they are named below.")
-    return Mark("verified", "good", "Every file is as it was published, and the hashes of records and attempts fit together.")
+        return Badge("not as published", "bad", "Some files do not match the manifest; they are listed below.")
+    return Badge("verified", "good", "Every file is as it was published, and the hashes of records and attempts fit together.")
 
 
-def _drawings(view: RunView) -> tuple[Drawing, ...]:
+def _drawings(view: RunReport) -> tuple[ChartPair, ...]:
     # The table below them has more.
     shown = msgspec.structs.replace(
         view,
@@ -187,11 +186,11 @@ def _drawings(view: RunView) -> tuple[Drawing, ...]:
         omitted_slice_values=view.omitted_slice_values + max(len(view.slices) - MAX_DRAWN, 0),
     )
     wide, narrow = run_charts([shown], width=WIDE), run_charts([shown], width=NARROW)
-    return tuple(Drawing(title=one.title, wide=one.svg, narrow=other.svg) for one, other in zip(wide, narrow, strict=True))
+    return tuple(ChartPair(title=one.title, wide=one.svg, narrow=other.svg) for one, other in zip(wide, narrow, strict=True))
 
 
 def _settings(plan: Json) -> Iterator[Fact]:
-    yield Fact("Gates", ", ".join(gate.asked for gate in gate_texts(plan.get("gates") or {}, {})) or "none")
+    yield Fact("Gates", ", ".join(gate.asked for gate in gate_texts(plan.get("gates") or {}, None)) or "none")
     yield Fact("Concurrency", str(plan["concurrency"]))
     yield Fact("Attempts", f"at most {plan['retry']['max_attempts']} at each record")
     yield Fact("Answers to a record", str(plan.get("repeat", 1)))

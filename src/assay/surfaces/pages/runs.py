@@ -6,15 +6,15 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from assay.core.dataset_title import listed_dataset
+from assay.core.dataset_title import listed_dataset, more_datasets
 from assay.core.run_result import RunListing
 from assay.core.run_state import State
-from assay.surfaces.pages.figures import (
-    Basis,
-    Figure,
-    Mark,
-    Moment,
-    Whisker,
+from assay.surfaces.pages.display_values import (
+    Badge,
+    DisplayValue,
+    IntervalBar,
+    MetricBasis,
+    Timestamp,
     gate_mark,
     is_live,
     moment,
@@ -24,7 +24,7 @@ from assay.surfaces.pages.figures import (
     state_mark,
     whisker,
 )
-from assay.surfaces.pages.places import Place
+from assay.surfaces.pages.links import PageLinks
 from assay.surfaces.reporters.wording import counted
 
 Sort = Literal["created", "run", "dataset", "candidate", "pass_rate", "score", "cost"]
@@ -60,13 +60,13 @@ class LiveChoice(RunsChoice, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The ids of its rows that were to change, with commas between them."""
 
 
-class RunRow(msgspec.Struct, frozen=True, kw_only=True):
+class RunListRow(msgspec.Struct, frozen=True, kw_only=True):
     """A run in the list."""
 
     run_id: str
     address: str
-    state: Mark
-    gate: Mark | None
+    state: Badge
+    gate: Badge | None
     dataset: str
     dataset_note: str
     """Its version, and its file where that is called otherwise."""
@@ -74,20 +74,20 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     judges: str
     done: int
     total: int
-    records: Figure
-    pass_rate: Figure
-    pass_rate_bar: Whisker | None
-    headline: Figure
+    records: DisplayValue
+    pass_rate: DisplayValue
+    pass_rate_bar: IntervalBar | None
+    headline: DisplayValue
     headline_name: str
-    cost: Figure
-    created: Moment | None
+    cost: DisplayValue
+    created: Timestamp | None
     note: str
     is_live: bool
     pace: str = ""
     """How fast it goes and how long it will take, while that is known."""
 
 
-class Heading(msgspec.Struct, frozen=True, kw_only=True):
+class SortableColumn(msgspec.Struct, frozen=True, kw_only=True):
     """A column that the list can be sorted by."""
 
     text: str
@@ -97,7 +97,7 @@ class Heading(msgspec.Struct, frozen=True, kw_only=True):
     is_number: bool = False
 
 
-class Option(msgspec.Struct, frozen=True):
+class FilterOption(msgspec.Struct, frozen=True):
     """A choice of a filter."""
 
     value: str
@@ -109,11 +109,11 @@ class RunsView(msgspec.Struct, frozen=True, kw_only=True):
     """The page of runs."""
 
     choice: RunsChoice
-    rows: tuple[RunRow, ...]
-    headings: tuple[Heading, ...]
-    states: tuple[Option, ...]
-    datasets: tuple[Option, ...]
-    models: tuple[Option, ...]
+    rows: tuple[RunListRow, ...]
+    headings: tuple[SortableColumn, ...]
+    states: tuple[FilterOption, ...]
+    datasets: tuple[FilterOption, ...]
+    models: tuple[FilterOption, ...]
     summary: str
     """How many there are, and how many are shown."""
     is_empty: bool
@@ -126,7 +126,7 @@ class RunsView(msgspec.Struct, frozen=True, kw_only=True):
     """Where programs reach this server."""
 
 
-def runs_view(listings: Sequence[RunListing], choice: RunsChoice, *, place: Place, server_address: str) -> RunsView:
+def runs_view(listings: Sequence[RunListing], choice: RunsChoice, *, place: PageLinks, server_address: str) -> RunsView:
     """One page of the runs that a reader wants to see; the listings are all there are, the newest first."""
     found = sort_runs([listing for listing in listings if is_wanted(listing, choice)], choice)
     start = next((number + 1 for number, listing in enumerate(found) if listing.run_id == choice.after), 0)
@@ -149,7 +149,7 @@ def runs_view(listings: Sequence[RunListing], choice: RunsChoice, *, place: Plac
     )
 
 
-def _live_address(listings: Sequence[RunListing], shown: Sequence[RunListing], choice: RunsChoice, *, place: Place) -> str:
+def _live_address(listings: Sequence[RunListing], shown: Sequence[RunListing], choice: RunsChoice, *, place: PageLinks) -> str:
     unfinished = ",".join(listing.run_id for listing in shown if is_live(listing))
     return "/live" + _address(place, choice, since=listings[0].created_at if listings else "", unfinished=unfinished)
 
@@ -182,26 +182,28 @@ def sort_runs(listings: Sequence[RunListing], choice: RunsChoice) -> list[RunLis
     return [*sorted(known, key=key, reverse=choice.order == "desc"), *unknown]  # type: ignore[arg-type]  # of one kind
 
 
-def run_row(listing: RunListing, *, place: Place, pace: str = "") -> RunRow:
+def run_row(listing: RunListing, *, place: PageLinks, pace: str = "") -> RunListRow:
     """The row of one run."""
-    over = Basis(listing.scored_records)
+    over = MetricBasis(listing.scored_records)
     is_mean = listing.scored_by in ("", "mean")
     name = "mean score" if is_mean else listing.scored_by
     headline = score(listing.score, listing.score_interval, over=over, scale=listing.scale, name=name)
     done, total = listing.done_records, listing.total_records
     is_running = is_live(listing)
-    return RunRow(
+    return RunListRow(
         run_id=listing.run_id,
         address=place.run(listing.run_id),
         state=state_mark(listing.standing),
         gate=gate_mark(listing),
         dataset=listing.dataset,
-        dataset_note=listed_dataset(listing).removeprefix(listing.dataset).strip(),
+        dataset_note=f"{listed_dataset(listing).removeprefix(listing.dataset)}{more_datasets(listing)}".strip(),
         candidate=listing.candidate,
         judges=", ".join(listing.judges),
         done=done,
         total=total,
-        records=Figure(f"{done:,} of {total:,}" if is_running else f"{total:,}", f"{counted(done, 'record')} done of {total:,}"),
+        records=DisplayValue(
+            f"{done:,} of {total:,}" if is_running else f"{total:,}", f"{counted(done, 'record')} done of {total:,}"
+        ),
         pass_rate=rate(listing.pass_rate, listing.pass_rate_interval, over=over),
         pass_rate_bar=whisker(listing.pass_rate, listing.pass_rate_interval),
         headline=headline,
@@ -214,11 +216,11 @@ def run_row(listing: RunListing, *, place: Place, pace: str = "") -> RunRow:
     )
 
 
-def _headings(choice: RunsChoice, place: Place) -> tuple[Heading, ...]:
+def _headings(choice: RunsChoice, place: PageLinks) -> tuple[SortableColumn, ...]:
     columns: tuple[tuple[Sort | None, str, str, bool], ...] = (
         ("run", "Run", "The id of the run; it names its folder and its addresses.", False),
         (None, "State", "How far the run is, and whether it met its gates.", False),
-        ("dataset", "Dataset", "The dataset whose records were asked.", False),
+        ("dataset", "Dataset", "Dataset of the run.", False),
         ("candidate", "Candidate and judge", "The model that answered, and below it the models that graded its answers.", False),
         (None, "Records", "Records of the run; while it works, how many are done.", True),
         ("pass_rate", "Pass rate", "Share of scored records that passed; the bar is its 95 % interval from 0 to 100 %.", True),
@@ -229,19 +231,21 @@ def _headings(choice: RunsChoice, place: Place) -> tuple[Heading, ...]:
     return tuple(_heading(choice, place, column) for column in columns)
 
 
-def _heading(choice: RunsChoice, place: Place, column: tuple[Sort | None, str, str, bool]) -> Heading:
+def _heading(choice: RunsChoice, place: PageLinks, column: tuple[Sort | None, str, str, bool]) -> SortableColumn:
     sort, text, says, is_number = column
     is_sorted = sort == choice.sort
     first: Literal["asc", "desc"] = "asc" if sort in ("run", "dataset", "candidate") else "desc"
     turned: Literal["asc", "desc"] = "asc" if choice.order == "desc" else "desc"
     address = _address(place, choice, after="", sort=sort, order=turned if is_sorted else first) if sort else ""
     direction: Literal["ascending", "descending"] = "ascending" if choice.order == "asc" else "descending"
-    return Heading(text=text, says=says, address=address, sorted=direction if is_sorted else "", is_number=is_number)
+    return SortableColumn(text=text, says=says, address=address, sorted=direction if is_sorted else "", is_number=is_number)
 
 
-def _options(values: Sequence[str], chosen: str) -> tuple[Option, ...]:
+def _options(values: Sequence[str], chosen: str) -> tuple[FilterOption, ...]:
     known = [*values, *([chosen] if chosen and chosen not in values else [])]
-    return tuple(Option(value, value.replace("_", " ") if value in get_args(State) else value, value == chosen) for value in known)
+    return tuple(
+        FilterOption(value, value.replace("_", " ") if value in get_args(State) else value, value == chosen) for value in known
+    )
 
 
 def _summary(every: int, found: int, *, start: int, shown: int) -> str:
@@ -249,7 +253,7 @@ def _summary(every: int, found: int, *, start: int, shown: int) -> str:
     return which if shown == found else f"{which} · {start + 1:,} to {start + shown:,}"
 
 
-def _address(place: Place, choice: RunsChoice, **changes: str) -> str:
+def _address(place: PageLinks, choice: RunsChoice, **changes: str) -> str:
     """The list with other choices; what is as by default is left out."""
     default = msgspec.structs.asdict(LiveChoice())
     wanted = {**msgspec.structs.asdict(choice), **changes}

@@ -4,14 +4,14 @@ from collections.abc import Callable
 
 import msgspec
 
-from assay.surfaces.pages.figures import Figure, Mark, Whisker
+from assay.surfaces.pages.display_values import Badge, DisplayValue, IntervalBar
 
 WIDE = 460
 NARROW = 340
 """Widths in pixels that charts are drawn for: text in a picture cannot flow, so that a phone gets its own."""
 
 
-class Column(msgspec.Struct, frozen=True):
+class PageColumn(msgspec.Struct, frozen=True):
     """The head of a column."""
 
     text: str
@@ -19,27 +19,27 @@ class Column(msgspec.Struct, frozen=True):
     is_number: bool = False
 
 
-class Cell(msgspec.Struct, frozen=True, kw_only=True):
+class PageCell(msgspec.Struct, frozen=True, kw_only=True):
     """What stands in a cell."""
 
-    figure: Figure = Figure("")
+    figure: DisplayValue = DisplayValue("")
     address: str = ""
-    bar: Whisker | None = None
-    mark: Mark | None = None
+    bar: IntervalBar | None = None
+    mark: Badge | None = None
     is_code: bool = False
 
 
-class Table(msgspec.Struct, frozen=True, kw_only=True):
+class PageTable(msgspec.Struct, frozen=True, kw_only=True):
     """Rows below columns; the first cell of a row names it."""
 
     caption: str
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    columns: tuple[PageColumn, ...]
+    rows: tuple[tuple[PageCell, ...], ...]
     note: str = ""
     """What is left out of it, or true of all of it."""
 
 
-class Drawing(msgspec.Struct, frozen=True, kw_only=True):
+class ChartPair(msgspec.Struct, frozen=True, kw_only=True):
     """A chart in two widths."""
 
     title: str
@@ -47,11 +47,11 @@ class Drawing(msgspec.Struct, frozen=True, kw_only=True):
     narrow: str
 
 
-def text_cell(text: str, says: str = "", *, address: str = "", is_code: bool = False) -> Cell:
+def text_cell(text: str, says: str = "", *, address: str = "", is_code: bool = False) -> PageCell:
     """A cell that holds a text."""
-    return Cell(figure=Figure(text, says), address=address, is_code=is_code)
+    return PageCell(figure=DisplayValue(text, says), address=address, is_code=is_code)
 
 
-def drawing(title: str, draw: Callable[[int], str]) -> Drawing:
+def drawing(title: str, draw: Callable[[int], str]) -> ChartPair:
     """A chart drawn for both widths."""
-    return Drawing(title=title, wide=draw(WIDE), narrow=draw(NARROW))
+    return ChartPair(title=title, wide=draw(WIDE), narrow=draw(NARROW))

@@ -9,9 +9,9 @@ from assay import api
 from assay.surfaces.printable import printable, printable_id
 from assay.surfaces.reporters.paint import Paint, hanging, painter
 from assay.surfaces.reporters.run_numbers import UNKNOWN, decimal, rate
-from assay.surfaces.reporters.run_table import Column, table
+from assay.surfaces.reporters.run_table import TextColumn, table
 from assay.surfaces.reporters.run_text import NAME_LIMIT, SLICE_LIMIT
-from assay.surfaces.reporters.settings import Settings
+from assay.surfaces.reporters.settings import ReportSettings
 from assay.surfaces.reporters.wording import counted
 
 LABEL = 19
@@ -19,7 +19,7 @@ LABEL = 19
 MAX_SLICES = 12
 
 
-def calibration_text(found: api.Calibration, settings: Settings, *, chart: str = "") -> Iterator[str]:
+def calibration_text(found: api.Calibration, settings: ReportSettings, *, chart: str = "") -> Iterator[str]:
     """Who was compared, how far they agree, what the judge gets wrong, the corrected figures, slices."""
     paint = painter(is_coloured=settings.is_coloured)
     judges = ", ".join(found.judges) or "programmatic grading"
@@ -38,7 +38,7 @@ def calibration_text(found: api.Calibration, settings: Settings, *, chart: str =
         yield from _lines(closing, settings, paint=paint)
 
 
-def _lines(pairs: list[tuple[str, str]], settings: Settings, *, paint: Paint) -> Iterator[str]:
+def _lines(pairs: list[tuple[str, str]], settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
     for label, text in pairs:
         shown = hanging(printable(text), first=LABEL, width=settings.width, indent=LABEL)
         yield f"{paint(f'{label:{LABEL}}', 'quiet')}{shown}\n"
@@ -136,17 +136,17 @@ def _figure(estimate: Any, text: Callable[[float | None], str]) -> str:
     return f"{text(estimate.value)} [{text(estimate.interval.low)}, {text(estimate.interval.high)}]"
 
 
-def _slices(found: api.Calibration, settings: Settings, *, paint: Paint) -> Iterator[str]:
+def _slices(found: api.Calibration, settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
     if not found.slices:
         return
     shown = found.slices if settings.is_verbose else found.slices[:MAX_SLICES]
     columns = (
-        Column("slice"),
-        Column("value"),
-        Column("labels", is_number=True),
-        Column("agreement", is_number=True),
-        Column("sensitivity", is_number=True),
-        Column("specificity", is_number=True),
+        TextColumn("slice"),
+        TextColumn("value"),
+        TextColumn("labels", is_number=True),
+        TextColumn("agreement", is_number=True),
+        TextColumn("sensitivity", is_number=True),
+        TextColumn("specificity", is_number=True),
     )
     rows = [
         (

@@ -18,15 +18,15 @@ from assay.surfaces.reporters.comparison_words import (
     told_notes,
 )
 from assay.surfaces.reporters.paint import Paint, hanging, painter
-from assay.surfaces.reporters.run_table import Cell, Column, Row, table
+from assay.surfaces.reporters.run_table import Row, TextCell, TextColumn, table
 from assay.surfaces.reporters.run_text import ID_LIMIT, LABEL, NAME_LIMIT, SLICE_LIMIT, TEXT_LIMIT
-from assay.surfaces.reporters.settings import Settings
+from assay.surfaces.reporters.settings import ReportSettings
 from assay.surfaces.reporters.wording import counted
 
 _STYLES = {"IMPROVED": "accepted", "WORSE": "error", "UNDECIDED": "warning"}
 
 
-def comparison_text(found: api.Comparison, settings: Settings, *, commands: Sequence[str] = ()) -> Iterator[str]:
+def comparison_text(found: api.RunComparison, settings: ReportSettings, *, commands: Sequence[str] = ()) -> Iterator[str]:
     """The whole report; `commands` are what the reader may want to call next."""
     paint = painter(is_coloured=settings.is_coloured)
     yield from _sides(found, settings, paint=paint)
@@ -42,7 +42,7 @@ def comparison_text(found: api.Comparison, settings: Settings, *, commands: Sequ
         yield _labelled("" if number else "next", printable(command), paint=paint, settings=None)
 
 
-def _sides(found: api.Comparison, settings: Settings, *, paint: Paint) -> Iterator[str]:
+def _sides(found: api.RunComparison, settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
     for label, side in (("before", found.before), ("after", found.after)):
         words = [
             side.run_id,
@@ -56,13 +56,13 @@ def _sides(found: api.Comparison, settings: Settings, *, paint: Paint) -> Iterat
     yield _labelled("compared", listed_records(found), paint=paint, settings=settings)
 
 
-def _differences(found: api.Comparison, settings: Settings, *, paint: Paint) -> Iterator[str]:
+def _differences(found: api.RunComparison, settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
     columns = (
-        Column(""),
-        Column("before", is_number=True),
-        Column("after", is_number=True),
-        Column("difference", is_number=True),
-        Column("p", is_number=True),
+        TextColumn(""),
+        TextColumn("before", is_number=True),
+        TextColumn("after", is_number=True),
+        TextColumn("difference", is_number=True),
+        TextColumn("p", is_number=True),
     )
     rows = difference_rows(found)
     if rows:
@@ -70,16 +70,16 @@ def _differences(found: api.Comparison, settings: Settings, *, paint: Paint) -> 
         yield from table(columns, rows, paint=paint, width=settings.width)
 
 
-def _slices(found: api.Comparison, settings: Settings, *, paint: Paint) -> Iterator[str]:
+def _slices(found: api.RunComparison, settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
     shown, omitted = shown_slices(found, is_verbose=settings.is_verbose)
     if not shown:
         return
     columns = (
-        Column("slice"),
-        Column("value"),
-        Column("n", is_number=True),
-        Column("pass rate", is_number=True),
-        Column("p (Holm)", is_number=True),
+        TextColumn("slice"),
+        TextColumn("value"),
+        TextColumn("n", is_number=True),
+        TextColumn("pass rate", is_number=True),
+        TextColumn("p (Holm)", is_number=True),
     )
     rows = [
         (
@@ -97,7 +97,7 @@ def _slices(found: api.Comparison, settings: Settings, *, paint: Paint) -> Itera
         yield paint(f"… and {counted(omitted, 'more value')} (--verbose lists them)", "quiet") + "\n"
 
 
-def _flips(found: api.Comparison, settings: Settings, *, paint: Paint) -> Iterator[str]:
+def _flips(found: api.RunComparison, settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
     if not found.flips:
         return
     limit = None if settings.is_verbose else TEXT_LIMIT
@@ -106,22 +106,25 @@ def _flips(found: api.Comparison, settings: Settings, *, paint: Paint) -> Iterat
         style = "error" if flip.direction == "worse" else "accepted"
         name = flip.record_id if not flip.sample else f"{flip.record_id} (sample {flip.sample})"
         rows += [
-            (Cell(flip.direction, style), printable_id(name, limit=ID_LIMIT), "before", told(flip.before, limit=limit)),
+            (TextCell(flip.direction, style), printable_id(name, limit=ID_LIMIT), "before", told(flip.before, limit=limit)),
             ("", "", "after", told(flip.after, limit=limit)),
         ]
     yield "\n"
     yield from table(
-        (Column("flip"), Column("record"), Column(""), Column("answer and why")), rows, paint=paint, width=settings.width
+        (TextColumn("flip"), TextColumn("record"), TextColumn(""), TextColumn("answer and why")),
+        rows,
+        paint=paint,
+        width=settings.width,
     )
     omitted = found.n_flips - len(found.flips)
     if omitted:
         yield paint(f"… and {counted(omitted, 'more flip')} (--flips all lists them)", "quiet") + "\n"
 
 
-def _labelled(label: str, text: str, *, paint: Paint, settings: Settings | None) -> str:
+def _labelled(label: str, text: str, *, paint: Paint, settings: ReportSettings | None) -> str:
     shown = paint(f"{label:{LABEL}}", "quiet") if label else " " * LABEL
     return f"{shown}{_folded(text, settings)}\n"
 
 
-def _folded(text: str, settings: Settings | None) -> str:
+def _folded(text: str, settings: ReportSettings | None) -> str:
     return hanging(text, first=LABEL, width=settings.width if settings else None, indent=LABEL)

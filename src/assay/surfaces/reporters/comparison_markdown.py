@@ -21,7 +21,7 @@ from assay.surfaces.reporters.run_numbers import UNKNOWN, level_name
 TEXT_LIMIT = 240
 
 
-def comparison_markdown(found: api.Comparison, *, is_verbose: bool = False) -> Iterator[str]:
+def comparison_markdown(found: api.RunComparison, *, is_verbose: bool = False) -> Iterator[str]:
     """The whole comment: the decision, both runs, slices, flips with both answers."""
     word, reason = conclusion(found)
     yield f"## Comparison: {word}\n\n- {inert(reason)}\n"
@@ -34,7 +34,7 @@ def comparison_markdown(found: api.Comparison, *, is_verbose: bool = False) -> I
     yield from _flips(found)
 
 
-def _differences(found: api.Comparison) -> Iterator[str]:
+def _differences(found: api.RunComparison) -> Iterator[str]:
     titles = ("", cell(found.before.candidate), cell(found.after.candidate), "difference", "p")
     rows = [[_figure(text) for text in row] for row in difference_rows(found)]
     if rows:
@@ -42,7 +42,7 @@ def _differences(found: api.Comparison) -> Iterator[str]:
         yield from markdown_table(titles, rows, n_texts=1)
 
 
-def _slices(found: api.Comparison, *, is_verbose: bool) -> Iterator[str]:
+def _slices(found: api.RunComparison, *, is_verbose: bool) -> Iterator[str]:
     shown, omitted = shown_slices(found, is_verbose=is_verbose)
     if not shown:
         return
@@ -56,7 +56,7 @@ def _slices(found: api.Comparison, *, is_verbose: bool) -> Iterator[str]:
         yield f"\n… and {omitted:,} more.\n"
 
 
-def _flips(found: api.Comparison) -> Iterator[str]:
+def _flips(found: api.RunComparison) -> Iterator[str]:
     if not found.flips:
         return
     yield f"\n<details><summary>Flips: {found.n_flips:,}</summary>\n\n"

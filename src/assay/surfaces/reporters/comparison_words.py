@@ -36,7 +36,7 @@ def _change(estimate: Any, text: ChangeText, *, before: float | None, after: flo
     return f"{shown} [{text(estimate.interval.low)}, {text(estimate.interval.high)}]"
 
 
-def difference_rows(found: api.Comparison) -> list[tuple[str, ...]]:
+def difference_rows(found: api.RunComparison) -> list[tuple[str, ...]]:
     """Pass rates and scores before and after, the difference of each, and p; none where no record was graded in both runs."""
     if not found.n:
         return []
@@ -66,7 +66,7 @@ def p_text(p: float | None) -> str:
     return "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def listed_records(found: api.Comparison) -> str:
+def listed_records(found: api.RunComparison) -> str:
     """`118 records · 2 without a grade in one of the runs · 1 changed · 3 only before · 0 only after`."""
     parts = [counted(found.n, "record")]
     if found.n_clusters is not None:
@@ -80,7 +80,7 @@ def listed_records(found: api.Comparison) -> str:
     return " · ".join([*parts, *(f"{kind.count:,} {words}{_first(kind.record_ids)}" for words, kind in kinds if kind.count)])
 
 
-def compared_datasets(found: api.Comparison) -> str:
+def compared_datasets(found: api.RunComparison) -> str:
     """The datasets of both runs, by id, version and file; once where they are the same."""
     sides = dict.fromkeys((found.before.datasets, found.after.datasets))
     return " and ".join(", ".join(listed) + (more and f" {more}") for listed, more in map(first_datasets, sides))
@@ -93,25 +93,25 @@ def _first(record_ids: Sequence[str]) -> str:
     return f" ({shown}{', …' if len(names) > 3 else ''})"
 
 
-def conclusion(found: api.Comparison) -> tuple[str, str]:
+def conclusion(found: api.RunComparison) -> tuple[str, str]:
     """One word on the difference of pass rates, and the sentence behind it."""
     interval = found.passes.interval
     if interval is None or found.n == 0:
-        return "UNDECIDED", found.passes.reason or "there is nothing to compare"
+        return "UNDECIDED", found.passes.reason or "no records to compare"
     flips = f"{found.mcnemar.better:,} better and {found.mcnemar.worse:,} worse of {counted(found.n, 'record')}"
     if interval.low > 0 or interval.high < 0:
         word = "IMPROVED" if interval.low > 0 else "WORSE"
         direction = "higher" if word == "IMPROVED" else "lower"
         return word, f"the pass rate is {direction} ({flips}, p {p_text(found.p_passes)}{_exact(found)})"
-    return "UNDECIDED", f"no difference of pass rates can be shown ({flips}{_exact(found)}){_power(found)}"
+    return "UNDECIDED", f"no significant difference in pass rate ({flips}{_exact(found)}){_power(found)}"
 
 
-def told_notes(found: api.Comparison) -> list[str]:
+def told_notes(found: api.RunComparison) -> list[str]:
     """What should be known of the comparison beside its conclusion."""
     return [note for note in found.notes if note != conclusion(found)[1]]
 
 
-def _exact(found: api.Comparison) -> str:
+def _exact(found: api.RunComparison) -> str:
     """McNemar's exact p, and why it may look less sure than the test that decides; records in clusters have none."""
     if found.n_clusters is not None:
         return ""
@@ -120,7 +120,7 @@ def _exact(found: api.Comparison) -> str:
     return f"; McNemar's exact p {p_text(p)}{why}"
 
 
-def _power(found: api.Comparison) -> str:
+def _power(found: api.RunComparison) -> str:
     unit = "record" if found.n_clusters is None else "cluster"
     units = counted(found.n_clusters or found.n, unit)
     words = f"; {units} would show one of {detectable_text(found)} or more"
@@ -131,12 +131,12 @@ def _power(found: api.Comparison) -> str:
     return f"{words}, the one seen here would take {counted(found.required_records, unit)}"
 
 
-def detectable_text(found: api.Comparison) -> str:
+def detectable_text(found: api.RunComparison) -> str:
     """The smallest difference of pass rates that so many records would show: `12.5 pp`."""
     return UNKNOWN if found.detectable_effect is None else rate_change_text(found.detectable_effect, sign=False)
 
 
-def shown_slices(found: api.Comparison, *, is_verbose: bool) -> tuple[Sequence[Any], int]:
+def shown_slices(found: api.RunComparison, *, is_verbose: bool) -> tuple[Sequence[Any], int]:
     """The slices that a reader looks for first: the least likely to be chance, then the largest."""
     ordered = sorted(found.slices, key=lambda row: (row.p_adjusted is None, row.p_adjusted, -row.n))
     shown = ordered if is_verbose else ordered[:MAX_SLICES]

@@ -7,11 +7,11 @@ from rich.cells import cell_len
 
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.paint import Paint, hanging, painter
-from assay.surfaces.reporters.settings import Settings
+from assay.surfaces.reporters.settings import ReportSettings
 from assay.surfaces.reporters.wording import counted
 
 MAX_KINDS = 20
-"""Different remarks shown unless all are asked for."""
+"""Different remarks shown unless all are called for."""
 SHOWN_OF_A_KIND = 3
 COUNTS = ("read", "emitted", "invalid", "skipped")
 TEXT_LIMIT = 400
@@ -21,7 +21,7 @@ CELL = 10
 Remark = dict[str, Any]
 
 
-def conversion_text(report: dict[str, Any], settings: Settings) -> Iterator[str]:
+def conversion_text(report: dict[str, Any], settings: ReportSettings) -> Iterator[str]:
     """The remarks, then the table; the report comes as the plain values of its JSON form."""
     paint = painter(is_coloured=settings.is_coloured)
     kinds = _kinds(report["remarks"])
@@ -43,7 +43,7 @@ def _kinds(remarks: Sequence[Remark]) -> list[list[Remark]]:
     return list(kinds.values())
 
 
-def _kind(remarks: Sequence[Remark], settings: Settings, *, paint: Paint) -> Iterator[str]:
+def _kind(remarks: Sequence[Remark], settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
     first = remarks[0]
     is_alone = len(remarks) == 1
     line = first["line"] if is_alone else None
@@ -59,7 +59,7 @@ def _kind(remarks: Sequence[Remark], settings: Settings, *, paint: Paint) -> Ite
         yield from _members(remarks, settings, paint=paint)
 
 
-def _members(remarks: Sequence[Remark], settings: Settings, *, paint: Paint) -> Iterator[str]:
+def _members(remarks: Sequence[Remark], settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
     subjects = [subject for subject in map(_subject, remarks) if subject]
     shown = subjects if settings.is_verbose or len(subjects) == SHOWN_OF_A_KIND + 1 else subjects[:SHOWN_OF_A_KIND]
     for subject in shown:
@@ -73,7 +73,7 @@ def _subject(remark: Remark) -> str:
     return printable(" · ".join(part for part in parts if part), limit=TEXT_LIMIT)
 
 
-def _table(report: dict[str, Any], settings: Settings, *, paint: Paint) -> Iterator[str]:
+def _table(report: dict[str, Any], settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
     room = None if settings.width is None else settings.width - CELL * len(COUNTS)
     rows = [(_shortened(printable(source["source"]), room), source) for source in report["sources"]]
     if len(rows) != 1:

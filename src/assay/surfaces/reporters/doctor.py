@@ -7,15 +7,15 @@ from collections.abc import Iterator, Sequence
 from assay import api
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.paint import hanging, painter
-from assay.surfaces.reporters.settings import Settings
+from assay.surfaces.reporters.settings import ReportSettings
 from assay.surfaces.reporters.wording import counted
 
-MARKS = {"ok": ("ok", "accepted"), "note": ("-", "quiet"), "problem": ("MEND", "error")}
+MARKS = {"ok": ("ok", "accepted"), "note": ("-", "quiet"), "problem": ("FIX", "error")}
 _MARK = 4
 _NAMES = 20
 
 
-def doctor_text(checks: Sequence[api.Check], settings: Settings) -> Iterator[str]:
+def doctor_text(checks: Sequence[api.DoctorCheck], settings: ReportSettings) -> Iterator[str]:
     """Lines for people; the verdict is the last one."""
     paint = painter(is_coloured=settings.is_coloured)
     for area in dict.fromkeys(check.area for check in checks):
@@ -24,11 +24,11 @@ def doctor_text(checks: Sequence[api.Check], settings: Settings) -> Iterator[str
             yield from _lines(check, settings)
         yield "\n"
     problems = sum(check.standing == "problem" for check in checks)
-    verdict = f"{counted(problems, 'thing')} to mend" if problems else "all is well"
+    verdict = f"{counted(problems, 'problem')} to fix" if problems else "no problems found"
     yield f"{paint(verdict, 'error' if problems else 'accepted')}\n"
 
 
-def _lines(check: api.Check, settings: Settings) -> Iterator[str]:
+def _lines(check: api.DoctorCheck, settings: ReportSettings) -> Iterator[str]:
     paint = painter(is_coloured=settings.is_coloured)
     mark, style = MARKS[check.standing]
     name = printable(check.name)

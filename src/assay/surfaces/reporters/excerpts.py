@@ -18,7 +18,7 @@ _ONE_CHARACTER = frozenset({"invalid_json", "invalid_yaml", "missing_required_fi
 """Codes that point at a character, or at where an object begins, not at a value."""
 
 
-class Marked(msgspec.Struct, frozen=True):
+class MarkedLine(msgspec.Struct, frozen=True):
     """A line of text, and the cells below it that carry the mark."""
 
     text: str
@@ -26,7 +26,7 @@ class Marked(msgspec.Struct, frozen=True):
     length: int
 
 
-class Pointed(msgspec.Struct, frozen=True):
+class PointedLine(msgspec.Struct, frozen=True):
     """A line of text in three: what stands before the marked place, the place, and what stands after it."""
 
     before: str
@@ -34,24 +34,24 @@ class Pointed(msgspec.Struct, frozen=True):
     after: str
 
 
-def pointed(issue: Issue) -> Pointed:
+def pointed(issue: Issue) -> PointedLine:
     """The issue's excerpt with the place that it points at."""
     before = "…" if issue.caret >= EXCERPT_LEAD and (issue.column or 0) > issue.caret + 1 else ""
     after = "…" if len(issue.excerpt) >= EXCERPT_LENGTH else ""
     text = before + printable(issue.excerpt) + after
     caret = min(issue.caret + len(before), len(text))
     stop = caret + _span(text[caret:], issue.code)
-    return Pointed(text[:caret], text[caret:stop], text[stop:])
+    return PointedLine(text[:caret], text[caret:stop], text[stop:])
 
 
-def marked(issue: Issue, *, room: int | None) -> Marked:
+def marked(issue: Issue, *, room: int | None) -> MarkedLine:
     """The issue's excerpt in at most `room` cells, with the marked place always in view."""
     found = pointed(issue)
     text, caret = found.before + found.mark + found.after, len(found.before)
     stop = caret + len(found.mark)
     if room is not None and cell_len(text) > room:
         text, caret, stop = _cut(text, caret, stop=stop, room=max(room, 8))
-    return Marked(text, cell_len(text[:caret]), max(1, cell_len(text[caret:stop])))
+    return MarkedLine(text, cell_len(text[:caret]), max(1, cell_len(text[caret:stop])))
 
 
 def _span(rest: str, code: str) -> int:

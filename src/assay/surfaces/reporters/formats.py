@@ -2,17 +2,17 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
-from assay.core.report import Report
+from assay.core.report import ValidationReport
 from assay.surfaces.reporters.github import github_report
 from assay.surfaces.reporters.json_document import json_report
 from assay.surfaces.reporters.json_lines import json_lines_report
 from assay.surfaces.reporters.junit import junit_report
 from assay.surfaces.reporters.markdown import markdown_report
 from assay.surfaces.reporters.sarif import sarif_report
-from assay.surfaces.reporters.settings import Settings
+from assay.surfaces.reporters.settings import ReportSettings
 from assay.surfaces.reporters.text import text_report
 
-Reporter = Callable[[Iterable[Report], Settings], Iterator[str]]
+Reporter = Callable[[Iterable[ValidationReport], ReportSettings], Iterator[str]]
 
 FORMATS: dict[str, Reporter] = {
     "text": text_report,

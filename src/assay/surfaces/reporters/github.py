@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Iterator
 
 from assay.core.issue import Issue
-from assay.core.report import Report
+from assay.core.report import ValidationReport
 from assay.surfaces.printable import printable, printable_lines
 from assay.surfaces.reporters.selection import limited
-from assay.surfaces.reporters.settings import Settings
+from assay.surfaces.reporters.settings import ReportSettings
 from assay.surfaces.reporters.wording import Totals, change_line, record_label
 
 
-def github_report(reports: Iterable[Report], settings: Settings) -> Iterator[str]:
+def github_report(reports: Iterable[ValidationReport], settings: ReportSettings) -> Iterator[str]:
     """One `::error` or `::warning` command per issue, then a plain summary line."""
     tally = Totals()
     for report in reports:
@@ -19,7 +19,7 @@ def github_report(reports: Iterable[Report], settings: Settings) -> Iterator[str
     yield tally.line() + "\n"
 
 
-def report_annotations(report: Report, settings: Settings) -> Iterator[str]:
+def report_annotations(report: ValidationReport, settings: ReportSettings) -> Iterator[str]:
     """The commands for the issues of one file."""
     for change in settings.changes:
         properties = {"file": settings.fixed_source, "line": change.line, "title": "fixed"}

@@ -7,7 +7,7 @@ from typing import Any
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.conversion import conversion_text
 from assay.surfaces.reporters.paint import Paint, hanging, painter
-from assay.surfaces.reporters.settings import Settings
+from assay.surfaces.reporters.settings import ReportSettings
 from assay.surfaces.reporters.wording import counted
 
 LABEL = 18
@@ -28,7 +28,7 @@ def imported_words(imported: Json) -> tuple[str, ...]:
     return tool, scorer, *files[:3], *more, *incomplete
 
 
-def import_text(report: Json, settings: Settings, *, dataset: str = "") -> Iterator[str]:
+def import_text(report: Json, settings: ReportSettings, *, dataset: str = "") -> Iterator[str]:
     """Remarks and counts as of every conversion, then what there is now and what stayed behind."""
     paint = painter(is_coloured=settings.is_coloured)
     yield from conversion_text(report, settings)
@@ -45,7 +45,7 @@ def import_text(report: Json, settings: Settings, *, dataset: str = "") -> Itera
     yield from _left_out(report["left_out"], settings, paint=paint)
 
 
-def _left_out(left_out: dict[str, int], settings: Settings, *, paint: Paint) -> Iterator[str]:
+def _left_out(left_out: dict[str, int], settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
     if not left_out:
         yield _line("not carried over", "nothing", settings, paint=paint)
     shown = list(left_out.items()) if settings.is_verbose else list(left_out.items())[:SHOWN_LEFT_OUT]
@@ -55,6 +55,6 @@ def _left_out(left_out: dict[str, int], settings: Settings, *, paint: Paint) -> 
         yield paint(f"… and {counted(len(left_out) - len(shown), 'more kind')} (--verbose shows all)", "quiet") + "\n"
 
 
-def _line(label: str, words: str, settings: Settings, *, paint: Paint) -> str:
+def _line(label: str, words: str, settings: ReportSettings, *, paint: Paint) -> str:
     folded = hanging(printable(words, limit=NAME_LIMIT), first=LABEL, width=settings.width, indent=LABEL)
     return f"{paint(f'{label:<{LABEL}}', 'quiet')}{folded}\n"

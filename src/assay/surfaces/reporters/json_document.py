@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from assay.core.report import Report
+from assay.core.report import ValidationReport
 from assay.surfaces.reporters.plain_json import json_text
 from assay.surfaces.reporters.selection import limited
-from assay.surfaces.reporters.settings import Change, Settings
+from assay.surfaces.reporters.settings import Change, ReportSettings
 
 
-def json_report(reports: Iterable[Report], settings: Settings) -> Iterator[str]:
+def json_report(reports: Iterable[ValidationReport], settings: ReportSettings) -> Iterator[str]:
     """`{"assay_version", "files": [...]}`, one file at a time."""
     yield f'{{\n  "assay_version": {json_text(settings.version)},\n  "files": ['
     separator = "\n    "
@@ -35,7 +35,7 @@ def _file_text(values: dict[str, Any]) -> Iterator[str]:
     yield "\n    }"
 
 
-def file_values(report: Report, settings: Settings) -> dict[str, Any]:
+def file_values(report: ValidationReport, settings: ReportSettings) -> dict[str, Any]:
     """One file's part: the report's own shape, and what was left out or fixed where that applies."""
     issues = limited(report, settings.max_issues)
     omitted = report.issue_counts.total() - len(issues)
@@ -52,8 +52,8 @@ def change_values(change: Change) -> dict[str, Any]:
     return {"line": change.line, "path": change.path, "message": change.message}
 
 
-def _with_issues(report: Report, issues: Iterable[Any]) -> Report:
-    return Report(
+def _with_issues(report: ValidationReport, issues: Iterable[Any]) -> ValidationReport:
+    return ValidationReport(
         path=report.path,
         contract=report.contract,
         outcome=report.outcome,

@@ -3,15 +3,15 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from assay.core.report import Report
+from assay.core.report import ValidationReport
 from assay.surfaces.reporters.json_document import change_values, file_values
 from assay.surfaces.reporters.plain_json import json_text
-from assay.surfaces.reporters.settings import Settings
+from assay.surfaces.reporters.settings import ReportSettings
 
 _DATASET_LEVEL: dict[str, Any] = {"index": None, "record_id": None, "severity": "error"}
 
 
-def json_lines_report(reports: Iterable[Report], settings: Settings) -> Iterator[str]:
+def json_lines_report(reports: Iterable[ValidationReport], settings: ReportSettings) -> Iterator[str]:
     """Each issue with its `file` and `contract`; a fix that was applied has the severity `fixed`.
 
     Where a file has more issues than a report lists, its last line has their number as `omitted_issues`.

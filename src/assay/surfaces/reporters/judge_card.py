@@ -7,9 +7,9 @@ from assay.surfaces.printable import printable
 from assay.surfaces.reporters.paint import hanging, painter
 from assay.surfaces.reporters.run_markdown import cell, inert, markdown_table
 from assay.surfaces.reporters.run_numbers import UNKNOWN, dollars, rate
-from assay.surfaces.reporters.run_table import Cell, Column, table
-from assay.surfaces.reporters.settings import Settings
-from assay.surfaces.reporters.wording import counted
+from assay.surfaces.reporters.run_table import TextCell, TextColumn, table
+from assay.surfaces.reporters.settings import ReportSettings
+from assay.surfaces.reporters.wording import counted, price_unknown_text
 
 TITLES: dict[str, str] = {
     "retest": "test and retest",
@@ -45,16 +45,22 @@ _STYLES: dict[Soundness, str] = {
 }
 
 
-def judge_card_text(card: JudgeCard, settings: Settings) -> Iterator[str]:
+def judge_card_text(card: JudgeCard, settings: ReportSettings) -> Iterator[str]:
     """The verdict, a line for each probe, and what each of them found."""
     paint = painter(is_coloured=settings.is_coloured)
     yield f"{paint(card_verdict(card), _STYLES[card.verdict])} · {printable(card.judge)}\n"
     yield f"{printable(asked_text(card))}\n\n"
-    columns = (Column("probe"), Column("verdict"), Column("slips", is_number=True), Column("rate"), Column("no judgment"))
+    columns = (
+        TextColumn("probe"),
+        TextColumn("verdict"),
+        TextColumn("slips", is_number=True),
+        TextColumn("rate"),
+        TextColumn("no verdict"),
+    )
     rows = [
         (
             TITLES[probe.id],
-            Cell(WORDS[probe.verdict], _STYLES[probe.verdict]),
+            TextCell(WORDS[probe.verdict], _STYLES[probe.verdict]),
             slips_text(probe),
             rate_text(probe),
             printable(failed_text(probe)),
@@ -75,8 +81,8 @@ def judge_card_markdown(card: JudgeCard) -> Iterator[str]:
         (TITLES[probe.id], f"**{WORDS[probe.verdict]}**", slips_text(probe), rate_text(probe), inert(failed_text(probe)))
         for probe in card.probes
     ]
-    yield from markdown_table(("probe", "verdict", "slips", "rate", "no judgment"), rows, n_texts=2)
-    yield "\nA rate has its 95 % interval (Wilson). By chance, a sound judge does not pass one probe in twenty at most.\n"
+    yield from markdown_table(("probe", "verdict", "slips", "rate", "no verdict"), rows, n_texts=2)
+    yield "\nA rate has its 95 % interval (Wilson). By chance, a sound judge fails at most 1 in 20 probes.\n"
     for probe in card.probes:
         yield f"\n## {TITLES[probe.id][:1].upper()}{TITLES[probe.id][1:]}: {WORDS[probe.verdict]}\n\n"
         yield f"A sound judge {inert(probe.expectation)}.\n\nFound: {inert(probe.words)}.{inert(_seen(probe))}\n"
@@ -97,10 +103,10 @@ def asked_text(card: JudgeCard) -> str:
     """`16 records of shipped questions · 272 calls · $0.12`."""
     left_out = f" ({card.records_left_out:,} left out)" if card.records_left_out else ""
     cost = [dollars(card.cost)] if card.cost or not card.unknown_costs else []
-    cost += [f"{counted(card.unknown_costs, 'call')} of unknown price"] if card.unknown_costs else []
+    cost += [price_unknown_text(card.unknown_costs, "call")] if card.unknown_costs else []
     failed = f", {card.failed_calls:,} without a reply" if card.failed_calls else ""
     where = "shipped questions" if card.source == "shipped" else card.source
-    return f"{counted(card.records, 'record')} of {where}{left_out} · {counted(card.calls, 'call')}{failed} · {' + '.join(cost)}"
+    return f"{counted(card.records, 'record')} of {where}{left_out} · {counted(card.calls, 'call')}{failed} · {' · '.join(cost)}"
 
 
 def slips_text(probe: ProbeResult) -> str:

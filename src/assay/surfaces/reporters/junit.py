@@ -4,14 +4,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from assay.core.issue import Issue
-from assay.core.report import Report
+from assay.core.report import ValidationReport
 from assay.surfaces.reporters.selection import limited
-from assay.surfaces.reporters.settings import Settings
+from assay.surfaces.reporters.settings import ReportSettings
 from assay.surfaces.reporters.wording import change_line, contract_name, counted, place, record_label
 from assay.surfaces.reporters.xml_text import attribute, content
 
 
-def junit_report(reports: Iterable[Report], settings: Settings) -> Iterator[str]:
+def junit_report(reports: Iterable[ValidationReport], settings: ReportSettings) -> Iterator[str]:
     """One `testsuites` document; a record without errors has no case of its own."""
     yield '<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="assay">\n'
     for report in reports:
@@ -19,7 +19,7 @@ def junit_report(reports: Iterable[Report], settings: Settings) -> Iterator[str]
     yield "</testsuites>\n"
 
 
-def _suite(report: Report, settings: Settings) -> Iterator[str]:
+def _suite(report: ValidationReport, settings: ReportSettings) -> Iterator[str]:
     issues = limited(report, settings.max_issues)
     failing = [issue for issue in issues if issue.severity == "error" or settings.is_strict]
     warnings = [] if settings.is_strict else [issue for issue in issues if issue.severity == "warning"]
@@ -44,7 +44,7 @@ def _record(issue: Issue) -> tuple[int, int]:
     return (issue.conversation or 0, issue.index or 0)
 
 
-def _properties(report: Report, *, omitted: int) -> Iterator[str]:
+def _properties(report: ValidationReport, *, omitted: int) -> Iterator[str]:
     counts = report.counts
     values = {
         "contract": contract_name(report),
@@ -60,7 +60,7 @@ def _properties(report: Report, *, omitted: int) -> Iterator[str]:
     yield "    </properties>\n"
 
 
-def _case(report: Report, name: str, *, issues: Sequence[Issue], notes: Sequence[str] = ()) -> Iterator[str]:
+def _case(report: ValidationReport, name: str, *, issues: Sequence[Issue], notes: Sequence[str] = ()) -> Iterator[str]:
     head = f"    <testcase classname={attribute(report.path)} name={attribute(name)}"
     if not issues and not notes:
         yield f"{head}/>\n"
@@ -75,7 +75,7 @@ def _case(report: Report, name: str, *, issues: Sequence[Issue], notes: Sequence
     yield "    </testcase>\n"
 
 
-def _lines(report: Report, issues: Iterable[Issue]) -> list[str]:
+def _lines(report: ValidationReport, issues: Iterable[Issue]) -> list[str]:
     return [_line(report.path, issue) for issue in issues]
 
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from assay.core.issue import CODES, Issue
-from assay.core.report import Report
+from assay.core.report import ValidationReport
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.selection import limited
-from assay.surfaces.reporters.settings import Settings
+from assay.surfaces.reporters.settings import ReportSettings
 from assay.surfaces.reporters.wording import (
     OUTCOME_WORDS,
     SUGGESTIONS,
@@ -28,22 +28,22 @@ _SPECIAL = re.compile(r"[\\`*\[\]<>|~&$]|(?<!\w)_|_(?!\w)")
 _BACKTICKS = re.compile("`+")
 
 
-class Found(msgspec.Struct, frozen=True):
+class FileIssue(msgspec.Struct, frozen=True):
     """An issue and the file that it was found in."""
 
     file: str
     issue: Issue
 
 
-def markdown_report(reports: Iterable[Report], settings: Settings) -> Iterator[str]:
+def markdown_report(reports: Iterable[ValidationReport], settings: ReportSettings) -> Iterator[str]:
     """A table of files, then one section per error type or code, errors before warnings."""
     tally = Totals()
-    found: list[Found] = []
+    found: list[FileIssue] = []
     yield "# Validation report\n\n| file | contract | outcome | records | errors | warnings |\n|---|---|---|---|---:|---:|\n"
     for report in reports:
         tally.add(report)
         yield _file_row(report)
-        found += [Found(report.path, issue) for issue in limited(report, settings.max_issues)]
+        found += [FileIssue(report.path, issue) for issue in limited(report, settings.max_issues)]
     yield f"\n{tally.line()}\n"
     yield from _fixes(settings)
     for severity in ("error", "warning"):
@@ -53,20 +53,20 @@ def markdown_report(reports: Iterable[Report], settings: Settings) -> Iterator[s
         yield f"\n… and {counted(omitted, 'more finding')}.\n"
 
 
-def _file_row(report: Report) -> str:
+def _file_row(report: ValidationReport) -> str:
     errors, warnings = report.count("error"), report.count("warning")
     cells = (code(report.path), contract_name(report), OUTCOME_WORDS[report.outcome], record_counts(report))
     return f"| {' | '.join(cells)} | {errors:,} | {warnings:,} |\n"
 
 
-def _fixes(settings: Settings) -> Iterator[str]:
+def _fixes(settings: ReportSettings) -> Iterator[str]:
     if settings.fixed_copy:
         yield f"\n## Fixed in {code(settings.fixed_copy)}: {counted(len(settings.changes), 'change')}\n\n"
         yield from (f"- {plain(change_line(change))}\n" for change in settings.changes)
 
 
-def _sections(found: Sequence[Found], severity: str) -> Iterator[str]:
-    kinds: dict[str, list[Found]] = {}
+def _sections(found: Sequence[FileIssue], severity: str) -> Iterator[str]:
+    kinds: dict[str, list[FileIssue]] = {}
     for item in found:
         kinds.setdefault(item.issue.error_type or item.issue.code, []).append(item)
     for kind, members in sorted(kinds.items(), key=lambda entry: -len(entry[1])):
@@ -80,7 +80,7 @@ def _suggestion(kind: str) -> str:
     return f"**Suggested fix:** {SUGGESTIONS[kind]}" if kind in SUGGESTIONS else ""
 
 
-def _issue_row(item: Found) -> str:
+def _issue_row(item: FileIssue) -> str:
     issue = item.issue
     place = ":".join([item.file, *(str(number) for number in (issue.line, issue.column) if number is not None)])
     message = plain(f"{issue.message} ({issue.hint})" if issue.hint else issue.message)

@@ -5,16 +5,16 @@ from collections.abc import Iterator, Sequence
 from assay import api
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.paint import Paint, hanging, painter
-from assay.surfaces.reporters.run_table import Cell, Column, Row, table
-from assay.surfaces.reporters.settings import Settings
+from assay.surfaces.reporters.run_table import Row, TextCell, TextColumn, table
+from assay.surfaces.reporters.settings import ReportSettings
 from assay.surfaces.reporters.wording import counted
 
-NOTHING = "no plugins are installed; code of your own needs none: --grader file.py:function\n"
+NOTHING = "no plugins are installed; custom code needs none: --grader file.py:function\n"
 INDENT = 2
-_COLUMNS = (Column("kind"), Column("name"), Column("package"), Column("state"), Column("code"))
+_COLUMNS = (TextColumn("kind"), TextColumn("name"), TextColumn("package"), TextColumn("state"), TextColumn("code"))
 
 
-def plugins_text(plugins: Sequence[api.PluginListing], settings: Settings) -> Iterator[str]:
+def plugins_text(plugins: Sequence[api.PluginListing], settings: ReportSettings) -> Iterator[str]:
     """One line for each plugin, what is wrong with some of them, and how many there are."""
     if not plugins:
         yield NOTHING
@@ -30,13 +30,17 @@ def plugins_text(plugins: Sequence[api.PluginListing], settings: Settings) -> It
 
 def _row(plugin: api.PluginListing) -> Row:
     state = (
-        Cell("broken", "error") if plugin.problem else Cell("name taken", "warning") if plugin.note else Cell("ready", "accepted")
+        TextCell("broken", "error")
+        if plugin.problem
+        else TextCell("name taken", "warning")
+        if plugin.note
+        else TextCell("ready", "accepted")
     )
     package = f"{plugin.distribution} {plugin.version}".strip()
-    return (plugin.kind, Cell(printable(plugin.name), "strong"), printable(package), state, printable(plugin.reference))
+    return (plugin.kind, TextCell(printable(plugin.name), "strong"), printable(package), state, printable(plugin.reference))
 
 
-def _words(plugin: api.PluginListing, settings: Settings, *, paint: Paint) -> Iterator[str]:
+def _words(plugin: api.PluginListing, settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
     """What there is to say of a plugin, below the table."""
     said = plugin.problem or plugin.note
     if said:

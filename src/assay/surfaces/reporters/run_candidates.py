@@ -7,8 +7,8 @@ from assay.surfaces.printable import printable, printable_id
 from assay.surfaces.reporters.paint import Paint, painter
 from assay.surfaces.reporters.run_numbers import UNKNOWN, figure_text, latency, short_cost
 from assay.surfaces.reporters.run_repeats import sampled_name
-from assay.surfaces.reporters.run_slices import Mean, shared_mean
-from assay.surfaces.reporters.run_table import Cell, Column, Row, table
+from assay.surfaces.reporters.run_slices import SliceMean, shared_mean
+from assay.surfaces.reporters.run_table import Row, TextCell, TextColumn, table
 from assay.surfaces.reporters.run_text import (
     ID_LIMIT,
     STATE_STYLES,
@@ -22,8 +22,8 @@ from assay.surfaces.reporters.run_text import (
     verdict,
     worst_lines,
 )
-from assay.surfaces.reporters.run_view import Json, RunView
-from assay.surfaces.reporters.settings import Settings
+from assay.surfaces.reporters.run_view import Json, RunReport
+from assay.surfaces.reporters.settings import ReportSettings
 
 NAME_LIMIT = 32
 MAX_WORST = 3
@@ -31,7 +31,7 @@ MAX_WORST = 3
 
 
 def candidates_text(
-    views: Sequence[RunView], settings: Settings, *, waiting: Sequence[str] = (), commands: Sequence[str] = ()
+    views: Sequence[RunReport], settings: ReportSettings, *, waiting: Sequence[str] = (), commands: Sequence[str] = ()
 ) -> Iterator[str]:
     """One table over all candidates, the cases of golden datasets and the slices with the scores of each, then the decisions.
 
@@ -63,17 +63,17 @@ def candidates_text(
 _NUMBERS = ("graded", "errors", "pass rate", "mean score", "p95", "cost")
 
 
-def _columns(mean: Mean) -> tuple[Column, ...]:
+def _columns(mean: SliceMean) -> tuple[TextColumn, ...]:
     titles = (mean.title if title == "mean score" else title for title in _NUMBERS)
-    return (Column("candidate"), Column("state"), *(Column(title, is_number=True) for title in titles))
+    return (TextColumn("candidate"), TextColumn("state"), *(TextColumn(title, is_number=True) for title in titles))
 
 
-def _row(view: RunView, mean: Mean) -> Row:
-    state = Cell(view.result.standing.replace("_", " "), STATE_STYLES.get(view.result.state, "warning"))
+def _row(view: RunReport, mean: SliceMean) -> Row:
+    state = TextCell(view.result.standing.replace("_", " "), STATE_STYLES.get(view.result.state, "warning"))
     return (_name(view), state, *candidate_figures(view, mean))
 
 
-def candidate_figures(view: RunView, mean: Mean) -> tuple[str, ...]:
+def candidate_figures(view: RunReport, mean: SliceMean) -> tuple[str, ...]:
     """Graded, errors, pass rate, mean, p95 and cost of a run, each as short as a cell wants it."""
     counts, metrics = view.result.counts, view.result.metrics
     head = (f"{counts.evaluated_records:,}", f"{counts.failed_records:,}")
@@ -89,14 +89,14 @@ def candidate_figures(view: RunView, mean: Mean) -> tuple[str, ...]:
 
 
 def _waiting_row(name: str) -> Row:
-    return (printable(name, limit=NAME_LIMIT), Cell("not started", "warning"), *[UNKNOWN] * len(_NUMBERS))
+    return (printable(name, limit=NAME_LIMIT), TextCell("not started", "warning"), *[UNKNOWN] * len(_NUMBERS))
 
 
-def _cases(views: Sequence[RunView], settings: Settings, *, paint: Paint) -> Iterator[str]:
+def _cases(views: Sequence[RunReport], settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
     """A line for each case, a column for each candidate."""
     by_candidate = [{sampled_name(case): case for case in view.cases} for view in views]
     record_ids = dict.fromkeys(record_id for cases in by_candidate for record_id in cases)
-    columns = (Column("record"), *(Column(_name(view)) for view in views))
+    columns = (TextColumn("record"), *(TextColumn(_name(view)) for view in views))
     rows: list[Row] = [
         (printable_id(record_id, limit=ID_LIMIT), *(_mark(cases.get(record_id)) for cases in by_candidate))
         for record_id in record_ids
@@ -104,12 +104,12 @@ def _cases(views: Sequence[RunView], settings: Settings, *, paint: Paint) -> Ite
     yield from table(columns, rows, paint=paint, width=settings.width)
 
 
-def _mark(case: Json | None) -> Cell:
+def _mark(case: Json | None) -> TextCell:
     if case is None:
-        return Cell(UNKNOWN)
+        return TextCell(UNKNOWN)
     found = verdict(case)
-    return Cell(f"{score_text(case)} {found.text}", found.style)
+    return TextCell(f"{score_text(case)} {found.text}", found.style)
 
 
-def _name(view: RunView) -> str:
+def _name(view: RunReport) -> str:
     return printable(view.result.candidate or view.result.run_id, limit=NAME_LIMIT)

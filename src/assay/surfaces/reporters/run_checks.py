@@ -11,7 +11,7 @@ import msgspec
 from assay import api
 from assay.surfaces.reporters.run_decision import gate_decisions
 from assay.surfaces.reporters.run_repeats import sampled_name
-from assay.surfaces.reporters.run_view import RunView
+from assay.surfaces.reporters.run_view import RunReport
 from assay.surfaces.reporters.verdict_words import BASELINE, MISSED, NO_RESULT, finding_word
 from assay.surfaces.reporters.wording import without_code
 
@@ -24,7 +24,7 @@ _FIGURE = re.compile(r"[+-]?\d")
 _SKIPPED = frozenset({"cancelled", "skipped"})
 
 
-class Check(msgspec.Struct, frozen=True, kw_only=True):
+class CiCheck(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that was checked."""
 
     name: str
@@ -36,7 +36,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     """It is worth telling, and fails nothing."""
 
 
-class RecordCheck(Check, frozen=True, kw_only=True):
+class RecordCheck(CiCheck, frozen=True, kw_only=True):
     """One record."""
 
     dataset: str
@@ -49,8 +49,8 @@ class RecordCheck(Check, frozen=True, kw_only=True):
 class CheckedRun(msgspec.Struct, frozen=True, kw_only=True):
     """A run and what was decided about it."""
 
-    run: api.Run
-    gates: tuple[Check, ...]
+    run: api.RunReader
+    gates: tuple[CiCheck, ...]
 
     @property
     def name(self) -> str:
@@ -68,11 +68,11 @@ class CheckedRun(msgspec.Struct, frozen=True, kw_only=True):
         yield from (_invalid(line) for line in self.run.failures() if line["status"] == "invalid_record")
 
 
-def checked_run(run: api.Run) -> CheckedRun:
+def checked_run(run: api.RunReader) -> CheckedRun:
     """A run with its own gates."""
-    view = RunView(result=run.result, manifest=run.manifest)
+    view = RunReport(result=run.result, manifest=run.manifest)
     gates = [
-        Check(
+        CiCheck(
             name=_subject(decision.reason),
             outcome=_OUTCOMES.get(decision.word, "passed"),
             kind=decision.word,
@@ -83,10 +83,10 @@ def checked_run(run: api.Run) -> CheckedRun:
     return CheckedRun(run=run, gates=tuple(gates))
 
 
-def gated_run(run: api.Run, verdict: api.Verdict) -> CheckedRun:
+def gated_run(run: api.RunReader, verdict: api.GateDecision) -> CheckedRun:
     """A run with what `assay gate` decided about it."""
     gates = [
-        Check(
+        CiCheck(
             name=_subject(finding.reason),
             outcome="failure" if finding.is_failure else "passed",
             kind=finding_word(finding),
@@ -98,9 +98,9 @@ def gated_run(run: api.Run, verdict: api.Verdict) -> CheckedRun:
     return CheckedRun(run=run, gates=tuple(gates))
 
 
-def problem_run(run: api.Run, reason: str) -> CheckedRun:
+def problem_run(run: api.RunReader, reason: str) -> CheckedRun:
     """A run that nothing could be decided about."""
-    return CheckedRun(run=run, gates=(Check(name="verdict", outcome="error", kind=NO_RESULT, reason=reason),))
+    return CheckedRun(run=run, gates=(CiCheck(name="verdict", outcome="error", kind=NO_RESULT, reason=reason),))
 
 
 def _subject(reason: str) -> str:
@@ -162,6 +162,6 @@ def _invalid(line: Line) -> RecordCheck:
     )
 
 
-def failing(checks: Iterable[Check]) -> list[Check]:
+def failing(checks: Iterable[CiCheck]) -> list[CiCheck]:
     """Those that did not pass."""
     return [check for check in checks if check.outcome in ("failure", "error")]

@@ -2,9 +2,9 @@
 
 import msgspec
 
-from assay.core.gate_text import GateText, gate_texts, reason_text
+from assay.core.gate_text import GateText, MissedGate, gate_texts, missed_gates
 from assay.core.run_result import RunResult
-from assay.surfaces.reporters.run_view import Json, RunView
+from assay.surfaces.reporters.run_view import Json, RunReport
 from assay.surfaces.reporters.verdict_words import MET, MISSED, NO_RESULT
 
 _NAMES = {"pass_rate": "pass rate", "min_score": "mean score", "max_error_rate": "error rate"}
@@ -12,58 +12,59 @@ NO_GATES = "no gates"
 """The word where there is nothing to decide."""
 
 
-class Decision(msgspec.Struct, frozen=True):
+class RunDecision(msgspec.Struct, frozen=True):
     """One word on a run, and a reason for it that may hold text from outside."""
 
     word: str
     reason: str
+    gate: str = ""
+    """The gate that was missed, as the plan names it; empty where the decision is about the whole run."""
 
 
-def decisions(view: RunView) -> list[Decision]:
+def decisions(view: RunReport) -> list[RunDecision]:
     """Every decision on a run; MISSED for each gate that it did not meet."""
     # Of a run that can be resumed the verdict itself names the provider.
     is_blocked = view.result.blocked and not view.result.is_resumable
-    blocked = [Decision("BLOCKED", f"a provider takes no more calls: {view.result.blocked}")] if is_blocked else []
+    blocked = [RunDecision("BLOCKED", f"a provider takes no more calls: {view.result.blocked}")] if is_blocked else []
     return [*blocked, *_verdicts(view)]
 
 
-def gate_decisions(view: RunView) -> list[Decision]:
+def gate_decisions(view: RunReport) -> list[RunDecision]:
     """As `decisions`, with one for each gate, whether it was met or missed."""
     made = decisions(view)
     if not any(decision.word in (MISSED, MET) for decision in made):
         return made
     missed = [decision for decision in made if decision.word != MET]
-    met = [
-        Decision(MET, gate.met) for gate in _gates(view) if not any(decision.reason.startswith(gate.name) for decision in missed)
-    ]
-    return [*missed, *met]
+    names = {decision.gate for decision in missed}
+    return [*missed, *(RunDecision(MET, gate.met, gate.gate) for gate in _gates(view) if gate.gate not in names)]
 
 
-def word_for(view: RunView) -> str:
+def word_for(view: RunReport) -> str:
     """The one word for a run: MISSED, NO RESULT, UNFINISHED, MET, or that no gates are set."""
     return _verdicts(view)[0].word
 
 
-def _verdicts(view: RunView) -> list[Decision]:
+def _verdicts(view: RunReport) -> list[RunDecision]:
     result, gates = view.result, _gates(view)
     if not result.is_finished:
-        return [Decision("UNFINISHED", _open_reason(result))]
+        return [RunDecision("UNFINISHED", _open_reason(result))]
     if result.is_away:
-        return [Decision(NO_RESULT, *result.gate.reasons)]
+        return [RunDecision(NO_RESULT, *result.gate.reasons)]
     if result.state == "cancelled":
         # Gates are about all records: what is missed by a part is missed no more than what is reached is reached.
-        return [Decision(NO_RESULT, reason) for reason in result.gate.reasons]
+        return [RunDecision(NO_RESULT, reason) for reason in result.gate.reasons]
     if not result.counts.evaluated_records:
-        return [Decision(NO_RESULT, "nothing could be evaluated")]
+        return [RunDecision(NO_RESULT, "nothing could be evaluated")]
     if not result.gate.passed:
         reasons = result.gate.reasons or ("a gate was missed",)
-        return [Decision(MISSED, reason_text(reason, gates) + _source(reason, gates, view.plan)) for reason in reasons]
+        missed = missed_gates(reasons, gates)
+        return [RunDecision(MISSED, miss.reason + _source(miss, view.plan), miss.gate) for miss in missed]
     if gates:
-        return [Decision(MET, ", ".join(gate.met for gate in gates) + default_gates_text(view.plan))]
-    return [Decision(NO_GATES, "--pass-rate, --min-score and --max-error-rate set them")]
+        return [RunDecision(MET, ", ".join(gate.met for gate in gates) + default_gates_text(view.plan))]
+    return [RunDecision(NO_GATES, "--pass-rate, --min-score and --max-error-rate set them")]
 
 
-def decision_note(view: RunView) -> str:
+def decision_note(view: RunReport) -> str:
     """What golden_v1's own formula says, which leaves errors out, where it differs from the decision; else empty.
 
     It is a note because the run has one decision, and this is not it.
@@ -82,12 +83,12 @@ def _open_reason(result: RunResult) -> str:
     if result.is_resumable:
         return f"the run has failed: {result.problem}; assay resume continues it"
     if result.problem:
-        return f"a worker cannot go on: {result.problem}"
+        return f"a worker cannot continue: {result.problem}"
     if result.waiting:
         return f"the run {result.waiting}; assay resume collects them"
     if result.driver:
         return f"process {result.driver} works on it; assay resume waits for its end"
-    return "workers go on with it" if result.is_elsewhere else "the run can be resumed; nothing that is done is done again"
+    return "workers continue it" if result.is_elsewhere else "the run can be resumed; finished records are not repeated"
 
 
 def default_gates_text(plan: Json) -> str:
@@ -100,12 +101,11 @@ def default_gates_text(plan: Json) -> str:
     return f" · {names}defaults of {contract}"
 
 
-def _source(reason: str, gates: list[GateText], plan: Json) -> str:
+def _source(miss: MissedGate, plan: Json) -> str:
     """The contract, behind a reason that is about one of its gates."""
-    defaults = plan.get("default_gates") or ()
-    is_default = any(gate.gate in defaults and reason.startswith(gate.name) for gate in gates)
+    is_default = miss.gate in (plan.get("default_gates") or ())
     return f", the default of {plan['datasets'][0]['contract']}" if is_default else ""
 
 
-def _gates(view: RunView) -> list[GateText]:
-    return gate_texts(view.plan.get("gates") or {}, view.result.metrics)
+def _gates(view: RunReport) -> list[GateText]:
+    return gate_texts(view.plan.get("gates") or {}, view.result.summary)

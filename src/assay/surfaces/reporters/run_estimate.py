@@ -11,9 +11,9 @@ def cost_text(estimate: api.CostEstimate) -> str:
     """`about $0.0123 for 12 calls`, or why no sum can be told."""
     calls = counted(estimate.calls, "call")
     if not estimate.calls:
-        return "nothing: nobody is asked"
+        return "free: no model is called"
     if all(model.is_free for model in estimate.models):
-        return f"nothing: the models of these {calls} want no money"
+        return f"free: local or scripted models only ({calls})"
     if estimate.cost is not None:
         return f"about {dollars(estimate.cost)} for {calls}"
     unknown = dict.fromkeys(model.model for model in estimate.models if model.cost is None)
@@ -24,7 +24,7 @@ def cost_text(estimate: api.CostEstimate) -> str:
 def batch_text(model: api.ModelEstimate) -> str:
     """`2 batches of openai/gpt-5-mini for 60,000 requests, about $1.20 instead of $2.40 one by one; answers within 24 hours`."""
     batches = "1 batch" if model.batches == 1 else f"{model.batches:,} batches"
-    cost = ", of unknown price"
+    cost = ", price unknown"
     if model.cost is not None and model.live_cost is not None:
         cost = f", about {dollars(model.cost)} instead of {dollars(model.live_cost)} one by one"
         cost += " (half is taken for granted, no price of batches is listed)" if model.is_assumed else ""

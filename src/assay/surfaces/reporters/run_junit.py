@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from assay.surfaces.reporters.run_checks import Check, CheckedRun, RecordCheck
+from assay.surfaces.reporters.run_checks import CheckedRun, CiCheck, RecordCheck
 from assay.surfaces.reporters.run_numbers import figure_text
 from assay.surfaces.reporters.xml_text import attribute, content
 
@@ -54,7 +54,7 @@ def _properties(checked: CheckedRun) -> Iterator[str]:
     yield "    </properties>\n"
 
 
-def _case(check: Check, classname: str, record: RecordCheck | None = None) -> Iterator[str]:
+def _case(check: CiCheck, classname: str, record: RecordCheck | None = None) -> Iterator[str]:
     time = "" if record is None or record.seconds is None else f' time="{record.seconds:.3f}"'
     head = f"    <testcase classname={attribute(classname)} name={attribute(check.name)}{time}"
     if check.outcome == "passed":
@@ -71,7 +71,7 @@ def _case(check: Check, classname: str, record: RecordCheck | None = None) -> It
     yield "    </testcase>\n"
 
 
-def _told(check: Check, record: RecordCheck | None) -> Iterable[str]:
+def _told(check: CiCheck, record: RecordCheck | None) -> Iterable[str]:
     yield from check.reason.splitlines()
     if record is not None and record.answer:
         yield ""

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from urllib.parse import quote
 
 from assay.core.dataset_title import dataset_title
+from assay.core.summary import RunKind
 from assay.surfaces.printable import encodable
 from assay.surfaces.reporters.markdown import code, plain
 from assay.surfaces.reporters.run_candidates import candidate_figures
@@ -18,8 +19,8 @@ from assay.surfaces.reporters.run_repeats import sampled_name
 from assay.surfaces.reporters.run_slices import shared_mean, slice_table
 from assay.surfaces.reporters.run_subject import own_code
 from assay.surfaces.reporters.run_text import ID_LIMIT, NAME_LIMIT, one_line, worst_score
-from assay.surfaces.reporters.run_view import RunView
-from assay.surfaces.reporters.settings import Settings
+from assay.surfaces.reporters.run_view import RunReport
+from assay.surfaces.reporters.settings import ReportSettings
 from assay.surfaces.reporters.verdict_words import MET, MISSED, NO_RESULT
 from assay.surfaces.reporters.wording import ERROR, NOT_PASSED, counted, first_datasets
 
@@ -33,8 +34,8 @@ _NOTHING = "&#8203;"
 
 
 def run_markdown(
-    views: Sequence[RunView],
-    settings: Settings,
+    views: Sequence[RunReport],
+    settings: ReportSettings,
     *,
     waiting: Sequence[str] = (),
     folder: str = "",
@@ -67,12 +68,12 @@ def inert(text: str, *, limit: int | None = None) -> str:
     return _NOTIFYING.sub(lambda match: match[0] + _NOTHING, plain(cut))
 
 
-def _headline(views: Sequence[RunView], waiting: Sequence[str]) -> str:
+def _headline(views: Sequence[RunReport], waiting: Sequence[str]) -> str:
     words = {word_for(view) for view in views} | ({"UNFINISHED"} if waiting else set())
     return next((word for word in _WORDS if word in words), NO_GATES)
 
 
-def _reasons(views: Sequence[RunView]) -> Iterator[str]:
+def _reasons(views: Sequence[RunReport]) -> Iterator[str]:
     for view in views:
         for decision in decisions(view):
             yield f"- **{decision.word}** · {inert(_name(view), limit=NAME_LIMIT)}: {inert(decision.reason)}\n"
@@ -81,7 +82,7 @@ def _reasons(views: Sequence[RunView]) -> Iterator[str]:
             yield f"- note · {inert(_name(view), limit=NAME_LIMIT)}: {inert(note)}\n"
 
 
-def _candidates(views: Sequence[RunView], waiting: Sequence[str]) -> Iterator[str]:
+def _candidates(views: Sequence[RunReport], waiting: Sequence[str]) -> Iterator[str]:
     mean = shared_mean(views)
     titles = ("candidate", "run", "state", "graded", "errors", "pass rate", mean.title, "p95", "cost")
     rows = [
@@ -97,7 +98,7 @@ def _candidates(views: Sequence[RunView], waiting: Sequence[str]) -> Iterator[st
     yield from markdown_table(titles, rows, n_texts=3)
 
 
-def _subject(view: RunView) -> Iterator[str]:
+def _subject(view: RunReport) -> Iterator[str]:
     datasets, more = first_datasets(view.plan.get("datasets", ()))
     names = [dataset_title(dataset) for dataset in datasets]
     judges = [judge["name"] for judge in view.plan.get("judges", ())]
@@ -109,11 +110,11 @@ def _subject(view: RunView) -> Iterator[str]:
     for label, words in own_code(view.plan):
         yield f" {label.capitalize()}: {inert(' · '.join(words), limit=NAME_LIMIT)}."
     repeat = view.plan.get("repeat", 1)
-    yield f" Every record was asked {repeat} times, and each answer counts; intervals are by record." if repeat > 1 else ""
+    yield f" Every record has {repeat} times, and each answer counts; intervals are by record." if repeat > 1 else ""
     yield " Numbers in brackets are 95 % intervals.\n"
 
 
-def _profiles(views: Sequence[RunView]) -> Iterator[str]:
+def _profiles(views: Sequence[RunReport]) -> Iterator[str]:
     """The official score of each candidate, with what it rests on."""
     found = [(view, view.result.metrics["profile"]) for view in views if view.result.metrics.get("profile")]
     yield from ("\n",) if found else ()
@@ -122,9 +123,9 @@ def _profiles(views: Sequence[RunView]) -> Iterator[str]:
         yield f"- Profile · {name}: {inert(profile_text(profile))} · version {version}\n"
 
 
-def _unscored(views: Sequence[RunView]) -> Iterator[str]:
+def _unscored(views: Sequence[RunReport]) -> Iterator[str]:
     """What the records without a score could change."""
-    found = [view for view in views if view.result.metrics.get("n_unscored") and "ranking" not in view.result.metrics]
+    found = [view for view in views if view.result.metrics.get("n_unscored") and view.result.kind is not RunKind.RANKING]
     yield from ("\n",) if found else ()
     for view in found:
         metrics = view.result.metrics
@@ -133,8 +134,8 @@ def _unscored(views: Sequence[RunView]) -> Iterator[str]:
         yield f"- {metrics['n_unscored']:,} unscored · {name}: pass rate {rate} · mean score {mean}\n"
 
 
-def _rankings(views: Sequence[RunView]) -> Iterator[str]:
-    for ranking in (view.result.metrics["ranking"] for view in views if "ranking" in view.result.metrics):
+def _rankings(views: Sequence[RunReport]) -> Iterator[str]:
+    for ranking in (view.result.metrics["ranking"] for view in views if view.result.kind is RunKind.RANKING):
         yield "\n### Ranking\n\n"
         yield from (f"- {label}: {inert(text)}\n" for label, text in ranking_notes(ranking))
         for titles, rows in ranking_rows(ranking):
@@ -148,7 +149,7 @@ def _images(images: Mapping[str, str]) -> Iterator[str]:
         yield f"\n![{inert(title, limit=NAME_LIMIT)}](<{quote(encodable(PurePath(path).as_posix()))}>)\n"
 
 
-def _slices(views: Sequence[RunView], settings: Settings) -> Iterator[str]:
+def _slices(views: Sequence[RunReport], settings: ReportSettings) -> Iterator[str]:
     found = slice_table(views, is_verbose=settings.is_verbose)
     if not found.rows:
         return
@@ -160,7 +161,7 @@ def _slices(views: Sequence[RunView], settings: Settings) -> Iterator[str]:
         yield f"\n… and {counted(found.omitted, 'more value')}.\n"
 
 
-def _failures(views: Sequence[RunView]) -> Iterator[str]:
+def _failures(views: Sequence[RunReport]) -> Iterator[str]:
     rows = [
         (
             cell(_name(view)),
@@ -178,7 +179,7 @@ def _failures(views: Sequence[RunView]) -> Iterator[str]:
         yield "\n</details>\n"
 
 
-def _worst(views: Sequence[RunView]) -> Iterator[str]:
+def _worst(views: Sequence[RunReport]) -> Iterator[str]:
     rows = [
         (
             cell(_name(view)),
@@ -196,7 +197,7 @@ def _worst(views: Sequence[RunView]) -> Iterator[str]:
         yield "\n</details>\n"
 
 
-def _files(views: Sequence[RunView], folder: str, *, is_linked: bool) -> Iterator[str]:
+def _files(views: Sequence[RunReport], folder: str, *, is_linked: bool) -> Iterator[str]:
     yield "\n"
     for view in views:
         place = PurePath(folder, view.result.run_dir).as_posix()
@@ -225,5 +226,5 @@ def _figure(text: str) -> str:
     return text.replace("<", "&lt;").replace(">", "&gt;").replace("$", "\\$")
 
 
-def _name(view: RunView) -> str:
+def _name(view: RunReport) -> str:
     return view.result.candidate or view.result.run_id

@@ -7,25 +7,25 @@ from assay.surfaces.printable import printable
 from assay.surfaces.reporters.paint import Paint, painter
 from assay.surfaces.reporters.run_numbers import UNKNOWN, decimal, dollars, latency, rate_with_interval, short_cost
 from assay.surfaces.reporters.run_repeats import sampled_name
-from assay.surfaces.reporters.run_table import Cell, Column, Row, table
-from assay.surfaces.reporters.settings import Settings
+from assay.surfaces.reporters.run_table import Row, TextCell, TextColumn, table
+from assay.surfaces.reporters.settings import ReportSettings
 from assay.surfaces.reporters.wording import NOT_PASSED, PASSED, counted
 
 Json = dict[str, Any]
 NAME_LIMIT = 48
 WHY_LIMIT = 160
 MAX_SHOWN = 20
-"""Disagreements that are listed unless all are asked for."""
+"""Disagreements that are listed unless all are called for."""
 _COLUMNS = (
-    Column("judge"),
-    Column("votes", is_number=True),
-    Column("mean 0-1", is_number=True),
-    Column("agrees with panel", is_number=True),
-    Column("calls", is_number=True),
-    Column("failed calls", is_number=True),
-    Column("p50", is_number=True),
-    Column("tokens", is_number=True),
-    Column("cost", is_number=True),
+    TextColumn("judge"),
+    TextColumn("votes", is_number=True),
+    TextColumn("mean 0-1", is_number=True),
+    TextColumn("agrees with panel", is_number=True),
+    TextColumn("calls", is_number=True),
+    TextColumn("failed calls", is_number=True),
+    TextColumn("p50", is_number=True),
+    TextColumn("tokens", is_number=True),
+    TextColumn("cost", is_number=True),
 )
 
 
@@ -40,7 +40,7 @@ def panel_lines(panel: Json) -> Iterator[tuple[str, str]]:
         yield "", f"{panel['n_escalated']:,} escalated to all judges · {counted(panel['n_calls_saved'], 'call')} saved{cost}"
 
 
-def judge_table(judges: Sequence[Json], settings: Settings, *, paint: Paint) -> Iterator[str]:
+def judge_table(judges: Sequence[Json], settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
     """A row for each judge."""
     yield from table(_COLUMNS, [_judge_row(judge) for judge in judges], paint=paint, width=settings.width)
 
@@ -60,7 +60,7 @@ def _judge_row(judge: Json) -> Row:
     )
 
 
-def disagreement_text(run_id: str, disagreements: Sequence[Json], settings: Settings) -> Iterator[str]:
+def disagreement_text(run_id: str, disagreements: Sequence[Json], settings: ReportSettings) -> Iterator[str]:
     """The list of what judges do not agree on, the widest apart first."""
     paint = painter(is_coloured=settings.is_coloured)
     if not disagreements:
@@ -75,12 +75,12 @@ def disagreement_text(run_id: str, disagreements: Sequence[Json], settings: Sett
         yield "\n" + paint(f"… and {len(disagreements) - len(shown):,} more (--verbose lists all)", "quiet") + "\n"
 
 
-def _entry(entry: Json, settings: Settings, *, paint: Paint) -> Iterator[str]:
+def _entry(entry: Json, settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
     name = paint(printable(sampled_name(entry), limit=NAME_LIMIT), "strong")
-    verdict = Cell(PASSED, "accepted") if entry["passed"] else Cell(NOT_PASSED, "error")
+    verdict = TextCell(PASSED, "accepted") if entry["passed"] else TextCell(NOT_PASSED, "error")
     yield f"{name} · {printable(entry['criterion'], limit=NAME_LIMIT)} · {printable(entry['words'])}"
     yield f" · record: {paint(verdict.text, verdict.style)}\n"
-    columns = (Column("judge"), Column("score", is_number=True), Column("why"))
+    columns = (TextColumn("judge"), TextColumn("score", is_number=True), TextColumn("why"))
     limit = None if settings.is_verbose else WHY_LIMIT
     rows = [
         (printable(vote["judge"], limit=NAME_LIMIT), f"{vote['score']:g}", printable(vote["justification"], limit=limit))

@@ -18,14 +18,14 @@ from assay.surfaces.reporters.run_decision import default_gates_text
 from assay.surfaces.reporters.run_estimate import assumption_text, batch_text, cost_text
 from assay.surfaces.reporters.run_numbers import dollars
 from assay.surfaces.reporters.run_subject import graders, model_words, sent_fields
-from assay.surfaces.reporters.settings import Settings
+from assay.surfaces.reporters.settings import ReportSettings
 from assay.surfaces.reporters.wording import counted, first_datasets
 
 LABEL = 12
 TEXT_LIMIT = 400
-_FALLBACKS = {"live": "asked one by one at the full price", "fail": "their records end in an error"}
+_FALLBACKS = {"live": "sent as single calls at full price", "fail": "their records end in an error"}
 """What becomes of requests that a batch leaves without an answer."""
-_SOURCES = {"sampled": "asked now", "prefilled": "answers from {path}", "part_of_conversation": "recorded answers"}
+_SOURCES = {"sampled": "called in this run", "prefilled": "answers from {path}", "part_of_conversation": "recorded answers"}
 
 
 def plan_document(planned: api.PlannedRuns, estimate: api.CostEstimate) -> dict[str, Any]:
@@ -43,10 +43,10 @@ def plan_document(planned: api.PlannedRuns, estimate: api.CostEstimate) -> dict[
     }
 
 
-def plan_text(planned: api.PlannedRuns, estimate: api.CostEstimate, settings: Settings) -> Iterator[str]:
+def plan_text(planned: api.PlannedRuns, estimate: api.CostEstimate, settings: ReportSettings) -> Iterator[str]:
     """The plan for people."""
     paint = painter(is_coloured=settings.is_coloured)
-    yield paint("dry run", "strong") + " · nothing was called\n"
+    yield paint("dry run", "strong") + " · no model was called\n"
     for label, text in _lines(planned, estimate):
         words = hanging(printable(text, limit=TEXT_LIMIT), first=LABEL, width=settings.width, indent=LABEL)
         yield f"{paint(f'{label:{LABEL}}', 'quiet')}{words}\n"
@@ -117,7 +117,7 @@ def _model(model: ModelPlan) -> str:
 def _panel(plan: Plan) -> str:
     wanted = plan.panel.quorum or len(plan.judges)
     votes = f"at least {wanted} of {len(plan.judges)} judges must vote" if wanted < len(plan.judges) else "every judge must vote"
-    order = f"{plan.judges[0].name} first, the others where it is unsure" if plan.panel.escalate else "all are asked"
+    order = f"{plan.judges[0].name} first, the others where it is unsure" if plan.panel.escalate else "all are called"
     return f"{order} · {votes} · the majority or the median counts"
 
 
@@ -142,4 +142,4 @@ def _limits(plan: Plan) -> str:
 
 
 def _gates(plan: Plan) -> list[str]:
-    return [gate.asked for gate in gate_texts(msgspec.structs.asdict(plan.gates), {})]
+    return [gate.asked for gate in gate_texts(msgspec.structs.asdict(plan.gates), None)]

@@ -6,8 +6,8 @@ from typing import Any
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.paint import Paint
 from assay.surfaces.reporters.run_numbers import UNKNOWN, figure_text, rate_with_interval, with_interval
-from assay.surfaces.reporters.run_table import Column, table
-from assay.surfaces.reporters.settings import Settings
+from assay.surfaces.reporters.run_table import TextColumn, table
+from assay.surfaces.reporters.settings import ReportSettings
 from assay.surfaces.reporters.wording import counted
 
 Json = dict[str, Any]
@@ -21,12 +21,12 @@ _WORDS = {1.0: "first won", 0.5: "tie", 0.0: "second won"}
 _TEXTS = ("candidate", "first", "second", "judge")
 
 
-def ranking_tables(ranking: Json, settings: Settings, *, paint: Paint) -> Iterator[str]:
+def ranking_tables(ranking: Json, settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
     """The candidates, the pairs and the judges of a ranking, each as a table of the terminal."""
     for titles, rows in ranking_rows(ranking):
         if rows:
             shown = [[printable(cell, limit=NAME_LIMIT) for cell in row] for row in rows]
-            columns = tuple(Column(title, is_number=title not in _TEXTS) for title in titles)
+            columns = tuple(TextColumn(title, is_number=title not in _TEXTS) for title in titles)
             yield from table(columns, shown, paint=paint, width=settings.width)
             yield "\n"
 
@@ -58,12 +58,12 @@ def leader(ranking: Json) -> str:
         return f"'{first['name']}' leads, but nothing is known of how surely: {ahead['reason']}"
     if interval["low"] > 0:
         return f"'{first['name']}' is ahead of '{others[0]['name']}'"
-    return f"'{first['name']}' and '{others[0]['name']}' cannot be told apart: the interval of the difference holds 0"
+    return f"'{first['name']}' and '{others[0]['name']}' do not differ significantly: the interval of the difference contains 0"
 
 
 def result_word(case: Json) -> str:
     """How one comparison ended."""
-    return _WORDS[case["score"]] if case["passed"] else "nobody won"
+    return _WORDS[case["score"]] if case["passed"] else "no winner"
 
 
 def decided_text(metrics: Json) -> str:

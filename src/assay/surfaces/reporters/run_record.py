@@ -8,31 +8,36 @@ from assay.surfaces.reporters.paint import Paint, hanging, painter
 from assay.surfaces.reporters.run_numbers import UNKNOWN, dollars, latency, level_name
 from assay.surfaces.reporters.run_repeats import sampled_name
 from assay.surfaces.reporters.run_subject import stage_word
-from assay.surfaces.reporters.run_table import Cell, Column, Row, table
+from assay.surfaces.reporters.run_table import Row, TextCell, TextColumn, table
 from assay.surfaces.reporters.run_text import NAME_LIMIT, score_text, verdict
 from assay.surfaces.reporters.run_view import Json
-from assay.surfaces.reporters.settings import Settings
+from assay.surfaces.reporters.settings import ReportSettings
 from assay.surfaces.reporters.wording import error_text
 
 INDENT = 4
 TEXT_LIMIT = 4_000
-"""Characters of a prompt or an answer that are shown unless all are asked for."""
+"""Characters of a prompt or an answer that are shown unless all are called for."""
 UNREADABLE_VERDICT = "judge_parse_error"
 """The error for which one wants to see what the judge said."""
 _ATTEMPT_COLUMNS = (
-    Column("attempt", is_number=True),
-    Column("stage"),
-    Column("call"),
-    Column("model"),
-    Column("latency", is_number=True),
-    Column("tokens", is_number=True),
-    Column("cost", is_number=True),
-    Column("what came back"),
+    TextColumn("attempt", is_number=True),
+    TextColumn("stage"),
+    TextColumn("call"),
+    TextColumn("model"),
+    TextColumn("latency", is_number=True),
+    TextColumn("tokens", is_number=True),
+    TextColumn("cost", is_number=True),
+    TextColumn("what came back"),
 )
-_SAMPLE_COLUMNS = (Column("sample", is_number=True), Column("score", is_number=True), Column("result"), Column("why"))
+_SAMPLE_COLUMNS = (
+    TextColumn("sample", is_number=True),
+    TextColumn("score", is_number=True),
+    TextColumn("result"),
+    TextColumn("why"),
+)
 
 
-def record_text(record: Json, settings: Settings) -> Iterator[str]:
+def record_text(record: Json, settings: ReportSettings) -> Iterator[str]:
     """The record as one reads it: question, reference, answer, scores, attempts."""
     paint = painter(is_coloured=settings.is_coloured)
     if "failure" in record:
@@ -62,7 +67,7 @@ def _sample_row(sample: Json) -> Row:
     return (f"{sample['sample']}", score, verdict(sample), printable(sample["error_code"] or "", limit=NAME_LIMIT))
 
 
-def _failure(failure: Json, settings: Settings, *, paint: Paint) -> Iterator[str]:
+def _failure(failure: Json, settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
     """A record that was never sent anywhere."""
     mark = verdict(failure)
     yield f"{paint(printable(failure['record_id'], limit=NAME_LIMIT), 'strong')} · {paint(mark.text, mark.style)}\n"
@@ -129,7 +134,7 @@ def _criterion(criterion: Json, *, is_one: bool) -> str:
     return f"{name}{criterion['title']} (weight {weight:g})" if weight != 1 else f"{name}{criterion['title']}"
 
 
-def _section(title: str, text: str, settings: Settings, *, paint: Paint) -> Iterator[str]:
+def _section(title: str, text: str, settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
     if not text:
         return
     yield f"\n{paint(printable(title), 'quiet')}\n"
@@ -140,16 +145,16 @@ def _section(title: str, text: str, settings: Settings, *, paint: Paint) -> Iter
         yield f"{'':{INDENT}}{paint(f'… and {len(text) - TEXT_LIMIT:,} more characters (--verbose shows all)', 'quiet')}\n"
 
 
-def _scores(scores: Sequence[Json], settings: Settings, *, paint: Paint) -> Iterator[str]:
+def _scores(scores: Sequence[Json], settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
     is_weighted = any(score.get("weight", 1) != 1 for score in scores)
-    weights = (Column("weight", is_number=True),) if is_weighted else ()
+    weights = (TextColumn("weight", is_number=True),) if is_weighted else ()
     columns = (
-        Column("criterion"),
+        TextColumn("criterion"),
         *weights,
-        Column("score", is_number=True),
-        Column("scale"),
-        Column("judge"),
-        Column("justification"),
+        TextColumn("score", is_number=True),
+        TextColumn("scale"),
+        TextColumn("judge"),
+        TextColumn("justification"),
     )
     rows = [
         (
@@ -179,10 +184,10 @@ def _attempt_row(attempt: Json) -> Row:
     )
 
 
-def _came_back(attempt: Json) -> Cell:
+def _came_back(attempt: Json) -> TextCell:
     if not attempt["error_code"]:
-        return Cell(printable(attempt["finish_reason"] or "answered", limit=NAME_LIMIT))
+        return TextCell(printable(attempt["finish_reason"] or "answered", limit=NAME_LIMIT))
     status = f" (HTTP {attempt['http_status']})" if attempt["http_status"] else ""
     waited = f"; waited {attempt['wait_s']:.1f} s" if attempt["wait_s"] else ""
     words = f"{attempt['error_code']}{status}: {attempt['error_message'] or ''}{waited}"
-    return Cell(printable(words, limit=NAME_LIMIT * 2), "error")
+    return TextCell(printable(words, limit=NAME_LIMIT * 2), "error")

@@ -6,10 +6,10 @@ import msgspec
 
 from assay.surfaces.reporters.run_numbers import figure_text
 from assay.surfaces.reporters.run_profile import headline_text, profile_name
-from assay.surfaces.reporters.run_view import Json, RunView, SliceValue
+from assay.surfaces.reporters.run_view import Json, RunReport, SliceValue
 
 MAX_ROWS = 12
-"""Rows that are shown unless all are asked for."""
+"""Rows that are shown unless all are called for."""
 FEWEST_VALUES = 4
 """Values that are shown however many candidates have a row for each."""
 NO_VALUE = "(none)"
@@ -17,7 +17,7 @@ HEADLINE = "headline"
 """The figure of a profile, which stands for the mean."""
 
 
-class Mean(msgspec.Struct, frozen=True):
+class SliceMean(msgspec.Struct, frozen=True):
     """Which mean of the scores is shown, and what it is called."""
 
     member: str
@@ -47,12 +47,12 @@ class SliceTable(msgspec.Struct, frozen=True, kw_only=True):
 
     rows: tuple[SliceRow, ...]
     omitted: int
-    mean: Mean
+    mean: SliceMean
 
 
-def slice_table(views: Sequence[RunView], *, is_verbose: bool) -> SliceTable:
+def slice_table(views: Sequence[RunReport], *, is_verbose: bool) -> SliceTable:
     """A row for each value and run, those of one value below each other."""
-    values: dict[tuple[str, str | None], list[tuple[RunView, SliceValue]]] = {}
+    values: dict[tuple[str, str | None], list[tuple[RunReport, SliceValue]]] = {}
     for view in views:
         for found in view.slices:
             values.setdefault((found.name, found.value), []).append((view, found))
@@ -66,16 +66,18 @@ def slice_table(views: Sequence[RunView], *, is_verbose: bool) -> SliceTable:
     )
 
 
-def shared_mean(views: Sequence[RunView]) -> Mean:
+def shared_mean(views: Sequence[RunReport]) -> SliceMean:
     """The headline of a profile that all runs share; else means, which on different scales say nothing unless brought to 0-1."""
     names = {profile_name(found) if (found := view.result.metrics.get("profile")) else "" for view in views if view.result.metrics}
     if len(names) == 1 and names != {""}:
-        return Mean(HEADLINE, names.pop())
+        return SliceMean(HEADLINE, names.pop())
     scales = {view.result.metrics.get("scale") for view in views if view.result.metrics.get("n_scored")}
-    return Mean("score_mean", "mean of 0-1") if None in scales or len(scales) > 1 else Mean("raw_score_mean", "mean score")
+    return (
+        SliceMean("score_mean", "mean of 0-1") if None in scales or len(scales) > 1 else SliceMean("raw_score_mean", "mean score")
+    )
 
 
-def _row(view: RunView, found: SliceValue, *, mean: Mean) -> SliceRow:
+def _row(view: RunReport, found: SliceValue, *, mean: SliceMean) -> SliceRow:
     figures = found.figures
     return SliceRow(
         name=found.name,

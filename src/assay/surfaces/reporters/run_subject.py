@@ -115,7 +115,7 @@ def batch_words(batches: Sequence[Json]) -> Iterator[str]:
     if errors:
         yield ", ".join(f"{printable(code)} {count:,}" for code, count in sorted(errors.items()))
     if total["asked_live"]:
-        yield f"{total['asked_live']:,} asked one by one"
+        yield f"{total['asked_live']:,} sent as single calls"
     for name, odd in _ODD_LINES.items():
         if total[name]:
             yield f"{counted(total[name], f'{odd} line')} of results"

@@ -4,11 +4,12 @@ from collections.abc import Iterator, Sequence
 
 from rich.cells import cell_len
 
-from assay.core.metrics_summary import Latency, latencies
+from assay.core.metrics_summary import latencies
 from assay.core.record_query import STATUS_GROUPS
+from assay.core.summary import Latency, RunKind
 from assay.surfaces.printable import printable, printable_id
 from assay.surfaces.reporters.paint import Paint, hanging, painter
-from assay.surfaces.reporters.run_decision import NO_GATES, Decision, decision_note, decisions
+from assay.surfaces.reporters.run_decision import NO_GATES, RunDecision, decision_note, decisions
 from assay.surfaces.reporters.run_numbers import (
     UNKNOWN,
     bar,
@@ -27,11 +28,11 @@ from assay.surfaces.reporters.run_ranking import COMPARING, decided_text, rankin
 from assay.surfaces.reporters.run_repeats import repeat_lines, sampled_name
 from assay.surfaces.reporters.run_slices import SliceRow, slice_table
 from assay.surfaces.reporters.run_subject import grading_word, subject
-from assay.surfaces.reporters.run_table import Cell, Column, Row, table
-from assay.surfaces.reporters.run_view import FailureGroup, Json, RunView, WorstRecord
-from assay.surfaces.reporters.settings import Settings
+from assay.surfaces.reporters.run_table import Row, TextCell, TextColumn, table
+from assay.surfaces.reporters.run_view import FailureGroup, Json, RunReport, WorstRecord
+from assay.surfaces.reporters.settings import ReportSettings
 from assay.surfaces.reporters.verdict_words import MET
-from assay.surfaces.reporters.wording import ERROR, NOT_PASSED, PASSED, counted, error_text, without_code
+from assay.surfaces.reporters.wording import ERROR, NOT_PASSED, PASSED, counted, error_text, price_unknown_text, without_code
 
 LABEL = 12
 """Columns of the labels at the left."""
@@ -56,7 +57,7 @@ _NAMED = ("dataset", "candidate", "judge")
 _DECISION_STYLES = {MET: "accepted", "UNFINISHED": "warning"}
 
 
-def run_text(view: RunView, settings: Settings, *, commands: Sequence[str] = ()) -> Iterator[str]:
+def run_text(view: RunReport, settings: ReportSettings, *, commands: Sequence[str] = ()) -> Iterator[str]:
     """The whole report; `commands` are what the reader may want to call next."""
     paint = painter(is_coloured=settings.is_coloured)
     yield _heading(view, paint)
@@ -89,20 +90,20 @@ def command_lines(commands: Sequence[str], *, paint: Paint) -> Iterator[str]:
         yield _labelled("" if number else "next", printable(command), paint=paint)
 
 
-def _heading(view: RunView, paint: Paint) -> str:
+def _heading(view: RunReport, paint: Paint) -> str:
     result = view.result
     state = paint(result.standing.replace("_", " "), STATE_STYLES.get(result.state, "warning"))
     return f"{paint(printable(result.run_id), 'strong')} · {state}\n"
 
 
-def place_lines(view: RunView, settings: Settings, *, paint: Paint) -> Iterator[str]:
+def place_lines(view: RunReport, settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
     """Where the run is on the disk, and what is not there any more."""
-    yield _labelled("artifacts" if view.result.is_finished else "kept in", printable(view.result.run_dir), paint=paint)
+    yield _labelled("artifacts" if view.result.is_finished else "stored in", printable(view.result.run_dir), paint=paint)
     for problem in view.missing:
         yield _labelled("missing", printable(problem, limit=TEXT_LIMIT), paint=paint, settings=settings)
 
 
-def subject_lines(view: RunView, settings: Settings, *, paint: Paint, is_one: bool = True) -> Iterator[str]:
+def subject_lines(view: RunReport, settings: ReportSettings, *, paint: Paint, is_one: bool = True) -> Iterator[str]:
     """Dataset, candidate and who graded, each on a line."""
     for label, words in subject(view.plan, view.manifest, has_candidate=is_one):
         limit = NAME_LIMIT if label in _NAMED else None
@@ -110,7 +111,7 @@ def subject_lines(view: RunView, settings: Settings, *, paint: Paint, is_one: bo
         yield _labelled(label, text, paint=paint, settings=settings)
 
 
-def _labelled(label: str, text: str, *, paint: Paint, settings: Settings | None = None) -> str:
+def _labelled(label: str, text: str, *, paint: Paint, settings: ReportSettings | None = None) -> str:
     width = settings.width if settings else None
     return (
         f"{paint(f'{label:{LABEL}}', 'quiet') if label else ' ' * LABEL}{hanging(text, first=LABEL, width=width, indent=LABEL)}\n"
@@ -120,8 +121,8 @@ def _labelled(label: str, text: str, *, paint: Paint, settings: Settings | None 
 # Cases
 
 
-def _cases(view: RunView, settings: Settings, *, paint: Paint) -> Iterator[str]:
-    columns = (Column("record"), Column("score", is_number=True), Column("result"), Column("why"))
+def _cases(view: RunReport, settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
+    columns = (TextColumn("record"), TextColumn("score", is_number=True), TextColumn("result"), TextColumn("why"))
     rows = [case_row(case, is_verbose=settings.is_verbose) for case in view.cases]
     yield from table(columns, rows, paint=paint, width=settings.width)
     if view.omitted_cases > 0:
@@ -144,19 +145,19 @@ def score_text(case: Json) -> str:
     return UNKNOWN if raw is None else f"{raw:g}" if case["scale"] == "1-5" else decimal(raw)
 
 
-def verdict(case: Json) -> Cell:
+def verdict(case: Json) -> TextCell:
     """passed, not passed, or the error that left the record without a grade; of a comparison, who won."""
     if case["status"] == "evaluated" and case.get("evaluator") in COMPARING:
-        return Cell(result_word(case), "accepted" if case["passed"] else "warning")
+        return TextCell(result_word(case), "accepted" if case["passed"] else "warning")
     if case["status"] == "evaluated":
-        return Cell(PASSED, "accepted") if case["passed"] else Cell(NOT_PASSED, "error")
-    return Cell(ERROR if case["status"] in STATUS_GROUPS["error"] else case["status"], "warning")
+        return TextCell(PASSED, "accepted") if case["passed"] else TextCell(NOT_PASSED, "error")
+    return TextCell(ERROR if case["status"] in STATUS_GROUPS["error"] else case["status"], "warning")
 
 
 # Figures
 
 
-def _ranking(view: RunView, settings: Settings, *, paint: Paint) -> Iterator[str]:
+def _ranking(view: RunReport, settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
     ranking = view.result.metrics.get("ranking")
     if ranking:
         yield from ranking_tables(ranking, settings, paint=paint)
@@ -164,12 +165,12 @@ def _ranking(view: RunView, settings: Settings, *, paint: Paint) -> Iterator[str
             yield _labelled(label, printable(text, limit=TEXT_LIMIT), paint=paint, settings=settings)
 
 
-def _figures(view: RunView, settings: Settings, *, paint: Paint) -> Iterator[str]:
+def _figures(view: RunReport, settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
     metrics = view.result.metrics
     yield _labelled("records", record_counts(view), paint=paint, settings=settings)
     if not metrics:
         return
-    if "ranking" in metrics:
+    if view.result.kind is RunKind.RANKING:
         yield _labelled("decided", decided_text(metrics), paint=paint, settings=settings)
     else:
         yield from _grades(metrics, settings, paint=paint)
@@ -179,12 +180,12 @@ def _figures(view: RunView, settings: Settings, *, paint: Paint) -> Iterator[str
         yield _labelled(label, text, paint=paint, settings=settings)
     times = _times(view.seconds, latencies(metrics), graded_by=grading_word(view.plan))
     yield _labelled("time", times, paint=paint, settings=settings)
-    if "ranking" not in metrics:
+    if view.result.kind is not RunKind.RANKING:
         yield _labelled("tokens", _tokens(metrics["tokens"]), paint=paint, settings=settings)
     yield _labelled("cost", cost_text(metrics["cost_usd"]), paint=paint, settings=settings)
 
 
-def _grades(metrics: Json, settings: Settings, *, paint: Paint) -> Iterator[str]:
+def _grades(metrics: Json, settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
     n = metrics["n_scored"]
     rate = figure_text(metrics, "pass_rate")
     parts = [f"{rate} · {metrics['pass_count']:,} of {n:,}" if n else UNKNOWN]
@@ -196,7 +197,7 @@ def _grades(metrics: Json, settings: Settings, *, paint: Paint) -> Iterator[str]
     yield from _scores(metrics, settings, paint=paint)
 
 
-def record_counts(view: RunView) -> str:
+def record_counts(view: RunReport) -> str:
     """`500 in total · 490 graded · 430 passed · 60 not passed · 8 errors · 2 skipped`."""
     counts, repeat = view.result.counts, view.plan.get("repeat", 1)
     # Every answer counts as a record of its own, so that the counts add up.
@@ -211,23 +212,23 @@ def record_counts(view: RunView) -> str:
     return " · ".join(parts)
 
 
-def _results(view: RunView) -> list[str]:
+def _results(view: RunReport) -> list[str]:
     """How many graded records passed; of comparisons another line says how many were decided."""
     metrics = view.result.metrics
-    if not metrics or "ranking" in metrics:
+    if not metrics or view.result.kind is RunKind.RANKING:
         return []
     passed = metrics["pass_count"]
     return [f"{passed:,} {PASSED}", f"{metrics['n_scored'] - passed:,} {NOT_PASSED}"]
 
 
-def _scores(metrics: Json, settings: Settings, *, paint: Paint) -> Iterator[str]:
+def _scores(metrics: Json, settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
     mean = figure_text(metrics, "raw_score_mean")
     ends = f" · {ends_text(metrics['score_mean_bounds'], scale=metrics['scale'])}" if metrics["n_unscored"] else ""
     if metrics["scale"]:
         yield _labelled("mean score", f"{mean} · scale {metrics['scale']}{ends}", paint=paint, settings=settings)
     elif metrics["n_scored"]:
         mean = figure_text(metrics, "score_mean")
-        yield _labelled("mean score", f"{mean} · several scales, each brought to 0-1{ends}", paint=paint, settings=settings)
+        yield _labelled("mean score", f"{mean} · mixed scales, normalized to 0-1{ends}", paint=paint, settings=settings)
     for scale, levels in metrics["score_distribution"].items():
         title = f"scores {scale}" if len(metrics["score_distribution"]) > 1 else "scores"
         yield from _distribution(title, levels, paint)
@@ -267,21 +268,25 @@ def _tokens(tokens: Json) -> str:
 
 def cost_text(cost: Json) -> str:
     """What the calls cost, and how many records have no known price."""
-    unknown = f"{counted(cost['n_unknown'], 'record')} of unknown price" if cost["n_unknown"] else ""
+    unknown = price_unknown_text(cost["n_unknown"], "record")
     known = dollars(cost["sum"]) if cost["sum"] is not None else ""
-    return " + ".join(part for part in (known, unknown) if part) or UNKNOWN
+    return " · ".join(part for part in (known, unknown) if part) or UNKNOWN
 
 
 # Slices
 
 
-def slice_lines(views: Sequence[RunView], settings: Settings, *, paint: Paint) -> Iterator[str]:
+def slice_lines(views: Sequence[RunReport], settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
     """An empty line, and a row for each value of each slice; nothing where no slice has two values."""
     found = slice_table(views, is_verbose=settings.is_verbose)
     if not found.rows:
         return
-    names = (Column("slice"), Column("value"), *([Column("candidate")] if len(views) > 1 else []))
-    numbers = (Column("n", is_number=True), Column("pass rate", is_number=True), Column(found.mean.title, is_number=True))
+    names = (TextColumn("slice"), TextColumn("value"), *([TextColumn("candidate")] if len(views) > 1 else []))
+    numbers = (
+        TextColumn("n", is_number=True),
+        TextColumn("pass rate", is_number=True),
+        TextColumn(found.mean.title, is_number=True),
+    )
     yield "\n"
     rows = [_slice_row(row, is_one=len(views) == 1) for row in found.rows]
     yield from table((*names, *numbers), rows, paint=paint, width=settings.width)
@@ -298,7 +303,7 @@ def _slice_row(row: SliceRow, *, is_one: bool) -> Row:
 # Errors, and answers that did not pass
 
 
-def failure_lines(groups: Sequence[FailureGroup], settings: Settings, *, paint: Paint) -> Iterator[str]:
+def failure_lines(groups: Sequence[FailureGroup], settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
     """How many records have which error or reason, with the first records of each."""
     errors, others = [group for group in groups if group.is_error], [group for group in groups if not group.is_error]
     yield from _group_table("errors", errors, settings, paint=paint)
@@ -310,18 +315,18 @@ def failure_lines(groups: Sequence[FailureGroup], settings: Settings, *, paint: 
     yield from _group_table(NOT_PASSED, others, settings, paint=paint)
 
 
-def _group_table(title: str, groups: Sequence[FailureGroup], settings: Settings, *, paint: Paint) -> Iterator[str]:
+def _group_table(title: str, groups: Sequence[FailureGroup], settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
     if not groups:
         return
     shown = _shown_groups(groups, settings)
-    columns = (Column(title, is_number=True), Column("reason"), Column("records"))
+    columns = (TextColumn(title, is_number=True), TextColumn("reason"), TextColumn("records"))
     yield from table(columns, [_group_row(group) for group in shown], paint=paint, width=settings.width)
     omitted = sum(group.count for group in groups[len(shown) :])
     if omitted:
         yield paint(f"… and {counted(omitted, 'more record')} (--verbose lists all reasons)", "quiet") + "\n"
 
 
-def _shown_groups(groups: Sequence[FailureGroup], settings: Settings) -> Sequence[FailureGroup]:
+def _shown_groups(groups: Sequence[FailureGroup], settings: ReportSettings) -> Sequence[FailureGroup]:
     return groups if settings.is_verbose else groups[:MAX_GROUPS]
 
 
@@ -330,24 +335,24 @@ def _group_row(group: FailureGroup) -> Row:
     more = group.count - len(group.record_ids)
     return (
         f"{group.count:,}",
-        Cell(printable(group.word, limit=ID_LIMIT), "warning" if group.is_error else "error"),
+        TextCell(printable(group.word, limit=ID_LIMIT), "warning" if group.is_error else "error"),
         f"{ids} and {more:,} more" if more else ids,
     )
 
 
-def worst_lines(view: RunView, settings: Settings, *, paint: Paint, limit: int = MAX_WORST) -> Iterator[str]:
+def worst_lines(view: RunReport, settings: ReportSettings, *, paint: Paint, limit: int = MAX_WORST) -> Iterator[str]:
     """The answers with the lowest scores, and what was said about them."""
     rows = [_worst_row(worst, view) for worst in view.worst[:limit]]
-    columns = (Column("worst", is_number=True), Column("record"), Column("why"))
+    columns = (TextColumn("worst", is_number=True), TextColumn("record"), TextColumn("why"))
     yield from table(columns, rows, paint=paint, width=settings.width)
 
 
-def _worst_row(worst: WorstRecord, view: RunView) -> Row:
+def _worst_row(worst: WorstRecord, view: RunReport) -> Row:
     record_id = printable_id(sampled_name(worst.prediction), limit=ID_LIMIT)
     return (worst_score(worst, view), record_id, printable(one_line(worst.why), limit=WHY_LIMIT))
 
 
-def worst_score(worst: WorstRecord, view: RunView) -> str:
+def worst_score(worst: WorstRecord, view: RunReport) -> str:
     """The score on its own scale, or brought to 0-1 where the run has several scales."""
     return score_text(worst.prediction) if view.result.metrics.get("scale") else decimal(worst.prediction["score"])
 
@@ -360,10 +365,10 @@ def one_line(text: str) -> str:
 # The decision
 
 
-def gate_lines(view: RunView, settings: Settings, *, paint: Paint) -> Iterator[str]:
+def gate_lines(view: RunReport, settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
     """Whether the run is good enough, and every reason for it."""
     for decision in decisions(view):
-        if decision.word == NO_GATES and "ranking" in view.result.metrics:
+        if decision.word == NO_GATES and view.result.kind is RunKind.RANKING:
             continue
         if decision.word == NO_GATES:
             yield _labelled("gates", f"none set ({decision.reason})", paint=paint, settings=settings)
@@ -374,7 +379,7 @@ def gate_lines(view: RunView, settings: Settings, *, paint: Paint) -> Iterator[s
         yield _labelled("note", printable(note, limit=TEXT_LIMIT), paint=paint, settings=settings)
 
 
-def _decision(decision: Decision, settings: Settings, *, paint: Paint) -> str:
+def _decision(decision: RunDecision, settings: ReportSettings, *, paint: Paint) -> str:
     word, style = decision.word, _DECISION_STYLES.get(decision.word, "error")
     text = hanging(printable(decision.reason, limit=TEXT_LIMIT), first=LABEL, width=settings.width, indent=LABEL)
     return f"{paint(word, style)}{' ' * max(1, LABEL - cell_len(word))}{text}\n"

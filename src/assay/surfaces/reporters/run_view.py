@@ -14,6 +14,7 @@ import msgspec
 from assay import api
 from assay.core.errors import RunNotFound, StoreUnavailable
 from assay.core.run_result import RunResult
+from assay.core.summary import RunKind
 
 FIRST_IDS = 3
 """Record ids that a group of failures names."""
@@ -56,7 +57,7 @@ class SliceValue(msgspec.Struct, frozen=True, kw_only=True):
     """Their metrics, as metrics_by_slice.json has them."""
 
 
-class RunView(msgspec.Struct, frozen=True, kw_only=True):
+class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a report on one run needs."""
 
     result: RunResult
@@ -89,12 +90,12 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
         return (datetime.fromisoformat(end) - datetime.fromisoformat(begin)).total_seconds() if begin and end else None
 
 
-def view_of(run: api.Run, *, is_verbose: bool = False, is_worst_first: bool = True) -> RunView:
+def view_of(run: api.RunReader, *, is_verbose: bool = False, is_worst_first: bool = True) -> RunReport:
     """The view of an opened run; golden datasets list their cases, other contracts theirs only when everything is asked for."""
-    view = RunView(result=run.result, manifest=run.manifest)
+    view = RunReport(result=run.result, manifest=run.manifest)
     if not view.result.is_finished or view.result.is_away:
         return view
-    is_ranking = "ranking" in view.result.metrics
+    is_ranking = view.result.kind is RunKind.RANKING
     # What a slice passes is about answers; of comparisons it would only say how many were decided.
     for fill in (_with_failures,) if is_ranking else (_with_slices, _with_failures):
         view = _kept(fill, run, view)
@@ -103,15 +104,15 @@ def view_of(run: api.Run, *, is_verbose: bool = False, is_worst_first: bool = Tr
     return view
 
 
-def sketch_of(run: api.Run) -> RunView:
+def sketch_of(run: api.RunReader) -> RunReport:
     """The view of an opened run without any of its records: what its metrics say, however large it is."""
-    view = RunView(result=run.result, manifest=run.manifest)
-    if not view.result.is_finished or view.result.is_away or "ranking" in view.result.metrics:
+    view = RunReport(result=run.result, manifest=run.manifest)
+    if not view.result.is_finished or view.result.is_away or view.result.kind is RunKind.RANKING:
         return view
     return _kept(_with_slices, run, _kept(_with_counts, run, view))
 
 
-def _kept(fill: Callable[..., RunView], run: api.Run, view: RunView, **settings: Any) -> RunView:
+def _kept(fill: Callable[..., RunReport], run: api.RunReader, view: RunReport, **settings: Any) -> RunReport:
     """The view with more in it; an artifact that is gone or damaged is said to be missing."""
     try:
         return fill(run, view, **settings)
@@ -119,7 +120,7 @@ def _kept(fill: Callable[..., RunView], run: api.Run, view: RunView, **settings:
         return msgspec.structs.replace(view, missing=tuple(dict.fromkeys((*view.missing, str(problem)))))
 
 
-def _with_slices(run: api.Run, view: RunView) -> RunView:
+def _with_slices(run: api.RunReader, view: RunReport) -> RunReport:
     named = [(name, found) for name, found in run.slices().items() if found["n_values"] > 1]
     # Datasets first: they are what a run of several is about. A slice with hundreds of values must not hide the small ones.
     named.sort(key=lambda item: (item[0] != "dataset", item[1]["n_values"], item[0]))
@@ -129,7 +130,7 @@ def _with_slices(run: api.Run, view: RunView) -> RunView:
     return msgspec.structs.replace(view, slices=values, omitted_slice_values=sum(found["n_values_omitted"] for _, found in named))
 
 
-def _with_counts(run: api.Run, view: RunView) -> RunView:
+def _with_counts(run: api.RunReader, view: RunReport) -> RunReport:
     """Errors by code and answers that did not pass by reason: the summary counts the labels of both together."""
     metrics = view.result.metrics
     labels = Counter(metrics.get("labels") or {})
@@ -142,7 +143,7 @@ def _with_counts(run: api.Run, view: RunView) -> RunView:
     return msgspec.structs.replace(view, errors=dict(errors), reasons=dict(+labels))
 
 
-def _with_failures(run: api.Run, view: RunView) -> RunView:
+def _with_failures(run: api.RunReader, view: RunReport) -> RunReport:
     """One look at all failures: their groups, and what is said about the worst."""
     predictions = run.worst(MAX_WORST)
     said: dict[int, Json] = {prediction["index"]: {} for prediction in predictions}
@@ -189,16 +190,16 @@ def _lost(score: Json) -> float:
     return float(weight * (1 - value) if weight > 0 else -weight * value)
 
 
-def _with_cases(run: api.Run, view: RunView, *, limit: int | None) -> RunView:
+def _with_cases(run: api.RunReader, view: RunReport, *, limit: int | None) -> RunReport:
     return _listed(view, tuple(islice(run.predictions(), limit)))
 
 
-def _with_worst_first(run: api.Run, view: RunView, *, limit: int | None) -> RunView:
+def _with_worst_first(run: api.RunReader, view: RunReport, *, limit: int | None) -> RunReport:
     predictions = run.predictions()
     return _listed(view, tuple(sorted(predictions, key=badness) if limit is None else nsmallest(limit, predictions, key=badness)))
 
 
-def _listed(view: RunView, cases: tuple[Json, ...]) -> RunView:
+def _listed(view: RunReport, cases: tuple[Json, ...]) -> RunReport:
     return msgspec.structs.replace(view, cases=cases, omitted_cases=view.result.counts.valid_records - len(cases))
 
 

@@ -7,10 +7,10 @@ from typing import Any
 from urllib.parse import quote
 
 from assay.core.issue import CODES, Issue
-from assay.core.report import Report
+from assay.core.report import ValidationReport
 from assay.surfaces.reporters.plain_json import json_text
 from assay.surfaces.reporters.selection import limited
-from assay.surfaces.reporters.settings import Change, Settings
+from assay.surfaces.reporters.settings import Change, ReportSettings
 from assay.surfaces.reporters.wording import SUGGESTIONS
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -19,7 +19,7 @@ FIX_RULE = "fix_applied"
 _RULES = (*CODES, FIX_RULE)
 
 
-def sarif_report(reports: Iterable[Report], settings: Settings) -> Iterator[str]:
+def sarif_report(reports: Iterable[ValidationReport], settings: ReportSettings) -> Iterator[str]:
     """One log with one run; results are written file by file."""
     driver = {"name": "assay", "version": settings.version, "rules": [_rule(code) for code in _RULES]}
     yield f'{{"$schema":"{SCHEMA}","version":"2.1.0","runs":[{{"tool":{json_text({"driver": driver})},'
@@ -40,11 +40,11 @@ def _rule(code: str) -> dict[str, Any]:
     return {
         "id": code,
         "shortDescription": {"text": meaning},
-        "help": {"text": SUGGESTIONS.get(code, "Nothing has to be done.")},
+        "help": {"text": SUGGESTIONS.get(code, "No action needed.")},
     }
 
 
-def _results(report: Report, settings: Settings) -> Iterator[dict[str, Any]]:
+def _results(report: ValidationReport, settings: ReportSettings) -> Iterator[dict[str, Any]]:
     artifact = _artifact(report.path)
     for change in settings.changes:
         yield _fixed(change, _artifact(settings.fixed_source))

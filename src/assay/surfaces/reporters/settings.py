@@ -21,7 +21,7 @@ class Change(Protocol):
         """What was changed."""
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class ReportSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How reports are shown; every reporter takes the same."""
 
     version: str

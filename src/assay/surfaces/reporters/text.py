@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from rich.cells import cell_len
 
 from assay.core.issue import CODES, MAX_ERRORS, MAX_LISTED, Issue
-from assay.core.report import Report
+from assay.core.report import ValidationReport
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.excerpts import marked
 from assay.surfaces.reporters.paint import Paint, hanging, painter
-from assay.surfaces.reporters.selection import Alike, Selection, select
-from assay.surfaces.reporters.settings import Settings
+from assay.surfaces.reporters.selection import IssueSelection, SimilarIssues, select
+from assay.surfaces.reporters.settings import ReportSettings
 from assay.surfaces.reporters.wording import (
     OUTCOME_WORDS,
     Totals,
@@ -37,7 +37,7 @@ COUNT_WIDTH = 10
 _OUTCOME_STYLES = {"accepted": "accepted", "accepted_with_record_errors": "warning", "rejected": "error"}
 
 
-def text_report(reports: Iterable[Report], settings: Settings) -> Iterator[str]:
+def text_report(reports: Iterable[ValidationReport], settings: ReportSettings) -> Iterator[str]:
     """The reports for people, one file after the other, then counts by code and a summary line."""
     paint = painter(is_coloured=settings.is_coloured)
     tally = Totals()
@@ -53,7 +53,7 @@ def text_report(reports: Iterable[Report], settings: Settings) -> Iterator[str]:
     yield _summary(tally, settings, paint=paint)
 
 
-def _changes(settings: Settings, paint: Paint) -> Iterator[str]:
+def _changes(settings: ReportSettings, paint: Paint) -> Iterator[str]:
     if not settings.fixed_copy:
         return
     count = counted(len(settings.changes), "change")
@@ -63,7 +63,7 @@ def _changes(settings: Settings, paint: Paint) -> Iterator[str]:
     yield "\n"
 
 
-def _file(report: Report, settings: Settings, *, paint: Paint) -> Iterator[str]:
+def _file(report: ValidationReport, settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
     yield _header(report, settings, paint=paint)
     for label, text in field_lines(report.fields, record_word(report.contract)):
         words = hanging(printable(f"{label}: {text}", limit=MESSAGE_LIMIT), first=INDENT, width=settings.width, indent=HANGING)
@@ -75,14 +75,14 @@ def _file(report: Report, settings: Settings, *, paint: Paint) -> Iterator[str]:
     selection = select(report, max_issues=limit, is_collapsed=bool(limit) and not settings.is_verbose)
     path = printable(report.path)
     for item in selection.shown:
-        if isinstance(item, Alike):
+        if isinstance(item, SimilarIssues):
             yield paint(f"{'':{INDENT}}… and {item.count:,} more like this", "quiet") + "\n\n"
         else:
             yield from _issue(item, path, width=settings.width, paint=paint)
     yield from _omitted(report, selection, paint)
 
 
-def _header(report: Report, settings: Settings, *, paint: Paint) -> str:
+def _header(report: ValidationReport, settings: ReportSettings, *, paint: Paint) -> str:
     path, outcome = printable(report.path), OUTCOME_WORDS[report.outcome]
     facts = f"{contract_name(report)} · {outcome} · {record_counts(report)}"
     is_narrow = settings.width is not None and cell_len(f"{path} · {facts}") > settings.width
@@ -120,7 +120,7 @@ def _excerpt(issue: Issue, *, width: int | None, paint: Paint) -> Iterator[str]:
     yield f"{paint(' ' * margin + ' |', 'gutter')} {'':{shown.indent}}{paint('^' * shown.length, issue.severity)}\n"
 
 
-def _omitted(report: Report, selection: Selection, paint: Paint) -> Iterator[str]:
+def _omitted(report: ValidationReport, selection: IssueSelection, paint: Paint) -> Iterator[str]:
     counts = [(selection.omitted_errors, "more error"), (selection.omitted_warnings, "more warning")]
     left_out = " and ".join(counted(number, noun) for number, noun in counts if number)
     if left_out:
@@ -132,7 +132,7 @@ def _omitted(report: Report, selection: Selection, paint: Paint) -> Iterator[str
         yield paint(f"… and {left_out} ({way})", "quiet") + "\n\n"
 
 
-def _codes(tally: Totals, settings: Settings, *, paint: Paint) -> Iterator[str]:
+def _codes(tally: Totals, settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
     longest = max(map(len, (*tally.errors, *tally.warnings)), default=0)
     for noun, counts in (("error", tally.errors), ("warning", tally.warnings)):
         if counts:
@@ -148,7 +148,7 @@ def _code_rows(counts: Counter[str], noun: str, *, longest: int, width: int | No
         yield f"{count:>{COUNT_WIDTH},}  {paint(f'{code:{longest}}', noun)}  {paint(meaning, 'quiet')}\n"
 
 
-def _summary(tally: Totals, settings: Settings, *, paint: Paint) -> str:
+def _summary(tally: Totals, settings: ReportSettings, *, paint: Paint) -> str:
     is_good = tally.is_all_valid and not (settings.is_strict and tally.warnings)
     line = tally.line()
     if settings.is_strict and tally.warnings:

@@ -9,26 +9,26 @@ from assay.core.number_text import rate_change_text, score_text
 from assay.surfaces.printable import printable, printable_id
 from assay.surfaces.reporters.paint import Paint, hanging, painter
 from assay.surfaces.reporters.run_numbers import bar, decimal, rate
-from assay.surfaces.reporters.run_table import Column, table
+from assay.surfaces.reporters.run_table import TextColumn, table
 from assay.surfaces.reporters.run_text import ID_LIMIT, LABEL
-from assay.surfaces.reporters.settings import Settings
+from assay.surfaces.reporters.settings import ReportSettings
 from assay.surfaces.reporters.wording import counted
 
 _STYLES = {"up": "accepted", "down": "error", "none": "quiet"}
 
 
-def trend_text(found: api.RunTrend, settings: Settings, *, chart: str = "") -> Iterator[str]:
+def trend_text(found: api.RunTrend, settings: ReportSettings, *, chart: str = "") -> Iterator[str]:
     """A line for each run with its interval and a bar, then the direction."""
     paint = painter(is_coloured=settings.is_coloured)
     largest = 1.0 if found.measure == "pass_rate" else max((point.value for point in found.points), default=1.0)
     text = rate if found.measure == "pass_rate" else decimal
     columns = (
-        Column("run"),
-        Column("started"),
-        Column("candidate"),
-        Column("n", is_number=True),
-        Column(printable(_title(found)), is_number=True),
-        Column(""),
+        TextColumn("run"),
+        TextColumn("started"),
+        TextColumn("candidate"),
+        TextColumn("n", is_number=True),
+        TextColumn(printable(_title(found)), is_number=True),
+        TextColumn(""),
     )
     rows = [
         (
@@ -54,7 +54,7 @@ def trend_text(found: api.RunTrend, settings: Settings, *, chart: str = "") -> I
         yield f"{label('chart', paint)}{printable(chart)}\n"
 
 
-def _folded(text: str, settings: Settings) -> str:
+def _folded(text: str, settings: ReportSettings) -> str:
     return hanging(text, first=LABEL, width=settings.width, indent=LABEL)
 
 

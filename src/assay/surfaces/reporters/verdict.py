@@ -9,14 +9,14 @@ from assay.surfaces.printable import printable
 from assay.surfaces.reporters.paint import hanging, painter
 from assay.surfaces.reporters.run_markdown import cell, inert
 from assay.surfaces.reporters.run_text import LABEL, TEXT_LIMIT
-from assay.surfaces.reporters.settings import Settings
+from assay.surfaces.reporters.settings import ReportSettings
 from assay.surfaces.reporters.verdict_words import MET, MISSED, NO_RESULT, NOTE, change_word, finding_word, gate_word
 from assay.surfaces.reporters.wording import counted
 
 _STYLES = {MISSED: "error", MET: "accepted", NOTE: "warning"}
 
 
-def verdict_text(verdict: api.Verdict, settings: Settings) -> Iterator[str]:
+def verdict_text(verdict: api.GateDecision, settings: ReportSettings) -> Iterator[str]:
     """The word, what was measured against what, and a line for each reason."""
     paint = painter(is_coloured=settings.is_coloured)
     against = f" against {printable(verdict.baseline)}" if verdict.baseline else ""
@@ -29,14 +29,14 @@ def verdict_text(verdict: api.Verdict, settings: Settings) -> Iterator[str]:
         yield f"{mark}{hanging(printable(finding.reason, limit=TEXT_LIMIT), first=LABEL, width=settings.width, indent=LABEL)}\n"
 
 
-def verdict_markdown(verdict: api.Verdict) -> Iterator[str]:
+def verdict_markdown(verdict: api.GateDecision) -> Iterator[str]:
     """The same as a comment on a pull request."""
     against = f" against {cell(verdict.baseline)}" if verdict.baseline else ""
     yield f"## Gate: {gate_word(passed=verdict.passed)}\n\n{cell(verdict.run_id)}{against}{change_word(verdict)}\n\n"
     yield from (f"- **{finding_word(finding)}** · {inert(finding.reason)}\n" for finding in verdict.reasons)
 
 
-def suite_text(found: api.SuiteResult, settings: Settings) -> Iterator[str]:
+def suite_text(found: api.SuiteResult, settings: ReportSettings) -> Iterator[str]:
     """The verdict on each run with its reasons, then that on all of them."""
     paint = painter(is_coloured=settings.is_coloured)
     for one in found.runs:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from assay.core.contract import CONTRACTS
 from assay.core.field_uses import OTHERS, FieldCounts
 from assay.core.issue import Issue
-from assay.core.report import Outcome, Report
+from assay.core.report import Outcome, ValidationReport
 from assay.surfaces.reporters.settings import Change
 
 OUTCOME_WORDS: dict[Outcome, str] = {
@@ -44,25 +44,25 @@ SUGGESTIONS: dict[str, str] = {
     "value_out_of_range": "Bring the value into the stated range: length, count, depth, number or pattern.",
     "string_too_long": "Shorten the text, or split the record in two.",
     "invalid_enum_value": "Use one of the listed words, in exactly that spelling.",
-    "duplicate_record_id": "Give each record an id of its own, or remove the repeated record.",
+    "duplicate_record_id": "Give each record a unique id, or remove the repeated record.",
     "record_too_large": "Move bulky values out of the record or shorten them until its compact JSON fits.",
     "invalid_encoding": "Save the file as UTF-8, and remove control characters, lone surrogates and repeated keys.",
     "unsupported_field": "Remove the field, correct its spelling, or move it into `metadata`.",
-    "invalid_json": "Correct the syntax at the marked place; a JSON formatter will show the same line.",
-    "invalid_yaml": "Correct the syntax at the marked place: indentation, quotes, no tags, one document, each key once.",
+    "invalid_json": "Correct the syntax at the marked location; a JSON formatter will show the same line.",
+    "invalid_yaml": "Correct the syntax at the marked location: indentation, quotes, no tags, one document, each key once.",
     "payload_too_large": "Split the dataset into files below the limit.",
     "all_records_invalid": "Correct the record errors below: at least one record must be valid.",
-    "contract_error": "Look at the code of the contract: what it raised, or which member of the case it made is not usable.",
+    "contract_error": "Check the code of the contract: the exception it raised, or the field of its case that is not valid.",
     "unknown_contract": "Name the format with `--contract`, or compare the top level of the file with the contract's example.",
     "empty_dataset": "Add at least one record.",
-    "not_normalized": "Nothing has to be done; `--fix` writes a copy in Unicode NFC.",
+    "not_normalized": "No action needed; `--fix` writes a copy in Unicode NFC.",
     "null_optional": "Leave the field out instead of writing null.",
     "suspicious_value": "Check that the value is what you mean.",
-    "duplicate_criterion": "Keep one of the two criteria, or say what the second one adds.",
+    "duplicate_criterion": "Keep one of the two criteria, or describe what the second one adds.",
     "contradictory_criteria": "Remove one of the two criteria, or give the one that describes a fault a negative weight.",
-    "unscorable_criterion": "Write what an answer must contain, so that a judge can say yes or no.",
+    "unscorable_criterion": "Write what an answer must contain, so that a judge can decide yes or no.",
     "unreachable_criterion": "Give the criterion a weight other than 0, or remove it.",
-    "reference_not_covered": "Add a criterion for what the reference answer says, or correct the reference.",
+    "reference_not_covered": "Add a criterion for the content of the reference answer, or correct the reference.",
     "unsent_context": "Write what the answer needs into `user_prompt`.",
     "structure_error": "Make the file one list of turn objects, with at least the minimum number of turns.",
     "required_field_missing": "Add the field: each turn has `turn_id` and `speaker`, and the text of that speaker.",
@@ -94,7 +94,7 @@ class Totals:
         self.warnings: Counter[str] = Counter()
         self.is_all_valid = True
 
-    def add(self, report: Report) -> None:
+    def add(self, report: ValidationReport) -> None:
         """Count one more report."""
         self.outcomes[report.outcome] += 1
         for (code, severity), number in report.issue_counts.items():
@@ -113,6 +113,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+def price_unknown_text(number: int, noun: str) -> str:
+    """`price unknown for 40 records`; empty for none."""
+    return f"price unknown for {counted(number, noun)}" if number else ""
+
+
 def plugin_words(plugin: Mapping[str, Any]) -> tuple[str, ...]:
     """`exact`, `acme-evals 2.1`, `source 1f2e3d4c5b6a`: a piece of code as a report names it."""
     package = f"{plugin.get('distribution', '')} {plugin.get('version', '')}".strip()
@@ -125,7 +130,7 @@ def issue_counts(errors: int, warnings: int) -> str:
     return ", ".join([counted(errors, "error"), *([counted(warnings, "warning")] if warnings else [])])
 
 
-def contract_name(report: Report) -> str:
+def contract_name(report: ValidationReport) -> str:
     """The contract that the source was read as."""
     return report.contract or "unknown contract"
 
@@ -157,7 +162,7 @@ def record_word(contract: str | None) -> str:
     return CONTRACTS[contract].record_word if contract is not None and contract in CONTRACTS else "record"
 
 
-def record_counts(report: Report) -> str:
+def record_counts(report: ValidationReport) -> str:
     """`12 records`, `9 of 12 records accepted`; the records of a conversation are turns."""
     counts = report.counts
     records = counted(counts.total_records, record_word(report.contract))

@@ -41,9 +41,9 @@ class Accepted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     summary: RecordSummary
     record_errors: Annotated[tuple[RecordError, ...], _says("The errors of records that are left out; at most 1,000.")]
     request_id: str
-    record_errors_truncated: Annotated[bool, _says("There are more errors than are listed.")] = False
-    record_errors_total: Annotated[int | None, _says("How many there are, when not all are listed.")] = None
-    record_errors_url: Annotated[str | None, _says("Where all of them are, when not all are listed.")] = None
+    record_errors_truncated: Annotated[bool, _says("True when not all errors are listed.")] = False
+    record_errors_total: Annotated[int | None, _says("Number of errors, when not all are listed.")] = None
+    record_errors_url: Annotated[str | None, _says("Address of all errors, when not all are listed.")] = None
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,30 +53,28 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Literal["accepted", "accepted_with_record_errors", "rejected"]
     summary: RecordSummary
     dataset_errors: Annotated[tuple[Document, ...], _says("At most 1,000.")]
-    dataset_errors_total: Annotated[int, _says("How many there are.")]
+    dataset_errors_total: Annotated[int, _says("Total number.")]
     record_errors: Annotated[tuple[RecordError, ...], _says("At most 1,000.")]
-    record_errors_total: Annotated[int, _says("How many there are.")]
+    record_errors_total: Annotated[int, _says("Total number.")]
     warnings: Annotated[tuple[Document, ...], _says("At most 1,000.")]
-    warnings_total: Annotated[int, _says("How many there are.")]
-    not_sent: Annotated[dict[str, int], _says("Fields that no model would be sent, and how many records have each.")]
-    judge_only: Annotated[dict[str, int], _says("Open fields that only judges would be sent.")]
-    candidate_and_judge: Annotated[dict[str, int], _says("Open fields that the candidate would be sent too.")]
+    warnings_total: Annotated[int, _says("Total number.")]
+    not_sent: Annotated[dict[str, int], _says("Fields sent to no model, with the number of records that have each.")]
+    judge_only: Annotated[dict[str, int], _says("Open fields sent only to judges.")]
+    candidate_and_judge: Annotated[dict[str, int], _says("Open fields also sent to the candidate.")]
     request_id: str
 
 
-class RunView(msgspec.Struct, frozen=True, kw_only=True):
+class RunResponse(msgspec.Struct, frozen=True, kw_only=True):
     """A run as it stands."""
 
     run_id: str
     state: State
-    is_interrupted: Annotated[
-        bool, _says("It was begun on the server's machine, and nobody works on it, whatever its state: resume it.")
-    ]
-    is_resumable: Annotated[bool, _says("It has failed before its end, without artifacts: `problem` says why. Resume it.")]
+    is_interrupted: Annotated[bool, _says("No process is working on it, in any state. You can resume it.")]
+    is_resumable: Annotated[bool, _says("It failed before its end and has no artifacts; see `problem`. You can resume it.")]
     created_at: str
     started_at: str | None
     completed_at: str | None
-    states: Annotated[tuple[Document, ...], _says("Every state that was entered, with its time.")]
+    states: Annotated[tuple[Document, ...], _says("Every state of the run, with its time.")]
     dataset_id: str
     dataset_version: str
     dataset_file: Annotated[str, _says("The name of the dataset's file.")]
@@ -84,10 +82,10 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     project: Annotated[str, _says("The API keys of this project may see the run.")]
     counts: Document
     done_records: int
-    eta_seconds: Annotated[float | None, _says("Until all records are done at the present pace; null when that is not known.")]
+    eta_seconds: Annotated[float | None, _says("Seconds until all records are done at the current rate; null if unknown.")]
     metrics: Annotated[Document | None, _says("The metrics summary; null before the end.")]
     gate: Annotated[Document | None, _says("Whether the run met its gates; null before the end.")]
-    problem: Annotated[str | None, _says("Why work on the run has stopped before its end; resume it when that is mended.")]
+    problem: Annotated[str | None, _says("Reason why the run stopped before its end; resume it when that is fixed.")]
     links: dict[str, str]
     request_id: str
 
@@ -96,7 +94,7 @@ class RunsPage(msgspec.Struct, frozen=True, kw_only=True):
     """Some of the runs, the newest first."""
 
     runs: tuple[Document, ...]
-    next_cursor: Annotated[str | None, _says("Names the next page; null at the end.")]
+    next_cursor: Annotated[str | None, _says("Cursor of the next page; null at the end.")]
     request_id: str
 
 
@@ -104,12 +102,12 @@ class LinesPage(msgspec.Struct, frozen=True, kw_only=True):
     """Some lines of a run."""
 
     items: tuple[Document, ...]
-    next_cursor: Annotated[str | None, _says("Names the next page; null at the end.")]
-    total: Annotated[int | None, _says("How many there are in all, where that is known.")]
+    next_cursor: Annotated[str | None, _says("Cursor of the next page; null at the end.")]
+    total: Annotated[int | None, _says("Total number, if known.")]
     request_id: str
 
 
-class RecordView(msgspec.Struct, frozen=True, kw_only=True):
+class RecordResponse(msgspec.Struct, frozen=True, kw_only=True):
     """One record: what was asked, what came of it, every attempt."""
 
     record: Document
@@ -153,8 +151,8 @@ class ArtifactsView(msgspec.Struct, frozen=True, kw_only=True):
     """The files of a finished run."""
 
     run_id: str
-    artifacts: Annotated[tuple[ArtifactView, ...], _says("Those that can be downloaded.")]
-    removed: Annotated[tuple[RemovedView, ...], _says("Those that retention has removed; asking for one is answered with 410.")]
+    artifacts: Annotated[tuple[ArtifactView, ...], _says("Files that can be downloaded.")]
+    removed: Annotated[tuple[RemovedView, ...], _says("Files that retention has removed; a request for one returns 410.")]
     request_id: str
 
 
@@ -186,7 +184,7 @@ class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
 
     code: str
     message: str
-    details: Annotated[Document, _says("What more is known, such as `hint` or `errors`; empty where nothing is.")]
+    details: Annotated[Document, _says("Further details, such as `hint` or `errors`; may be empty.")]
 
 
 class ErrorAnswer(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""The service put together: routes, errors, and what surrounds them; and its life as a process."""
+"""The service as a process: routes, errors and middleware put together, and its start and end."""
 
 import asyncio
 import contextlib
@@ -24,48 +24,48 @@ from litestar.types import ASGIApp
 from assay import api
 from assay.core.errors import AssayError, StoreRefused, StoreUnavailable, UsageProblem
 from assay.core.moment import iso
-from assay.core.placement import HERE, Placement
+from assay.core.run_backend import LOCAL_BACKEND, RunBackend
 from assay.core.stop_signals import stop_signals
 from assay.surfaces.server import errors
+from assay.surfaces.server.background_tasks import BackgroundTasks
 from assay.surfaces.server.drafts import Drafts
 from assay.surfaces.server.feeds import Feeds
-from assay.surfaces.server.frame import Frame, Guard
-from assay.surfaces.server.indexing import Indexer
+from assay.surfaces.server.keyed_locks import KeyedLocks
 from assay.surfaces.server.keys import Keys
 from assay.surfaces.server.meters import Meters
+from assay.surfaces.server.middleware import AccessControl, RequestMiddleware
 from assay.surfaces.server.openapi import openapi
-from assay.surfaces.server.pending import Pending
 from assay.surfaces.server.protocol import protocol_for
 from assay.surfaces.server.queries import AnyRequest
-from assay.surfaces.server.queue import Placing, RunQueue, Seats, Told
-from assay.surfaces.server.rates import Places, Rates
+from assay.surfaces.server.queue import QueueBackend, QueueLimits, RunCallbacks, RunQueue
+from assay.surfaces.server.rate_limits import CallerRateLimiter, ConcurrencyQuota
 from assay.surfaces.server.routes import (
     artifacts,
-    comparing,
+    comparison_pages,
     comparisons,
     documents,
     events,
     health,
-    judging,
+    judges,
     record_pages,
     records,
     run_pages,
     runs,
-    signing,
+    sign_in,
     submissions,
-    validating,
+    validation,
 )
+from assay.surfaces.server.run_indexer import Indexer
+from assay.surfaces.server.run_recovery import adopt_orphaned_runs
 from assay.surfaces.server.server import Server
 from assay.surfaces.server.sessions import Sessions
 from assay.surfaces.server.settings import ServerSettings
-from assay.surfaces.server.takeover import take_over
-from assay.surfaces.server.turns import Turns
 from assay.surfaces.server.uploads import ClientGone
-from assay.surfaces.server.workshop import Workshop
-from assay.surfaces.telemetry.tellers import Teller, Tellers
+from assay.surfaces.server.validation_pool import ValidationPool
+from assay.surfaces.telemetry.observers import ObserverGroup, RunObserver
 
 BACKLOG = 2_048
-"""Connections that may wait to be taken."""
+"""Maximum connections that wait to be accepted."""
 HANDLERS = (
     runs.options_of_runs,
     submissions.validate_dataset,
@@ -92,39 +92,39 @@ HANDLERS = (
     documents.docs_page,
     documents.docs_style,
     *run_pages.HANDLERS,
-    *comparing.HANDLERS,
-    *validating.HANDLERS,
-    *judging.HANDLERS,
+    *comparison_pages.HANDLERS,
+    *validation.HANDLERS,
+    *judges.HANDLERS,
     *record_pages.HANDLERS,
-    *signing.HANDLERS,
+    *sign_in.HANDLERS,
 )
 
 
 THREADS = 32
 
 
-class Listening(msgspec.Struct, frozen=True, kw_only=True):
+class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Where a service listens and what it serves."""
 
     runs_dir: Path
     settings: ServerSettings
     host: str = "127.0.0.1"
     port: int = 8321
-    placement: Placement = HERE
-    """Where the runs are kept and worked on."""
-    teller: Teller = Tellers()
-    """Who is told of the runs beside the figures."""
+    placement: RunBackend = LOCAL_BACKEND
+    """Where the runs are stored and executed."""
+    teller: RunObserver = ObserverGroup()
+    """Observers of the runs besides the metrics."""
 
     @property
     def is_loopback(self) -> bool:
-        """True when nobody beyond this machine can reach it."""
+        """Tell whether only this machine can reach the service."""
         with contextlib.suppress(ValueError):
             return ipaddress.ip_address(self.host).is_loopback
         return self.host == "localhost"
 
 
-def check_listening(listening: Listening) -> None:
-    """Raises UsageProblem when the service would be open to others without a key."""
+def check_listening(listening: ServeOptions) -> None:
+    """Raise UsageProblem when other machines could use the service without a key."""
     if not listening.is_loopback and not Keys(listening.runs_dir).entries():
         raise UsageProblem(
             f"listening on '{listening.host}' needs a key (an API token), because others can reach it",
@@ -133,16 +133,16 @@ def check_listening(listening: Listening) -> None:
 
 
 def addresses() -> dict[str, Any]:
-    """The OpenAPI document, without a service."""
+    """Build the OpenAPI document without a service."""
     return openapi(Litestar(route_handlers=list(HANDLERS), openapi_config=None))
 
 
-def build(server: Server, listening: Listening) -> ASGIApp:
-    """The application of a service."""
+def build(server: Server, listening: ServeOptions) -> ASGIApp:
+    """Build the application of a service."""
     app = Litestar(
         route_handlers=list(HANDLERS),
         exception_handlers={
-            errors.Refusal: errors.refused,
+            errors.HttpError: errors.refused,
             AssayError: errors.failed,
             ClientGone: _nobody_there,
             HTTPException: errors.framework_failed,
@@ -150,38 +150,38 @@ def build(server: Server, listening: Listening) -> ASGIApp:
         },
         state=State({"server": server}),
         openapi_config=None,
-        # Its handlers would write every line once more.
+        # Its handlers would write every line a second time.
         logging_config=None,
         lifespan=[_lifespan],
         request_max_body_size=None,
     )
-    guard = Guard(
+    guard = AccessControl(
         Keys(listening.runs_dir),
-        Rates(listening.settings.requests_per_minute, time.monotonic),
+        CallerRateLimiter(listening.settings.requests_per_minute, time.monotonic),
         hosts=(*listening.settings.hosts, listening.host),
         needs_key=not listening.is_loopback,
         sessions=server.sessions,
     )
-    return Frame(app, guard, meters=server.meters, settings=listening.settings)
+    return RequestMiddleware(app, guard, meters=server.meters, settings=listening.settings)
 
 
 def _nobody_there(_: AnyRequest, __: ClientGone) -> Response[bytes]:
-    """Nobody reads this."""
+    """Ignored: no caller reads it."""
     return Response(b"", status_code=400)
 
 
 @asynccontextmanager
 async def _lifespan(app: Litestar) -> AsyncIterator[None]:
     server: Server = app.state.server
-    # Disks are slow, and whoever follows a run or uploads waits for one: more threads than processors.
+    # Disks are slow, and requests that follow a run or upload wait for one: more threads than processors.
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="beside"))
     for run_id in server.submissions.unfinished():
         if api.has_failed(run_id, server.runs_dir):
-            # It waits for somebody to resume it.
+            # It waits until a user resumes it.
             continue
         row = server.submissions.of(run_id)
         server.queue.add(run_id, "" if row is None else row.owner)
-    taking = asyncio.create_task(take_over(server)) if server.shared is not None else None
+    taking = asyncio.create_task(adopt_orphaned_runs(server)) if server.shared is not None else None
     try:
         yield
     finally:
@@ -197,29 +197,29 @@ async def _lifespan(app: Litestar) -> AsyncIterator[None]:
 
 
 class _Listener(uvicorn.Server):
-    """The server's process, which tells the runs of a signal at once: those who follow them would keep it from ending."""
+    """The server's process; it stops the event streams on a signal, since open streams would keep it from ending."""
 
     def __init__(self, config: uvicorn.Config, queue: RunQueue) -> None:
         super().__init__(config)
         self._queue = queue
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002  # the parent's names
-        """The first signal ends it in order, the second at once; to have been asked to end is no failure."""
+        """End in order on the first signal and at once on the second; a requested end is not a failure."""
         self._queue.stop()
         self.force_exit = self.should_exit
         self.should_exit = True
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
-        """Serve until a signal ends it; SIGHUP, which the parent does not know, ends it as SIGTERM does."""
+        """Serve until a signal; SIGHUP, which uvicorn does not handle, ends it as SIGTERM does."""
         if signal.SIGHUP in stop_signals():
             signal.signal(signal.SIGHUP, self.handle_exit)
         super().run(sockets=sockets)
 
 
-def serve(listening: Listening, say: Callable[[str], None]) -> None:
-    """Serve until a signal ends it; unfinished runs go on at the next start."""
+def serve(listening: ServeOptions, say: Callable[[str], None]) -> None:
+    """Serve until a signal; unfinished runs continue at the next start."""
     check_listening(listening)
-    # Before anything is begun: a port that is taken is said at once, and no run has been touched.
+    # Bind first: a port in use is reported at once, before any run was touched.
     listener = _listener(listening)
     for name in api.__all__:
         getattr(api, name)
@@ -227,7 +227,7 @@ def serve(listening: Listening, say: Callable[[str], None]) -> None:
     server = _opened(listening)
     settings = listening.settings
     _begin_log(with_requests=settings.log_requests)
-    # Its warnings are about what clients send, which would let them fill the log.
+    # Its warnings are about what clients send; logging them would let clients fill the log.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     config = uvicorn.Config(
         build(server, listening),
@@ -253,12 +253,12 @@ def serve(listening: Listening, say: Callable[[str], None]) -> None:
         say("assay: only admin keys may name a model so far; list those of other keys under `models` in the settings (--config)")
     _Listener(config, server.queue).run(sockets=[listener])
     with suppress(OSError):
-        # The terminal may be gone.
+        # The terminal may be closed.
         say("assay: stopped; unfinished runs continue at the next start")
 
 
-def _opened(listening: Listening) -> Server:
-    """The parts of a service; raises StoreUnavailable where the folder has another one, or the ledger cannot be reached."""
+def _opened(listening: ServeOptions) -> Server:
+    """Build the parts of a service; raises StoreUnavailable when another service uses the folder, or the ledger is down."""
     runs_dir, settings, placement = listening.runs_dir, listening.settings, listening.placement
     shared = api.SharedRuns(placement.ledger, runs_dir) if placement.ledger else None
     taken = api.Submissions(runs_dir, placement)
@@ -266,39 +266,39 @@ def _opened(listening: Listening) -> Server:
     meters, indexer, keys = Meters(), Indexer(), Keys(runs_dir)
 
     def give_up(run_id: str, problem: AssayError) -> None:
-        # What is wrong with a disk or a connection here need not be wrong elsewhere, or in a while; a missing bucket is.
+        # Problems of a disk or a connection may be local or temporary; a missing bucket is not.
         if isinstance(problem, StoreRefused) or not isinstance(problem, StoreUnavailable):
             taken.set_problem(run_id, server.told(problem.message))
 
-    told = Told(ended=lambda run_id: indexer.prepare(runs_dir / run_id), given_up=give_up, teller=listening.teller)
-    seats = Seats(max_runs=settings.max_runs, max_queue=settings.max_queue)
+    told = RunCallbacks(ended=lambda run_id: indexer.prepare(runs_dir / run_id), given_up=give_up, teller=listening.teller)
+    seats = QueueLimits(max_runs=settings.max_runs, max_queue=settings.max_queue)
     server = Server(
         runs_dir=runs_dir,
         settings=settings,
         submissions=taken,
         placement=placement,
         keys=keys,
-        queue=RunQueue(runs_dir, meters, seats=seats, told=told, placing=Placing(placement, shared)),
-        workshop=Workshop(),
-        turns=Turns(),
+        queue=RunQueue(runs_dir, meters, seats=seats, told=told, placing=QueueBackend(placement, shared)),
+        workshop=ValidationPool(),
+        turns=KeyedLocks(),
         indexer=indexer,
         meters=meters,
         sessions=Sessions(keys, time.monotonic),
-        listings=api.Listings(runs_dir, shared),
+        listings=api.RunListCache(runs_dir, shared),
         shared=shared,
-        pending=Pending(),
+        pending=BackgroundTasks(),
         drafts=Drafts(taken, time.time),
         feeds=Feeds(),
-        uploads=Places(settings.max_uploads, "uploads"),
+        uploads=ConcurrencyQuota(settings.max_uploads, "uploads"),
     )
     return server
 
 
-class _Lines(logging.Formatter):
-    """A log record as text that begins with its time."""
+class _LogFormatter(logging.Formatter):
+    """Formats a log record as text that begins with its time."""
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802, ARG002  # the parent's name and signature
-        """In UTC, as in the audit log."""
+        """Format the time in UTC, as in the audit log."""
         return iso(record.created)
 
 
@@ -307,14 +307,14 @@ def _begin_log(*, with_requests: bool) -> None:
     if with_requests:
         log.setLevel(logging.INFO)
     if not log.hasHandlers():
-        # Without one, Python shows warnings only, and no times.
+        # Without a handler, Python shows warnings only, and no times.
         handler = logging.StreamHandler()
-        handler.setFormatter(_Lines("%(asctime)s %(levelname)s %(message)s"))
+        handler.setFormatter(_LogFormatter("%(asctime)s %(levelname)s %(message)s"))
         log.addHandler(handler)
 
 
-def _listener(listening: Listening) -> socket.socket:
-    """The socket of a service; raises UsageProblem when it cannot be had."""
+def _listener(listening: ServeOptions) -> socket.socket:
+    """Open the socket of a service; raises UsageProblem when that fails."""
     try:
         found = socket.getaddrinfo(listening.host, listening.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         return socket.create_server(found[0][4][:2], family=found[0][0], backlog=BACKLOG)

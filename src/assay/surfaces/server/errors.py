@@ -1,4 +1,4 @@
-"""Whatever goes wrong, as the one envelope that every error of the service has."""
+"""Error answers: every failure becomes the one envelope of the service."""
 
 import logging
 import uuid
@@ -23,9 +23,9 @@ from assay.core.errors import (
     StoreUnavailable,
     UsageProblem,
 )
-from assay.surfaces.pages.places import ServerPlace
+from assay.surfaces.pages.links import ServerLinks
+from assay.surfaces.pages.page_renderer import PageViewer, page
 from assay.surfaces.pages.problems import problem_view
-from assay.surfaces.pages.rendering import Reader, page
 from assay.surfaces.reporters.plain_json import json_text
 from assay.surfaces.server.keys import Caller
 from assay.surfaces.server.sessions import own_page
@@ -43,7 +43,7 @@ CODES: dict[int, str] = {
     500: "internal_error",
     503: "service_unavailable",
 }
-"""The code of each status; others below 500 are `invalid_request`."""
+"""Error code of each status; others below 500 are `invalid_request`."""
 STATUSES: tuple[tuple[type[AssayError], int], ...] = (
     (ArtifactGone, 410),
     (RunNotFound, 404),
@@ -55,7 +55,7 @@ STATUSES: tuple[tuple[type[AssayError], int], ...] = (
     (MissingExtra, 404),
 )
 RETRY_SECONDS = 5
-"""What a client is told to wait when the service cannot take its request now."""
+"""Retry-After when the service cannot accept a request now."""
 
 PAGE_HEADERS = {
     "content-type": "text/html; charset=utf-8",
@@ -63,17 +63,17 @@ PAGE_HEADERS = {
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
         "base-uri 'none'; frame-ancestors 'none'"
     ),
-    # Without any referrer a browser would hide from this server that its own forms are its own.
+    # Without any referrer a browser would send no origin with this server's own forms.
     "referrer-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
 }
-"""What every page comes with: it may load what this server serves, and nothing else."""
+"""Headers of every page: it may load what this server serves, and nothing else."""
 
 log = logging.getLogger("assay.server")
 
 
-class Refusal(Exception):
-    """A request that is answered with an error."""
+class HttpError(Exception):
+    """An exception that is answered with an error."""
 
     def __init__(
         self, status: int, message: str, *, details: dict[str, Any] | None = None, headers: dict[str, str] | None = None
@@ -98,7 +98,7 @@ class ErrorShown(msgspec.Struct, frozen=True):
     headers: dict[str, str]
 
 
-def error_body(refusal: Refusal, scope: HTTPScope, *, request_id: str, headers: Mapping[str, str]) -> ErrorShown:
+def error_body(refusal: HttpError, scope: HTTPScope, *, request_id: str, headers: Mapping[str, str]) -> ErrorShown:
     """The envelope; for people who look at pages, a page."""
     path = scope["path"]
     if "text/html" not in headers.get("accept", "") or path.startswith("/v1/"):
@@ -111,39 +111,39 @@ def error_body(refusal: Refusal, scope: HTTPScope, *, request_id: str, headers: 
     message = "This server shows its runs to those who have a key" if refusal.status == 401 else refusal.message
     view = problem_view(refusal.status, message, request_id=request_id, hint=hint, next_page=target)
     caller: Caller | None = scope.get("state", {}).get("caller")
-    reader = Reader() if caller is None else Reader(name=caller.name, is_signed_in=caller.is_signed_in)
-    text = page("problem.html", view, place=ServerPlace(), reader=reader)
-    # Who follows a link from another site comes without their cookie, and with it as soon as the page itself asks again.
+    reader = PageViewer() if caller is None else PageViewer(name=caller.name, is_signed_in=caller.is_signed_in)
+    text = page("problem.html", view, place=ServerLinks(), reader=reader)
+    # SameSite: a link from another site arrives without the cookie, which the browser sends once the page itself reloads.
     is_led_here = refusal.status == 401 and is_asked_for and headers.get("sec-fetch-site") == "cross-site"
     again = {"refresh": f"0; url={target}"} if is_led_here else {}
     return ErrorShown(text.encode(), {**PAGE_HEADERS, **again, **refusal.headers})
 
 
 def _asked(scope: HTTPScope) -> str:
-    """The address of a request as it was sent."""
+    """Return the address of a request as it was sent."""
     path, query = scope["raw_path"].decode("latin-1"), scope["query_string"].decode("latin-1")
     return f"{path}?{query}" if query else path
 
 
-def refused(request: Request[Any, Any, Any], refusal: Refusal) -> Response[bytes]:
-    """The answer for a refusal of ours."""
+def refused(request: Request[Any, Any, Any], refusal: HttpError) -> Response[bytes]:
+    """Answer one of our own refusals."""
     shown = error_body(refusal, request.scope, request_id=request_id_of(request), headers=request.headers)
     return Response(shown.body, status_code=refusal.status, headers=shown.headers)
 
 
 def failed(request: Request[Any, Any, Any], problem: AssayError) -> Response[bytes]:
-    """The answer for an error of the library, by its class."""
+    """Answer an error of the library, by its class."""
     status = next((status for kind, status in STATUSES if isinstance(problem, kind)), 500)
     told = request.app.state.server.told
     details: dict[str, Any] = {"hint": told(problem.hint)} if problem.hint else {}
     if isinstance(problem, api.PlanProblems):
         details["errors"] = list(map(told, problem.problems))
     headers = {"Retry-After": str(RETRY_SECONDS)} if status == 503 else {}
-    return refused(request, Refusal(status, told(problem.message), details=details, headers=headers))
+    return refused(request, HttpError(status, told(problem.message), details=details, headers=headers))
 
 
 def framework_failed(request: Request[Any, Any, Any], problem: HTTPException) -> Response[bytes]:
-    """The answer for what the framework refuses: unknown addresses, wrong methods, parameters that cannot be read."""
+    """Answer refusals of the framework: unknown addresses, wrong methods, unreadable parameters."""
     messages = {
         404: f"there is nothing at '{request.scope['path'][:200]}'",
         405: f"{request.method} is not allowed here",
@@ -155,25 +155,25 @@ def framework_failed(request: Request[Any, Any, Any], problem: HTTPException) ->
         details["hint"] = "/docs lists the addresses"
     elif problem.status_code == 405:
         details["hint"] = "the header Allow lists the methods of this address"
-    return refused(request, Refusal(problem.status_code, message, details=details, headers=headers))
+    return refused(request, HttpError(problem.status_code, message, details=details, headers=headers))
 
 
 def broken(request: Request[Any, Any, Any], problem: Exception) -> Response[bytes]:
-    """The answer for a defect: the log has the rest."""
+    """Answer a defect; the log has the details."""
     request_id = request_id_of(request)
     fields = {"event": "request_failed", "request_id": request_id, "code": "internal_error"}
     log.error("request %s failed", request_id, exc_info=problem, extra={FIELDS: fields})
-    return refused(request, Refusal(500, "something went wrong here; the log of the server says what"))
+    return refused(request, HttpError(500, "internal error; see the server log"))
 
 
 def request_id_of(request: Request[Any, Any, Any]) -> str:
-    """The id under which this request is logged and answered."""
+    """Return the id under which this request is logged and answered."""
     found: str = request.scope["state"]["request_id"]
     return found
 
 
 def whole_answer(status: int, reason: str, headers: Mapping[str, str]) -> bytes:
-    """Everything that goes over the wire for what never became a request."""
+    """Build the bytes of an answer to input that never became a request."""
     request_id = str(uuid.uuid4())
     body = envelope(status, reason, request_id=request_id, details={})
     shown = {

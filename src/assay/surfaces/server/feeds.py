@@ -1,4 +1,4 @@
-"""What changes and is followed by many: looked at once for all of them."""
+"""Shared polling: one poll serves all who follow the same thing."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -11,15 +11,15 @@ T = TypeVar("T")
 
 
 class Feeds(Generic[T]):
-    """A look at each thing that somebody follows, twice a second, however many follow it."""
+    """Polls each followed thing twice a second, however many callers follow it."""
 
     def __init__(self) -> None:
-        self._feeds: dict[str, _Feed[T]] = {}
+        self._feeds: dict[str, _FollowedFeed[T]] = {}
 
     async def follow(self, name: str, look: Callable[[], T]) -> AsyncIterator[T]:
-        """What every look finds, without end; raises what a look raises."""
+        """Iterate over the results of every poll, without end; raises what a poll raises."""
         if name not in self._feeds:
-            self._feeds[name] = _Feed(look)
+            self._feeds[name] = _FollowedFeed(look)
         feed = self._feeds[name]
         feed.followers += 1
         try:
@@ -32,8 +32,8 @@ class Feeds(Generic[T]):
                 del self._feeds[name]
 
 
-class _Feed(Generic[T]):
-    """One thing that is followed."""
+class _FollowedFeed(Generic[T]):
+    """One followed thing."""
 
     def __init__(self, look: Callable[[], T]) -> None:
         self._look = look
@@ -53,6 +53,6 @@ class _Feed(Generic[T]):
             await asyncio.sleep(POLL_SECONDS)
 
     def end(self) -> None:
-        """Nobody follows it any more."""
+        """Stop polling after the last follower has left."""
         self._task.cancel()
         self.found.cancel()

@@ -1,4 +1,4 @@
-"""Forms of pages: short ones as their fields, and one with a file whose bytes are passed on while they come in."""
+"""Forms of pages: short ones as fields, and uploads whose bytes are processed while they arrive."""
 
 import re
 from collections.abc import AsyncIterator
@@ -10,22 +10,22 @@ from urllib.parse import parse_qsl
 import msgspec
 from multipart import MultipartError, MultipartSegment, PushMultipartParser  # type: ignore[import-untyped]  # it has no types
 
-from assay.surfaces.server.errors import Refusal
+from assay.surfaces.server.errors import HttpError
 from assay.surfaces.server.queries import AnyRequest
-from assay.surfaces.server.spool import Spooled, spool, too_large
+from assay.surfaces.server.spool import SpooledUpload, spool, too_large
 from assay.surfaces.server.uploads import body_pieces
 
 FIELD_BYTES = 4 << 10
 MOST_FIELDS = 20
 FORM_BYTES = 64 << 10
 ENDINGS = (".json", ".jsonl", ".ndjson", ".yaml", ".yml")
-"""Endings of datasets, as they are or packed with gzip."""
+"""File extensions of datasets, plain or compressed with gzip."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+", re.ASCII)
 T = TypeVar("T", bound=msgspec.Struct)
 
 
 async def read_fields(request: AnyRequest, kind: type[T]) -> T:
-    """The fields of a short form as a typed value; those that nobody filled in are none. Raises Refusal."""
+    """Decode the fields of a short form into a typed value; empty fields are None. Raises HttpError."""
     text = (await request.body()).decode("utf-8", "replace")
     try:
         pairs = parse_qsl(text, max_num_fields=MOST_FIELDS)
@@ -33,18 +33,18 @@ async def read_fields(request: AnyRequest, kind: type[T]) -> T:
         given = {name: value.replace("\r\n", "\n") for name, value in pairs if value.strip()}
         return msgspec.convert(given, kind, strict=False)
     except ValueError as problem:
-        raise Refusal(400, f"the form cannot be used: {problem}") from problem
+        raise HttpError(400, f"the form cannot be used: {problem}") from problem
 
 
 class FileForm:
-    """A form with one file, while it comes in."""
+    """A form with one file, read while it arrives."""
 
     def __init__(self, request: AnyRequest) -> None:
         header = Message()
         header["content-type"] = request.headers.get("content-type", "")
         boundary = header.get_param("boundary") if header.get_content_type() == "multipart/form-data" else None
         if not isinstance(boundary, str) or not boundary:
-            raise Refusal(415, "a form with a file is wanted here (multipart/form-data)")
+            raise HttpError(415, "a form with a file is wanted here (multipart/form-data)")
         self.fields: dict[str, str] = {}
         self.file_name = ""
         self._declared = request.headers.get("content-length", "")
@@ -52,14 +52,14 @@ class FileForm:
         self._events = self._parsed(request)
 
     async def open_file(self) -> None:
-        """Read up to the file; raises Refusal where there is none."""
+        """Read up to the file; raises HttpError when there is none."""
         async for event in self._events:
             if isinstance(event, MultipartSegment):
                 if event.filename:
                     self.file_name = event.filename
                     return
                 await self._read_field(event)
-        raise Refusal(400, "no file was chosen")
+        raise HttpError(400, "no file was chosen")
 
     @property
     def is_gzip(self) -> bool:
@@ -68,7 +68,7 @@ class FileForm:
 
     @property
     def stem(self) -> str:
-        """The file's name without its endings, as a name for a dataset."""
+        """Return the file's name without extensions, as a name for a dataset."""
         name = Path(self.file_name.replace("\\", "/")).name
         for ending in (".gz", *ENDINGS):
             name = name[: -len(ending)] if name.lower().endswith(ending) else name
@@ -76,18 +76,18 @@ class FileForm:
 
     @property
     def ending(self) -> str:
-        """The ending that says how the file is read; raises Refusal for another."""
+        """Return the extension, which determines the format; raises HttpError for an unknown one."""
         name = self.file_name.lower().removesuffix(".gz")
         found = next((ending for ending in ENDINGS if name.endswith(ending)), "")
         if not found:
-            raise Refusal(
-                415, f"'{self.file_name[:100]}' is no dataset: its name must end in {', '.join(ENDINGS)}, or that and .gz"
+            raise HttpError(
+                415, f"'{self.file_name[:100]}' is not a dataset: its name must end in {', '.join(ENDINGS)}, or that and .gz"
             )
         return found
 
-    async def spool(self, path: Path, *, limit: int) -> Spooled:
-        """The file on the disk, and the rest of the fields; raises Refusal beyond the limit, and then there is no file."""
-        # What surrounds the file in a form is small.
+    async def spool(self, path: Path, *, limit: int) -> SpooledUpload:
+        """Store the file and read the rest of the fields; raises HttpError beyond the limit, and then there is no file."""
+        # The rest of the form is small.
         if self._declared.isdecimal() and len(self._declared) < 20 and int(self._declared) > limit + FORM_BYTES:
             raise too_large(limit)
         return await spool(self._pieces(), path, limit=limit, is_gzip=self.is_gzip)
@@ -110,7 +110,7 @@ class FileForm:
             assert isinstance(event, bytes | bytearray)
             value += event
             if len(value) > FIELD_BYTES:
-                raise Refusal(400, f"the field '{segment.name[:64]}' is too long")
+                raise HttpError(400, f"the field '{segment.name[:64]}' is too long")
         self.fields[segment.name] = value.decode("utf-8", "replace")
 
     async def _parsed(self, request: AnyRequest) -> AsyncIterator[MultipartSegment | bytes | bytearray | None]:
@@ -120,4 +120,4 @@ class FileForm:
                     yield event
             self._parser.close()
         except MultipartError as problem:
-            raise Refusal(400, f"the form cannot be read: {problem}") from problem
+            raise HttpError(400, f"the form cannot be read: {problem}") from problem

@@ -20,7 +20,7 @@ from assay.core.plan import DEFAULT_PROJECT
 
 Scope = Literal["read", "write", "admin"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
-"""Each may do what those before it may."""
+"""Scopes; each includes those before it."""
 KEYS_FILE = ".server/keys.json"
 PREFIX = "assay_"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,63}", re.ASCII)
@@ -34,55 +34,55 @@ class KeyEntry(msgspec.Struct, frozen=True, kw_only=True):
     scope: Scope
     sha256: str
     hint: str
-    """Its first characters, to recognise it by."""
+    """Its first characters, for recognition."""
     created_at: str
     project: str = DEFAULT_PROJECT
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """Who makes a request, and what they may do."""
+    """The caller of a request, and what it may do."""
 
     name: str = ""
-    """The name of the key; empty where none is needed."""
+    """Name of the key; empty if the service needs none."""
     scope: Scope = "admin"
     is_signed_in: bool = False
-    """True for a browser that showed its key once and comes with a session."""
+    """True for a browser that signed in with its key and sends a session."""
     project: str = DEFAULT_PROJECT
-    """Where the runs go that this caller submits."""
+    """Project of the runs that this caller submits."""
 
     @property
     def owner(self) -> str:
-        """Names the caller among those of all projects; idempotency keys and drafts belong to it."""
+        """Identify the caller among those of all projects; idempotency keys and drafts belong to it."""
         return self.name if self.project == DEFAULT_PROJECT else f"{self.project}/{self.name}"
 
     @property
     def sees_all(self) -> bool:
-        """True for an admin key, and where no key is needed."""
+        """Tell whether the caller is an admin, as every caller is without keys."""
         return self.may("admin")
 
     def sees(self, project: str) -> bool:
-        """True when the caller may know of what belongs to a project."""
+        """Tell whether the caller may see what belongs to a project."""
         return self.sees_all or self.project == project
 
     def may(self, scope: Scope) -> bool:
-        """True when what needs this scope is allowed."""
+        """Tell whether the caller has this scope."""
         return SCOPES.index(self.scope) >= SCOPES.index(scope)
 
 
 class Keys:
-    """The keys of a folder of runs; a change by another process counts from the next request on."""
+    """The keys of a folder of runs; a change by another process takes effect at the next request."""
 
     def __init__(self, runs_dir: Path) -> None:
         self._path = runs_dir / KEYS_FILE
         self._read: tuple[tuple[int, int], tuple[KeyEntry, ...]] = ((0, 0), ())
 
     def entries(self) -> tuple[KeyEntry, ...]:
-        """All keys in the order of their making; raises StoreUnavailable."""
+        """List all keys in order of creation; raises StoreUnavailable."""
         return self._found() or ()
 
     @property
     def are_needed(self) -> bool:
-        """True from the first key on, also when all are revoked again: to revoke a key must not open what it was for."""
+        """Tell whether a key was ever created: revoking the last one must not open the service to all."""
         return self._found() is not None
 
     def _found(self) -> tuple[KeyEntry, ...] | None:
@@ -98,7 +98,7 @@ class Keys:
         return self._read[1]
 
     def caller(self, key: str) -> Caller | None:
-        """Who has this key; every entry is compared, in the same time whatever is given."""
+        """Find the owner of a key; compares every entry, so that the time does not depend on the key."""
         given = _digest(key)
         found: Caller | None = None
         for entry in self.entries():
@@ -107,7 +107,7 @@ class Keys:
         return found
 
     def add(self, name: str, scope: Scope, *, project: str = DEFAULT_PROJECT) -> str:
-        """A new key, which is told this once; raises UsageProblem for a name that is taken."""
+        """Create a key and return it, this once; raises UsageProblem for a name in use."""
         if _NAME.fullmatch(name) is None:
             raise UsageProblem(f"{name!r} cannot name a key", hint="use up to 64 letters, digits, dots, dashes, underscores and @")
         if _PROJECT.fullmatch(project) is None:
@@ -124,7 +124,7 @@ class Keys:
         return key
 
     def revoke(self, name: str) -> None:
-        """Forget a key; raises UsageProblem when there is none of that name."""
+        """Revoke a key; raises UsageProblem when no key has that name."""
         with self._alone():
             kept = tuple(entry for entry in self.entries() if entry.name != name)
             if len(kept) == len(self.entries()):
@@ -133,7 +133,7 @@ class Keys:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Two who change the keys at once take turns, or one of the changes would be lost."""
+        """Lock the file: of two concurrent changes one would be lost."""
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = os.open(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -155,5 +155,5 @@ class Keys:
 
 
 def _digest(key: str) -> str:
-    """A key has 256 random bits, so that one round of a fast hash is enough."""
+    """Hash a key; it has 256 random bits, so one round of a fast hash is enough."""
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,21 +1,21 @@
-"""What is counted for Prometheus: requests, uploads and the queue here, runs and their calls as for the command."""
+"""Prometheus counters: requests, uploads and the queue of this service, and runs with their calls."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from assay.surfaces.telemetry.figures import Figures
+from assay.surfaces.telemetry.prometheus import PrometheusMetrics
 
 METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
-"""Counted by name; whatever else a client makes up is counted together."""
+"""Methods that are counted by name; others are counted together, since clients can invent any."""
 CONTENT_TYPE = "text/plain; version=0.0.4"
-"""The answer adds the charset."""
+"""The response adds the charset."""
 
 
 class Meters:
-    """The counters of one service, in a registry of their own."""
+    """The counters of one service, in its own registry."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.figures = Figures()
+        self.figures = PrometheusMetrics()
         self._requests = Counter(
             "assay_http_requests", "Requests by route, method and status.", ["route", "method", "status"], registry=self.registry
         )
@@ -28,10 +28,10 @@ class Meters:
         self.working = Gauge("assay_runs_working", "Runs that are worked on.", registry=self.registry)
 
     def count(self, route: str, method: str, *, status: int, seconds: float) -> None:
-        """One request has been answered; a status of 0 means that the client went away."""
+        """Count one answered request; a status of 0 means that the client disconnected."""
         self._requests.labels(route, method if method in METHODS else "other", str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
     def text(self) -> bytes:
-        """Everything in Prometheus' text format."""
+        """Render all metrics in Prometheus' text format."""
         return generate_latest(self.registry) + self.figures.text().encode()

@@ -1,47 +1,51 @@
-"""Which models a caller may name: those that the operator lists, and those of the operator's run file."""
+"""Models that a caller may name: those in the operator's list, and those of the operator's run file."""
 
 from fnmatch import fnmatchcase
 
 import msgspec
 
 from assay import api
-from assay.surfaces.server.errors import Refusal
+from assay.surfaces.server.errors import HttpError
 from assay.surfaces.server.keys import Caller
 from assay.surfaces.server.settings import ServerSettings
 
 ANY = ("*",)
 MAX_NAMED = 20
-"""Models that a message lists; `details` has all of them."""
+"""Maximum models listed in a message; `details` has all of them."""
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
     """The candidates or the judges that a caller may name."""
 
     setting: str
-    """Where the operator lists them."""
+    """The setting with the operator's list."""
     patterns: tuple[str, ...]
-    """As they are listed; `*` stands for any part of a name."""
+    """The operator's entries; `*` stands for any part of a name."""
     in_run_file: tuple[str, ...] = ()
     default: tuple[str, ...] = ()
-    """Those that are taken where none is named."""
+    """Defaults for a request that names none."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Everything that is offered, in the operator's words."""
+        """Describe all entries, as the operator wrote them."""
         return tuple(dict.fromkeys((*self.patterns, *self.in_run_file)))
 
     def check(self, name: str, *, is_file: bool) -> None:
-        """Raise Refusal for a model that is not offered; one that is a file or a function must be listed by its whole name."""
+        """Raise Refusal for a model that is not listed; one that is a file or a function must be listed by its whole name."""
         is_listed = name in self.patterns if is_file else any(fnmatchcase(name, pattern) for pattern in self.patterns)
         if is_listed or name in self.in_run_file:
             return
+        if is_file and any(fnmatchcase(name, pattern) for pattern in self.patterns):
+            message = f"the model '{name[:200]}' is a file or a function of the server, which no pattern such as * allows"
+            hint = f"the operator can offer it by listing its whole name under `{self.setting}` in the settings of the server"
+            raise HttpError(403, message, details={"offered": list(self.names), "hint": hint})
         shown = ", ".join(self.names[:MAX_NAMED]) + (" …" if len(self.names) > MAX_NAMED else "")
         allowed = f"allowed are: {shown}" if self.names else "no model is allowed yet"
         hint = (
             f"the operator allows a model by listing it under `{self.setting}` in the settings of the server (assay serve --config)"
         )
         message = f"the model '{name[:200]}' is not offered here; {allowed}"
-        raise Refusal(403, message, details={"offered": list(self.names), "hint": hint})
+        raise HttpError(403, message, details={"offered": list(self.names), "hint": hint})
 
 
 class Offers(msgspec.Struct, frozen=True):
@@ -77,6 +81,10 @@ def refuse_unoffered(
     """Raise Refusal for a model that the caller may not name."""
     if not candidates and not judges:
         return
+    for name in (*candidates, *judges):
+        if not name.isprintable():
+            hint = "send provider/model without line feeds and control characters"
+            raise HttpError(400, f"{name[:200]!r} is not a model name", details={"hint": hint})
     offers, files = offers_to(caller, settings), api.file_models((*candidates, *judges), settings.run_file)
     for offer, names in ((offers.candidates, candidates), (offers.judges, judges)):
         for name in names:

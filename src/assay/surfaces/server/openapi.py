@@ -11,38 +11,38 @@ from litestar.handlers import HTTPRouteHandler
 from assay.core.version import __version__
 from assay.surfaces.server.answers import ErrorAnswer
 from assay.surfaces.server.errors import CODES
-from assay.surfaces.server.frame import OPEN_PATHS
+from assay.surfaces.server.middleware import OPEN_PATHS
 
 Json = dict[str, Any]
 REASONS = {
-    200: "Here it is.",
+    200: "Success.",
     202: "Accepted.",
-    206: "A part of it.",
+    206: "A part of the file.",
     304: "It has not changed.",
-    400: "The request cannot be used as it is.",
-    401: "A key is needed, or the one given is not known.",
-    403: "The key, the host or the settings do not allow this.",
-    404: "There is no such thing.",
-    409: "It clashes with what is there already.",
+    400: "The request is invalid.",
+    401: "The API key is missing or unknown.",
+    403: "The API key, the host or the settings do not allow this.",
+    404: "Not found.",
+    409: "It conflicts with an existing object.",
     410: "It was removed by retention; what is left is listed with the artifacts.",
-    412: "It is not the one that was asked for.",
+    412: "The file is not the one that If-Match names.",
     413: "The payload is too large.",
-    415: "The content type or encoding is not one that is taken.",
-    416: "The range lies outside of the file.",
-    429: "Too many requests; Retry-After says when to come back.",
-    500: "Something went wrong in the service.",
-    503: "Not now; Retry-After says when to come back.",
+    415: "The content type or encoding is not supported.",
+    416: "The range is outside of the file.",
+    429: "Too many requests; Retry-After gives the seconds to wait.",
+    500: "Internal error of the service.",
+    503: "Temporarily unavailable; Retry-After gives the seconds to wait.",
 }
 _PARAMETER = re.compile(r"\{(\w+):\w+\}")
 _PLACES = {"run_id": "The id of a run.", "record_id": "The id of a record, or its index.", "name": "The name of an artifact."}
 _DESCRIPTION = (
-    "Validate datasets, run them against models, and read the evidence. Every error has the same envelope; every answer has "
-    "`x-request-id` and `x-latency-ms`. A key goes into `x-api-key` or `Authorization: Bearer`."
+    "Validate datasets, run them against models, and read the results. Every error has the same envelope; every response has "
+    "`x-request-id` and `x-latency-ms`. An API key goes into `x-api-key` or `Authorization: Bearer`."
 )
 
 
 def openapi(app: Litestar) -> Json:
-    """The document of an application's addresses."""
+    """Build the document of an application's addresses."""
     operations = sorted(_operations(app), key=lambda entry: (entry[0], entry[1]))
     kinds = {kind for _, _, handler in operations for kind in (handler.opt["query"], handler.opt["answer"]) if _is_struct(kind)}
     ordered = sorted({*kinds, ErrorAnswer}, key=lambda kind: kind.__name__)
@@ -83,7 +83,7 @@ def _operations(app: Litestar) -> Iterator[tuple[str, str, HTTPRouteHandler]]:
 
 
 def _operation(path: str, method: str, *, handler: HTTPRouteHandler, components: Json) -> Json:
-    # What the framework calls in a thread is wrapped, and the wrapper has a docstring of its own.
+    # The framework wraps handlers that run in threads, and the wrapper has a docstring of its own.
     summary = " ".join((getattr(handler.fn, "func", handler.fn).__doc__ or "").split())
     query = components[handler.opt["query"].__name__]
     found: Json = {

@@ -1,4 +1,4 @@
-"""HTTP/1.1 as it comes from a socket: what is ambiguous, endless or too slow is refused before it becomes a request."""
+"""HTTP/1.1 protocol of the service: ambiguous, endless and slow input is refused before it becomes a request."""
 
 import asyncio
 from typing import Any
@@ -14,15 +14,15 @@ HEADER_BYTES = 32 << 10
 TARGET_BYTES = 8 << 10
 METHOD_BYTES = 32
 LINGER_SECONDS = 2.0
-"""How long more is taken in after a refusal, so that the client reads it instead of a broken connection."""
+"""Seconds of reading after a refusal, so that the client reads the answer instead of getting a connection reset."""
 LINGER_BYTES = 1 << 20
 READ_SECONDS = 60.0
-"""How long a client may leave its answer unread."""
+"""Seconds for which a client may leave its answer unread."""
 _REASONS = {400: "this cannot be read as a request of HTTP/1.1", 431: "the headers are too long"}
 
 
 class Protocol(H11Protocol):
-    """HTTP as uvicorn speaks it, with limits on time and connections, and the envelope for what is no HTTP at all."""
+    """uvicorn's HTTP protocol with limits on time and connections, and the error envelope for input that is not HTTP."""
 
     settings = ServerSettings()
 
@@ -38,7 +38,7 @@ class Protocol(H11Protocol):
         self._unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as its parent has it
-        """Wait for a request; where there are too many connections, in the place of the one that has waited longest."""
+        """Accept a connection; if there are too many, close the one that has been idle longest."""
         super().connection_made(transport)
         self._expect_request()
         if len(self.connections) > self.settings.max_connections:
@@ -53,28 +53,28 @@ class Protocol(H11Protocol):
 
     @property
     def is_waiting(self) -> bool:
-        """True while there is no request to answer."""
+        """Tell whether there is no request to answer."""
         return not self._is_over and (self._exchange is None or self._exchange.response_complete)
 
     @property
     def _exchange(self) -> RequestResponseCycle | None:
-        """The request at work, or the last one."""
+        """Return the current request, or the last one."""
         return self.cycle
 
     def drop(self) -> None:
-        """Close a connection that nothing is lost with."""
+        """Close an idle connection."""
         self._is_over = True
         self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget everything that would have happened."""
+        """Cancel all timers."""
         for timer in (self._deadline, self._unread):
             if timer is not None:
                 timer.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take in what was sent; the head of a request has its time, whether it comes in one piece or in many."""
+        """Parse received bytes; the head of a request has a deadline, whether it arrives in one piece or in many."""
         if self._is_over:
             self._left_to_discard -= len(data)
             if self._left_to_discard < 0:
@@ -88,7 +88,7 @@ class Protocol(H11Protocol):
             self._expect_request()
 
     def on_response_complete(self) -> None:
-        """Between two requests the time of a kept connection counts."""
+        """Start the keep-alive timeout between two requests."""
         self._has_begun = False
         self._waiting_since = self.loop.time()
         super().on_response_complete()
@@ -109,7 +109,7 @@ class Protocol(H11Protocol):
             self.drop()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002  # the parent's name; what it says is said better here
-        """Answer what cannot be read as a request."""
+        """Answer input that cannot be parsed as a request."""
         status, reason = self._strict.refusal
         exchange = self._exchange
         if exchange is not None and exchange.response_started and not exchange.response_complete:
@@ -124,18 +124,18 @@ class Protocol(H11Protocol):
         self.transport.write_eof()
         self.flow.resume_reading()
         if self._exchange is not None:
-            # Whoever reads the body of a request that has become unreadable hears that nobody is there any more.
+            # The handler that still reads the body of a malformed request must see a disconnect.
             self._exchange.disconnected = True
             self._exchange.message_event.set()
         self._deadline = self.loop.call_later(LINGER_SECONDS, self.transport.abort)
 
     def pause_writing(self) -> None:
-        """A client that does not read its answer is let go of."""
+        """Disconnect a client that does not read its answer."""
         super().pause_writing()
         self._unread = self.loop.call_later(READ_SECONDS, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """It reads again."""
+        """Resume: the client reads again."""
         super().resume_writing()
         if self._unread is not None:
             self._unread.cancel()
@@ -147,16 +147,16 @@ class Protocol(H11Protocol):
             super().shutdown()
 
     def _unsupported_upgrade_warning(self) -> None:
-        """A request for another protocol is answered in this one, as it may be."""
+        """Answer an upgrade request in HTTP/1.1, as RFC 9110 permits."""
 
 
 def protocol_for(settings: ServerSettings) -> type[Protocol]:
-    """The protocol under an operator's settings."""
+    """Build the protocol class for an operator's settings."""
     return type("Protocol", (Protocol,), {"settings": settings})
 
 
 class _Strict(h11.Connection):
-    """Reads requests, and refuses those that two readers might understand differently."""
+    """Parser that refuses requests which two parsers might understand differently."""
 
     def __init__(self) -> None:
         super().__init__(h11.SERVER, HEADER_BYTES)
@@ -164,11 +164,11 @@ class _Strict(h11.Connection):
 
     @property
     def has_sent_answer(self) -> bool:
-        """True when the present request was answered before its body was whole."""
+        """Tell whether the current request was answered before its body was complete."""
         return self.our_state not in (h11.IDLE, h11.SEND_RESPONSE)
 
     def next_event(self) -> Any:
-        """The next event; raises RemoteProtocolError, and `refusal` says why."""
+        """Return the next event; raises RemoteProtocolError, and `refusal` has the reason."""
         try:
             event = super().next_event()
         except h11.RemoteProtocolError as problem:
@@ -185,13 +185,13 @@ class _Strict(h11.Connection):
             raise self._refused(400, _REASONS[400])
         if len(request.target) > TARGET_BYTES:
             raise self._refused(414, f"an address has at most {TARGET_BYTES:,} characters")
-        # RFC 9112 6.1: where a proxy would believe the one and this server the other, the next request is anybody's.
+        # RFC 9112 6.1: if a proxy and this server frame the body differently, an attacker can smuggle a request.
         if b"transfer-encoding" in names and (b"content-length" in names or request.http_version < b"1.1"):
             raise self._refused(400, "a request has a Content-Length or a Transfer-Encoding, not both, and the latter in HTTP/1.1")
         return request if request.target.startswith(b"/") or request.target == b"*" else self._relative(request)
 
     def _relative(self, request: h11.Request) -> h11.Request:
-        """A request for a whole address as one for its path; RFC 9112 3.2.2 has servers take both."""
+        """Rewrite an absolute-form target to its path; RFC 9112 3.2.2 requires servers to accept both."""
         target = request.target.decode("ascii")
         scheme, _, rest = target.partition("://")
         authority = rest.partition("/")[0].partition("?")[0]

@@ -1,4 +1,4 @@
-"""Query parameters into typed values; what is unknown or wrong is said, never ignored."""
+"""Query parameters as typed values; unknown or invalid ones are reported, never ignored."""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, TypeVar
@@ -11,14 +11,14 @@ from assay.core.contract import ContractId
 from assay.core.plan import CriterionName, OnInvalid, ProfileId
 from assay.core.record_query import VALID, RecordSearch
 from assay.core.run_state import State
-from assay.surfaces.server.errors import Refusal
+from assay.surfaces.server.errors import HttpError
 
 ContractChoice = Literal[ContractId, "auto"]
 Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 Rate = Annotated[float, Meta(ge=0, le=1)]
 ModelName = Annotated[str, Meta(min_length=1, max_length=256)]
 _END = r"$(?!\n)"
-"""The end, and not a line feed before it, in the regular expressions of Python and of OpenAPI."""
+"""Matches the end, and not a line feed before it, in the regular expressions of Python and of OpenAPI."""
 Cursor = Annotated[str, Meta(pattern=rf"^[0-9]{{1,12}}{_END}")]
 DatasetName = Annotated[str, Meta(pattern=rf"^[A-Za-z0-9][A-Za-z0-9_.-]{{0,127}}{_END}")]
 RunId = Annotated[str, Meta(pattern=rf"^[A-Za-z0-9][A-Za-z0-9_.-]{{0,127}}{_END}")]
@@ -53,26 +53,26 @@ class SubmitQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     criteria: Annotated[
         tuple[CriterionName, ...], _says("What records of batch_v1 are judged by that name no criteria; `overall` by default.")
     ] = ()
-    concurrency: Annotated[Count | None, _says("Calls in flight at most.")] = None
-    limit: Annotated[Count | None, _says("Take the first so many records.")] = None
-    sample: Annotated[Count | None, _says("Take so many records at random.")] = None
+    concurrency: Annotated[Count | None, _says("Maximum concurrent calls.")] = None
+    limit: Annotated[Count | None, _says("Use the first N records.")] = None
+    sample: Annotated[Count | None, _says("Use a random sample of N records.")] = None
     seed: Annotated[Annotated[int, Meta(ge=-(2**53), le=2**53)] | None, _says("Seed of the sample and of resampled intervals.")] = (
         None
     )
-    repeat: Annotated[Annotated[int, Meta(ge=1, le=1000)] | None, _says("Ask every record so many times.")] = None
+    repeat: Annotated[Annotated[int, Meta(ge=1, le=1000)] | None, _says("Answers per record.")] = None
     quorum: Annotated[Count | None, _says("Judges who must vote.")] = None
-    escalate: Annotated[bool | None, _says("Ask the first judge alone, and the others only where it is unsure.")] = None
+    escalate: Annotated[bool | None, _says("Call the first judge, and the others only if it is unsure.")] = None
     max_cost: Annotated[
-        Annotated[float, Meta(ge=0, le=1_000_000_000)] | None, _says("US dollars after which no new call is made.")
+        Annotated[float, Meta(ge=0, le=1_000_000_000)] | None, _says("Budget in US dollars; no new call is made beyond it.")
     ] = None
     on_invalid: Annotated[OnInvalid | None, _says("With invalid records: do not start, or evaluate the valid ones.")] = None
     allow_size: Annotated[bool | None, _says("Accept golden datasets with fewer than 5 or more than 20 cases.")] = None
     null_as_absent: Annotated[bool | None, _says("Optional and forbidden fields that are null count as absent.")] = None
-    profile: Annotated[ProfileId | None, _says("Benchmark whose official score is computed too.")] = None
+    profile: Annotated[ProfileId | None, _says("Benchmark whose official score is also computed.")] = None
     compat: Annotated[bool | None, _says("With a profile: count errors as the benchmark does.")] = None
-    pass_rate: Annotated[Rate | None, _says("Gate: share of graded records that must pass.")] = None
+    pass_rate: Annotated[Rate | None, _says("Gate: minimum pass rate of graded records.")] = None
     min_score: Annotated[Annotated[float, Meta(ge=0, le=100)] | None, _says("Gate: mean score.")] = None
-    max_error_rate: Annotated[Rate | None, _says("Gate: share of records that may be left without a score.")] = None
+    max_error_rate: Annotated[Rate | None, _says("Gate: maximum share of records without a score.")] = None
 
 
 class RunsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -82,7 +82,7 @@ class RunsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     cursor: Annotated[RunId | None, _says("The `next_cursor` of the page before.")] = None
     state: Annotated[
         State | Literal["damaged", "unreachable", "interrupted"] | None,
-        _says("Only runs in this state; `interrupted` are those that were begun, and that nobody works on, whatever their state."),
+        _says("Only runs in this state; `interrupted` are started runs that no process is working on, in any state."),
     ] = None
     dataset: Annotated[Annotated[str, Meta(max_length=128)] | None, _says("Only runs over the dataset with this id.")] = None
     model: Annotated[Annotated[str, Meta(max_length=256)] | None, _says("Only runs of this candidate.")] = None
@@ -125,35 +125,33 @@ class CompareQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     before: Annotated[RunId, _says("The run that was there first.")]
     after: Annotated[RunId, _says("The run that is compared with it.")]
-    cluster: Annotated[Annotated[str, Meta(max_length=128)] | None, _says("Member of metadata whose records belong together.")] = (
-        None
-    )
-    flips: Annotated[Annotated[int, Meta(ge=0, le=1000)], _says("Records that changed sides, at most so many of them.")] = 20
+    cluster: Annotated[Annotated[str, Meta(max_length=128)] | None, _says("Metadata key whose records form clusters.")] = None
+    flips: Annotated[Annotated[int, Meta(ge=0, le=1000)], _says("Maximum number of records with changed results.")] = 20
 
 
 def read_query(request: AnyRequest, kind: type[T]) -> T:
-    """The query of a request as a typed value; raises Refusal."""
+    """Decode the query of a request; raises HttpError."""
     lists = {field.name for field in inspect.type_info(kind).fields if _is_list(field.type)}  # type: ignore[attr-defined]  # a struct
     given: dict[str, Any] = {}
     for name, value in request.query_params.multi_items():
         if name in lists:
             given.setdefault(name, []).extend(value.split(",") if name == "criteria" else [value])
         elif name in given:
-            raise Refusal(400, f"the parameter '{name[:64]}' is given twice")
+            raise HttpError(400, f"the parameter '{name[:64]}' is given twice")
         else:
             given[name] = value
     try:
         read = msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as problem:
-        raise Refusal(400, f"the query cannot be used: {why_unusable(kind, given, problem)}") from problem
+        raise HttpError(400, f"the query cannot be used: {why_unusable(kind, given, problem)}") from problem
     empty = [name for name in given if getattr(read, name) is None]
     if empty:
-        raise Refusal(400, f"the query cannot be used: '{empty[0]}' is no value for '{given[empty[0]]}'")
+        raise HttpError(400, f"the query cannot be used: '{empty[0]}' is not a value for '{given[empty[0]]}'")
     return read
 
 
 def why_unusable(kind: type[msgspec.Struct], given: Mapping[str, Any], problem: msgspec.ValidationError) -> str:
-    """What is wrong with a query: a parameter that takes certain words, and has another, with these words."""
+    """Describe an invalid query: a parameter with certain values has another one."""
     for field in inspect.type_info(kind).fields:  # type: ignore[attr-defined]  # a struct
         words = list(_words(field.type))
         value = given.get(field.encode_name)
@@ -163,7 +161,7 @@ def why_unusable(kind: type[msgspec.Struct], given: Mapping[str, Any], problem: 
 
 
 def _words(kind: inspect.Type) -> Iterator[str]:
-    """The words that a parameter takes; none where it takes anything else."""
+    """List the values of a parameter; empty for one that takes anything else."""
     if isinstance(kind, inspect.Metadata):
         yield from _words(kind.type)
     elif isinstance(kind, inspect.UnionType):

@@ -1,4 +1,4 @@
-"""Runs that wait for their turn, and the threads that work on them: callers take turns, whoever has submitted how many."""
+"""Queue of submitted runs and the threads that execute them; callers take turns, however many runs each has submitted."""
 
 import logging
 import threading
@@ -12,52 +12,52 @@ import msgspec
 
 from assay import api
 from assay.core.errors import AssayError, RunNotFound, RunSealed, StoreRefused, StoreUnavailable
-from assay.core.placement import HERE, Placement
+from assay.core.run_backend import LOCAL_BACKEND, RunBackend
 from assay.core.run_result import RunResult
-from assay.surfaces.server.errors import RETRY_SECONDS, Refusal
+from assay.surfaces.server.errors import RETRY_SECONDS, HttpError
 from assay.surfaces.server.meters import Meters
 from assay.surfaces.telemetry.json_log import FIELDS
-from assay.surfaces.telemetry.tellers import Teller, Tellers
+from assay.surfaces.telemetry.observers import ObserverGroup, RunObserver
 
 log = logging.getLogger("assay.server")
 MAX_OUTAGES = 2
-"""So many storage failures of one run, with several servers over one ledger, make it `failed`; one alone has it."""
+"""Storage failures after which a run of a shared ledger is `failed`; a single one may be local or temporary."""
 RECORD_AGAIN_SECONDS = 1.0
-"""Between two tries to write that a run has failed."""
+"""Seconds between two attempts to store that a run has failed."""
 
 
-class Seats(msgspec.Struct, frozen=True, kw_only=True):
-    """How many runs there is room for."""
+class QueueLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits of the queue."""
 
     max_runs: int
     max_queue: int
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """Who hears of runs."""
+class RunCallbacks(msgspec.Struct, frozen=True, kw_only=True):
+    """Callbacks about runs."""
 
     ended: Callable[[str], None]
-    """That the artifacts of a run are here."""
+    """Called when the artifacts of a run are on this machine."""
     given_up: Callable[[str, AssayError], None] = lambda *_: None
-    """That work on a run has stopped before its end, and why."""
-    teller: Teller = Tellers()
+    """Called with the reason when execution stops before the run's end."""
+    teller: RunObserver = ObserverGroup()
 
 
-class Placing(msgspec.Struct, frozen=True):
-    """Where runs are kept and worked on."""
+class QueueBackend(msgspec.Struct, frozen=True):
+    """Storage and backend of the queue."""
 
-    placement: Placement = HERE
+    placement: RunBackend = LOCAL_BACKEND
     shared: api.SharedRuns | None = None
-    """The runs of a ledger that other servers use too."""
+    """Runs of a ledger that other servers share."""
 
 
 class RunQueue:
     """The runs of one service between their submission and their end."""
 
-    def __init__(self, runs_dir: Path, meters: Meters, *, seats: Seats, told: Told, placing: Placing) -> None:
+    def __init__(self, runs_dir: Path, meters: Meters, *, seats: QueueLimits, told: RunCallbacks, placing: QueueBackend) -> None:
         self._runs_dir = runs_dir
         self._meters = meters
-        self._teller = Tellers((meters.figures, told.teller))
+        self._teller = ObserverGroup((meters.figures, told.teller))
         self._max_runs = seats.max_runs
         self._max_queue = seats.max_queue
         self._told = told
@@ -67,14 +67,14 @@ class RunQueue:
         self._snapshots: dict[str, api.Snapshot] = {}
         self._problems: dict[str, str] = {}
         self._outages: Counter[str] = Counter()
-        """How often work on a run was given up here because of storage."""
+        """Number of times that execution was given up here because of storage."""
         self._seats = 0
         self._is_stopping = False
         self._lock = threading.Lock()
 
     @contextmanager
     def seat(self) -> Iterator[None]:
-        """Room for one more run while it is being submitted; raises Refusal when there is none."""
+        """Reserve a place for a run that is being submitted; raises HttpError when the queue is full."""
         with self._lock:
             self._check_room()
             self._seats += 1
@@ -85,17 +85,17 @@ class RunQueue:
                 self._seats -= 1
 
     def check_room(self) -> None:
-        """Raises Refusal when there is no seat: better before an upload than after it."""
+        """Raise HttpError when the queue is full, before an upload rather than after it."""
         with self._lock:
             self._check_room()
 
     def _check_room(self) -> None:
         if self._is_stopping or self._seats + self._count_waiting() >= self._max_queue:
-            why = "the service is about to end" if self._is_stopping else "too many runs are waiting"
-            raise Refusal(503, why, headers={"Retry-After": str(RETRY_SECONDS)})
+            why = "the service is shutting down" if self._is_stopping else "too many runs are waiting"
+            raise HttpError(503, why, headers={"Retry-After": str(RETRY_SECONDS)})
 
     def add(self, run_id: str, owner: str) -> None:
-        """Let a durable run wait for its turn, unless it does already."""
+        """Enqueue a durable run, unless it is queued already."""
         with self._lock:
             if run_id not in self._working and not any(run_id in line for line in self._waiting.values()):
                 self._problems.pop(run_id, None)
@@ -103,7 +103,7 @@ class RunQueue:
             self._fill()
 
     def leave(self, run_id: str) -> None:
-        """Give up the place of a run that has nothing to wait for any more."""
+        """Remove a run that has nothing to wait for any more."""
         with self._lock:
             for owner, line in list(self._waiting.items()):
                 if run_id in line:
@@ -113,35 +113,35 @@ class RunQueue:
             self._fill()
 
     def has(self, run_id: str) -> bool:
-        """True while the run waits or is worked on."""
+        """Tell whether the run is queued or executed here."""
         with self._lock:
             return run_id in self._working or any(run_id in line for line in self._waiting.values())
 
     @property
     def free(self) -> int:
-        """Runs that could be begun at once."""
+        """Return how many runs could start at once."""
         with self._lock:
             return 0 if self._is_stopping else max(0, self._max_runs - len(self._working) - self._count_waiting())
 
     def snapshot(self, run_id: str) -> api.Snapshot | None:
-        """How a run goes that is worked on here."""
+        """Return the progress of a run that is executed here."""
         return self._snapshots.get(run_id)
 
     @property
     def is_stopping(self) -> bool:
-        """True when the service is about to end."""
+        """Tell whether the service is shutting down."""
         return self._is_stopping
 
     def problem(self, run_id: str) -> str:
-        """Why work on a run was given up before its end; empty when it was not."""
+        """Return why execution of a run was given up before its end; empty if it was not."""
         return self._problems.get(run_id, "")
 
     def stop(self) -> None:
-        """Begin nothing more, and let what is under way come to a halt; safe to call from a signal handler."""
+        """Start nothing more, and stop running work; safe to call from a signal handler."""
         self._is_stopping = True
 
     def wait(self, seconds: float) -> None:
-        """Give the calls in flight some time; what is left goes on at the next start."""
+        """Wait for the calls in flight; what is left continues at the next start."""
         with self._lock:
             threads = list(self._working.values())
         end = time.monotonic() + seconds
@@ -157,7 +157,7 @@ class RunQueue:
             line = self._waiting.pop(owner)
             run_id = line.popleft()
             if line:
-                # Whoever had a turn goes to the end of the line.
+                # A served caller goes to the end of the line.
                 self._waiting[owner] = line
             thread = threading.Thread(target=self._work, args=(run_id,), name=f"run {run_id}", daemon=True)
             thread.start()
@@ -170,22 +170,22 @@ class RunQueue:
         try:
             standing = None if self._shared is None else self._shared.standing(run_id)
             if standing is not None and standing.is_with_workers:
-                # They need nobody who watches; to hand it to them again changes nothing.
+                # Workers execute them without this server; submitting them again changes nothing.
                 api.resume(run_id, runs_dir=self._runs_dir, placement=self._placement, is_detached=True)
             elif standing is None or not standing.is_driven:
                 result = self._driven(run_id)
                 self._tell_end(result)
                 if result.is_resumable:
                     self._log_failure(run_id, result.problem, code="provider_rejected")
-            # Else another server was quicker; when that one goes away, the run is found again.
+            # Otherwise another server was faster; if that one goes away, the run is found again.
             is_over = True
         except AssayError as problem:
             self._give_up(run_id, problem)
             is_over = True
         finally:
             if not is_over:
-                # A defect of ours, which the log has: the run must not seem to go on for ever because of it.
-                self._keep_failure(run_id, AssayError("an internal error ended the work on it; the server's log says where"))
+                # A defect of ours, which the log has: without this the run would seem to be running forever.
+                self._keep_failure(run_id, AssayError("an internal error stopped the run; see the server log"))
             self._snapshots.pop(run_id, None)
             with self._lock:
                 del self._working[run_id]
@@ -198,7 +198,7 @@ class RunQueue:
 
     def _give_up(self, run_id: str, problem: AssayError) -> None:
         if isinstance(problem, RunSealed | RunNotFound) and self._shared is not None:
-            # Another server has taken the run over, because this one was not heard of for too long, or has ended it.
+            # Another server has taken the run over because this one's lease expired, or has ended it.
             log.warning("%s", problem.message)
             return
         self._problems[run_id] = problem.message
@@ -207,16 +207,16 @@ class RunQueue:
         is_outage = isinstance(problem, StoreUnavailable) and not isinstance(problem, StoreRefused)
         self._outages[run_id] += is_outage
         if self._shared is not None and is_outage and self._outages[run_id] < MAX_OUTAGES:
-            # Another server, or this one in a while, takes the run.
+            # Another server, or this one later, takes the run.
             return
         self._keep_failure(run_id, problem)
 
     def _log_failure(self, run_id: str, message: str, *, code: str) -> None:
         fields = {"event": "run_failed", "run_id": run_id, "code": code}
-        log.warning("run %s cannot go on: %s", run_id, message, extra={FIELDS: fields})
+        log.warning("run %s cannot continue: %s", run_id, message, extra={FIELDS: fields})
 
     def _keep_failure(self, run_id: str, problem: Exception) -> None:
-        """Let the run be `failed` as soon as anything can be written again, whoever asks."""
+        """Mark the run as `failed` as soon as the storage can be written again."""
         at = time.time()
         if api.record_failure(run_id, self._runs_dir, problem, at=at):
             return
@@ -225,7 +225,7 @@ class RunQueue:
             is_kept = False
             while not is_kept:
                 time.sleep(RECORD_AGAIN_SECONDS)
-                # Whoever has resumed it meanwhile will fail or succeed with it.
+                # If a user has resumed it meanwhile, that execution decides.
                 is_kept = self._is_stopping or self.has(run_id) or api.record_failure(run_id, self._runs_dir, problem, at=at)
 
         threading.Thread(target=keep, name=f"failure of {run_id}", daemon=True).start()

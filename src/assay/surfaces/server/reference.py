@@ -7,7 +7,7 @@ Json = dict[str, Any]
 HEAD = """# HTTP
 
 Every address of `assay serve`. This page is made from the OpenAPI document that the server has at `/openapi.json`. [Use the
-server](../how-to/use-the-server.md) shows how the addresses go together, and what each error code asks for.
+server](../how-to/use-the-server.md) shows how to combine the endpoints, and what to do about each error code.
 
 Every answer has `x-request-id` and `x-latency-ms`; every error has the shape of [ErrorAnswer](#erroranswer). A key goes into
 `x-api-key` or `Authorization: Bearer`.

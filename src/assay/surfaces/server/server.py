@@ -1,4 +1,4 @@
-"""What the routes of one service share, and how they answer."""
+"""State that the routes of one service share, and helpers for their answers."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,29 +9,29 @@ from litestar import Response
 
 from assay import api
 from assay.core.errors import LedgerUnavailable, RunNotFound, StoreUnavailable
-from assay.core.placement import Placement
+from assay.core.run_backend import RunBackend
 from assay.core.run_result import RunListing, RunResult
 from assay.core.run_state import TERMINAL
 from assay.surfaces.reporters.plain_json import json_text
-from assay.surfaces.server.answers import RunView
+from assay.surfaces.server.answers import RunResponse
+from assay.surfaces.server.background_tasks import BackgroundTasks
 from assay.surfaces.server.drafts import Drafts
 from assay.surfaces.server.feeds import Feeds
 from assay.surfaces.server.hidden_folders import without_folders
-from assay.surfaces.server.indexing import Indexer
+from assay.surfaces.server.keyed_locks import KeyedLocks
 from assay.surfaces.server.keys import Caller, Keys
 from assay.surfaces.server.meters import Meters
-from assay.surfaces.server.pending import Pending
 from assay.surfaces.server.queries import AnyRequest
 from assay.surfaces.server.queue import RunQueue
-from assay.surfaces.server.rates import Places
+from assay.surfaces.server.rate_limits import ConcurrencyQuota
+from assay.surfaces.server.run_indexer import Indexer
 from assay.surfaces.server.sessions import Sessions
 from assay.surfaces.server.settings import ServerSettings
-from assay.surfaces.server.turns import Turns
-from assay.surfaces.server.workshop import Workshop
+from assay.surfaces.server.validation_pool import ValidationPool
 
 Answer = Response[bytes]
 LOOK_SECONDS = 1.0
-"""Between two looks at all runs of a ledger."""
+"""Seconds between two scans of all runs in a ledger."""
 T = TypeVar("T")
 
 
@@ -40,47 +40,47 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
 
     runs_dir: Path
     settings: ServerSettings
-    placement: Placement
+    placement: RunBackend
     keys: Keys
     submissions: api.Submissions
     queue: RunQueue
-    workshop: Workshop
-    turns: Turns
+    workshop: ValidationPool
+    turns: KeyedLocks
     indexer: Indexer
     meters: Meters
     sessions: Sessions
-    listings: api.Listings
+    listings: api.RunListCache
     shared: api.SharedRuns | None
-    """The runs of a ledger that other servers use too."""
-    pending: Pending
+    """Runs of a ledger that other servers share."""
+    pending: BackgroundTasks
     drafts: Drafts
-    feeds: Feeds[RunView]
-    uploads: Places
+    feeds: Feeds[RunResponse]
+    uploads: ConcurrencyQuota
 
-    def run(self, run_id: str, caller: Caller) -> api.Run:
-        """The caller's run with exactly this id, whichever server it was submitted to; raises RunNotFound."""
+    def run(self, run_id: str, caller: Caller) -> api.RunReader:
+        """Find the caller's run with exactly this id, submitted to any server; raises RunNotFound."""
         if not caller.sees_all:
             self._check_project(run_id, caller)
         return self._adopted(run_id, api.named_run)
 
     def _check_project(self, run_id: str, caller: Caller) -> None:
-        """Raises RunNotFound for a run of another project, in the same words as for one that does not exist."""
+        """Raise RunNotFound for a run of another project, worded as for one that does not exist."""
         try:
             project = self._adopted(run_id, api.run_project)
         except LedgerUnavailable:
-            # A shared ledger that is away is away for every id, so that this says nothing about one of them.
+            # A ledger that is down gives this error for every id, so it reveals nothing about one of them.
             raise
         except StoreUnavailable:
-            # Only an admin may see a run that does not say whose it is.
+            # Only an admin may see a run of unknown project.
             project = None
         if project is None or not caller.sees(project):
             if self.shared is not None:
-                # An unknown id is looked up in the ledger: while that is away, a run of this folder must not be told from one.
+                # Unknown ids are looked up in the ledger: while it is down, a run of this folder must look like one.
                 self.shared.check()
             raise api.no_such_run(run_id)
 
     def _adopted(self, run_id: str, read: Callable[[str, Path], T]) -> T:
-        """Read a run, also one that only the shared ledger knows so far; raises RunNotFound."""
+        """Read a run, also one that is only in the shared ledger so far; raises RunNotFound."""
         try:
             return read(run_id, self.runs_dir)
         except RunNotFound:
@@ -88,8 +88,8 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
                 raise
             return read(run_id, self.runs_dir)
 
-    def look(self, run_id: str, caller: Caller, at: Callable[[api.Run], T]) -> T:
-        """What a function makes of a run; it looks again at a run that was sealed meanwhile, also elsewhere. Raises RunNotFound."""
+    def look(self, run_id: str, caller: Caller, at: Callable[[api.RunReader], T]) -> T:
+        """Apply a function to a run, and again if the run was sealed meanwhile, here or elsewhere. Raises RunNotFound."""
         run = self.run(run_id, caller)
         try:
             return at(run)
@@ -102,7 +102,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
             return at(again)
 
     def problem(self, run_id: str, result: RunResult) -> str:
-        """Why nothing more happens to a run before its end; empty when something does."""
+        """Return why an unfinished run makes no progress; empty if it does."""
         if result.is_finished:
             return result.blocked
         if result.is_resumable:
@@ -111,26 +111,28 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
             return ""
         standing = None if self.shared is None else self.shared.standing(run_id)
         if standing is not None and (standing.is_submitted or standing.is_driven or standing.is_with_workers):
-            # Whichever server has room goes on with it; what kept this one from it is said until then.
+            # Any server with capacity continues it; until then the reason why this one stopped is shown.
             is_worked_on = standing.is_driven or standing.is_with_workers
             return standing.problem or ("" if is_worked_on else self.told(self.queue.problem(run_id)))
-        why = self.queue.problem(run_id) or ("" if api.is_driven(run_id, self.runs_dir) else "nobody works on this run; resume it")
+        why = self.queue.problem(run_id) or (
+            "" if api.is_driven(run_id, self.runs_dir) else "no process is working on this run; resume it"
+        )
         return self.told(why)
 
     def is_driven(self, run_id: str) -> bool:
-        """True while somebody else works on a run, here or on another machine."""
+        """Tell whether another process drives a run, here or on another machine."""
         standing = None if self.shared is None else self.shared.standing(run_id)
         return api.is_driven(run_id, self.runs_dir) or (standing is not None and standing.is_driven)
 
     def listed(self, caller: Caller, *, max_age: float = 0.0) -> list[RunListing]:
-        """The runs that the caller may see, the newest first, as they may be told of."""
+        """List the runs that the caller may see, the newest first, without private details."""
         if self.shared is not None and max_age:
-            # Whoever looks again and again shares one question a second.
+            # Frequent polls share one query per second.
             max_age = max(max_age, LOOK_SECONDS)
         return [self._told_of(listing) for listing in self.visible(caller, max_age=max_age)]
 
     def sees_every_run(self, caller: Caller) -> bool:
-        """True for an admin, and for the others as long as no key and no run belongs to another project than theirs."""
+        """Tell whether the caller sees all runs: an admin, or anyone while no key and no run belongs to another project."""
         if caller.sees_all:
             return True
         listed = (listing.project for listing in self.listings.newest_first())
@@ -138,7 +140,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         return projects <= {caller.project}
 
     def visible(self, caller: Caller, *, max_age: float = 0.0) -> list[RunListing]:
-        """The runs that the caller may see, the newest first."""
+        """List the runs that the caller may see, the newest first."""
         return [listing for listing in self.listings.newest_first(max_age=max_age) if caller.sees(listing.project)]
 
     def _told_of(self, listing: RunListing) -> RunListing:
@@ -146,51 +148,51 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(listing, note=self._note(listing), is_interrupted=is_interrupted)
 
     def is_interrupted(self, run: RunListing | RunResult) -> bool:
-        """True for a run that nobody works on and that does not wait for its turn here either."""
+        """Tell whether a run has no driver and does not wait in this queue either."""
         return run.is_interrupted and not self.queue.has(run.run_id)
 
     def _note(self, listing: RunListing) -> str:
-        # Of a run that other servers may go on with, the ledger knows better.
+        # For runs that other servers may continue, the ledger is more recent.
         is_over = self.shared is not None or listing.state in TERMINAL
         return self.told(listing.note or ("" if is_over else self.queue.problem(listing.run_id)))
 
     def mark(self, run_id: str) -> str:
-        """Names where a run stands that another server drives, as of a second ago; empty for one that has to be looked at."""
+        """Name the state of a run that another server drives, as of a second ago; empty for one that must be read."""
         if self.shared is None or self.queue.snapshot(run_id) is not None:
             return ""
         mark = self.shared.mark(run_id)
-        # Work that stops here changes what is said of the run, also where the ledger stays as it is.
+        # Work that stops here changes the run's description even if the ledger is unchanged.
         return mark and f"{mark} {self.queue.has(run_id)} {self.queue.problem(run_id)}"
 
     def told(self, message: str) -> str:
-        """A message for clients, who may not know where on this machine the server keeps its runs, uploads and settings."""
+        """Remove the server's folders for runs, uploads and settings from a message for clients."""
         run_file = self.settings.run_file
         return without_folders(message, self.runs_dir, Path(run_file).parent if run_file else None, Path.cwd())
 
     def sealed_path(self, run_id: str, caller: Caller) -> str:
-        """The folder of a finished run; raises RunNotFound."""
+        """Return the folder of a finished run; raises RunNotFound."""
         run = self.run(run_id, caller)
         if not run.artifacts():
             result = run.result
             if result.is_finished:
                 raise RunNotFound(result.gate.reasons[0], hint="let the servers share one folder of runs, or an object store")
-            raise RunNotFound(f"run '{run_id}' has not ended", hint="its state says how far it is")
+            raise RunNotFound(f"run '{run_id}' is unfinished", hint="see its state for the progress")
         return str(run.folders.sealed)
 
 
 def server_of(request: AnyRequest) -> Server:
-    """The service that a request came to."""
+    """Return the service of a request."""
     found: Server = request.app.state.server
     return found
 
 
 def caller_of(request: AnyRequest) -> Caller:
-    """Who makes a request."""
+    """Return the caller of a request."""
     found: Caller = request.scope["state"]["caller"]
     return found
 
 
 def answered(value: Any, *, status: int = 200, headers: dict[str, str] | None = None) -> Answer:
-    """A JSON answer."""
+    """Build a JSON response."""
     text = json_text(msgspec.to_builtins(value)).encode()
     return Response(text, status_code=status, headers=headers, media_type="application/json")

@@ -1,4 +1,4 @@
-"""Readers who signed in with a key: a random token in a cookie, kept here as a hash, which says nothing of the key."""
+"""Browser sessions: a random token in a cookie, stored as a hash, which reveals nothing about the key."""
 
 import hashlib
 import re
@@ -12,10 +12,10 @@ from assay.surfaces.server.keys import Caller, Keys
 COOKIE = "assay_session"
 FIRST_PAGE = "/runs"
 _OWN_PAGE = re.compile(r"/(?![/\\])[!-~]*", re.ASCII)
-"""An address of this server as it is sent: a browser would read two slashes as another host."""
+"""Matches a safe path on this server: browsers treat two leading slashes as another host."""
 SECONDS = 12 * 3600
 MAX_SESSIONS = 10_000
-"""More than this and the oldest are forgotten: signing in must not fill the memory."""
+"""Maximum sessions; beyond it the oldest are dropped, so that sign-ins cannot fill the memory."""
 
 
 class _Session(msgspec.Struct, frozen=True):
@@ -25,7 +25,7 @@ class _Session(msgspec.Struct, frozen=True):
 
 
 class Sessions:
-    """Who is signed in; a restart of the server forgets them all."""
+    """The open sessions; a restart of the server drops them all."""
 
     def __init__(self, known: Keys, clock: Callable[[], float]) -> None:
         self._keys = known
@@ -33,7 +33,7 @@ class Sessions:
         self._open: dict[str, _Session] = {}
 
     def begin(self, key: str) -> str | None:
-        """The token of a new session; None for a key that is not known."""
+        """Create a session and return its token; None for an unknown key."""
         caller = self._keys.caller(key)
         entry = next((entry for entry in self._keys.entries() if caller is not None and entry.name == caller.name), None)
         if entry is None:
@@ -47,7 +47,7 @@ class Sessions:
         return token
 
     def caller(self, token: str) -> Caller | None:
-        """Who has this token; None when it has expired, or when their key was revoked meanwhile."""
+        """Find the caller of a token; None when it has expired, or its key was revoked meanwhile."""
         session = self._open.get(_digest(token))
         if session is None or session.ends_at <= self._clock():
             return None
@@ -56,24 +56,24 @@ class Sessions:
         return None if entry is None else Caller(entry.name, entry.scope, is_signed_in=True, project=entry.project)
 
     def end(self, token: str) -> None:
-        """Forget a session."""
+        """Drop a session."""
         self._open.pop(_digest(token), None)
 
 
 def cookie(token: str, *, is_secure: bool) -> str:
-    """The header that keeps a token in a browser, out of reach of scripts and of other sites."""
+    """Build the cookie header that stores a token, out of reach of scripts and other sites."""
     seconds = SECONDS if token else 0
     parts = [f"{COOKIE}={token}", "Path=/", f"Max-Age={seconds}", "HttpOnly", "SameSite=Strict"]
     return "; ".join([*parts, *(["Secure"] if is_secure else [])])
 
 
 def own_page(target: str) -> str:
-    """Where somebody is led: the target if it is a page of this server and can stand in a header, else the first page."""
+    """Return the page to redirect to: the target if it is a path of this server that is valid in a header, else the first page."""
     return target if _OWN_PAGE.fullmatch(target) else FIRST_PAGE
 
 
 def token_in(header: str) -> str:
-    """The token of a Cookie header; empty when there is none."""
+    """Read the token from a Cookie header; empty when there is none."""
     pairs = (part.strip().partition("=") for part in header.split(";"))
     return next((value for name, _, value in pairs if name == COOKIE), "")
 

@@ -1,4 +1,4 @@
-"""Uploads into private files: counted, hashed and unpacked while they come in, and gone again unless somebody keeps them."""
+"""Spooled uploads: counted, hashed and unpacked into private files on arrival, and removed unless a run takes them."""
 
 import asyncio
 import hashlib
@@ -10,19 +10,19 @@ from pathlib import Path
 import msgspec
 
 from assay.core.errors import StoreUnavailable
-from assay.surfaces.server.errors import Refusal
+from assay.surfaces.server.errors import HttpError
 
 BLOCK = 1 << 20
 _GZIP = 31
 """zlib's window bits for a gzip stream."""
 _GZIP_MAGIC = b"\x1f\x8b"
 _BITE = 16 << 10
-"""Packed bytes that are unpacked at a time: what follows the end of a stream is copied, once for each stream."""
+"""Compressed bytes per step: the bytes after the end of a stream are copied, once for each stream."""
 MOST_STREAMS = 10_000
-"""Gzip streams that may follow each other; empty ones cost time and count for nothing."""
+"""Maximum concatenated gzip streams; empty ones cost time and count for nothing."""
 
 
-class Spooled(msgspec.Struct, frozen=True):
+class SpooledUpload(msgspec.Struct, frozen=True):
     """An upload on the disk."""
 
     path: Path
@@ -30,9 +30,9 @@ class Spooled(msgspec.Struct, frozen=True):
     sha256: str
 
 
-async def spool(pieces: AsyncIterator[bytes], path: Path, *, limit: int, is_gzip: bool = False) -> Spooled:
-    """The pieces in a new file that only its owner can read; raises Refusal beyond the limit, and then there is no file."""
-    # Written beside the event loop in large blocks, so that neither the disk nor a bomb keeps others waiting.
+async def spool(pieces: AsyncIterator[bytes], path: Path, *, limit: int, is_gzip: bool = False) -> SpooledUpload:
+    """Write the pieces to a new file that only its owner can read; raises HttpError beyond the limit, and then there is no file."""
+    # Written in a thread and in large blocks, so that neither the disk nor a zip bomb blocks the event loop.
     file = await asyncio.to_thread(_SpoolFile, path, limit=limit, is_gzip=is_gzip)
     is_kept = False
     try:
@@ -52,7 +52,7 @@ async def spool(pieces: AsyncIterator[bytes], path: Path, *, limit: int, is_gzip
 
 
 class _SpoolFile:
-    """One upload while it comes in."""
+    """One upload while it arrives."""
 
     def __init__(self, path: Path, *, limit: int, is_gzip: bool) -> None:
         self._path = path
@@ -67,7 +67,7 @@ class _SpoolFile:
         self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
     def write(self, block: bytes) -> None:
-        """More of it; raises Refusal as soon as the limit is passed."""
+        """Add a piece; raises HttpError as soon as the limit is exceeded."""
         if self._unpacker is None:
             self._keep(block)
             return
@@ -78,7 +78,7 @@ class _SpoolFile:
             for start in range(0, len(block), _BITE):
                 self._unpack(block[start : start + _BITE])
         except zlib.error as problem:
-            raise Refusal(400, f"the body is not gzip: {problem}") from problem
+            raise HttpError(400, f"the body is not gzip: {problem}") from problem
 
     def _unpack(self, bite: bytes) -> None:
         while bite:
@@ -91,7 +91,7 @@ class _SpoolFile:
                 self._unpacker = zlib.decompressobj(_GZIP)
                 self._streams += 1
                 if self._streams > MOST_STREAMS:
-                    raise Refusal(400, f"the body has more than {MOST_STREAMS:,} gzip streams")
+                    raise HttpError(400, f"the body has more than {MOST_STREAMS:,} gzip streams")
 
     def _keep(self, block: bytes) -> None:
         self._size += len(block)
@@ -106,25 +106,25 @@ class _SpoolFile:
         except OSError as problem:
             raise StoreUnavailable(f"the upload cannot be stored: {problem.strerror}", hint="try again later") from problem
 
-    def finish(self) -> Spooled:
-        """Everything is on the disk; raises Refusal where a packed body ends too early, or is packed without saying so."""
+    def finish(self) -> SpooledUpload:
+        """Flush the upload to the disk; raises HttpError for a truncated or undeclared compressed body."""
         if self._is_cut:
-            raise Refusal(400, "the body is not gzip: it ends too early")
+            raise HttpError(400, "the body is not gzip: it ends too early")
         if self._first == _GZIP_MAGIC:
             # Files are unpacked by what they hold; a body is what its headers say, and this one is not UTF-8.
-            raise Refusal(400, "the body is gzip and not UTF-8: pack it once, and send Content-Encoding: gzip")
+            raise HttpError(400, "the body is gzip and not UTF-8: pack it once, and send Content-Encoding: gzip")
         os.fsync(self._handle)
         os.close(self._handle)
         self._handle = -1
-        return Spooled(self._path, self._size, self._sha256.hexdigest())
+        return SpooledUpload(self._path, self._size, self._sha256.hexdigest())
 
     def discard(self) -> None:
-        """Leave nothing."""
+        """Remove the file."""
         if self._handle >= 0:
             os.close(self._handle)
         self._path.unlink(missing_ok=True)
 
 
-def too_large(limit: int) -> Refusal:
-    """The answer to a payload beyond the limit."""
-    return Refusal(413, f"the payload exceeds {limit:,} bytes", details={"max_bytes": limit})
+def too_large(limit: int) -> HttpError:
+    """Build the answer to a payload beyond the limit."""
+    return HttpError(413, f"the payload exceeds {limit:,} bytes", details={"max_bytes": limit})

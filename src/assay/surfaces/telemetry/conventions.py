@@ -52,7 +52,7 @@ TOKEN_BUCKETS = tuple(float(4**power) for power in range(14))
 Attributes = dict[str, Any]
 
 
-def measured(call: api.CallSeen) -> Attributes:
+def measured(call: api.CallEvent) -> Attributes:
     """What the figures of a call are told apart by: few values each."""
     found = {
         OPERATION: CHAT,
@@ -66,7 +66,7 @@ def measured(call: api.CallSeen) -> Attributes:
     return {name: value for name, value in found.items() if value not in ("", None)}
 
 
-def described(call: api.CallSeen) -> Attributes:
+def described(call: api.CallEvent) -> Attributes:
     """Everything that a span says of a call."""
     usage = call.usage
     found = {
@@ -89,7 +89,7 @@ def described(call: api.CallSeen) -> Attributes:
     return {name: value for name, value in found.items() if value not in ("", None)}
 
 
-def evaluations(seen: api.RecordSeen) -> list[Attributes]:
+def evaluations(seen: api.RecordEvent) -> list[Attributes]:
     """One result for the record as a whole, in its evaluator's name and as 0..1, and one for each criterion on its own scale.
 
     An answer that could not be graded has one with the code of what happened; where there is no answer, there is none.
@@ -117,7 +117,7 @@ def evaluations(seen: api.RecordSeen) -> list[Attributes]:
     return [{name: value for name, value in found.items() if value != ""} for found in (whole, *single)]
 
 
-def _parameters(call: api.CallSeen) -> Attributes:
+def _parameters(call: api.CallEvent) -> Attributes:
     sent = PROVIDERS[call.provider_kind].sent_names
     given = {sent.get(name, name): value for name, value in call.parameters.items()}
     return {attribute: given[name] for name, attribute in PARAMETERS.items() if given.get(name) is not None}
@@ -133,7 +133,7 @@ def _messages(messages: Sequence[Message]) -> str:
     return json.dumps(said, ensure_ascii=False) if said else ""
 
 
-def _answer(call: api.CallSeen) -> str:
+def _answer(call: api.CallEvent) -> str:
     parts = [{"type": "text", "content": call.said}]
     answer = {"role": "assistant", "parts": parts, "finish_reason": call.finish_reason or "stop"}
     return json.dumps([answer], ensure_ascii=False) if call.said else ""

@@ -35,7 +35,7 @@ class JsonLines(logging.Formatter):
         return json.dumps({name: value for name, value in line.items() if value not in (None, "")}, default=str)
 
 
-class Lines(logging.StreamHandler[TextIO]):
+class JsonLogWriter(logging.StreamHandler[TextIO]):
     """Where the lines go; one that cannot be written is counted, and costs nothing else."""
 
     lost = 0
@@ -45,9 +45,9 @@ class Lines(logging.StreamHandler[TextIO]):
         self.lost += 1
 
 
-def log_to(path: str | None) -> Lines:
+def log_to(path: str | None) -> JsonLogWriter:
     """Send what assay logs to a file, or to standard error; `stop_logging` ends it. Raises UsageProblem."""
-    lines = Lines(_stream(path))
+    lines = JsonLogWriter(_stream(path))
     lines.setFormatter(JsonLines())
     logger = logging.getLogger("assay")
     logger.addHandler(lines)
@@ -56,7 +56,7 @@ def log_to(path: str | None) -> Lines:
     return lines
 
 
-def stop_logging(lines: Lines) -> list[str]:
+def stop_logging(lines: JsonLogWriter) -> list[str]:
     """Log nothing more, and close the file; one sentence on lines that could not be written, or none."""
     logger = logging.getLogger("assay")
     logger.removeHandler(lines)
@@ -86,7 +86,7 @@ class RunLog:
     def __init__(self) -> None:
         self._log = logging.getLogger(RUN_LOGGER)
 
-    def __call__(self, seen: api.RecordSeen, /) -> None:
+    def __call__(self, seen: api.RecordEvent, /) -> None:
         """A record has come to its end."""
         for call in seen.calls:
             if call.error_code:
@@ -118,7 +118,7 @@ class RunLog:
         self._log.error(problem.message, extra={FIELDS: {"event": "run_failed", "code": problem.code, "hint": problem.hint}})
 
 
-def _record(seen: api.RecordSeen) -> dict[str, Any]:
+def _record(seen: api.RecordEvent) -> dict[str, Any]:
     costs = [call.cost for call in seen.calls if call.cost is not None]
     return {
         "event": "record",
@@ -138,7 +138,7 @@ def _record(seen: api.RecordSeen) -> dict[str, Any]:
     }
 
 
-def _failed_call(seen: api.RecordSeen, call: api.CallSeen) -> dict[str, Any]:
+def _failed_call(seen: api.RecordEvent, call: api.CallEvent) -> dict[str, Any]:
     return {
         "event": "call_failed",
         "run_id": seen.run_id,

@@ -42,7 +42,7 @@ class Otel:
     def __init__(self, *, wants_texts: bool = False) -> None:
         _check_protocol()
         self.wants_texts = wants_texts
-        self._ids = _Ids()
+        self._ids = _SpanIds()
         self._lock = threading.Lock()
         self._started: dict[str, float] = {}
         self._last_word = _LastWord()
@@ -72,7 +72,7 @@ class Otel:
         self._records = meter.create_counter("assay.records", "{record}", "Records that came to their end, by status.")
         self._cost = meter.create_counter("assay.cost", "{USD}", "US dollars of calls with a known price.")
 
-    def __call__(self, seen: api.RecordSeen, /) -> None:
+    def __call__(self, seen: api.RecordEvent, /) -> None:
         """A record has come to its end: its trace and its figures."""
         self._count(seen)
         with self._lock:
@@ -114,7 +114,7 @@ class Otel:
         why = f": {self._last_word.said}" if self._last_word.said else ""
         return [f"{lost:,} of {lost + sent:,} spans were not taken by the collector at {_endpoint()}{why}"]
 
-    def _count(self, seen: api.RecordSeen) -> None:
+    def _count(self, seen: api.RecordEvent) -> None:
         self._records.add(1, {"assay.record.status": seen.status, "assay.contract": seen.contract})
         for call in seen.calls:
             attributes = conventions.measured(call)
@@ -126,7 +126,7 @@ class Otel:
             if call.cost is not None:
                 self._cost.add(call.cost, attributes)
 
-    def _trace(self, seen: api.RecordSeen) -> None:
+    def _trace(self, seen: api.RecordEvent) -> None:
         """One trace for each record: a run of 50,000 in one trace is more than any tool shows."""
         self._ids.next_trace = _trace_id(f"{seen.run_id}/{seen.record_id}/{seen.sample}")
         run = SpanContext(_trace_id(seen.run_id), _span_id(seen.run_id), is_remote=True, trace_flags=TraceFlags(TraceFlags.SAMPLED))
@@ -144,7 +144,7 @@ class Otel:
             root.set_status(Status(StatusCode.ERROR, seen.code))
         root.end(_nanoseconds(seen.ended_at))
 
-    def _start_call(self, call: api.CallSeen, root: Span) -> Span:
+    def _start_call(self, call: api.CallEvent, root: Span) -> Span:
         span = self._tracer.start_span(
             f"{conventions.CHAT} {call.request_model}",
             context=set_span_in_context(root),
@@ -169,7 +169,7 @@ class Otel:
             self._metrics.export(found)
 
 
-class _Ids(IdGenerator):
+class _SpanIds(IdGenerator):
     """Ids that follow from names, so that the trace of a record can be found, and random ones."""
 
     def __init__(self) -> None:
@@ -208,7 +208,7 @@ class _LastWord(logging.Handler):
         self.said = record.getMessage()[:120]
 
 
-def _record(seen: api.RecordSeen) -> dict[str, str | int | float | bool]:
+def _record(seen: api.RecordEvent) -> dict[str, str | int | float | bool]:
     found: dict[str, str | int | float | bool | None] = {
         "assay.run.id": seen.run_id,
         "assay.record.id": seen.record_id,

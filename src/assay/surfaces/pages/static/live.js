@@ -15,7 +15,7 @@ const place = (html) => {
 const lose = (isOver) => {
   const lost = document.querySelector("[data-live-lost]");
   if (!lost) return;
-  if (isOver) lost.textContent = "This page is not kept up to date any more: load it again.";
+  if (isOver) lost.textContent = "Live updates have stopped. Reload the page.";
   lost.hidden = false;
 };
 

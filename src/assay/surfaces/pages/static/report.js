@@ -167,7 +167,7 @@ const show = async (name, make) => {
   $("trouble").hidden = true;
   try { if (make) settle = await make(); } catch (problem) {
     $("trouble").textContent = typeof DecompressionStream === "undefined"
-      ? "This browser is too old to unpack the records of this file; the page of the run is complete."
+      ? "This browser is too old to show the records in this file; the page of the run is complete."
       : `The records cannot be shown: ${problem.message}`;
     $("trouble").hidden = false;
   }

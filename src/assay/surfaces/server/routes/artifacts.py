@@ -14,9 +14,9 @@ from litestar.response import Stream
 from assay import api
 from assay.core.errors import ArtifactGone, RunNotFound
 from assay.surfaces.exports import EXPORTS, MEDIA_TYPES, Export
-from assay.surfaces.exports.telling import Teller
+from assay.surfaces.exports.export_progress import ExportProgress
 from assay.surfaces.server.answers import ArtifactsView, ArtifactView, RemovedView
-from assay.surfaces.server.errors import Refusal, request_id_of
+from assay.surfaces.server.errors import HttpError, request_id_of
 from assay.surfaces.server.queries import AnyRequest, ExportQuery, NoQuery, read_query
 from assay.surfaces.server.server import Answer, answered, caller_of, server_of
 
@@ -38,7 +38,7 @@ def list_artifacts(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     return answered(ArtifactsView(run_id=run_id, artifacts=shown, removed=removed, request_id=request_id_of(request)))
 
 
-def _view(run: api.Run, name: str, path: Path) -> ArtifactView:
+def _view(run: api.RunReader, name: str, path: Path) -> ArtifactView:
     known = run.manifest["artifacts"].get(name, {})
     return ArtifactView(
         name=name,
@@ -49,7 +49,7 @@ def _view(run: api.Run, name: str, path: Path) -> ArtifactView:
     )
 
 
-def _sha256(run: api.Run, name: str, path: Path) -> str:
+def _sha256(run: api.RunReader, name: str, path: Path) -> str:
     """As the manifest says; of the manifest itself, which cannot, by reading it."""
     known: str = run.manifest["artifacts"].get(name, {}).get("sha256") or hashlib.sha256(path.read_bytes()).hexdigest()
     return known
@@ -64,12 +64,12 @@ def _sha256(run: api.Run, name: str, path: Path) -> str:
     errors=(404, 410, 412, 416),
 )
 def show_artifact(request: AnyRequest, run_id: FromPath[str], name: FromPath[str]) -> Response[bytes] | Stream:
-    """A file of a finished run as it was published; its ETag is its SHA-256, and a part of it can be asked for."""
+    """A file of a finished run as it was published; its ETag is its SHA-256, and it supports range requests."""
     read_query(request, NoQuery)
     run = server_of(request).run(run_id, caller_of(request))
     path = run.artifacts().get(name)
     if path is None and any(name == tombstone.name for tombstone in run.removed()):
-        raise ArtifactGone(f"'{name}' was removed by retention", hint=f"/v1/runs/{run_id}/artifacts says when and why")
+        raise ArtifactGone(f"'{name}' was removed by retention", hint=f"/v1/runs/{run_id}/artifacts lists when and why")
     if path is None:
         raise RunNotFound(f"run '{run_id}' has no artifact of that name", hint=f"/v1/runs/{run_id}/artifacts lists them")
     etag = f'"{_sha256(run, name, path)}"'
@@ -77,7 +77,7 @@ def show_artifact(request: AnyRequest, run_id: FromPath[str], name: FromPath[str
     if _names(request.headers.get("if-none-match", ""), etag):
         return Response(b"", status_code=304, headers=headers)
     if "if-match" in request.headers and not _names(request.headers["if-match"], etag):
-        raise Refusal(412, "the file is not the one that If-Match names")
+        raise HttpError(412, "the file is not the one that If-Match names")
     size = path.stat().st_size
     start, end = _span(request, size, etag=etag)
     is_part = (start, end) != (0, size)
@@ -105,7 +105,7 @@ def _span(request: AnyRequest, size: int, *, etag: str) -> tuple[int, int]:
     start = int(first) if first else max(0, size - int(last))
     end = min(size, int(last) + 1) if first and last else size
     if start >= end:
-        raise Refusal(416, "the range lies outside of the file", headers={"Content-Range": f"bytes */{size}"})
+        raise HttpError(416, "the range lies outside of the file", headers={"Content-Range": f"bytes */{size}"})
     return start, end
 
 
@@ -130,7 +130,7 @@ def export_run(request: AnyRequest, run_id: FromPath[str]) -> Stream:
     query, run = read_query(request, ExportQuery), server_of(request).run(run_id, caller_of(request))
     export: Export = EXPORTS[query.format].of(run)
     headers = {"Content-Disposition": f'attachment; filename="{run_id}{export.suffix}"'}
-    return Stream(_begun(export.write(run, Teller())), headers=headers, media_type=export.media_type)
+    return Stream(_begun(export.write(run, ExportProgress())), headers=headers, media_type=export.media_type)
 
 
 def _begun(pieces: Iterator[bytes]) -> Iterator[bytes]:

@@ -13,7 +13,7 @@ from assay.surfaces.server.server import Answer, answered, caller_of, server_of
 
 @get("/v1/compare", sync_to_thread=True, query=CompareQuery, answer=ComparisonView, errors=(400, 404, 410))
 def compare_runs(request: AnyRequest) -> Answer:
-    """Say what changed between two finished runs, record by record, and whether it can be believed."""
+    """Compare two finished runs record by record and test the difference."""
     query, server, caller = read_query(request, CompareQuery), server_of(request), caller_of(request)
     before, after = server.sealed_path(query.before, caller), server.sealed_path(query.after, caller)
     found = api.compare(before, after, runs_dir=server.runs_dir, cluster=query.cluster, max_flips=query.flips)

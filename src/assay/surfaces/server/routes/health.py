@@ -7,7 +7,7 @@ from litestar import Response, get
 
 from assay.core.version import __version__
 from assay.surfaces.server.answers import Health
-from assay.surfaces.server.errors import RETRY_SECONDS, Refusal, request_id_of
+from assay.surfaces.server.errors import RETRY_SECONDS, HttpError, request_id_of
 from assay.surfaces.server.meters import CONTENT_TYPE
 from assay.surfaces.server.queries import AnyRequest, NoQuery, read_query
 from assay.surfaces.server.server import Answer, answered, caller_of, server_of
@@ -22,13 +22,13 @@ async def healthz(request: AnyRequest) -> Answer:
 
 @get("/readyz", sync_to_thread=True, query=NoQuery, answer=Health, errors=(503,))
 def readyz(request: AnyRequest) -> Answer:
-    """Say whether a run could be taken now: there is room in the queue and on the disk, runs can be written, the ledger answers."""
+    """Report whether a run could start now: there is room in the queue and on the disk, runs can be written, the ledger answers."""
     read_query(request, NoQuery)
     server = server_of(request)
     if not os.access(server.runs_dir, os.W_OK):
-        raise Refusal(503, "the folder of the runs cannot be written", headers={"Retry-After": str(RETRY_SECONDS)})
+        raise HttpError(503, "the folder of the runs cannot be written", headers={"Retry-After": str(RETRY_SECONDS)})
     if shutil.disk_usage(server.runs_dir).free < server.settings.max_bytes:
-        raise Refusal(503, "the disk of the runs is full", headers={"Retry-After": str(RETRY_SECONDS)})
+        raise HttpError(503, "the disk of the runs is full", headers={"Retry-After": str(RETRY_SECONDS)})
     if server.shared is not None:
         server.shared.check()
     with server.queue.seat():
@@ -40,5 +40,5 @@ def metrics(request: AnyRequest) -> Answer:
     """Everything that is counted, for Prometheus, over the runs of all projects."""
     read_query(request, NoQuery)
     if not server_of(request).sees_every_run(caller_of(request)):
-        raise Refusal(403, "the figures are about the runs of all projects: this needs a key with the scope 'admin'")
+        raise HttpError(403, "the figures are about the runs of all projects: this needs a key with the scope 'admin'")
     return Response(server_of(request).meters.text(), media_type=CONTENT_TYPE)

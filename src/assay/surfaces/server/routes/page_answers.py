@@ -5,20 +5,20 @@ from typing import TypeVar
 import msgspec
 from litestar import Response
 
-from assay.surfaces.pages.places import ServerPlace
-from assay.surfaces.pages.rendering import Reader, page
-from assay.surfaces.server.errors import PAGE_HEADERS, Refusal
+from assay.surfaces.pages.links import ServerLinks
+from assay.surfaces.pages.page_renderer import PageViewer, page
+from assay.surfaces.server.errors import PAGE_HEADERS, HttpError
 from assay.surfaces.server.queries import AnyRequest, why_unusable
 from assay.surfaces.server.server import Answer, caller_of
 
-PLACE = ServerPlace()
+PLACE = ServerLinks()
 T = TypeVar("T", bound=msgspec.Struct)
 
 
-def reader_of(request: AnyRequest) -> Reader:
+def reader_of(request: AnyRequest) -> PageViewer:
     """Who looks at a page."""
     caller = caller_of(request)
-    return Reader(name=caller.name, may_write=caller.may("write"), is_signed_in=caller.is_signed_in)
+    return PageViewer(name=caller.name, may_write=caller.may("write"), is_signed_in=caller.is_signed_in)
 
 
 def paged(request: AnyRequest, template: str, view: msgspec.Struct, *, status: int = 200) -> Answer:
@@ -28,13 +28,13 @@ def paged(request: AnyRequest, template: str, view: msgspec.Struct, *, status: i
 
 
 def read_choice(request: AnyRequest, kind: type[T]) -> T:
-    """The query of a page; forms send fields that nobody filled in, which are none. Raises Refusal."""
+    """Decode the query of a page; forms send empty fields, which are None. Raises HttpError."""
     filled = [(name, value) for name, value in request.query_params.multi_items() if value.strip()]
     given = dict(filled)
     if len(given) < len(filled):
-        raise Refusal(400, "the address says something twice")
+        raise HttpError(400, "invalid address: a parameter is given twice")
     try:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as problem:
         reason = why_unusable(kind, given, problem)
-        raise Refusal(400, f"the address asks for something that cannot be: {reason}") from problem
+        raise HttpError(400, f"invalid address: {reason}") from problem

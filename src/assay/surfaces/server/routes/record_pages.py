@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from assay import api
 from assay.core.errors import RunNotFound
-from assay.surfaces.pages.record import RecordView, Steps, label_view, record_view
+from assay.surfaces.pages.record import RecordNavigation, RecordView, label_view, record_view
 from assay.surfaces.pages.records import PAGE, RecordsChoice, indexing_view, records_view
 from assay.surfaces.reporters.plain_json import json_text
 from assay.surfaces.server.forms import FORM_BYTES, read_fields
@@ -31,7 +31,7 @@ def records_page(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     return server.look(run_id, caller_of(request), lambda run: _records_page(request, server, run, choice))
 
 
-def _records_page(request: AnyRequest, server: Server, run: api.Run, choice: RecordsChoice) -> Answer:
+def _records_page(request: AnyRequest, server: Server, run: api.RunReader, choice: RecordsChoice) -> Answer:
     run_id = run.folders.run_id
     percent = server.indexer.wait(run, choice.search)
     if percent is not None:
@@ -59,7 +59,7 @@ def record_page(request: AnyRequest, run_id: FromPath[str], index: FromPath[int]
     return server.look(run_id, caller_of(request), lambda run: _record_page(request, server, run, index=index, choice=choice))
 
 
-def _record_page(request: AnyRequest, server: Server, run: api.Run, *, index: int, choice: RecordsChoice) -> Answer:
+def _record_page(request: AnyRequest, server: Server, run: api.RunReader, *, index: int, choice: RecordsChoice) -> Answer:
     run_id = run.folders.run_id
     percent = server.indexer.wait(run, choice.search)
     if percent is not None:
@@ -71,16 +71,16 @@ def _record_page(request: AnyRequest, server: Server, run: api.Run, *, index: in
     return paged(request, "record.html", _with_labels(shown, run, found, choice=choice))
 
 
-def _steps(run: api.Run, index: int, choice: RecordsChoice) -> Steps:
+def _steps(run: api.RunReader, index: int, choice: RecordsChoice) -> RecordNavigation:
     run_id, query = run.folders.run_id, choice.query()
     list_address = PLACE.records(run_id, **query)
     if not run.artifacts():
-        return Steps(list_address=list_address)
+        return RecordNavigation(list_address=list_address)
     near = api.neighbours_of(run, choice.search, api.row_at(run, index))
     if near.number is None:
-        return Steps(list_address=list_address, text=f"not among the {near.total:,} records of the list")
+        return RecordNavigation(list_address=list_address, text=f"not among the {near.total:,} records of the list")
     which = "of the list" if choice.filters else "of the run"
-    return Steps(
+    return RecordNavigation(
         list_address=PLACE.records(run_id, **choice.query(page=(near.number - 1) // PAGE + 1)),
         text=f"{near.number:,} of {near.total:,} {which}",
         previous_address=PLACE.record(run_id, near.previous.position, **query) if near.previous else "",
@@ -88,7 +88,7 @@ def _steps(run: api.Run, index: int, choice: RecordsChoice) -> Steps:
     )
 
 
-def _issues(run: api.Run, found: dict[str, Any]) -> list[dict[str, Any]]:
+def _issues(run: api.RunReader, found: dict[str, Any]) -> list[dict[str, Any]]:
     """Everything that is wrong with a record that broke its contract."""
     if "failure" not in found:
         return []
@@ -96,7 +96,7 @@ def _issues(run: api.Run, found: dict[str, Any]) -> list[dict[str, Any]]:
     return next((line["issues"] for line in run.validations() if line["index"] == index), [])
 
 
-def _with_labels(view: RecordView, run: api.Run, found: dict[str, Any], *, choice: RecordsChoice) -> RecordView:
+def _with_labels(view: RecordView, run: api.RunReader, found: dict[str, Any], *, choice: RecordsChoice) -> RecordView:
     line = found.get("prediction", {})
     if not run.artifacts() or line.get("passed") is None:
         return view
@@ -122,7 +122,7 @@ def record_json(request: AnyRequest, run_id: FromPath[str], index: FromPath[int]
 
 
 class LabelForm(msgspec.Struct, frozen=True, kw_only=True):
-    """What the form of a label sends; fields that nobody filled in are left out."""
+    """Fields of the label form; empty ones are left out."""
 
     passed: bool | None = None
     score: float | None = None
@@ -136,7 +136,7 @@ async def label_form(request: AnyRequest, run_id: FromPath[str], index: FromPath
     choice, wanted = read_choice(request, RecordsChoice), await read_fields(request, LabelForm)
     caller = caller_of(request)
     name = caller.name or wanted.rater
-    opinion = api.Opinion(rater=name, passed=wanted.passed, score=wanted.score, note=wanted.note)
+    opinion = api.LabelInput(rater=name, passed=wanted.passed, score=wanted.score, note=wanted.note)
     server = server_of(request)
     await to_thread(server.look, run_id, caller, lambda run: api.keep_label(run, index, opinion))
     return Response(b"", status_code=303, headers={"Location": PLACE.record(run_id, index, **choice.query())})
@@ -147,7 +147,7 @@ def labels_file(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     """What people say of the answers of a run, as a file that `assay calibrate` reads."""
     labels = server_of(request).look(run_id, caller_of(request), api.kept_labels)
     if not labels:
-        raise RunNotFound(f"nobody has labelled an answer of run '{run_id}' yet", hint="the page of a record has a form for it")
+        raise RunNotFound(f"run '{run_id}' has no labels yet", hint="the page of a record has a form for it")
     lines = "".join(f"{json_text(msgspec.to_builtins(label))}\n" for label in labels)
     headers = {"Content-Disposition": f'attachment; filename="{run_id}-labels.jsonl"'}
     return Response(lines.encode(), media_type="application/x-ndjson", headers=headers)

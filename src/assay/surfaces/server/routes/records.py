@@ -13,8 +13,8 @@ from litestar.params import FromPath
 from assay import api
 from assay.core.record_query import VALID, RecordSearch
 from assay.surfaces.reporters.plain_json import json_text
-from assay.surfaces.server.answers import Accepted, Distribution, LinesPage, RecordView
-from assay.surfaces.server.errors import Refusal, request_id_of
+from assay.surfaces.server.answers import Accepted, Distribution, LinesPage, RecordResponse
+from assay.surfaces.server.errors import HttpError, request_id_of
 from assay.surfaces.server.queries import AnyRequest, NoQuery, PageQuery, RecordQuery, RecordsQuery, read_query
 from assay.surfaces.server.server import Answer, answered, caller_of, server_of
 
@@ -43,7 +43,7 @@ def check_other_run(request: AnyRequest, search: RecordSearch) -> None:
         server_of(request).run(search.against, caller_of(request))
 
 
-def _records(request: AnyRequest, run: api.Run, query: RecordsQuery) -> Answer:
+def _records(request: AnyRequest, run: api.RunReader, query: RecordsQuery) -> Answer:
     search, start = query.search, int(query.cursor or 0)
     if run.artifacts() and search == RecordSearch(status=VALID):
         # The lines as they stand need no index; those that cannot be wanted are passed over unread.
@@ -53,7 +53,7 @@ def _records(request: AnyRequest, run: api.Run, query: RecordsQuery) -> Answer:
         return _page(entries, query.limit, total=total, request_id=request_id_of(request))
     percent = server_of(request).indexer.wait(run, search, PATIENCE)
     if percent is not None:
-        raise Refusal(503, f"the records are being indexed: {percent} %", headers={"Retry-After": "2"})
+        raise HttpError(503, f"the records are being indexed: {percent} %", headers={"Retry-After": "2"})
     # In the order of the records the index of the next one names a page, also of a run that goes on meanwhile; else its number.
     place = "first" if search.sort == "order" else "offset"
     found = api.find_records(run, search, limit=query.limit + 1, **{place: start})
@@ -74,7 +74,7 @@ def list_errors(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     return server_of(request).look(run_id, caller_of(request), lambda run: _errors(request, run, query))
 
 
-def _errors(request: AnyRequest, run: api.Run, query: PageQuery) -> Answer:
+def _errors(request: AnyRequest, run: api.RunReader, query: PageQuery) -> Answer:
     entries = islice(enumerate(api.record_errors(run)), int(query.cursor or 0), None)
     row = server_of(request).submissions.of(run.folders.run_id)
     total = None if row is None else msgspec.json.decode(row.answer, type=Accepted).record_errors_total
@@ -88,7 +88,7 @@ def list_failures(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     return server_of(request).look(run_id, caller_of(request), lambda run: _failures(request, run, query))
 
 
-def _failures(request: AnyRequest, run: api.Run, query: PageQuery) -> Answer:
+def _failures(request: AnyRequest, run: api.RunReader, query: PageQuery) -> Answer:
     entries = _from(int(query.cursor or 0), run.failures())
     return _page(entries, query.limit, total=_total(run, "failures.jsonl"), request_id=request_id_of(request))
 
@@ -97,7 +97,7 @@ def _failures(request: AnyRequest, run: api.Run, query: PageQuery) -> Answer:
     "/v1/runs/{run_id:str}/records/{record_id:path}",
     sync_to_thread=True,
     query=RecordQuery,
-    answer=RecordView,
+    answer=RecordResponse,
     errors=(400, 404, 410),
 )
 def show_record(request: AnyRequest, run_id: FromPath[str], record_id: FromPath[str]) -> Answer:
@@ -113,7 +113,7 @@ def record_id_in(request: AnyRequest) -> str:
 def _shown(request: AnyRequest, run_id: str, record_id: str) -> Answer:
     query = read_query(request, RecordQuery)
     found = server_of(request).look(run_id, caller_of(request), lambda run: run.record(record_id, sample=query.sample))
-    return answered(RecordView(record=found, request_id=request_id_of(request)))
+    return answered(RecordResponse(record=found, request_id=request_id_of(request)))
 
 
 @get("/v1/runs/{run_id:str}/distribution", sync_to_thread=True, query=NoQuery, answer=Distribution, errors=(404, 410))
@@ -123,7 +123,7 @@ def show_distribution(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     return server_of(request).look(run_id, caller_of(request), lambda run: _distribution(request, run))
 
 
-def _distribution(request: AnyRequest, run: api.Run) -> Answer:
+def _distribution(request: AnyRequest, run: api.RunReader) -> Answer:
     scores: Counter[float] = Counter()
     criteria: dict[str, Counter[float]] = {}
     scale, passed = None, 0
@@ -151,7 +151,7 @@ def _levels(scores: Counter[float]) -> Iterator[Line]:
     return ({"score": score, "records": count} for score, count in sorted(scores.items()))
 
 
-def _total(run: api.Run, name: str) -> int | None:
+def _total(run: api.RunReader, name: str) -> int | None:
     found: int | None = run.manifest.get("artifacts", {}).get(name, {}).get("lines")
     return found
 

@@ -1,4 +1,4 @@
-"""Pages for people: the runs and one run, each with what changes on it while somebody looks."""
+"""Pages for people: the list of runs and one run, both updated by server-sent events."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -11,13 +11,13 @@ from litestar.response import Stream
 
 from assay import api
 from assay.core.run_result import RunListing
-from assay.surfaces.pages.places import MEDIA_TYPES, STATIC_NAMES, static
-from assay.surfaces.pages.rendering import Reader, page
+from assay.surfaces.pages.links import MEDIA_TYPES, STATIC_NAMES, static
+from assay.surfaces.pages.page_renderer import PageViewer, page
 from assay.surfaces.pages.run import run_page
+from assay.surfaces.pages.run_progress import RunActions, RunProgressView, pace_text, standing
 from assay.surfaces.pages.runs import LiveChoice, RunsChoice, is_wanted, run_row, runs_view
-from assay.surfaces.pages.standing import Actions, Standing, pace_text, standing
 from assay.surfaces.reporters.run_view import sketch_of
-from assay.surfaces.server.errors import Refusal
+from assay.surfaces.server.errors import HttpError
 from assay.surfaces.server.keys import Caller
 from assay.surfaces.server.queries import AnyRequest
 from assay.surfaces.server.routes.page_answers import PLACE, paged, read_choice, reader_of
@@ -39,7 +39,7 @@ async def home() -> Answer:
 async def static_file(request: AnyRequest, name: FromPath[str]) -> Answer:
     """A style, script or picture of the pages; under the address that names its content a browser may keep it for good."""
     if name not in STATIC_NAMES:
-        raise Refusal(404, "there is no such file")
+        raise HttpError(404, "no such file")
     media_type = MEDIA_TYPES[PurePath(name).suffix]
     is_this_one = PLACE.static(name).endswith(f"?v={request.query_params.get('v', '')}")
     headers = {"Cache-Control": "public, max-age=31536000, immutable" if is_this_one else "no-cache"}
@@ -75,7 +75,7 @@ def _stream(events: AsyncIterator[bytes]) -> Stream:
 
 
 async def _row_events(
-    server: Server, caller: Caller, *, choice: RunsChoice, known: Mapping[str, RunListing | None], reader: Reader
+    server: Server, caller: Caller, *, choice: RunsChoice, known: Mapping[str, RunListing | None], reader: PageViewer
 ) -> AsyncIterator[bytes]:
     """`known` are the runs of the page, each as it stands there, or None where that is not known any more."""
     quiet, told = KEEP_ALIVE_SECONDS, 0
@@ -89,7 +89,7 @@ async def _row_events(
         for run_id, listing in listings.items():
             if run_id in known and known[run_id] != listing:
                 row = run_row(listing, place=PLACE, pace=pace_text(server.queue.snapshot(run_id)))
-                yield part_event(_Row(row), "parts/run_row_alone.html", reader=reader)
+                yield part_event(_RowView(row), "parts/run_row_alone.html", reader=reader)
         news = sum(run_id not in known and is_wanted(listing, choice) for run_id, listing in listings.items())
         if news not in (0, told):
             told = news
@@ -102,7 +102,7 @@ def _listed(server: Server, caller: Caller) -> dict[str, RunListing]:
     return {listing.run_id: listing for listing in server.listed(caller, max_age=POLL_SECONDS / 2)}
 
 
-class _Row(msgspec.Struct, frozen=True):
+class _RowView(msgspec.Struct, frozen=True):
     row: msgspec.Struct
 
 
@@ -111,7 +111,7 @@ class _News(msgspec.Struct, frozen=True):
     address: str
 
 
-def part_event(view: msgspec.Struct, template: str, *, reader: Reader) -> bytes:
+def part_event(view: msgspec.Struct, template: str, *, reader: PageViewer) -> bytes:
     """A part of a page as an event; it takes the place of the element with its id."""
     text = page(template, view, place=PLACE, reader=reader)
     lines = "".join(f"data: {line}\n" for line in text.splitlines())
@@ -121,17 +121,17 @@ def part_event(view: msgspec.Struct, template: str, *, reader: Reader) -> bytes:
 @get("/runs/{run_id:str}", sync_to_thread=True)
 def show_run_page(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     """One run; with `verify=1` after a look at all its files."""
-    choice, server = read_choice(request, RunChoice), server_of(request)
+    choice, server = read_choice(request, RunPageQuery), server_of(request)
     return server.look(run_id, caller_of(request), lambda run: _run_page(request, run, is_verified=choice.verify))
 
 
-class RunChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RunPageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a run is shown."""
 
     verify: bool = False
 
 
-def _run_page(request: AnyRequest, run: api.Run, *, is_verified: bool) -> Answer:
+def _run_page(request: AnyRequest, run: api.RunReader, *, is_verified: bool) -> Answer:
     view, server = sketch_of(run), server_of(request)
     # The page is about this folder, whatever run its manifest names: a copy is not to be taken for what it was copied from.
     view = msgspec.structs.replace(view, result=msgspec.structs.replace(view.result, run_id=run.folders.run_id))
@@ -152,7 +152,7 @@ async def live_run(request: AnyRequest, run_id: FromPath[str]) -> Stream:
     return _stream(_standing_events(server, run_id, caller=caller, reader=reader_of(request)))
 
 
-async def _standing_events(server: Server, run_id: str, *, caller: Caller, reader: Reader) -> AsyncIterator[bytes]:
+async def _standing_events(server: Server, run_id: str, *, caller: Caller, reader: PageViewer) -> AsyncIterator[bytes]:
     seen = told = b""
     marked, quiet = "", 0.0
     while not server.queue.is_stopping:
@@ -176,17 +176,17 @@ ENDED = b"event: end\ndata:\n\n"
 """The page of a run that has ended is another one."""
 
 
-def _told(server: Server, run: api.Run, *, reader: Reader) -> bytes:
+def _told(server: Server, run: api.RunReader, *, reader: PageViewer) -> bytes:
     if run.result.is_finished:
         return ENDED
     return part_event(_Alone(run_standing(server, run, reader=reader)), "parts/standing.html", reader=reader)
 
 
 class _Alone(msgspec.Struct, frozen=True):
-    standing: Standing
+    standing: RunProgressView
 
 
-def run_standing(server: Server, run: api.Run, *, reader: Reader) -> Standing:
+def run_standing(server: Server, run: api.RunReader, *, reader: PageViewer) -> RunProgressView:
     """How a run goes that has not ended."""
     result = run.result
     result = msgspec.structs.replace(result, is_interrupted=server.is_interrupted(result))
@@ -196,7 +196,7 @@ def run_standing(server: Server, run: api.Run, *, reader: Reader) -> Standing:
         snapshot=server.queue.snapshot(result.run_id),
         failures=run.latest_failures(MAX_FAILURES) if result.counts.failed_records > result.counts.invalid_records else [],
         problem=server.problem(result.run_id, result),
-        actions=Actions(may_cancel=reader.may_write, may_resume=reader.may_write and not _is_worked_on(server, result.run_id)),
+        actions=RunActions(may_cancel=reader.may_write, may_resume=reader.may_write and not _is_worked_on(server, result.run_id)),
     )
 
 

@@ -15,8 +15,8 @@ from assay.core.errors import RunSealed
 from assay.core.plan import DEFAULT_PROJECT
 from assay.core.run_result import RunListing, RunResult
 from assay.core.run_state import TERMINAL
-from assay.surfaces.server.answers import RunsPage, RunView
-from assay.surfaces.server.errors import Refusal, request_id_of
+from assay.surfaces.server.answers import RunResponse, RunsPage
+from assay.surfaces.server.errors import HttpError, request_id_of
 from assay.surfaces.server.keys import Caller
 from assay.surfaces.server.queries import AnyRequest, NoQuery, RunsQuery, read_query
 from assay.surfaces.server.server import Answer, Server, answered, caller_of, server_of
@@ -46,7 +46,7 @@ async def options_of_runs() -> Response[None]:
 def _after(runs: Iterator[RunListing], cursor: str) -> Iterator[RunListing]:
     rest = dropwhile(lambda run: run.run_id != cursor, runs)
     if next(rest, None) is None:
-        raise Refusal(404, "the cursor names no page")
+        raise HttpError(404, "the cursor names no page")
     return rest
 
 
@@ -56,14 +56,14 @@ def _is_wanted(run: RunListing, query: RunsQuery) -> bool:
     return all(wanted is None or wanted == found for wanted, found in pairs)
 
 
-@get("/v1/runs/{run_id:str}", sync_to_thread=True, query=NoQuery, answer=RunView, errors=(404,))
+@get("/v1/runs/{run_id:str}", sync_to_thread=True, query=NoQuery, answer=RunResponse, errors=(404,))
 def show_run(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     """Show one run: its state and times, counts, what is left to do, and its metrics when it has ended."""
     read_query(request, NoQuery)
     return answered(run_view(server_of(request), run_id, caller=caller_of(request), request_id=request_id_of(request)))
 
 
-@post("/v1/runs/{run_id:str}/cancel", status_code=200, sync_to_thread=True, query=NoQuery, answer=RunView, errors=(404, 409))
+@post("/v1/runs/{run_id:str}/cancel", status_code=200, sync_to_thread=True, query=NoQuery, answer=RunResponse, errors=(404, 409))
 def cancel_run(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     """End a run for good; what is finished stays, and the evidence is sealed."""
     read_query(request, NoQuery)
@@ -75,9 +75,9 @@ def cancel_run(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     return answered(run_view(server, run_id, caller=caller, request_id=request_id_of(request)))
 
 
-@post("/v1/runs/{run_id:str}/resume", status_code=202, sync_to_thread=True, query=NoQuery, answer=RunView, errors=(404, 409))
+@post("/v1/runs/{run_id:str}/resume", status_code=202, sync_to_thread=True, query=NoQuery, answer=RunResponse, errors=(404, 409))
 def resume_run(request: AnyRequest, run_id: FromPath[str]) -> Answer:
-    """Go on with a run that was interrupted."""
+    """Resume an interrupted run."""
     read_query(request, NoQuery)
     server, caller = server_of(request), caller_of(request)
     result = server.run(run_id, caller).result
@@ -88,7 +88,7 @@ def resume_run(request: AnyRequest, run_id: FromPath[str]) -> Answer:
         )
     if not server.queue.has(run_id):
         if server.is_driven(run_id):
-            raise Refusal(409, "another process works on this run")
+            raise HttpError(409, "another process works on this run")
         with server.queue.seat():
             # At once, so that a client that polls does not take the failure from before for the end.
             api.leave_failure(run_id, server.runs_dir)
@@ -98,7 +98,7 @@ def resume_run(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     return answered(run_view(server, run_id, caller=caller, request_id=request_id_of(request)), status=202)
 
 
-def run_view(server: Server, run_id: str, *, caller: Caller, request_id: str) -> RunView:
+def run_view(server: Server, run_id: str, *, caller: Caller, request_id: str) -> RunResponse:
     """A run as it stands at this moment."""
     view = server.look(run_id, caller, lambda run: _view(server, run, request_id=request_id))
     if (view.completed_at is not None) != (view.state in TERMINAL):
@@ -107,14 +107,14 @@ def run_view(server: Server, run_id: str, *, caller: Caller, request_id: str) ->
     return view
 
 
-def _view(server: Server, run: api.Run, *, request_id: str) -> RunView:
+def _view(server: Server, run: api.RunReader, *, request_id: str) -> RunResponse:
     run_id = run.folders.run_id
     # Asked before the run is looked at: work that ends in between has not stopped before the end.
     is_waiting = server.queue.has(run_id)
     result, moments, manifest = run.result, run.moments, run.manifest
     total, done = _progress(server, result)
     dataset = manifest["plan"]["datasets"][0]
-    return RunView(
+    return RunResponse(
         run_id=result.run_id,
         state=result.state,
         is_interrupted=result.is_interrupted and not is_waiting,

@@ -15,12 +15,12 @@ from litestar import post
 from assay import api
 from assay.core.errors import RunNotFound
 from assay.surfaces.server.answers import Accepted, Checked, RecordError, RecordSummary
-from assay.surfaces.server.errors import Refusal, request_id_of
+from assay.surfaces.server.errors import HttpError, request_id_of
 from assay.surfaces.server.keys import Caller
 from assay.surfaces.server.offers import refuse_unoffered
 from assay.surfaces.server.queries import AnyRequest, CheckQuery, SubmitQuery, read_query
 from assay.surfaces.server.server import Answer, Server, answered, caller_of, server_of
-from assay.surfaces.server.spool import Spooled
+from assay.surfaces.server.spool import SpooledUpload
 from assay.surfaces.server.uploads import ending_of, spool_body
 
 _SAME = (
@@ -40,7 +40,7 @@ _INVALID = {
 
 @post("/v1/validate", status_code=200, query=CheckQuery, answer=Checked, errors=(400, 413, 415), takes_dataset=True)
 async def validate_dataset(request: AnyRequest) -> Answer:
-    """Say everything that is wrong with a dataset, without starting a run."""
+    """Validate a dataset and report every problem, without starting a run."""
     server, query = server_of(request), read_query(request, CheckQuery)
     path = server.submissions.temporary / f"upload-{secrets.token_hex(8)}{ending_of(request, query.contract)}"
     with server.uploads.of(caller_of(request).name):
@@ -84,25 +84,25 @@ async def submit_run(request: AnyRequest) -> Answer:
             path = upload.folder / f"{query.name or 'dataset'}{ending}"
             spooled = await spool_body(request, path, limit=server.settings.max_bytes)
             server.meters.uploaded.inc(spooled.size)
-            submission = Submitted(request, server, query=query, upload=upload, spooled=spooled)
+            submission = PendingUpload(request, server, query=query, upload=upload, spooled=spooled)
             return await submission.answer(key)
         finally:
             await asyncio.to_thread(server.submissions.discard, upload)
 
 
 def check_settings(server: Server, caller: Caller, query: SubmitQuery) -> None:
-    """Raises Refusal for settings that the operator does not allow."""
+    """Raises HttpError for settings that the operator does not allow."""
     candidates = (query.model,) if query.model else ()
     refuse_unoffered(caller, server.settings, candidates=candidates, judges=query.judge)
     if query.concurrency and query.concurrency > server.settings.max_concurrency:
-        raise Refusal(403, f"the concurrency is at most {server.settings.max_concurrency} here")
+        raise HttpError(403, f"the concurrency is at most {server.settings.max_concurrency} here")
 
 
 def _idempotency_key(request: AnyRequest) -> str:
     key = request.headers.get("idempotency-key", "")
     is_given = "idempotency-key" in request.headers
     if is_given and not (len(key) <= KEY_CHARACTERS and key.isascii() and key.isprintable() and key.strip()):
-        raise Refusal(400, f"the Idempotency-Key must have 1 to {KEY_CHARACTERS} printable characters of ASCII")
+        raise HttpError(400, f"the Idempotency-Key must have 1 to {KEY_CHARACTERS} printable characters of ASCII")
     return key
 
 
@@ -110,10 +110,12 @@ class _KeyTaken(Exception):
     """Another server has made a run under the same key at this very moment."""
 
 
-class Submitted:
+class PendingUpload:
     """One upload on its way to a run."""
 
-    def __init__(self, request: AnyRequest, server: Server, *, query: SubmitQuery, upload: api.Upload, spooled: Spooled) -> None:
+    def __init__(
+        self, request: AnyRequest, server: Server, *, query: SubmitQuery, upload: api.UploadTarget, spooled: SpooledUpload
+    ) -> None:
         self._request_id = request_id_of(request)
         self._caller = caller_of(request)
         self._owner = self._caller.owner
@@ -135,7 +137,7 @@ class Submitted:
         assert earlier is not None
         if earlier.fingerprint != self._fingerprint():
             message = "the Idempotency-Key was used with another body or other settings"
-            raise Refusal(409, message, details={"run_id": earlier.run_id})
+            raise HttpError(409, message, details={"run_id": earlier.run_id})
         again = await asyncio.to_thread(self._again, msgspec.json.decode(earlier.answer, type=Accepted))
         return answered(again, status=202, headers={"Location": f"/v1/runs/{earlier.run_id}", "Idempotent-Replayed": "true"})
 
@@ -159,7 +161,7 @@ class Submitted:
         most = self._server.settings.max_evaluations
         if verdict.evaluations > most:
             message = f"the run would ask for {verdict.evaluations:,} answers, and {most:,} are the most here"
-            raise Refusal(400, message, details={"hint": "repeat less, or take a part of the records with limit or sample"})
+            raise HttpError(400, message, details={"hint": "repeat less, or take a part of the records with limit or sample"})
         accepted = self._answer_for(verdict)
         row = api.SubmissionRow(
             run_id=self._upload.run_id,
@@ -171,7 +173,7 @@ class Submitted:
             ),
             at=time.time(),
         )
-        # A seat is taken by what is there, not by what somebody is still sending.
+        # A complete upload takes the place in the queue, not one that is still arriving.
         with self._server.queue.seat():
             await self._keep(verdict, row)
         return answered(accepted, status=202, headers={"Location": f"/v1/runs/{row.run_id}"})
@@ -179,7 +181,7 @@ class Submitted:
     async def _keep(self, verdict: api.UploadVerdict, row: api.SubmissionRow) -> None:
         server = self._server
         if server.shared is None:
-            # In one go, whatever becomes of the client: a run that exists and waits for nobody would never begin.
+            # Shielded from a disconnect of the client: a run that exists but is not queued would never start.
             await asyncio.to_thread(self._keep_here, verdict, row)
             return
         await asyncio.to_thread(self._note, row)
@@ -188,7 +190,7 @@ class Submitted:
         if not await server.workshop.run(self._owner, self._spooled.size, where, verdict.plan, row):
             raise _KeyTaken
         server.meters.submitted.inc()
-        # If the client is gone by now, the run is found as one that nobody drives.
+        # If the client is gone by now, recovery finds the run, which has no driver.
         await asyncio.to_thread(server.queue.add, row.run_id, self._owner)
 
     def _keep_here(self, verdict: api.UploadVerdict, row: api.SubmissionRow) -> None:
@@ -224,7 +226,7 @@ class Submitted:
             interface="http",
             retention=server.settings.retention,
             redact=server.settings.redact,
-            # Whoever may send a dataset may not choose what this process runs, unless the operator offers it.
+            # A caller who may send datasets must not choose what code this process runs, unless the operator offers it.
             code=server.settings.offered_code(),
             **{name: getattr(query, name) for name in _SAME},
         )
@@ -256,11 +258,11 @@ class Submitted:
         )
 
 
-def refusal_for(verdict: api.UploadVerdict, server: Server) -> Refusal:
+def refusal_for(verdict: api.UploadVerdict, server: Server) -> HttpError:
     """Why no run can be made of an upload, in the words of the contract where it has some."""
     if verdict.problems:
         problems = [server.told(problem) for problem in verdict.problems]
-        return Refusal(400, "the run cannot be started with these settings", details={"errors": problems})
+        return HttpError(400, "the run cannot be started with these settings", details={"errors": problems})
     first: dict[str, Any] = verdict.dataset_errors[0] if verdict.dataset_errors else {}
     message = first.get("message") or _INVALID[verdict.outcome == "rejected"]
     details: dict[str, Any] = dict(first.get("details") or {})
@@ -279,7 +281,7 @@ def refusal_for(verdict: api.UploadVerdict, server: Server) -> Refusal:
         ]
         if verdict.dataset_errors_total > len(verdict.dataset_errors):
             details["errors_total"] = verdict.dataset_errors_total
-    return Refusal(int(first.get("http_status", 400)), message, details=details)
+    return HttpError(int(first.get("http_status", 400)), message, details=details)
 
 
 def _summary(verdict: api.UploadVerdict) -> RecordSummary:

@@ -1,0 +1,207 @@
+"""Runs that are there: list them, look at them, verify, publish, fetch, replay, score anew, purge."""
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+
+from assay.core.errors import AssayError, RunNotFound, UsageProblem
+from assay.core.plan import Plan, ProfileId
+from assay.core.retention import RetentionSettings, longest, retention_in
+from assay.core.run_backend import RUNS_DIR
+from assay.core.run_result import RunListing, RunResult
+from assay.engine.finalization.eval_run import EVAL_RESULTS, why_no_eval_run
+from assay.engine.finalization.recompute import differences
+from assay.engine.readers.run_reader import RunReader
+from assay.engine.readers.stored_dataset import StoredDataset
+from assay.engine.rescore import RescoreRequest
+from assay.engine.rescore import rescore as rescore_run
+from assay.engine.runs import list_runs as listed_runs
+from assay.engine.runs import result_of
+from assay.engine.storage.fetched_runs import fetch_published
+from assay.engine.storage.remote_store import publish_sealed
+from assay.engine.storage.run_id import new_run_id
+from assay.engine.storage.run_paths import RunPaths, find_named_run, find_run, folders_of, run_ids
+from assay.metrics.golden import filled_in
+from assay.store.index_folder import forget_index
+from assay.store.objects import ObjectRunStorage, is_object_address
+from assay.store.published_run import PublishedRun, Tombstone, open_run_folder
+from assay.store.retention import purge_run, purgeable
+from assay.store.verify import removed_artifacts, verify_place, verify_run
+
+__all__ = [
+    "PurgeResult",
+    "RunReader",
+    "StoredDataset",
+    "fetch",
+    "filled_eval_run",
+    "list_runs",
+    "open_run",
+    "publish",
+    "purge",
+    "removed",
+    "replay",
+    "rescore",
+    "run_id_of",
+    "sealed_folder",
+    "verify",
+]
+
+
+class PurgeResult(msgspec.Struct, frozen=True):
+    """What a purge removed from a run, or would remove."""
+
+    run_id: str
+    artifacts: tuple[str, ...] = ()
+    problem: str = ""
+    """Why nothing could be removed from this run."""
+    cache_dir: str = ""
+    """Where replies that the run got may still be: a cache belongs to no run, and is not purged. Empty without one."""
+
+
+def filled_eval_run(run: RunReader) -> dict[str, Any]:
+    """The EvalRun of golden_v1 with numbers in place of nulls, whose cases `filled_in` lists; raises RunNotFound without one."""
+    path = run.artifacts().get(EVAL_RESULTS)
+    if path is None:
+        why = why_no_eval_run(msgspec.convert(run.manifest["plan"], Plan)) if run.manifest.get("plan") else ""
+        raise RunNotFound(
+            f"run '{run.folders.run_id}' has no {EVAL_RESULTS}{f': {why}' if why else ''}",
+            hint="runs over one golden_v1 dataset have one, unless they were cancelled",
+        )
+    return filled_in(msgspec.json.decode(path.read_bytes()))
+
+
+def rescore(
+    run_name: str,
+    *,
+    profile: ProfileId,
+    compat: bool = False,
+    min_score: float | None = None,
+    runs_dir: str | Path = RUNS_DIR,
+    run_id: str | None = None,
+) -> RunResult:
+    """A new run, linked to the old one, with the score that a profile gives its records; no model is called."""
+    if profile not in get_args(ProfileId):
+        raise UsageProblem(f"unknown profile '{profile}'", hint=f"profiles: {', '.join(get_args(ProfileId))}")
+    parent = find_run(Path(runs_dir), run_name)
+    target = folders_of(parent.runs_dir, new_run_id() if run_id is None else run_id)
+    rescore_run(parent, target, wanted=RescoreRequest(profile=profile, compat=compat, min_score=min_score), at=time.time())
+    return result_of(target)
+
+
+def list_runs(runs_dir: str | Path = RUNS_DIR) -> Iterator[RunListing]:
+    """All runs of a folder, the newest first."""
+    return listed_runs(Path(runs_dir))
+
+
+def open_run(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> RunReader:
+    """A run to look at, by its id, the beginning of one, `latest`, or the path of its folder; raises RunNotFound."""
+    return RunReader(find_run(Path(runs_dir), run_name))
+
+
+def run_id_of(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> str:
+    """The whole id of the run that a name means; its files are not read. Raises RunNotFound."""
+    return find_run(Path(runs_dir), run_name).run_id
+
+
+def verify(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> list[str]:
+    """One line for each artifact of a finished run that is not as it was published; empty when no problem is found.
+
+    The run may also lie in an object store: s3://bucket/prefix/run.
+    """
+    if is_object_address(run_name):
+        return verify_place(ObjectRunStorage(run_name))
+    return verify_run(_sealed(run_name, runs_dir).sealed)
+
+
+def publish(run_name: str, address: str, *, runs_dir: str | Path = RUNS_DIR) -> str:
+    """Write a finished run below an address of an object store, each file once and the manifest last; returns where it is.
+
+    Repeating it changes nothing. Raises UsageProblem for a run that is not as it was published, RunSealed where another one is.
+    """
+    return publish_sealed(_sealed(run_name, runs_dir).sealed, address)
+
+
+def fetch(address: str, *, runs_dir: str | Path = RUNS_DIR) -> RunReader:
+    """Bring a finished run here from an object store, s3://bucket/prefix/run, checked against its manifest.
+
+    Raises RunNotFound, RunDamaged for a run that was changed, RunSealed where another one of that id is, StoreUnavailable.
+    """
+    return RunReader(fetch_published(address, Path(runs_dir)))
+
+
+def removed(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> tuple[Tombstone, ...]:
+    """What retention has removed from a finished run: name, hash, time and reason of each artifact."""
+    return removed_artifacts(_sealed(run_name, runs_dir).sealed)
+
+
+def replay(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> list[str]:
+    """Recompute every metric from the artifacts alone; one line for each that differs."""
+    return differences(sealed_folder(run_name, runs_dir))
+
+
+def sealed_folder(run_name: str, runs_dir: str | Path) -> PublishedRun:
+    """The folder of a finished run; raises UsageProblem for one that has not ended."""
+    return open_run_folder(_sealed(run_name, runs_dir).sealed)
+
+
+def _sealed(run_name: str, runs_dir: str | Path) -> RunPaths:
+    folders = find_run(Path(runs_dir), run_name)
+    if not folders.is_sealed:
+        raise UsageProblem(f"run '{folders.run_id}' is unfinished", hint=f"resume it: assay resume {folders.run_id}")
+    return folders
+
+
+class _Sweep(msgspec.Struct, frozen=True, kw_only=True):
+    """When a purge happens, and how long the environment wants runs to be kept."""
+
+    now: float
+    wanted: RetentionSettings
+
+
+def purge(
+    runs_dir: str | Path = RUNS_DIR,
+    *,
+    run_name: str | None = None,
+    reason: str = "",
+    is_dry: bool = False,
+    now: float | None = None,
+) -> list[PurgeResult]:
+    """Remove artifacts whose time of retention is over; those of one run earlier, when its whole id and a reason are given.
+
+    A run is kept as long as its manifest says, and longer where the environment does (ASSAY_RETENTION_RAW_DAYS, _AGGREGATE_DAYS).
+    A run that cannot be read keeps none of the others from being purged; its entry says why nothing of it could be removed.
+    """
+    sweep = _Sweep(now=time.time() if now is None else now, wanted=retention_in(os.environ))
+    # Said before anything is removed, and not once for each run.
+    longest(sweep.wanted)
+    if run_name is None:
+        folders = (RunPaths(Path(runs_dir), run_id) for run_id in run_ids(Path(runs_dir)))
+        swept = (_swept(folder.sealed, sweep, is_dry=is_dry) for folder in folders if folder.is_sealed)
+        return [entry for entry in swept if entry.artifacts or entry.problem]
+    if reason:
+        find_named_run(Path(runs_dir), run_name)
+    folder = _sealed(run_name, runs_dir).sealed
+    if is_dry:
+        found = PurgeResult(folder.name, tuple(purgeable(folder, now=sweep.now, wanted=sweep.wanted, force=bool(reason))))
+    else:
+        found = _purged(folder, sweep, reason=reason)
+    plan = open_run_folder(folder).manifest.get("plan") or {}
+    return [msgspec.structs.replace(found, cache_dir=plan.get("cache_dir", ""))]
+
+
+def _swept(folder: Path, sweep: _Sweep, *, is_dry: bool) -> PurgeResult:
+    try:
+        expired = purgeable(folder, now=sweep.now, wanted=sweep.wanted)
+        return PurgeResult(folder.name, tuple(expired)) if is_dry or not expired else _purged(folder, sweep)
+    except AssayError as problem:
+        return PurgeResult(folder.name, problem=problem.message)
+
+
+def _purged(folder: Path, sweep: _Sweep, *, reason: str = "") -> PurgeResult:
+    tombstones = purge_run(folder, now=sweep.now, wanted=sweep.wanted, force=bool(reason), reason=reason)
+    forget_index(folder)
+    return PurgeResult(folder.name, tuple(tombstone.name for tombstone in tombstones))

@@ -1,0 +1,184 @@
+"""Lines of a run's artifacts: what stands in cases, validation, predictions, attempts, failures and responses, one struct each.
+
+Members stand in the order in which the files have them, because the files are these structs, encoded.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from assay.core.outcome import PanelDecision, Score
+
+Slices = dict[str, tuple[str, ...]]
+"""Values by the name of the slice; none makes the record a member of the slice of those without a value."""
+
+
+class Range(msgspec.Struct, frozen=True):
+    """What a record without a score could have had."""
+
+    worst: float
+    best: float
+
+
+class CaseLine(msgspec.Struct):
+    """A line of cases.jsonl."""
+
+    record_id: str
+    record_sha256: str
+    """Of the record as it was read."""
+    stored_sha256: str
+    """Of the bytes of `record` as they stand here, redacted."""
+    sample: int | msgspec.UnsetType
+    record: msgspec.Raw
+
+
+class ValidationLine(msgspec.Struct):
+    """A line of record_validation.jsonl."""
+
+    index: int
+    record_id: str | None
+    record_sha256: str | None
+    """None for a record that broke its contract: only valid ones are hashed."""
+    result: str
+    issues: msgspec.Raw
+    sample: int | msgspec.UnsetType = msgspec.UNSET
+    slices: Slices | msgspec.UnsetType = msgspec.UNSET
+    """Of a record that broke its contract: the slices that it belongs to, as far as it can be read."""
+
+
+class PredictionLine(msgspec.Struct):
+    """A line of predictions.jsonl."""
+
+    index: int
+    record_id: str
+    dataset: str
+    record_sha256: str
+    candidate_name: str
+    model: str
+    status: str
+    model_response: str | None
+    response_sha256: str | None
+    """Of the answer as it came, before redaction."""
+    stored_sha256: str | None
+    """Of the answer as it stands here."""
+    evaluator_scores: tuple[Score, ...]
+    score: float | None
+    raw_score: float | None
+    scale: str | None
+    passed: bool | None
+    label: str | None
+    justification: str | None
+    evaluator: str | None
+    template_sha256: str | None
+    policy_id: str | None
+    """Of the policy that the record was asked and graded by; runs of earlier versions have none."""
+    selected_choice_ids: tuple[str, ...]
+    flags: tuple[str, ...]
+    finish_reason: str | None
+    input_tokens: int | None
+    output_tokens: int | None
+    total_tokens: int | None
+    cached_tokens: int | None
+    judge_tokens: int | None
+    latency_ms: float | None
+    judge_latency_ms: float | None
+    total_latency_ms: float | None
+    cost: float | None
+    record_attempts: int
+    first_attempt_at: str | None
+    last_attempt_at: str | None
+    error_code: str | None
+    error_message: str | None
+    profile_score: float | None = None
+    """By the rules of the run's profile, not clipped."""
+    profile_unscored: str | None = None
+    """Why the profile gives no score; None without a profile."""
+    profile_bounds: Range | msgspec.UnsetType = msgspec.UNSET
+    """What a record without a score could have had; not there where no verdict would give it one."""
+    template: str | None = None
+    """Id and version of the template that the grade hangs on; runs of earlier versions name none."""
+    sample: int | msgspec.UnsetType = msgspec.UNSET
+    """Which of several answers to the record it is, from 0; only in runs that ask more than once."""
+    panel: tuple[PanelDecision, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Where several judges do not all say the same, or did not all vote, how their votes were decided; only with several judges."""
+    policy_sha256: str | msgspec.UnsetType = msgspec.UNSET
+    """Of the source of a custom policy; the manifest has the hashes of the built-in ones."""
+    judge_costs: dict[str, float | None] | msgspec.UnsetType = msgspec.UNSET
+    """What the calls of each judge cost, as `cost` is counted; only with several judges."""
+
+
+class AttemptLine(msgspec.Struct):
+    """A line of attempt_logs.jsonl; its place in the hash chain is added when it is written."""
+
+    index: int
+    record_id: str
+    attempt: int
+    """Position among the attempts of the record."""
+    stage: str
+    call_id: str
+    record_attempt: int
+    """The round, 1 to 3."""
+    at: str
+    latency_ms: float | None
+    """None for a reply that nobody was asked for."""
+    model: str
+    request_sha256: str
+    error_code: str | None
+    error_message: str | None
+    http_status: int | None
+    retry_after: float | None
+    wait_s: float | None
+    request_id: str | None
+    finish_reason: str | None
+    answered_by: str | None
+    """The model that the provider says has answered."""
+    response_sha256: str | None
+    applied: dict[str, Any] | None
+    flags: tuple[str, ...]
+    input_tokens: int | None
+    output_tokens: int | None
+    total_tokens: int | None
+    cached_tokens: int | None
+    cost: float | None
+    response: str | None = None
+    """What the judge said."""
+    raw: str | None = None
+    """The provider's whole body, when the run keeps it."""
+    sample: int | msgspec.UnsetType = msgspec.UNSET
+
+
+class ResponseLine(msgspec.Struct):
+    """A line of responses.jsonl."""
+
+    example_id: str
+    candidate_name: str
+    response_text: str
+    sample: int | msgspec.UnsetType
+
+
+class FailureLine(msgspec.Struct, kw_only=True):
+    """A line of failures.jsonl: a record without a grade, or an answer that did not pass."""
+
+    index: int
+    record_id: str | None
+    record_sha256: str | None
+    kind: str
+    """`error`: there is no grade. `not_passed`: there is one, and it is not enough."""
+    status: str
+    code: str
+    message: str
+    taxonomy_label: str
+    stage: str | None
+    record_attempts: int
+    sample: int | msgspec.UnsetType = msgspec.UNSET
+
+
+def read_prediction(line: Mapping[str, Any]) -> PredictionLine:
+    """A line of predictions.jsonl of any version; earlier ones name no policy."""
+    return msgspec.convert({"policy_id": None, **line}, PredictionLine)
+
+
+def read_attempt(line: Mapping[str, Any]) -> AttemptLine:
+    """A line of attempt_logs.jsonl of any version."""
+    return msgspec.convert(line, AttemptLine)

@@ -1,0 +1,113 @@
+"""Model requests and replies."""
+
+from typing import Any, Literal
+
+import msgspec
+
+from assay.core.case import Case, Message
+
+Stage = Literal["candidate", "judge"]
+TRANSIENT_CODES = frozenset({"timeout", "rate_limited", "service_unavailable", "internal_error"})
+"""Only these codes are retried."""
+
+
+class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """One request to a model: graders create it, the engine sends it."""
+
+    stage: Stage
+    call_id: str
+    """Identifies the call within its record, the same in every round: `candidate`, `judge:overall`, `judge:overall:again`."""
+    model: str
+    """Name of one of the plan's models."""
+    messages: tuple[Message, ...]
+    reply_schema: dict[str, Any] | None = None
+    """JSON Schema of the wanted reply, for providers that can enforce one."""
+    is_fresh: bool = False
+    """Do not use a cached reply."""
+    sample: int = 0
+    """Number of the answer to the same request; each has an address of its own."""
+    may_fail: bool = False
+    """The grader can do without a reply: a call that fails for good gives it a FailedReply."""
+
+
+class GraderRequest(ModelRequest, frozen=True, kw_only=True):
+    """A request to a custom grader, which gets the record itself rather than messages."""
+
+    case: Case
+    answer: str
+
+
+class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Tokens as the provider counted them; an unknown count is None, never 0."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    total_tokens: int | None = None
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+
+def with_total(usage: Usage) -> Usage:
+    """Add the sum of both counts if the provider reported both and no sum."""
+    if usage.total_tokens is not None or usage.input_tokens is None or usage.output_tokens is None:
+        return usage
+    return msgspec.structs.replace(usage, total_tokens=usage.input_tokens + usage.output_tokens)
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A model's reply."""
+
+    text: str
+    finish_reason: str = ""
+    usage: Usage = Usage()
+    model: str = ""
+    """The model that answered, according to the provider."""
+    request_id: str = ""
+    applied: dict[str, Any] = {}
+    """Sampling parameters as sent, which may be fewer than requested."""
+    flags: tuple[str, ...] = ()
+    """What happened to the reply: `truncated`, `replaced_characters`, `cached`, `not_cached`, `prefilled` ..."""
+    raw: str = ""
+    """The provider's whole body, if the run stores it."""
+
+
+class FailedReply(Reply, frozen=True, kw_only=True):
+    """Replaces a reply that the grader can do without, when the call has failed for good; never stored."""
+
+    code: str
+    message: str
+    attempts: int = 1
+    """How often the call was made."""
+
+
+def failure_words(code: str, message: str, *, attempts: int) -> str:
+    """Describe a call that failed for good: `timeout after 3 attempts: no whole answer within 60 s`."""
+    return f"{code}{f' after {attempts} attempts' if attempts > 1 else ''}: {message}"
+
+
+class ModelFailure(Exception):
+    """A failed call, with a code that determines what may be done about it."""
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        http_status: int | None = None,
+        retry_after: float | None = None,
+        request_id: str = "",
+        is_exhausted: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.http_status = http_status
+        self.retry_after = retry_after
+        self.request_id = request_id
+        self.is_exhausted = is_exhausted
+        """The account has no quota left, so that no further call can succeed."""
+
+    @property
+    def is_transient(self) -> bool:
+        """Tell whether the same call may succeed later."""
+        return self.code in TRANSIENT_CODES

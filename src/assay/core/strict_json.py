@@ -1,0 +1,359 @@
+"""Strict JSON parser: turns text into a Document that reports every problem with its location.
+
+Accepts RFC 8259 only: no NaN, no comments, no trailing commas, no second value. Duplicate keys, lone
+surrogates and numbers out of range leave the document readable, so that a contract can report them with
+its own findings. Fast paths elsewhere may use quicker parsers; this one decides.
+"""
+
+import re
+from array import array
+from collections import Counter
+from json import JSONDecodeError, decoder, loads
+from mmap import mmap
+from typing import Any
+
+import msgspec
+
+from assay.core.document import Document, ParseProblem, ProblemKind
+from assay.core.issue import MAX_LISTED, Path
+from assay.core.json_document import JsonDocument
+from assay.core.plain_json import plain_document
+
+MAX_DEPTH = 254
+"""Maximum nesting; deeper text is rejected, so that neither this parser nor orjson (254) runs out of stack."""
+MAX_INTEGER_DIGITS = 4300
+"""CPython's limit for conversion without quadratic time; floats are parsed in linear time."""
+MAX_VALUE_BYTES = 64 << 20
+"""Maximum memory of one document's values beyond the length of its text: a text of brackets takes forty times its length."""
+MAX_LOCAL_BYTES = 1 << 30
+"""The same for files that their owner converts, or hands in as responses: they are as large as they are."""
+NUMBER_BYTES, STRING_BYTES, ARRAY_BYTES, OBJECT_BYTES, MEMBER_BYTES = 40, 64, 64, 184, 40
+"""Memory of a value in CPython besides its characters or members."""
+
+_scan_string = decoder.scanstring  # type: ignore[attr-defined]  # in the standard library, not in its stubs
+_SPACE = re.compile(r"[ \t\n\r]*")
+_COLON = re.compile(r"[ \t\n\r]*:[ \t\n\r]*")
+_SEPARATOR = re.compile(r"[ \t\n\r]*([,}\]])[ \t\n\r]*")
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
+_NUMBERS = re.compile(r"(?:-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,20})?,[ \t\n\r]*)+(?=[-0-9])")
+"""Numbers that are certainly in range, each with the comma after it, before another number."""
+_NUMBERS_LENGTH = 1 << 16
+"""Maximum characters of numbers parsed at once, so that the memory limit is checked before they are all in memory."""
+_BETWEEN_VALUES = ", \t\n\r"
+_FILLED = re.compile(r"[^ \t\r\n]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_WORD = re.compile(r"[\w.+-]+")
+_LITERALS = {"true": True, "false": False, "null": None}
+_SHOWN_NAME = 60
+_BOM = b"\xef\xbb\xbf"
+
+
+def parse_json(
+    data: bytes | bytearray | memoryview | mmap | str, *, is_whole: bool = True, max_bytes: int = MAX_VALUE_BYTES
+) -> Document:
+    """Parse `data` into a document; never raises for bad text: a fatal problem has the reason and the location.
+
+    Only a whole file may begin with a byte order mark; a line of it may not. `max_bytes` bounds the memory of the values.
+    """
+    text = decode_utf8(data, is_whole=is_whole)
+    if isinstance(text, Document):
+        return text
+    return plain_document(text) or read_exactly(text, max_bytes=max_bytes)
+
+
+def read_exactly(text: str, *, max_bytes: int = MAX_VALUE_BYTES) -> Document:
+    """Parse `text` value by value; `parse_json` uses this for long texts and for those with a problem."""
+    return _JsonParser(text, max_bytes=max_bytes).read()
+
+
+def decode_utf8(data: bytes | bytearray | memoryview | mmap | str, *, is_whole: bool = True) -> str | Document:
+    """Decode `data` after its byte order mark; invalid UTF-8 gives an unreadable document that names the first bad byte."""
+    if isinstance(data, str):
+        return data
+    # Not bytes(data): it would copy a large memory map.
+    raw = memoryview(data)
+    raw = raw[len(_BOM) :] if is_whole and raw[: len(_BOM)] == _BOM else raw
+    try:
+        return str(raw, "utf-8")
+    except UnicodeDecodeError as problem:
+        return _not_utf8(raw, problem)
+
+
+def parse_json_lines(data: bytes | bytearray | memoryview | mmap) -> Document:
+    """Parse one value per line into an array; a line that is not JSON is a problem of its own and becomes null."""
+    text = decode_utf8(data)
+    return text if isinstance(text, Document) else _read_lines(text)
+
+
+def _read_lines(text: str) -> Document:
+    values: list[Any] = []
+    starts = array("q")
+    reader = _JsonParser(text, max_bytes=MAX_VALUE_BYTES)
+    at = 0
+    while filled := _FILLED.search(text, at):
+        at = filled.start()
+        end = text.find("\n", at)
+        end = len(text) if end < 0 else end
+        starts.append(at)
+        if not reader.take_line(text[at:end], at, values):
+            return JsonDocument(None, text, tuple(reader.flaws), more_flaws=reader.more_flaws)
+        at = end
+    return JsonDocument(values, text, tuple(reader.flaws), more_flaws=reader.more_flaws, starts=starts)
+
+
+def _not_utf8(raw: memoryview, problem: UnicodeDecodeError) -> Document:
+    text = str(raw, "utf-8", "replace")
+    offset = len(str(raw[: problem.start], "utf-8", "replace"))
+    flaw = ParseProblem(
+        "invalid_encoding",
+        f"byte 0x{raw[problem.start]:02x} at offset {problem.start} is not UTF-8",
+        (),
+        offset,
+        hint=_encoding_hint(bytes(raw[:2])),
+        fatal=True,
+    )
+    return JsonDocument(None, text, (flaw,))
+
+
+def _encoding_hint(start: bytes) -> str:
+    if start in (b"\xff\xfe", b"\xfe\xff"):
+        return "the file looks like UTF-16; save it as UTF-8"
+    return "save the file as UTF-8 (iconv -f latin1 -t utf-8 if it came from an older tool)"
+
+
+class _FatalProblem(Exception):
+    """Stops the parser; carries the fatal problem."""
+
+    def __init__(self, message: str, offset: int, hint: str = "", *, kind: ProblemKind = "") -> None:
+        super().__init__(message)
+        self.flaw = ParseProblem("invalid_json", message, (), offset, hint=hint, fatal=True, kind=kind)
+
+
+class _TooLarge(_FatalProblem):
+    """The values would take more memory than one document may."""
+
+
+class _JsonParser:
+    """One pass over one text, or over its lines in turn; recursion is bounded by MAX_DEPTH."""
+
+    def __init__(self, text: str, *, max_bytes: int) -> None:
+        self.text = text
+        self.flaws: list[ParseProblem] = []
+        self.more_flaws: Counter[str] = Counter()
+        self._max_bytes = max_bytes
+        self._memory_left = max_bytes + len(text)
+        self._start = 0
+        """Offset of the line in the whole text."""
+        self._is_line = False
+        self._names: dict[str, str] = {}
+        """Interned names of members, so that each is stored once."""
+
+    def read(self) -> Document:
+        try:
+            value, end = self._value(self._skip(0), (), 0)
+            end = self._skip(end)
+            if end < len(self.text):
+                hint = "a JSON file holds one value; use JSONL for several"
+                raise _FatalProblem("a second value follows the end of the document", end, hint, kind="second_value")
+        except _FatalProblem as stop:
+            return JsonDocument(None, self.text, (*self.flaws, stop.flaw), more_flaws=self.more_flaws)
+        return JsonDocument(value, self.text, tuple(self.flaws), more_flaws=self.more_flaws)
+
+    def take_line(self, line: str, start: int, values: list[Any]) -> bool:
+        """Add the value of a line that begins at `start`; returns False when parsing must stop."""
+        self.text, self._start, self._is_line = line, start, True
+        at = len(values)
+        try:
+            value, end = self._value(0, (at,), 1)
+            end = self._skip(end)
+            if end < len(line):
+                raise _FatalProblem("a second value follows on the same line", end, "write one value per line")
+        except _TooLarge as stop:
+            self.flaws.append(msgspec.structs.replace(stop.flaw, offset=start + stop.flaw.offset))
+            return False
+        except _FatalProblem as stop:
+            self._note(msgspec.structs.replace(stop.flaw, path=(at,), offset=start + stop.flaw.offset, fatal=False))
+            value = None
+        values.append(value)
+        return True
+
+    def _note(self, flaw: ParseProblem) -> None:
+        if len(self.flaws) < MAX_LISTED:
+            self.flaws.append(flaw)
+        else:
+            self.more_flaws[flaw.code] += 1
+
+    def _take(self, size: int, at: int) -> None:
+        """Count the memory of a value before it is made."""
+        self._memory_left -= size
+        if self._memory_left < 0:
+            message = f"the values take more memory than {self._max_bytes >> 20} MiB beyond the size of the text"
+            raise _TooLarge(message, at, "split it into several files", kind="too_many_values")
+
+    def _skip(self, at: int) -> int:
+        return _SPACE.match(self.text, at).end()  # type: ignore[union-attr]  # the pattern matches the empty string
+
+    def _value(self, at: int, path: Path, depth: int) -> tuple[Any, int]:
+        start = self.text[at : at + 1]
+        if start == '"':
+            return self._string(at, path)
+        if start in ("{", "["):
+            if depth >= MAX_DEPTH:
+                raise _FatalProblem(f"nested deeper than {MAX_DEPTH} levels", at, "flatten the value", kind="too_deep")
+            self._take(OBJECT_BYTES if start == "{" else ARRAY_BYTES, at)
+            return self._object(at + 1, path, depth + 1) if start == "{" else self._array(at + 1, path, depth + 1)
+        self._take(NUMBER_BYTES, at)
+        return self._scalar(at, path)
+
+    def _string(self, at: int, path: Path) -> tuple[str, int]:
+        try:
+            value, end = _scan_string(self.text, at + 1, True)
+        except JSONDecodeError as problem:
+            raise _FatalProblem(_string_problem(self.text, problem), problem.pos, _string_hint(problem)) from None
+        self._take(STRING_BYTES + len(value), at)
+        if not value.isascii() and _SURROGATE.search(value):
+            self._note(
+                ParseProblem(
+                    "invalid_encoding",
+                    "holds an unpaired surrogate",
+                    path,
+                    self._start + at,
+                    hint="the escape is half of a pair: write the whole character or remove it",
+                    kind="surrogate",
+                )
+            )
+        return value, end
+
+    def _object(self, at: int, path: Path, depth: int) -> tuple[dict[str, Any], int]:
+        value: dict[str, Any] = {}
+        names = self._names
+        at = self._skip(at)
+        if self.text[at : at + 1] == "}":
+            return value, at + 1
+        while True:
+            if self.text[at : at + 1] != '"':
+                raise self._expected("a property name in double quotes", at)
+            key, end = self._string(at, path)
+            key = names.setdefault(key, key)
+            colon = _COLON.match(self.text, end)
+            if colon is None:
+                raise self._expected("':' after the property name", self._skip(end))
+            member, end = self._value(colon.end(), (*path, key), depth)
+            if key in value:
+                self._note(_duplicate_key(key, path, self._start + at))
+            else:
+                self._take(MEMBER_BYTES, at)
+                value[key] = member
+            at, is_end = self._next(end, "}")
+            if is_end:
+                return value, at
+
+    def _array(self, at: int, path: Path, depth: int) -> tuple[list[Any], int]:
+        value: list[Any] = []
+        at = self._skip(at)
+        if self.text[at : at + 1] == "]":
+            return value, at + 1
+        while True:
+            at = self._numbers(at, value)
+            member, end = self._value(at, (*path, len(value)), depth)
+            value.append(member)
+            at, is_end = self._next(end, "]")
+            if is_end:
+                return value, at
+
+    def _numbers(self, at: int, value: list[Any]) -> int:
+        """Skip the numbers at `at` that cannot have a problem: vectors are long, and parsing one number at a time is slow."""
+        while numbers := _NUMBERS.match(self.text, at, at + _NUMBERS_LENGTH):
+            some = loads(f"[{numbers.group().rstrip(_BETWEEN_VALUES)}]")
+            self._take(NUMBER_BYTES * len(some), at)
+            value.extend(some)
+            at = numbers.end()
+        return at
+
+    def _next(self, at: int, closing: str) -> tuple[int, bool]:
+        """Skip the comma to the next member, or the end of the container."""
+        match = _SEPARATOR.match(self.text, at)
+        if match is None or match.group(1) not in (",", closing):
+            raise self._expected(f"',' or '{closing}'", self._skip(at))
+        if match.group(1) == closing:
+            return match.end(1), True
+        if self.text[match.end() : match.end() + 1] == closing:
+            raise _FatalProblem(f"a comma before '{closing}'", match.start(1), "remove the trailing comma")
+        return match.end(), False
+
+    def _scalar(self, at: int, path: Path) -> tuple[Any, int]:
+        match = _NUMBER.match(self.text, at)
+        word = _WORD.match(self.text, at)
+        if match and word and word.end() == match.end():
+            return self._number(match, path), match.end()
+        if word and word.group() in _LITERALS:
+            return _LITERALS[word.group()], word.end()
+        raise self._expected("a value", at)
+
+    def _number(self, match: re.Match[str], path: Path) -> int | float:
+        literal = match.group()
+        if not (match.group(1) or match.group(2)):
+            if len(literal.lstrip("-")) > MAX_INTEGER_DIGITS:
+                self._number_flaw(f"an integer of {len(literal):,} digits", path, match.start())
+                return 0
+            return int(literal)
+        value = float(literal)
+        if value in (float("inf"), float("-inf")):
+            self._number_flaw(f"{literal[:40]} is too large for a 64-bit float", path, match.start())
+            return 0
+        return value
+
+    def _number_flaw(self, message: str, path: Path, offset: int) -> None:
+        flaw = ParseProblem("value_out_of_range", message, path, self._start + offset, hint="write it as a string or shorten it")
+        self._note(flaw)
+
+    def _expected(self, what: str, at: int) -> _FatalProblem:
+        found = self.text[at : at + 1]
+        if not found and self._is_line:
+            return _FatalProblem(f"the line ends where {what} should be", at, "write each value on one line, as a whole")
+        if not found:
+            return _FatalProblem(f"the text ends where {what} should be", at, "the file looks cut off")
+        word = _WORD.match(self.text, at)
+        shown = word.group()[:30] if word else found
+        return _FatalProblem(f"expected {what}, found {shown!r}", at, _syntax_hint(shown, self.text[at : at + 2]))
+
+
+def _duplicate_key(key: str, path: Path, offset: int) -> ParseProblem:
+    return ParseProblem(
+        "invalid_encoding",
+        f"the name {key[:_SHOWN_NAME]!r} appears twice in one object",
+        (*path, key),
+        offset,
+        hint="keep one of the two; readers disagree on which one counts",
+        kind="duplicate_name",
+    )
+
+
+def _string_problem(text: str, problem: JSONDecodeError) -> str:
+    if problem.msg.startswith("Unterminated"):
+        return "a string without its closing quote"
+    if problem.msg.startswith("Invalid control character"):
+        return f"an unescaped control character U+{ord(text[problem.pos]):04X} in a string"
+    return f"invalid escape in a string: {text[problem.pos : problem.pos + 6]!r}"
+
+
+def _string_hint(problem: JSONDecodeError) -> str:
+    if problem.msg.startswith("Unterminated"):
+        return "the file looks cut off, or a quote inside the text is not escaped"
+    if problem.msg.startswith("Invalid control character"):
+        return "write line breaks as \\n and tabs as \\t"
+    return 'allowed escapes are \\" \\\\ \\/ \\b \\f \\n \\r \\t and \\uXXXX'
+
+
+def _syntax_hint(word: str, start: str) -> str:
+    if word in ("NaN", "Infinity", "-Infinity", "nan", "inf"):
+        return "JSON has no NaN or Infinity; use null or leave the field out"
+    if word in ("True", "False", "None"):
+        return "JSON writes true, false and null in lower case"
+    if start.startswith("'"):
+        return "JSON strings use double quotes"
+    if start in ("//", "/*") or start.startswith("#"):
+        return "JSON has no comments"
+    if start.startswith("\ufeff"):
+        return "a byte order mark is allowed at the start of the file only"
+    return ""

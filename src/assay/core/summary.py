@@ -1,0 +1,496 @@
+"""The summary of a run and of its slices: the types of `metrics_summary.json` and `metrics_by_slice.json`.
+
+Members stand in the order in which the files have them, because the files are these structs, encoded. `read_summary` and
+`read_slices` are the only readers; they also read what earlier versions wrote, and give every member that those did not know.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any, Protocol
+
+import msgspec
+
+from assay.core.run_state import RunCounts
+
+LEVEL = 0.95
+"""Of every interval."""
+METRICS = "metrics_summary.json"
+BY_SLICE = "metrics_by_slice.json"
+
+Json = dict[str, Any]
+
+
+class SortedNumbers(Protocol):
+    """Sorted numbers, in a list or an array."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, place: int, /) -> Any: ...
+
+
+def percentile(ordered: SortedNumbers, share: float) -> float:
+    """The value below which a share of sorted values lies, interpolated linearly; the same of a run under way and at its end."""
+    place = share * (len(ordered) - 1)
+    below = int(place)
+    above = min(below + 1, len(ordered) - 1)
+    low, high = float(ordered[below]), float(ordered[above])
+    return low + (high - low) * (place - below)
+
+
+class RunKind(Enum):
+    """What the metrics of a run are about."""
+
+    GRADING = "grading"
+    """Answers of one candidate, graded: scores and passes."""
+    RANKING = "ranking"
+    """Answers of several candidates, compared two at a time: strengths."""
+
+
+class Interval(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the true value plausibly lies."""
+
+    low: float
+    high: float
+    level: float = LEVEL
+    method: str
+    n: int
+    """Records, or clusters, that it rests on."""
+    resamples: int | msgspec.UnsetType = msgspec.UNSET
+    """Only where it was resampled."""
+
+    def to_json(self) -> Json:
+        """The interval as artifacts hold it."""
+        found: Json = msgspec.to_builtins(self)
+        return found
+
+
+class Metric(msgspec.Struct, frozen=True, kw_only=True):
+    """A number with its interval and what it rests on; what is undefined is None."""
+
+    value: float | None
+    interval: Interval | None
+    standard_error: float | None = None
+    """Not known of runs that earlier versions sealed."""
+    n: int
+    reason: str | msgspec.UnsetType = msgspec.UNSET
+    """Why there is no value, or no interval."""
+
+
+class Bounds(msgspec.Struct, frozen=True, kw_only=True):
+    """What a mean would be if every record that has no score had the worst, or the best one."""
+
+    worst: float | None
+    best: float | None
+    n: int
+
+
+class Latency(msgspec.Struct, frozen=True, kw_only=True):
+    """What is said about the times of some calls, in milliseconds; None where no time is known."""
+
+    n: int
+    """Records, or calls, whose time is known."""
+    p50: float | None
+    p95: float | None
+    mean: float | None
+    max: float | None
+
+    def figures(self) -> dict[str, float | None]:
+        """All that is said, by name."""
+        return {name: getattr(self, name) for name in self.__struct_fields__ if name != "n"}
+
+
+class Latencies(msgspec.Struct, frozen=True, kw_only=True):
+    """Times of the candidate, of the judges, and of whole records."""
+
+    model: Latency
+    judge: Latency
+    end_to_end: Latency
+
+
+class Amount(msgspec.Struct, frozen=True, kw_only=True):
+    """Sum and mean of what is known, and of how much it is not."""
+
+    sum: int | float | None
+    """Whole for tokens."""
+    mean: float | None
+    n_known: int
+    n_unknown: int
+
+
+class TokenAmounts(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens of the candidate, and of the judges together."""
+
+    input: Amount
+    output: Amount
+    total: Amount
+    cached: Amount
+    judge: Amount
+
+
+class ScoreCount(msgspec.Struct, frozen=True, kw_only=True):
+    """How many records have one score, or a score in a range."""
+
+    score: float | msgspec.UnsetType = msgspec.UNSET
+    start: float | msgspec.UnsetType = msgspec.field(name="from", default=msgspec.UNSET)
+    end: float | msgspec.UnsetType = msgspec.field(name="to", default=msgspec.UNSET)
+    count: int
+
+
+class ProfileSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """The one figure of a benchmark; intervals and standard errors are those of the plain mean."""
+
+    id: str
+    version: str
+    sha256: str
+    compat: bool
+    scale: str
+    headline: float | None
+    headline_interval: Interval | None
+    headline_cluster_interval: Interval | None
+    headline_standard_error: float | None
+    headline_cluster_standard_error: float | None
+    mean: float | None
+    n: int
+    headline_bounds: Bounds | None
+    n_scored: int
+    n_unscored: int
+    unscored: dict[str, int]
+    """Records without a score, by why."""
+
+    @property
+    def name(self) -> str:
+        """`prbench` or `prbench (compat)`."""
+        return f"{self.id} (compat)" if self.compat else self.id
+
+    @property
+    def metric(self) -> Metric:
+        """The headline with the interval that is meant with it."""
+        return Metric(
+            value=self.headline,
+            interval=self.headline_cluster_interval or self.headline_interval,
+            standard_error=_either(self.headline_cluster_standard_error, self.headline_standard_error),
+            n=self.n,
+        )
+
+
+class GateCheck(msgspec.Struct, frozen=True, kw_only=True):
+    """One gate of a run, and whether the run met it."""
+
+    name: str
+    """As the run file names it: `pass_rate`, `min_score` or `max_error_rate`."""
+    threshold: float
+    value: float | None
+    """What the run has; None where it is undefined, which meets no gate."""
+    met: bool
+
+
+class GateResult(msgspec.Struct, frozen=True):
+    """Whether the run reached what its plan demands; without gates it passes, unless it was cancelled or evaluated nothing."""
+
+    passed: bool
+    reasons: tuple[str, ...] = ()
+    gates: tuple[GateCheck, ...] = ()
+    """Every gate that is set; runs of earlier versions list none."""
+
+
+class RecordMetrics(RunCounts, frozen=True, kw_only=True):
+    """What is said about a set of records: all of a run, or those of a slice."""
+
+    error_rate: float | None
+    n_scored: int
+    n_unscored: int
+    pass_count: int
+    fail_count: int
+    pass_rate: float | None
+    pass_rate_interval: Interval | None
+    pass_rate_cluster_interval: Interval | None
+    """None unless records belong to clusters, here and below."""
+    pass_rate_standard_error: float | None
+    pass_rate_cluster_standard_error: float | None
+    pass_rate_bounds: Bounds | None
+    score_mean: float | None
+    """On the scale 0-1."""
+    score_mean_interval: Interval | None
+    score_mean_cluster_interval: Interval | None
+    score_mean_standard_error: float | None
+    score_mean_cluster_standard_error: float | None
+    score_mean_bounds: Bounds | None
+    scale: str | None
+    """Of the raw scores; None where records have several that cannot be brought together."""
+    raw_score_mean: float | None
+    raw_score_mean_interval: Interval | None
+    raw_score_mean_standard_error: float | None
+    raw_score_mean_cluster_standard_error: float | None
+    score_distribution: dict[str, tuple[ScoreCount, ...]]
+    """By scale."""
+    profile: ProfileSummary | None
+    latency_ms: Latencies
+    tokens: TokenAmounts
+    cost_usd: Amount
+    errors: dict[str, int]
+    """Records that ended in an error, by its code."""
+    labels: dict[str, int]
+    """Records that did not pass, by their failure label."""
+
+    @property
+    def raw_score_mean_cluster_interval(self) -> Interval | None:
+        """The interval of the raw mean that counts clusters; files have only the one on the scale 0-1."""
+        found = self.score_mean_cluster_interval
+        if found is None or self.scale != "1-5":
+            return found
+        return msgspec.structs.replace(found, low=1 + 4 * found.low, high=1 + 4 * found.high)
+
+    # The interval that is meant with a figure counts clusters, where records hang together.
+
+    @property
+    def pass_rate_metric(self) -> Metric:
+        """The pass rate with the interval that is meant with it."""
+        return Metric(
+            value=self.pass_rate,
+            interval=self.pass_rate_cluster_interval or self.pass_rate_interval,
+            standard_error=_either(self.pass_rate_cluster_standard_error, self.pass_rate_standard_error),
+            n=self.n_scored,
+        )
+
+    @property
+    def score_mean_metric(self) -> Metric:
+        """The mean on the scale 0-1 with the interval that is meant with it."""
+        return Metric(
+            value=self.score_mean,
+            interval=self.score_mean_cluster_interval or self.score_mean_interval,
+            standard_error=_either(self.score_mean_cluster_standard_error, self.score_mean_standard_error),
+            n=self.n_scored,
+        )
+
+    @property
+    def raw_score_mean_metric(self) -> Metric:
+        """The mean on the records' own scale with the interval that is meant with it."""
+        return Metric(
+            value=self.raw_score_mean,
+            interval=self.raw_score_mean_cluster_interval or self.raw_score_mean_interval,
+            standard_error=_either(self.raw_score_mean_cluster_standard_error, self.raw_score_mean_standard_error),
+            n=self.n_scored,
+        )
+
+
+class PassCount(msgspec.Struct, frozen=True, kw_only=True):
+    """How many records have so many answers that pass."""
+
+    passes: int
+    records: int
+
+
+class PassAtK(msgspec.Struct, frozen=True, kw_only=True):
+    """The mean over records for one k."""
+
+    k: int
+    value: float | None
+    interval: Interval | None
+    standard_error: float | None = None
+    """Not known of runs that earlier versions sealed."""
+
+
+class VarianceParts(msgspec.Struct, frozen=True, kw_only=True):
+    """Variance of answers within a record and between records; None where there are too few values to tell."""
+
+    within: float | None
+    between: float | None
+    intraclass_correlation: float | None
+
+
+class RepeatVariance(msgspec.Struct, frozen=True, kw_only=True):
+    """Variance of scores, and of passing."""
+
+    score: VarianceParts
+    passed: VarianceParts
+
+
+class RepeatSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """What several answers to each record say; only records all of whose answers have a score are in it."""
+
+    repeat: int
+    n_records: int
+    n_complete: int
+    n_left_out: int
+    left_out: dict[str, int]
+    """Records without all their scores, by why."""
+    passes: tuple[PassCount, ...]
+    pass_at_k: tuple[PassAtK, ...]
+    pass_hat_k: tuple[PassAtK, ...]
+    variance: RepeatVariance
+
+
+class PanelSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """How several judges decided together."""
+
+    quorum: int
+    escalate: bool
+    n_records: int
+    n_decisions: int
+    n_disagree: int
+    n_tied: int
+    n_escalated: int
+    n_vote_lost: int
+    n_calls_saved: int | None
+    """Questions that the first judge was asked and the others were not; None unless the panel escalates."""
+    cost_saved_usd: float | None
+
+
+class JudgeSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """What one judge of a panel said, cost and took, and how often it agrees with the others."""
+
+    judge: str
+    n_votes: int
+    score_mean: float | None
+    agreement: Metric
+    n_questions: int
+    n_calls: int
+    n_failed_calls: int
+    n_asked_again: int
+    n_salvaged: int
+    n_lost: int
+    latency_ms: Latency
+    tokens: Amount
+    cost_usd: Amount
+
+
+class CandidateSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """One candidate of a ranking: how its comparisons ended, and its strength where there is one."""
+
+    name: str
+    wins: int
+    losses: int
+    ties: int
+    inconsistent: int
+    unscored: int
+    strength: Metric | None
+    win_chance: Metric | None
+    ahead_of_next: Metric | None
+
+
+class PairSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """The comparisons of two candidates."""
+
+    first: str
+    second: str
+    n: int
+    first_wins: int
+    second_wins: int
+    ties: int
+    inconsistent: int
+    unscored: int
+    first_share: Metric
+
+
+class PositionBias(msgspec.Struct, frozen=True, kw_only=True):
+    """How often a judge says something else when the answers change places, and which place it then prefers."""
+
+    judge: str
+    n: int
+    n_inconsistent: int
+    n_first_place: int
+    n_second_place: int
+    rate: Metric
+
+
+class RankingSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """Candidates, the strongest first, and what the order rests on."""
+
+    n_comparisons: int
+    n_unscored: int
+    n_clusters: int
+    candidates: tuple[CandidateSummary, ...]
+    is_bounded: bool
+    reason: str
+    pairs: tuple[PairSummary, ...]
+    position_bias: tuple[PositionBias, ...]
+    notes: tuple[str, ...]
+
+
+class Summary(RecordMetrics, frozen=True, kw_only=True):
+    """`metrics_summary.json`: the metrics of a whole run."""
+
+    repeats: RepeatSummary | msgspec.UnsetType = msgspec.UNSET
+    """Of a run that asks more than once."""
+    flags: dict[str, int]
+    panel: PanelSummary | msgspec.UnsetType = msgspec.UNSET
+    """Of a run with several judges, as are `judges`."""
+    judges: tuple[JudgeSummary, ...] | msgspec.UnsetType = msgspec.UNSET
+    ranking: RankingSummary | msgspec.UnsetType = msgspec.UNSET
+    gate: GateResult | msgspec.UnsetType = msgspec.UNSET
+    """Decided last, by all of the above; every file has it."""
+
+    @property
+    def kind(self) -> RunKind:
+        """What the metrics are about."""
+        return RunKind.GRADING if self.ranking is msgspec.UNSET else RunKind.RANKING
+
+
+class SliceSummary(RecordMetrics, frozen=True, kw_only=False):
+    """The metrics of the records with one value of a slice."""
+
+    value: str | None
+    slice: str
+    """`NAME=VALUE`, as reports show it."""
+
+
+class SliceValues(msgspec.Struct, frozen=True, kw_only=True):
+    """The values of one slice, the largest first."""
+
+    n_values: int
+    n_values_omitted: int
+    values: tuple[SliceSummary, ...]
+
+
+class SlicesSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """`metrics_by_slice.json`: the metrics of each value of each slice."""
+
+    slices_version: int = 1
+    """The rules by which records are sliced; the first versions named none."""
+    total_records: int
+    slices: dict[str, SliceValues]
+
+
+def read_summary(document: Mapping[str, Any]) -> Summary:
+    """The metrics summary of any version; raises msgspec.ValidationError for what is none."""
+    return msgspec.convert(_upgraded(document), Summary)
+
+
+def read_slices(document: Mapping[str, Any]) -> SlicesSummary:
+    """The metrics by slice of any version; raises msgspec.ValidationError for what is none."""
+    slices = {
+        name: {**entry, "values": [_upgraded(value) for value in entry["values"]]}
+        for name, entry in document.get("slices", {}).items()
+    }
+    return msgspec.convert({**document, "slices": slices}, SlicesSummary)
+
+
+def kind_of_metrics(document: Mapping[str, Any]) -> RunKind:
+    """The kind of a summary that has not been read as a type; no other code asks for the member."""
+    return RunKind.RANKING if "ranking" in document else RunKind.GRADING
+
+
+_UNKNOWN = {"sum": None, "mean": None, "n_known": 0, "n_unknown": 0}
+_ERRORS = ("standard_error", "cluster_standard_error")
+_LATER_METRICS = {
+    **{f"{figure}_{error}": None for figure in ("pass_rate", "score_mean", "raw_score_mean") for error in _ERRORS},
+    "profile": None,
+}
+"""Members that the first versions did not write, with what they are read as. A member that is added gets a line here."""
+_LATER_PROFILE = {
+    **{f"headline_{error}": None for error in _ERRORS},
+    "headline_bounds": None,
+}
+
+
+def _upgraded(document: Mapping[str, Any]) -> Json:
+    """The metrics of an earlier version with the members that came later; what a version said of itself stays as it is."""
+    found = {**_LATER_METRICS, **document}
+    if found["profile"] is not None:
+        found["profile"] = {**_LATER_PROFILE, **found["profile"]}
+    if "tokens" in found:
+        found["tokens"] = {"judge": _UNKNOWN, **found["tokens"]}
+    return found
+
+
+def _either(first: float | None, second: float | None) -> float | None:
+    return second if first is None else first

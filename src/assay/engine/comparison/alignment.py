@@ -1,0 +1,108 @@
+"""Alignment of two finished runs: the records that both have, that changed in between, and that only one has."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from assay.core.errors import RunDamaged
+from assay.store.published_run import PublishedRun
+
+Key = tuple[str, str, int, int]
+"""Dataset, record id, sample, and the number of earlier records with the same three."""
+
+
+class PredictionSummary(msgspec.Struct, frozen=True):
+    """The part of a prediction that a comparison needs; texts stay in the file, so that memory stays bounded."""
+
+    record_id: str
+    record_sha256: str
+    status: str
+    dataset: str = ""
+    sample: int = 0
+    score: float | None = None
+    raw_score: float | None = None
+    scale: str | None = None
+    passed: bool | None = None
+    profile_score: float | None = None
+
+    @property
+    def is_scored(self) -> bool:
+        """True when the record has a grade."""
+        return self.status == "evaluated" and self.score is not None and self.passed is not None
+
+
+class LocatedPrediction(msgspec.Struct, frozen=True):
+    """A prediction and the byte offset of its line."""
+
+    offset: int
+    prediction: PredictionSummary
+
+
+class RecordPair(msgspec.Struct, frozen=True):
+    """One record in both runs."""
+
+    before: LocatedPrediction
+    after: LocatedPrediction
+
+
+class Alignment(msgspec.Struct, frozen=True, kw_only=True):
+    """The records of two runs, matched, in the order of the first."""
+
+    pairs: tuple[RecordPair, ...]
+    """Identical records graded in both runs."""
+    unscored: tuple[RecordPair, ...]
+    """Identical records without a grade in at least one run."""
+    changed: tuple[RecordPair, ...]
+    """Records with the same id but different content: a difference of their scores means nothing."""
+    missing: tuple[PredictionSummary, ...]
+    """Records of the first run only."""
+    added: tuple[PredictionSummary, ...]
+    """Records of the second run only."""
+    is_by_id_alone: bool = False
+    """True when the runs name their datasets differently, so that records are matched by id alone."""
+
+
+_decode = msgspec.json.Decoder(PredictionSummary).decode
+
+
+def align(before: PublishedRun, after: PublishedRun) -> Alignment:
+    """Match the records of two runs by dataset, id and sample; raises RunNotFound when predictions were removed by retention."""
+    first, second = list(_read_predictions(before)), list(_read_predictions(after))
+    is_by_id_alone = {located.prediction.dataset for located in first}.isdisjoint(located.prediction.dataset for located in second)
+    ours = _index_by_key(first, is_by_id_alone=is_by_id_alone)
+    theirs = _index_by_key(second, is_by_id_alone=is_by_id_alone)
+    shared = [RecordPair(located, theirs[key]) for key, located in ours.items() if key in theirs]
+    same = [pair for pair in shared if pair.before.prediction.record_sha256 == pair.after.prediction.record_sha256]
+    return Alignment(
+        pairs=tuple(pair for pair in same if _is_scored(pair)),
+        unscored=tuple(pair for pair in same if not _is_scored(pair)),
+        changed=tuple(pair for pair in shared if pair.before.prediction.record_sha256 != pair.after.prediction.record_sha256),
+        missing=tuple(located.prediction for key, located in ours.items() if key not in theirs),
+        added=tuple(located.prediction for key, located in theirs.items() if key not in ours),
+        is_by_id_alone=is_by_id_alone and bool(shared),
+    )
+
+
+def _is_scored(pair: RecordPair) -> bool:
+    return pair.before.prediction.is_scored and pair.after.prediction.is_scored
+
+
+def _read_predictions(run: PublishedRun) -> Iterator[LocatedPrediction]:
+    offset = 0
+    for line in run.raw_lines("predictions.jsonl"):
+        try:
+            yield LocatedPrediction(offset, _decode(line))
+        except ValueError as problem:
+            raise RunDamaged(f'"{run.path}": predictions.jsonl is damaged: {problem}') from problem
+        offset += len(line) + 1
+
+
+def _index_by_key(located: list[LocatedPrediction], *, is_by_id_alone: bool) -> dict[Key, LocatedPrediction]:
+    found: dict[Key, LocatedPrediction] = {}
+    for one in located:
+        prediction, number = one.prediction, 0
+        dataset = "" if is_by_id_alone else prediction.dataset
+        while (dataset, prediction.record_id, prediction.sample, number) in found:
+            number += 1
+        found[dataset, prediction.record_id, prediction.sample, number] = one
+    return found

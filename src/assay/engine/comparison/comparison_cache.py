@@ -1,0 +1,58 @@
+"""Cache of comparisons, stored with the runs under the hashes of both manifests.
+
+A cached comparison contains no text of a prompt or an answer, so that no such text outlives the artifacts that retention removes.
+"""
+
+import hashlib
+import secrets
+from pathlib import Path
+
+import msgspec
+
+from assay.core.version import __version__
+from assay.engine.comparison.run_comparison import ComparisonOptions, StoredComparison, measure
+from assay.store.artifacts import OWN_HASH
+from assay.store.failures import disk_errors
+from assay.store.published_run import PublishedRun
+
+CACHE_DIR = ".compared"
+"""Folder of cached comparisons, inside the folder of runs."""
+MAX_CACHED = 200
+
+_decode = msgspec.json.Decoder(StoredComparison).decode
+
+
+def find_comparison(
+    runs_dir: Path, before: PublishedRun, after: PublishedRun, *, choices: ComparisonOptions
+) -> StoredComparison | None:
+    """Return a cached comparison; None when there is none or it cannot be read."""
+    try:
+        return _decode(_cache_path(runs_dir, before, after, choices=choices).read_bytes())
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def keep_comparison(runs_dir: Path, before: PublishedRun, after: PublishedRun, *, choices: ComparisonOptions) -> None:
+    """Compare two runs and cache the result; raises UsageProblem, RunNotFound and StoreUnavailable."""
+    path = _cache_path(runs_dir, before, after, choices=choices)
+    measured = msgspec.json.encode(measure(before, after, choices))
+    partial = path.with_name(f"{path.name}-{secrets.token_hex(4)}")
+    with disk_errors(path):
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        partial.write_bytes(measured)
+        partial.replace(path)
+        _delete_oldest(path.parent)
+
+
+def _cache_path(runs_dir: Path, before: PublishedRun, after: PublishedRun, *, choices: ComparisonOptions) -> Path:
+    # The version is part of the key: another version may compute other results.
+    hashes = [str(run.manifest.get(OWN_HASH, "")) for run in (before, after)]
+    key = msgspec.json.encode((__version__, *hashes, choices.cluster, choices.slices))
+    return runs_dir / CACHE_DIR / f"{hashlib.sha256(key).hexdigest()[:32]}.json"
+
+
+def _delete_oldest(folder: Path) -> None:
+    """Delete all but the MAX_CACHED newest comparisons."""
+    cached = sorted(folder.glob("*.json*"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in cached[MAX_CACHED:]:
+        path.unlink(missing_ok=True)

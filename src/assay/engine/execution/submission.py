@@ -1,0 +1,325 @@
+"""Submission of uploads as queued runs: an accepted upload survives a crash, a refused one leaves nothing behind."""
+
+import os
+import secrets
+import shutil
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import msgspec
+
+from assay.core.errors import RunNotFound
+from assay.core.field_uses import added
+from assay.core.input_document import SEVERAL
+from assay.core.plan import Plan, plan_sha256, read_plan
+from assay.core.report import Counts, Outcome, ValidationReport, issue_members
+from assay.core.run_backend import RunBackend
+from assay.engine.execution.run import check_shareable, open_or_create
+from assay.engine.planning.plans import plan_runs
+from assay.engine.planning.request import PlanProblems, RunRequest
+from assay.engine.planning.run_file import DatasetEntry
+from assay.engine.planning.selection import prepared_records
+from assay.engine.storage.remote_store import STORE
+from assay.engine.storage.run_id import could_be_run_id
+from assay.engine.storage.run_paths import ACTIVE, UPLOAD, RunPaths, folders_of
+from assay.store.failures import disk_errors, sync_folder
+from assay.store.ledgers import point_to
+from assay.store.lock import RunLock
+from assay.store.submissions import NewSubmission, SubmissionRow
+
+if TYPE_CHECKING:
+    from assay.store.postgres import PostgresSubmissions
+
+SERVER_DIR = ".server"
+"""Folder for a server's own files next to its runs."""
+TEMPORARY = "temporary"
+"""Folder below it for temporary files, which are deleted when the server starts."""
+UPLOADER = "server"
+"""File next to an upload with the name of the server that receives it."""
+_NEW = "new-"
+ERRORS = "record_errors.jsonl"
+ERROR_MEMBERS = ("index", "record_id", "code", "message", "path", "severity")
+"""The only members of a record error in a response of the service."""
+MOST_ERRORS = 1_000
+"""Maximum errors listed in a response; the rest is counted, and all can be requested."""
+
+Line = dict[str, Any]
+
+
+class UploadVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """Result of validating and planning an upload, in plain values that can cross processes."""
+
+    outcome: Outcome
+    contract: str = ""
+    counts: Counts = Counts()
+    dataset_errors: tuple[Line, ...] = ()
+    """The first of them."""
+    dataset_errors_total: int = 0
+    record_errors: tuple[Line, ...] = ()
+    """The first of them."""
+    record_errors_total: int = 0
+    warnings: tuple[Line, ...] = ()
+    warnings_total: int = 0
+    fields: dict[str, dict[str, int]] = {}
+    """Use of fields that the contract leaves open, or that are sent to no model."""
+    problems: tuple[str, ...] = ()
+    """Problems of the settings."""
+    evaluations: int = 0
+    """Number of answers that the run would request."""
+    plan: bytes = b""
+    """The plan as JSON; empty for an upload that cannot be run."""
+
+
+def verdict_on(report: ValidationReport) -> UploadVerdict:
+    """Return the verdict of a validation report alone."""
+    shown = report.to_dict()
+    errors = shown["record_errors"]
+    return UploadVerdict(
+        outcome=report.outcome,
+        contract=report.contract or "",
+        counts=report.counts,
+        dataset_errors=tuple(shown["dataset_errors"][:MOST_ERRORS]),
+        dataset_errors_total=report.dataset_error_count,
+        record_errors=tuple(map(fixed_error, errors[:MOST_ERRORS])),
+        record_errors_total=report.count("error") - report.dataset_error_count,
+        warnings=tuple(shown["warnings"][:MOST_ERRORS]),
+        warnings_total=report.count("warning"),
+        fields={audience: dict(counts) for audience, counts in report.fields.items()},
+    )
+
+
+def one_report(reports: Sequence[ValidationReport]) -> ValidationReport:
+    """Combine the reports on an upload's datasets; a single report is returned as it is."""
+    if len(reports) == 1:
+        return reports[0]
+    outcomes = {report.outcome for report in reports}
+    counts = (msgspec.structs.astuple(report.counts) for report in reports)
+    return ValidationReport(
+        path=reports[0].path.partition("#")[0],
+        contract=SEVERAL,
+        outcome=next((outcome for outcome in get_args(Outcome)[::-1] if outcome in outcomes), "accepted"),
+        counts=Counts(*map(sum, zip(*counts, strict=True))),
+        issues=[issue for report in reports for issue in report.issues],
+        fields=added(report.fields for report in reports),
+        unlisted=sum((Counter(report.unlisted) for report in reports), Counter()),
+        dataset_error_count=sum(report.dataset_error_count for report in reports),
+        open_issues=lambda: chain.from_iterable(report.all_issues for report in reports),
+    )
+
+
+def fixed_error(error: Line) -> Line:
+    """Return a record error with the members of the API contract."""
+    return {name: error[name] for name in ERROR_MEMBERS}
+
+
+class Presence:
+    """Temporary folder of one server, locked while it runs: the kernel releases the lock when the server dies."""
+
+    def __init__(self, runs_dir: Path) -> None:
+        name = secrets.token_hex(8)
+        self.folder = temporary(runs_dir) / name
+        new = self.folder.with_name(f"{_NEW}{name}")
+        self._lock = RunLock(new)
+        with disk_errors(self.folder):
+            self.folder.parent.mkdir(mode=0o700, exist_ok=True)
+            new.mkdir(mode=0o700)
+            self._lock.try_acquire()
+            # In one step: a place without a lock is that of a server that is gone.
+            new.rename(self.folder)
+
+    def leave(self) -> None:
+        """Release the lock, so that other servers may delete the folder."""
+        self._lock.release()
+
+
+def new_upload(runs_dir: Path, run_id: str, *, place: Path) -> Path:
+    """Create a private folder for an upload whose run is not planned yet; `place` is the server's temporary folder."""
+    active = folders_of(runs_dir, run_id).active
+    with disk_errors(active):
+        active.parent.mkdir(mode=0o700, exist_ok=True)
+        made = place / f"upload-{run_id}"
+        for folder in (made, made / UPLOAD):
+            folder.mkdir(mode=0o700)
+        (made / UPLOADER).write_text(place.name, encoding="ascii")
+        # In one step: a folder without an upload could be anybody's.
+        made.rename(active)
+    return active / UPLOAD
+
+
+def temporary(runs_dir: Path) -> Path:
+    """Return the folder for temporary files, with a subfolder per server."""
+    return runs_dir / SERVER_DIR / TEMPORARY
+
+
+def clear_temporary(runs_dir: Path) -> None:
+    """Delete the leftovers of a crash; only for the single server of a folder of runs."""
+    with disk_errors(temporary(runs_dir)):
+        if temporary(runs_dir).is_dir():
+            shutil.rmtree(temporary(runs_dir))
+        temporary(runs_dir).mkdir(mode=0o700)
+
+
+def discard_upload(runs_dir: Path, run_id: str, *, place: Path) -> None:
+    """Delete an upload that did not become a run."""
+    folders = folders_of(runs_dir, run_id)
+    if not folders.exists:
+        _remove(folders, place)
+
+
+def _remove(folders: RunPaths, place: Path) -> None:
+    """Delete a working folder: rename it first, so that no process sees it half deleted."""
+    gone = place / f"discarded-{folders.run_id}"
+    with suppress(FileNotFoundError):
+        folders.active.rename(gone)
+    shutil.rmtree(gone, ignore_errors=True)
+
+
+def prepare(request: RunRequest, *, environ: Mapping[str, str], now: float) -> UploadVerdict:
+    """Validate and plan the run of an upload without creating it; record errors are stored next to the upload."""
+    try:
+        planned = plan_runs(request, environ=environ, now=now, new_run_id=lambda: request.run_id)
+    except PlanProblems as found:
+        if found.refused:
+            return verdict_on(found.refused[0])
+        return UploadVerdict(outcome="rejected", problems=found.problems)
+    if len(planned.plans) > 1:
+        # A submission is one run.
+        names = ", ".join(plan.candidate.name for plan in planned.plans)
+        return UploadVerdict(outcome="rejected", problems=(f"the server has several candidates: {names}; name one with model",))
+    report, plan = one_report([dataset.report for dataset in planned.inputs]), _called(planned.plans[0], request)
+    if report.record_errors:
+        # Beside the upload, whose name its sender chooses.
+        _keep_errors(folders_of(Path(planned.runs_dir), plan.run_id).active / ERRORS, report)
+    evaluations = report.counts.accepted_records * plan.repeat
+    return msgspec.structs.replace(verdict_on(report), plan=msgspec.json.encode(plan), evaluations=evaluations)
+
+
+def _called(plan: Plan, request: RunRequest) -> Plan:
+    """Name an unnamed dataset in the plan by its id, since the file's name on this server means nothing to its sender."""
+    if any(isinstance(dataset, DatasetEntry) and dataset.name for dataset in request.datasets):
+        return plan
+    if len(plan.datasets) > 1:
+        # A document with several datasets says what each is called.
+        return plan
+    datasets = tuple(msgspec.structs.replace(dataset, name=dataset.dataset_id) for dataset in plan.datasets)
+    return msgspec.structs.replace(plan, datasets=datasets)
+
+
+def _keep_errors(path: Path, report: ValidationReport) -> None:
+    with disk_errors(path), os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as file:
+        for issue in report.all_issues:
+            if issue.severity == "error" and issue.index is not None:
+                file.write(msgspec.json.encode(fixed_error(issue_members(issue))) + b"\n")
+
+
+def accept(plan: bytes, runs_dir: Path, *, at: float) -> None:
+    """Make the run of a plan durable in state `queued`, after its upload is on disk."""
+    read: Plan = read_plan(plan)
+    folders = folders_of(runs_dir, read.run_id)
+    sync_folder(folders.active / UPLOAD)
+    sync_folder(folders.active)
+    open_or_create(read, folders, at=at)
+
+
+def accept_shared(plan: bytes, runs_dir: Path, *, row: SubmissionRow, book: "PostgresSubmissions", placement: RunBackend) -> bool:
+    """Make the run durable in a shared ledger with all its records, so that any server can go on with it.
+
+    False when another server has a run under the same idempotency key. The upload is not needed any more.
+    """
+    read: Plan = read_plan(plan)
+    check_shareable(read)
+    folders = folders_of(runs_dir, read.run_id)
+    notes = {STORE: placement.store} if placement.store else {}
+    if not book.enter(row, NewSubmission(plan, plan_sha256(read), lambda: prepared_records(read), notes)):
+        return False
+    point_to(folders.active, placement.ledger)
+    shutil.rmtree(folders.active / UPLOAD, ignore_errors=True)
+    (folders.active / ERRORS).unlink(missing_ok=True)
+    return True
+
+
+def queued_errors(folders: RunPaths) -> list[Line]:
+    """Return the record errors of an upload whose run has not read its input yet."""
+    path = folders.active / ERRORS
+    try:
+        return [msgspec.json.decode(line) for line in path.read_bytes().splitlines()]
+    except FileNotFoundError:
+        return []
+
+
+def sweep_uploads(runs_dir: Path, *, place: Path, is_alone: bool = True) -> list[str]:
+    """The submitted runs that have not ended, the oldest first; uploads of servers that are gone are removed.
+
+    Of one that names no server only whoever is alone in the folder knows that nobody is about to take it.
+    """
+    unfinished: list[tuple[float, str]] = []
+    for active in sorted(runs_dir.glob(f"{ACTIVE}/*")):
+        folders = RunPaths(runs_dir, active.name)
+        is_upload = (active / UPLOAD).is_dir()
+        if folders.is_sealed:
+            _clear_sealed(folders, place)
+        elif is_upload and folders.has_ledger:
+            unfinished.append((folders.ledger_file.stat().st_mtime, folders.run_id))
+        elif is_upload and _is_abandoned(folders, is_alone=is_alone):
+            _remove(folders, place)
+    return [run_id for _, run_id in sorted(unfinished)]
+
+
+def _is_abandoned(folders: RunPaths, *, is_alone: bool) -> bool:
+    try:
+        uploader = (folders.active / UPLOADER).read_text(encoding="ascii")
+    except FileNotFoundError:
+        return is_alone
+    return not RunLock(temporary(folders.runs_dir) / uploader).is_held()
+
+
+def sweep_gone(runs_dir: Path, *, place: Path) -> None:
+    """Delete the leftovers of killed servers while others work on the same folder."""
+    with disk_errors(temporary(runs_dir)):
+        places = [folder for folder in temporary(runs_dir).iterdir() if _is_left(folder)]
+        # Most of the time nobody is gone, and nothing else is looked at.
+        uploads = list(runs_dir.glob(f"{ACTIVE}/*/{UPLOADER}")) if places else []
+        for upload in uploads:
+            folders = RunPaths(runs_dir, upload.parent.name)
+            if not folders.exists and _is_abandoned(folders, is_alone=False):
+                _remove(folders, place)
+    # Last: as long as it is there, somebody looks for its uploads.
+    for folder in places:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_left(folder: Path) -> bool:
+    """Return True for the folder of a dead server, as opposed to one that is starting."""
+    return folder.is_dir() and not folder.name.startswith(_NEW) and not RunLock(folder).is_held()
+
+
+def _clear_sealed(folders: RunPaths, place: Path) -> None:
+    """Delete the originals that a crash after publication left, unless the run's owner is about to do so."""
+    lock = RunLock(folders.active)
+    if lock.try_acquire():
+        _remove(folders, place)
+        lock.release()
+
+
+def exact_run(runs_dir: Path, run_id: str) -> RunPaths:
+    """The run with exactly this id: no path, no beginning of one, no `latest`; raises RunNotFound.
+
+    One that has ended on another machine is fetched from its store.
+    """
+    return known_run(runs_dir, run_id).fetch_if_remote()
+
+
+def known_run(runs_dir: Path, run_id: str) -> RunPaths:
+    """Return the run with exactly this id without fetching it; raises RunNotFound."""
+    if not could_be_run_id(run_id) or not RunPaths(runs_dir, run_id).exists:
+        raise no_such_run(run_id)
+    return RunPaths(runs_dir, run_id)
+
+
+def no_such_run(run_id: str) -> RunNotFound:
+    """Return the error for a run that does not exist or is hidden from the caller."""
+    return RunNotFound(f"there is no run '{run_id[:128]}'", hint="list the runs")

@@ -1,0 +1,129 @@
+"""Metrics recomputed from the artifacts alone, to be compared with those that were published."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from assay.core.artifact_lines import PredictionLine, read_prediction
+from assay.core.case import Case
+from assay.core.plan import Plan
+from assay.core.summary import BY_SLICE, METRICS, GateResult, SlicesSummary, Summary
+from assay.engine.finalization.artifact_lines import facts_of, invalid_facts
+from assay.engine.finalization.panels import read_panel
+from assay.engine.finalization.rankings import add_comparison, ranking_of
+from assay.engine.groups import RecordGroups
+from assay.metrics.facts import RecordColumns
+from assay.metrics.gates import cancelled_reason, check_gates
+from assay.metrics.pairwise import PairwiseFigures
+from assay.metrics.panel import PanelFigures
+from assay.metrics.profiles import profile_of
+from assay.metrics.summary import summarize, summarize_slices
+from assay.store.published_run import PublishedRun
+
+Line = dict[str, Any]
+Read = Callable[[Line, Case], PredictionLine]
+
+_TALLIES = frozenset({"errors", "flags", "left_out", "unscored"})
+"""Members that count records by words of theirs: one that is not there is a count of 0, not a figure that was added later.
+
+`labels` is none of them, because the first versions gave no label to a record that broke its contract.
+"""
+
+
+class RunMetrics(msgspec.Struct, frozen=True, kw_only=True):
+    """The metrics of a run and of its slices, and what its gates say of them."""
+
+    summary: Summary
+    gate: GateResult
+    slices: SlicesSummary
+
+    def documents(self) -> dict[str, Summary | SlicesSummary]:
+        """What is written, by file name."""
+        return {METRICS: self.summary, BY_SLICE: self.slices}
+
+
+def recompute(run: PublishedRun) -> RunMetrics:
+    """The metrics of a run and of its slices, from the predictions, the input and the validation results."""
+    plan = msgspec.convert(run.manifest["plan"], Plan)
+    ranking = ranking_of(plan.comparison, seed=plan.seed)
+    groups = RecordGroups(plan.datasets, is_former="slices_version" not in run.document(BY_SLICE))
+
+    def ranked(line: Line, case: Case) -> PredictionLine:
+        prediction = read_prediction(line)
+        if ranking is not None:
+            add_comparison(ranking, prediction, case, cluster=groups.cluster(case, plan.cluster_key))
+        return prediction
+
+    columns = columns_of(run, plan, read=ranked, groups=groups)
+    return metrics_of(
+        columns, plan, panel=read_panel(run, plan), ranking=ranking, is_cancelled=_is_said_to_be_cancelled(run.manifest)
+    )
+
+
+def _is_said_to_be_cancelled(manifest: Line) -> bool:
+    """Whether a cancelled run did not pass for that; the first versions decided by the part that was evaluated."""
+    counts = manifest["counts"]
+    return cancelled_reason(counts["evaluated_records"], counts["total_records"]) in manifest["gate"]["reasons"]
+
+
+def metrics_of(
+    columns: RecordColumns,
+    plan: Plan,
+    *,
+    panel: PanelFigures | None = None,
+    ranking: PairwiseFigures | None = None,
+    is_cancelled: bool,
+) -> RunMetrics:
+    """The metrics of a run from the facts of all its records and the figures of a panel or a ranking."""
+    profile = profile_of(plan.profile, is_compat=plan.compat)
+    summary = summarize(columns, seed=plan.seed, profile=profile, repeat=plan.repeat)
+    if panel is not None:
+        judges = panel.judges()
+        summary = replace(summary, panel=panel.panel(judges), judges=judges)
+    if ranking is not None:
+        summary = replace(summary, ranking=ranking.summary())
+    gate = check_gates(plan.gates, summary, is_cancelled=is_cancelled)
+    return RunMetrics(
+        summary=replace(summary, gate=gate), gate=gate, slices=summarize_slices(columns, seed=plan.seed, profile=profile)
+    )
+
+
+def columns_of(run: PublishedRun, plan: Plan, *, read: Read, groups: RecordGroups | None = None) -> RecordColumns:
+    """The facts of all records in their order; `read` is called with every prediction and its case."""
+    groups = groups or RecordGroups(plan.datasets)
+    cases = (msgspec.convert(entry["record"], Case) for entry in run.records())
+    predictions = run.lines("predictions.jsonl")
+    columns = RecordColumns()
+    for line in run.lines("record_validation.jsonl"):
+        if line["result"] == "rejected":
+            columns.append(invalid_facts(line["index"], line.get("slices") or {}))
+            continue
+        case = next(cases)
+        prediction = read(next(predictions), case)
+        columns.append(facts_of(prediction, groups.slices(case, plan.slices), groups.cluster(case, plan.cluster_key)))
+    return columns
+
+
+def differences(run: PublishedRun) -> list[str]:
+    """One line for each figure of the run that is not what its records give; empty when everything is.
+
+    A figure that the run does not have is one that a later version has added, and no difference.
+    """
+    return [
+        line
+        for name, computed in recompute(run).documents().items()
+        for line in _differing(run.document(name), msgspec.json.decode(msgspec.json.encode(computed)), (name,))
+    ]
+
+
+def _differing(stored: Any, computed: Any, path: tuple[str, ...]) -> Iterator[str]:
+    if isinstance(stored, dict) and isinstance(computed, dict):
+        for name in sorted({*stored, *computed} if path[-1] in _TALLIES else stored):
+            yield from _differing(stored.get(name), computed.get(name), (*path, name))
+    elif isinstance(stored, list) and isinstance(computed, list) and len(stored) == len(computed):
+        for index, (one, other) in enumerate(zip(stored, computed, strict=True)):
+            yield from _differing(one, other, (*path[:-1], f"{path[-1]}[{index}]"))
+    elif stored != computed:
+        yield f"{path[0]}: {'.'.join(path[1:])} is {stored!r}, but the records give {computed!r}"

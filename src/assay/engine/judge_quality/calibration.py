@@ -1,0 +1,298 @@
+"""Calibration of a judge against human labels, and a run's metrics corrected for the judge's errors."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from assay.core.case import Case
+from assay.core.errors import RunNotFound
+from assay.core.plan import Plan
+from assay.engine.groups import RecordGroups
+from assay.engine.judge_quality.label_matching import Clusters, LabelledAnswer, LabelMatches, check_any, clusters_of, match_labels
+from assay.engine.judge_quality.label_metrics import JudgeLabelPairs, corrected_mean, corrected_rate, rate
+from assay.engine.judge_quality.labels import HumanLabel
+from assay.metrics.agreement import (
+    Detection,
+    Scale,
+    alpha_influence,
+    cohen_kappa,
+    confusion,
+    is_pairable,
+    kappa_influence,
+    krippendorff_alpha,
+)
+from assay.metrics.clusters import Codes, clustered
+from assay.metrics.correction import Correction
+from assay.metrics.intervals import Estimate, Floats
+from assay.store.published_run import PublishedRun
+
+MAX_SLICE_VALUES = 50
+"""Maximum values of one slice for which the judge is measured; the largest ones are taken."""
+MAX_LISTED = 100
+_BINS = 10
+_MANY_TIES = 0.05
+"""Fraction of ties above which a note warns: the records with a majority are then easier, and look better, than all are."""
+
+Json = dict[str, Any]
+
+
+class Alphas(msgspec.Struct, frozen=True, kw_only=True):
+    """Krippendorff's alpha of one set of raters."""
+
+    raters: tuple[str, ...]
+    nominal: Estimate
+    """On pass and fail."""
+    ordinal: Estimate
+    """On scores, as ordinal values."""
+    interval: Estimate
+    """On scores, as interval values."""
+
+
+class JudgeSlice(msgspec.Struct, frozen=True, kw_only=True):
+    """Metrics of the judge on the labelled records of one value of a slice."""
+
+    slice: str
+    value: str | None
+    n: int
+    agreement: Estimate
+    detection: Detection
+
+
+class ReliabilityBin(msgspec.Struct, frozen=True, kw_only=True):
+    """Labelled records to which the judge gave about the same score."""
+
+    given: float
+    """The judge's mean score, 0-1."""
+    observed: Estimate
+    """The labels' mean score, 0-1, or their pass rate when they have no scores."""
+
+
+class Calibration(msgspec.Struct, frozen=True, kw_only=True):
+    """A judge compared with human labels."""
+
+    run_id: str
+    judges: tuple[str, ...]
+    n_labels: int
+    """Labels of graded answers."""
+    n_records: int
+    """Records with a grade and at least one label."""
+    n_ties: int
+    """Answers whose raters are split evenly; without a majority they are left out below."""
+    unmatched: tuple[str, ...]
+    """Labelled records that the run does not have or has not graded."""
+    n_strangers: int
+    """Labels of other answers than this run's; left out below."""
+    cluster: str
+    """The unit of intervals: `record` when records have several answers, or the plan's cluster key; otherwise every answer."""
+    n_clusters: int | None
+    """Number of labelled clusters."""
+    raters: tuple[str, ...]
+    agreement: Estimate
+    kappa: Estimate
+    """Cohen's kappa on pass and fail."""
+    weighted_kappa: Estimate
+    """Kappa with quadratic weights on scores."""
+    people: Alphas | None
+    """Among the raters; None for a single one."""
+    everybody: Alphas
+    """Among the raters and the judge."""
+    detection: Detection
+    judged: Estimate
+    """The judge's pass rate over all graded records."""
+    pass_rate: Correction
+    """Rogan and Gladen, with the interval of Lang and Reiczigel that Lee et al. use."""
+    mean_passes: Correction
+    """The pass rate by PPI++."""
+    mean_score: Correction | None
+    """The mean score by PPI++; None where labels have no scores."""
+    slices: tuple[JudgeSlice, ...]
+    reliability: tuple[ReliabilityBin, ...]
+    notes: tuple[str, ...]
+
+    def to_dict(self) -> Json:
+        """Return the calibration as a JSON object."""
+        found: Json = msgspec.to_builtins(self)
+        return found
+
+
+def calibrate(run: PublishedRun, labels: Sequence[HumanLabel], *, slices: tuple[str, ...] | None = None) -> Calibration:
+    """Measure a run's judge against labels; raises UsageProblem when no label belongs to a graded record of the run."""
+    plan = msgspec.convert(run.manifest["plan"], Plan)
+    matched = match_labels(run, labels, plan)
+    check_any(matched, labels, plan.run_id)
+    labelled = matched.labelled
+    clusters, no_clusters = clusters_of(run, plan, matched)
+    verdicts = JudgeLabelPairs.of(labelled, clusters)
+    raters = tuple(sorted({label.rater for one in labelled for label in one.labels}))
+    groups, no_slices = _groups(run, labelled, plan, plan.slices if slices is None else slices)
+    detection = verdicts.detection()
+    codes = None if clusters is None else clusters.labelled
+    pass_rate = corrected_rate(matched, detection, clusters=clusters)
+    mean_passes = corrected_mean(matched, clusters, member="passed")
+    has_scores = any(one.score is not None for one in labelled)
+    mean_score = corrected_mean(matched, clusters, member="score") if has_scores else None
+    return Calibration(
+        run_id=plan.run_id,
+        judges=tuple(judge.name for judge in plan.judges),
+        n_labels=sum(len(one.labels) for one in labelled),
+        n_records=len({(one.prediction.dataset, one.prediction.record_id) for one in labelled}),
+        n_ties=_ties(labelled),
+        unmatched=matched.unmatched[:MAX_LISTED],
+        n_strangers=len(matched.other_answers),
+        cluster="" if clusters is None else clusters.name,
+        n_clusters=None if codes is None else len(np.unique(codes)),
+        raters=raters,
+        agreement=verdicts.agreement(),
+        kappa=verdicts.kappa(),
+        weighted_kappa=_weighted_kappa(labelled, codes),
+        people=_alphas(labelled, raters, clusters=codes) if len(raters) > 1 else None,
+        everybody=_alphas(labelled, raters, clusters=codes, with_judge=True),
+        detection=detection,
+        judged=rate(_floats(one.passed for one in matched.predictions), None if clusters is None else clusters.all),
+        pass_rate=_capped(pass_rate, matched),
+        mean_passes=_capped(mean_passes, matched),
+        mean_score=None if mean_score is None else _capped(mean_score, matched),
+        slices=tuple(_slices(verdicts, groups)),
+        reliability=tuple(_reliability(labelled, codes)),
+        notes=(
+            *filter(None, (no_slices, no_clusters, _together(clusters), _too_few_to_halve((mean_passes, mean_score), matched))),
+            *_notes(matched, labels),
+        ),
+    )
+
+
+def _ties(labelled: Sequence[LabelledAnswer]) -> int:
+    return sum(1 for one in labelled if one.passed is None and one.has_pass_or_fail)
+
+
+def _weighted_kappa(labelled: Sequence[LabelledAnswer], clusters: Codes | None) -> Estimate:
+    places = [place for place, one in enumerate(labelled) if one.score is not None and one.prediction.raw_score is not None]
+    judged = [float(labelled[place].prediction.raw_score or 0.0) for place in places]
+    said = [float(labelled[place].score or 0.0) for place in places]
+    plain = cohen_kappa(confusion(judged, said), weights="quadratic")
+    if clusters is None or plain.interval is None:
+        return plain
+    influence = kappa_influence(judged, said, weights="quadratic")
+    return clustered(plain, clusters[places], influence=influence, bounds=(-1.0, 1.0))
+
+
+def _alphas(
+    labelled: Sequence[LabelledAnswer], raters: tuple[str, ...], *, clusters: Codes | None, with_judge: bool = False
+) -> Alphas:
+    names = (*raters, "judge") if with_judge else raters
+    passes, scores = np.full((len(labelled), len(names)), np.nan), np.full((len(labelled), len(names)), np.nan)
+    places = {name: place for place, name in enumerate(raters)}
+    for row, one in enumerate(labelled):
+        for label in one.labels:
+            passes[row, places[label.rater]] = np.nan if label.passed is None else float(label.passed)
+            scores[row, places[label.rater]] = np.nan if label.score is None else label.score
+        if with_judge:
+            passes[row, -1] = float(bool(one.prediction.passed))
+            # A judge's score beside raters who gave none compares with nothing.
+            scores[row, -1] = np.nan if one.prediction.raw_score is None else one.prediction.raw_score
+    return Alphas(
+        raters=names,
+        nominal=_alpha(passes, clusters, scale="nominal"),
+        ordinal=_alpha(scores, clusters, scale="ordinal"),
+        interval=_alpha(scores, clusters, scale="interval"),
+    )
+
+
+def _alpha(ratings: Floats, clusters: Codes | None, *, scale: Scale) -> Estimate:
+    plain = krippendorff_alpha(ratings, scale=scale)
+    if clusters is None or plain.interval is None:
+        return plain
+    paired = is_pairable(ratings)
+    influence = alpha_influence(ratings[paired], scale=scale)
+    return clustered(plain, clusters[paired], influence=influence, bounds=(-1.0, 1.0))
+
+
+def _floats(values: Iterable[float | bool | None]) -> Floats:
+    return np.array([float(value) for value in values if value is not None], dtype=np.float64)
+
+
+def _capped(correction: Correction, matched: LabelMatches) -> Correction:
+    """Drop or qualify a required number of labels that exceeds the run's answers."""
+    total, corrected = len(matched.predictions), correction.corrected
+    if (correction.labels_needed or 0) > total:
+        reason = f"{corrected.reason}, and the run has {total:,} answers"
+        return msgspec.structs.replace(correction, corrected=msgspec.structs.replace(corrected, reason=reason))
+    is_possible = (correction.labels_to_halve or 0) <= total
+    return correction if is_possible else msgspec.structs.replace(correction, labels_to_halve=None)
+
+
+def _too_few_to_halve(corrections: Iterable[Correction | None], matched: LabelMatches) -> str:
+    total = len(matched.predictions)
+    wanted = [correction.labels_to_halve or 0 for correction in corrections if correction is not None]
+    return f"labelling all {total:,} answers would not halve the interval of a corrected figure" if max(wanted) > total else ""
+
+
+def _together(clusters: Clusters | None) -> str:
+    if clusters is None:
+        return ""
+    count = len(np.unique(clusters.all))
+    what = "records, of which several answers were graded" if clusters.name == "record" else f"clusters by {clusters.name}"
+    return f"intervals count {count:,} {what}"
+
+
+def _groups(run: PublishedRun, labelled: Sequence[LabelledAnswer], plan: Plan, names: tuple[str, ...]) -> tuple[Json, str]:
+    """Labelled records by slice and value."""
+    places: dict[tuple[str, str], list[int]] = {}
+    for place, one in enumerate(labelled):
+        places.setdefault((one.prediction.record_id, one.prediction.record_sha256), []).append(place)
+    found: dict[str, dict[str | None, list[int]]] = {}
+    groups = RecordGroups(plan.datasets)
+    try:
+        for entry in run.records() if names else ():
+            for place in places.pop((entry["record_id"], entry["record_sha256"]), ()):
+                for name, values in groups.slices(msgspec.convert(entry["record"], Case), names).items():
+                    for value in dict.fromkeys(values) or (None,):
+                        found.setdefault(name, {}).setdefault(value, []).append(place)
+    except RunNotFound as problem:
+        return {}, f"{problem.message}: no slices"
+    return found, ""
+
+
+def _slices(verdicts: JudgeLabelPairs, groups: Json) -> Iterable[JudgeSlice]:
+    for name, values in groups.items():
+        largest = sorted(values.items(), key=lambda group: (-len(group[1]), group[0] is None, group[0] or ""))
+        for value, places in largest[:MAX_SLICE_VALUES] if len(largest) > 1 else ():
+            mine = verdicts.at(places)
+            yield JudgeSlice(slice=name, value=value, n=len(places), agreement=mine.agreement(), detection=mine.detection())
+
+
+def _reliability(labelled: Sequence[LabelledAnswer], clusters: Codes | None) -> Iterable[ReliabilityBin]:
+    """Group answers by the judge's score into up to ten bins, each with the labels' pass rate."""
+    bins: dict[int, list[int]] = {}
+    for place, one in enumerate(labelled):
+        if one.passed is not None and one.prediction.score is not None:
+            bins.setdefault(round(min(1.0, max(0.0, one.prediction.score)) * _BINS), []).append(place)
+    for _, places in sorted(bins.items()):
+        observed = rate(_floats(labelled[place].passed for place in places), None if clusters is None else clusters[places])
+        given = float(np.mean([labelled[place].prediction.score or 0.0 for place in places]))
+        yield ReliabilityBin(given=given, observed=observed)
+
+
+def _notes(matched: LabelMatches, labels: Sequence[HumanLabel]) -> Iterable[str]:
+    labelled, unmatched, other_answers = matched.labelled, matched.unmatched, matched.other_answers
+    if not matched.others:
+        yield "every record is labelled: the labels are the result, and there is nothing to correct"
+    if unmatched:
+        yield f"{len(unmatched):,} labelled records are not in the run, or have no grade there"
+    if matched.programmatic:
+        yield f"{matched.programmatic:,} labels are on answers that no judge graded (multiple choice, tool calls), and are left out"
+    if other_answers:
+        line = other_answers[0].line
+        yield f"{len(other_answers):,} labels were given to other answers than this run's, and are left out (line {line})"
+    if not all(label.answer_sha256 for label in labels):
+        yield "the labels do not all say of which answer they are (answer_sha256): they are taken to be of this run's"
+    ties = _ties(labelled)
+    if ties / len(labelled) > _MANY_TIES:
+        yield (
+            f"people are split evenly on {ties:,} of {len(labelled):,} records, which are left out: "
+            "the judge is measured on the easier ones, and a third rater would settle the others"
+        )
+    if not any(one.has_pass_or_fail for one in labelled):
+        yield "no label says passed or not passed"

@@ -1,1 +1,0 @@
-"""Where runs live: their ids, their folders on this machine, their homes in object stores."""

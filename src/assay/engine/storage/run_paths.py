@@ -1,0 +1,226 @@
+"""Paths of runs: a private folder while they are in progress, a sealed one afterwards."""
+
+import os
+from datetime import datetime
+from math import inf
+from pathlib import Path
+from typing import Self
+
+import msgspec
+
+from assay.core.errors import AssayError, LedgerUnavailable, MissingExtra, RunNotFound, UsageProblem
+from assay.core.input_document import MANIFEST
+from assay.datasets.checks import nearest
+from assay.engine.storage.remote_store import download_if_remote
+from assay.engine.storage.run_id import check_run_id, could_be_run_id
+from assay.store.failures import disk_errors
+from assay.store.ledger import Ledger
+from assay.store.ledgers import LEDGER, POINTER, LedgerOpener, adopt_known, has_ledger, ledger_file, open_ledger, pointed_to
+from assay.store.published_run import read_manifest
+
+MAX_MATCHES = 3
+"""Ids that a message lists where a prefix is not unique."""
+ACTIVE = ".active"
+UPLOAD = "upload"
+"""Folder of an upload to a server, inside the run's working state; deleted with it when the run is sealed."""
+
+
+class RunPaths(msgspec.Struct, frozen=True):
+    """Paths of one run below a folder of runs."""
+
+    runs_dir: Path
+    run_id: str
+
+    @property
+    def sealed(self) -> Path:
+        """The published artifacts; exists when the run has ended."""
+        return self.runs_dir / self.run_id
+
+    @property
+    def active(self) -> Path:
+        """The run's private working state; exists until the run has ended."""
+        return self.runs_dir / ACTIVE / self.run_id
+
+    @property
+    def ledger_file(self) -> Path:
+        """The run's ledger, or the pointer to a shared one."""
+        return ledger_file(self.active)
+
+    @property
+    def has_ledger(self) -> bool:
+        """True for a run whose working state exists."""
+        return has_ledger(self.active)
+
+    def open_ledger(self, *, driver: str = "") -> Ledger:
+        """Open the run's ledger, local or shared; raises RunNotFound. With a `driver`, it fails once its lease has expired."""
+        return open_ledger(self.active, driver=driver)
+
+    def fetch_if_remote(self) -> Self:
+        """Fetch the artifacts of a run that ended on another machine, if its store has them; return the same paths."""
+        download_if_remote(self.active, self.sealed)
+        return self
+
+    @property
+    def is_sealed(self) -> bool:
+        """True when the artifacts are published."""
+        return (self.sealed / MANIFEST).is_file()
+
+    @property
+    def is_obstructed(self) -> bool:
+        """True when the target path of the artifacts is taken by something that is not a run."""
+        if self.is_sealed or not os.path.lexists(self.sealed):
+            return False
+        return self.sealed.is_symlink() or not self.sealed.is_dir() or any(self.sealed.iterdir())
+
+    @property
+    def exists(self) -> bool:
+        """True when the run exists, finished or not."""
+        # Working state is checked first. A run that is being sealed gains its artifacts before it loses its working state, so
+        # that one of the checks succeeds.
+        return self.has_ledger or self.is_sealed
+
+
+def folders_of(runs_dir: Path, run_id: str) -> RunPaths:
+    """Return the paths of a run id, whether the run exists or not; raises UsageProblem for an invalid id."""
+    return RunPaths(runs_dir, check_run_id(run_id))
+
+
+def check_target_free(folders: RunPaths) -> None:
+    """Raise UsageProblem when the artifacts could not be published, before any call is paid for."""
+    with disk_errors(folders.sealed):
+        is_obstructed = folders.is_obstructed
+    if is_obstructed:
+        raise UsageProblem(f"'{folders.sealed}' exists and is no run", hint="choose another --run-id, or move it away")
+
+
+def find_run(runs_dir: Path, run: str) -> RunPaths:
+    """Find a run by its id, a unique prefix of it, `latest`, or a path to its folder; raises RunNotFound.
+
+    A run in the shared ledger of the environment is found by its full id and, if it has ended, fetched from its store.
+    """
+    return _find_paths(runs_dir, run).fetch_if_remote()
+
+
+def _find_paths(runs_dir: Path, run: str) -> RunPaths:
+    if not run:
+        raise UsageProblem("the name of the run is empty", hint="list the runs with: assay runs")
+    at_path = _at_path(run)
+    if at_path is not None:
+        return at_path
+    known = run_names(runs_dir)
+    if run in known or (could_be_run_id(run) and adopt_known(RunPaths(runs_dir, run).active)):
+        return RunPaths(runs_dir, run)
+    if run == "latest" and known:
+        return _latest(runs_dir)
+    matches = [run_id for run_id in known if run_id.startswith(run)]
+    if len(matches) == 1:
+        return RunPaths(runs_dir, matches[0])
+    if matches:
+        listed = ", ".join(matches[:MAX_MATCHES]) + (", …" if len(matches) > MAX_MATCHES else "")
+        raise RunNotFound(
+            f"'{run}' matches {len(matches)} runs: {listed}", hint="give more of the id; list the runs with: assay runs"
+        )
+    raise _not_found(runs_dir, run, known)
+
+
+def _latest(runs_dir: Path) -> RunPaths:
+    """Return the run that was created last, skipping runs that a shared ledger no longer has.
+
+    Raises when the newest run's ledger is unavailable: with the next one in its place, a caller would cancel, or gate a release on,
+    the wrong run.
+    """
+    ledgers = LedgerOpener()
+    known = [RunPaths(runs_dir, run_id) for run_id in reversed(run_ids(runs_dir, ledgers))]
+    for index, folders in enumerate(known):
+        try:
+            _check_ledger_available(folders, ledgers)
+        except RunNotFound:
+            continue
+        except (LedgerUnavailable, MissingExtra) as problem:
+            other = next((ended.run_id for ended in known[index:] if ended.is_sealed), "")
+            or_name = f"; or name another run, such as {other}" if other else ""
+            what = f"'{folders.run_id}' seems to be the latest run: {problem.message}"
+            raise type(problem)(what, hint=f"{problem.hint}{or_name}") from problem
+        return folders
+    raise _not_found(runs_dir, "latest", [])
+
+
+def _check_ledger_available(folders: RunPaths, ledgers: LedgerOpener) -> None:
+    """Open and close an unfinished run's shared ledger, to raise what keeps it from being read."""
+    if not folders.is_sealed and pointed_to(folders.active):
+        ledgers.open(folders.active).close()
+
+
+def _not_found(runs_dir: Path, run: str, known: list[str]) -> RunNotFound:
+    listed = (
+        "list the runs with: assay runs" if known else "no runs here yet; start one with `assay run`, or name another --runs-dir"
+    )
+    return RunNotFound(
+        f"there is no run '{run}' in '{runs_dir}'", hint=(nearest(run, ("latest", *known)) if known else "") or listed
+    )
+
+
+def find_named_run(runs_dir: Path, run: str) -> RunPaths:
+    """Find a run for an action that cannot be undone: as find_run, but raise UsageProblem for `latest` or a prefix of an id."""
+    found = find_run(runs_dir, run)
+    if _at_path(run) is None and found.run_id != run:
+        raise UsageProblem(f"'{run}' is not the whole id of a run", hint=f"this cannot be undone; if you mean it: {found.run_id}")
+    return found
+
+
+def _at_path(run: str) -> RunPaths | None:
+    path = Path(run)
+    if not (path / MANIFEST).is_file():
+        return None
+    # A path such as `.` has no name.
+    folder = path.resolve() if path.name in ("", "..") else path
+    return RunPaths(folder.parent, folder.name)
+
+
+def run_ids(runs_dir: Path, ledgers: LedgerOpener | None = None) -> list[str]:
+    """Return the ids of all runs in the order of their creation."""
+    ledgers = ledgers or LedgerOpener()
+    created = {run_id: _created_at(RunPaths(runs_dir, run_id), ledgers) for run_id in run_names(runs_dir)}
+    return sorted(created, key=lambda run_id: (created[run_id], run_id))
+
+
+def run_names(runs_dir: Path) -> list[str]:
+    """Return the ids of all runs in alphabetical order."""
+    # Active runs are listed first: a run that is sealed between the two listings is then in at least one of them.
+    active = active_names(runs_dir)
+    sealed = {path.parent.name for path in runs_dir.glob(f"*/{MANIFEST}")}
+    return sorted(active | sealed)
+
+
+def active_names(runs_dir: Path) -> set[str]:
+    """Return the ids of the runs that have working state."""
+    return {path.parent.name for name in (LEDGER, POINTER) for path in runs_dir.glob(f"{ACTIVE}/*/{name}")}
+
+
+class _CreationTime(msgspec.Struct):
+    created_at: datetime
+
+
+_decode_created = msgspec.json.Decoder(_CreationTime).decode
+
+
+def _created_at(folders: RunPaths, ledgers: LedgerOpener) -> float:
+    """Return a run's creation time in seconds; for an unreadable run, when its ledger, pointer or manifest was last written."""
+    try:
+        if folders.is_sealed:
+            return _decode_created(read_manifest(folders.sealed)).created_at.timestamp()
+        ledger = ledgers.open(folders.active)
+        try:
+            return ledger.run().states[0][1]
+        finally:
+            ledger.close()
+    except (AssayError, ValueError):
+        return _modified(folders.sealed / MANIFEST if folders.is_sealed else folders.ledger_file)
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        # The run was sealed between the two reads, which makes it the newest.
+        return inf

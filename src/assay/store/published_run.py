@@ -1,0 +1,186 @@
+"""Readers of finished runs: the manifest, documents and lines of a run folder, and the tombstones of purged artifacts."""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from assay.core.errors import ArtifactGone, RunDamaged, RunNotFound, StoreUnavailable
+from assay.core.input_document import INPUT, MANIFEST
+from assay.core.summary import BY_SLICE, METRICS, SlicesSummary, Summary, read_slices, read_summary
+from assay.store.artifacts import CASES, read_pieces
+from assay.store.failures import disk_errors
+
+TOMBSTONES = "purged.json"
+"""Lists the artifacts that retention has removed; the only file added to a run folder after publication."""
+
+TOMBSTONES_OWN_HASH = "purged_sha256"
+"""Member of that file: SHA-256 of its canonical JSON without this member."""
+
+
+T = TypeVar("T")
+
+
+class Tombstone(msgspec.Struct, frozen=True):
+    """What is left of an artifact that retention has removed."""
+
+    name: str
+    sha256: str
+    bytes: int
+    lines: int
+    purged_at: str
+    """UTC, as 2026-01-31T12:00:00Z."""
+    reason: str
+
+
+class _PurgedFile(msgspec.Struct):
+    purged: tuple[Tombstone, ...]
+
+
+class PublishedRun:
+    """A published run: its folder and its manifest."""
+
+    def __init__(self, path: Path, manifest: dict[str, Any]) -> None:
+        self.path = path
+        self.manifest = manifest
+
+    def document(self, name: str) -> Any:
+        """Read a JSON artifact; raises RunNotFound when it is gone."""
+        path = self.artifact(name)
+        return decoded(b"".join(read_pieces(path)), path)
+
+    def summary(self) -> Summary:
+        """The metrics of the run, whichever version wrote them; raises RunNotFound as `document` does, RunDamaged for others."""
+        return self._read(METRICS, read_summary)
+
+    def slices(self) -> SlicesSummary:
+        """The metrics of its slices; raises as `summary` does."""
+        return self._read(BY_SLICE, read_slices)
+
+    def _read(self, name: str, read: Callable[[Any], T]) -> T:
+        try:
+            return read(self.document(name))
+        except (TypeError, ValueError, KeyError, AttributeError) as problem:
+            raise RunDamaged(f'"{self.path / name}" is damaged: {problem}') from problem
+
+    def lines(self, name: str, start: int = 0) -> Iterator[dict[str, Any]]:
+        """Read the objects of a JSONL artifact from a line on, one at a time; raises RunNotFound when it is gone."""
+        path = self.artifact(name)
+        for line in islice(split_lines(read_pieces(path)), start, None):
+            yield decoded(line, path)
+
+    def raw_lines(self, name: str) -> Iterator[bytes]:
+        """Read the undecoded lines of a JSONL artifact, for callers that need few members; raises RunNotFound as `lines` does."""
+        return split_lines(read_pieces(self.artifact(name)))
+
+    def lines_at(self, name: str, offsets: Iterable[int]) -> Iterator[dict[str, Any]]:
+        """Read the objects of a JSONL artifact at these byte offsets only; raises RunNotFound as `lines` does."""
+        path = self.artifact(name)
+        with disk_errors(path), path.open("rb") as file:
+            for offset in offsets:
+                file.seek(offset)
+                yield decoded(file.readline(), path)
+
+    def span(self, name: str, start: int, size: int) -> bytes:
+        """Read a part of an artifact; raises RunNotFound as `lines` does, StoreUnavailable when the file has become shorter."""
+        path = self.artifact(name)
+        with disk_errors(path), path.open("rb", buffering=0) as file:
+            file.seek(start)
+            found = file.read(size)
+        if len(found) != size:
+            raise RunDamaged(f'"{path}" is damaged: it is shorter than it was')
+        return found
+
+    @property
+    def cases_name(self) -> str:
+        """Return the artifact with the cases: a file of their own, or the input of a run that an earlier version sealed."""
+        return CASES if CASES in (self.manifest.get("artifacts") or {}) else INPUT
+
+    def raw_records(self) -> Iterator[tuple[int, bytes]]:
+        """Read the cases as they were asked, in order, each with its offset in its artifact; raises RunNotFound as `lines` does."""
+        name = self.cases_name
+        start = 0
+        for number, line in enumerate(split_lines(read_pieces(self.artifact(name)))):
+            entry = line.removesuffix(b",") if name == INPUT else line
+            # In the input of an earlier version the first line is the head of the document, and the last one its end.
+            if entry and (name == CASES or (number and entry != b"]}")):
+                yield start, entry
+            start += len(line) + 1
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """Read the cases as they were asked, one at a time; raises RunNotFound as `lines` does."""
+        path = self.path / self.cases_name
+        return (decoded(entry, path) for _, entry in self.raw_records())
+
+    def purged(self) -> tuple[Tombstone, ...]:
+        """List what retention has removed so far."""
+        return read_tombstones(self.path)
+
+    def removed(self) -> tuple[Tombstone, ...]:
+        """List removed artifacts that are really gone; none when the list is damaged, which a verification reports."""
+        try:
+            return tuple(tombstone for tombstone in self.purged() if not (self.path / tombstone.name).exists())
+        except StoreUnavailable:
+            return ()
+
+    def artifact(self, name: str) -> Path:
+        """Return the path of an artifact; raises RunNotFound, or ArtifactGone when retention has removed it."""
+        path = self.path / name
+        if not path.is_file():
+            hint = "`assay verify` names what is left"
+            if any(tombstone.name == name for tombstone in self.removed()):
+                raise ArtifactGone(f'"{path}" was removed by retention', hint=hint)
+            raise RunNotFound(f'"{path}" is missing', hint=hint)
+        return path
+
+
+def open_run_folder(path: Path) -> PublishedRun:
+    """Open a published run; raises RunNotFound when the folder holds none, StoreUnavailable when its manifest is damaged."""
+    manifest = decoded(read_manifest(path), path / MANIFEST)
+    if not isinstance(manifest, dict):
+        raise RunDamaged(f'"{path / MANIFEST}" is damaged: it is no object')
+    return PublishedRun(path, manifest)
+
+
+def read_manifest(path: Path) -> bytes:
+    """Read the bytes of a run folder's manifest; raises RunNotFound when there is none."""
+    manifest = path / MANIFEST
+    if not manifest.is_file():
+        raise RunNotFound(f'there is no finished run at "{path}"', hint="`assay runs` lists the runs of a folder")
+    return b"".join(read_pieces(manifest))
+
+
+def read_tombstones(path: Path) -> tuple[Tombstone, ...]:
+    """Read the tombstones of a run folder; raises StoreUnavailable when the list is damaged."""
+    file = path / TOMBSTONES
+    if not file.is_file():
+        return ()
+    try:
+        return parsed_tombstones(b"".join(read_pieces(file)))
+    except ValueError as problem:
+        raise StoreUnavailable(f'"{file}" is damaged: {problem}', hint="restore it from a copy") from problem
+
+
+def parsed_tombstones(text: bytes) -> tuple[Tombstone, ...]:
+    """Parse a list of tombstones; raises ValueError when it is damaged."""
+    return msgspec.json.decode(text, type=_PurgedFile).purged
+
+
+def decoded(text: bytes, path: Path) -> Any:
+    """Decode JSON of a run folder; raises StoreUnavailable when it is invalid."""
+    try:
+        return msgspec.json.decode(text)
+    except ValueError as problem:
+        raise RunDamaged(f'"{path}" is damaged: {problem}') from problem
+
+
+def split_lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Split pieces into lines without their newlines; text after the last newline is a line too."""
+    rest = b""
+    for piece in pieces:
+        *whole, rest = (rest + piece).split(b"\n")
+        yield from whole
+    if rest:
+        yield rest

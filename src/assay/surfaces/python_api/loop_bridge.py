@@ -1,0 +1,72 @@
+"""Work that has an event loop of its own, called where one is running already, as in every cell of a notebook."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import TypeVar
+
+from assay.api import Snapshot
+
+LOOK = 0.1
+"""Seconds between two looks at how the work is going."""
+T = TypeVar("T")
+Watch = Callable[[Snapshot], None]
+IsStopping = Callable[[], bool]
+Work = Callable[[Watch | None, IsStopping | None], T]
+
+
+def run_outside_loop(work: Work[T], watch: Watch | None) -> T:
+    """What the work gives. Where a loop is running it works in a thread, and whoever watches is told in this one.
+
+    Interrupted, or with a watch that raises, the work is asked to stop and waited for, so that nothing of it is lost and nothing
+    goes on unseen; then the exception does.
+    """
+    if not _is_in_a_loop():
+        return work(watch, None)
+    stopping = threading.Event()
+    latest = _LatestSnapshot()
+    executor = ThreadPoolExecutor(1, "assay-run")
+    future = executor.submit(work, latest.put, stopping.is_set)
+    executor.shutdown(wait=False)
+    try:
+        _wait(future, latest, watch)
+    except KeyboardInterrupt:
+        stopping.set()
+        _wait(future, latest, watch)
+        raise
+    finally:
+        # A watch that has raised is told no more.
+        stopping.set()
+        _wait(future, latest, None)
+    return future.result()
+
+
+def _is_in_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+class _LatestSnapshot:
+    """The last snapshot that nobody has seen yet."""
+
+    def __init__(self) -> None:
+        self._unseen: Snapshot | None = None
+
+    def put(self, now: Snapshot) -> None:
+        self._unseen = now
+
+    def show(self, watch: Watch | None) -> None:
+        now, self._unseen = self._unseen, None
+        if now is not None and watch is not None:
+            watch(now)
+
+
+def _wait(future: "Future[T]", latest: _LatestSnapshot, watch: Watch | None) -> None:
+    """Until the work has ended, however it has."""
+    while not wait((future,), LOOK).done:
+        latest.show(watch)
+    latest.show(watch)

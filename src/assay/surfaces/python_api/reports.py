@@ -1,0 +1,60 @@
+"""Validation for scripts and notebooks: a report that shows itself."""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from assay import api
+from assay.core.report import ValidationReport
+
+
+class ShownReport(ValidationReport):
+    """The verdict on one source; shows itself in a notebook."""
+
+    def _repr_html_(self) -> str:
+        """The report as a notebook shows it."""
+        html: str = import_module("assay.surfaces.python_api.report_cards").report_card(self)
+        return html
+
+
+def validate(
+    source: Any,
+    contract: Any = "auto",
+    *,
+    config: api.ValidationConfig | None = None,
+    strict: bool = False,
+    allow_size: bool = False,
+    null_as_absent: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+    workers: int = 1,
+) -> ValidationReport:
+    """The report on a path, bytes or a Python object; raises SourceUnreadable or UsageProblem, never for bad content.
+
+    `allow_size` accepts golden datasets with fewer than 5 or more than 20 cases. `null_as_absent` reads optional and forbidden
+    fields that are null as absent.
+    """
+    found = api.validate(
+        source,
+        contract,
+        config=config,
+        strict=strict,
+        allow_size=allow_size,
+        null_as_absent=null_as_absent,
+        progress=progress,
+        workers=workers,
+    )
+    shown = ShownReport(
+        path=found.path,
+        contract=found.contract,
+        outcome=found.outcome,
+        counts=found.counts,
+        issues=found.issues,
+        unlisted=found.unlisted,
+        dataset_error_count=found.dataset_error_count,
+        broken=found.broken,
+        open_records=lambda: found.records,
+        open_issues=lambda: found.all_issues,
+        fields=found.fields,
+    )
+    shown.head, shown.digests = found.head, found.digests
+    return shown

@@ -1,0 +1,62 @@
+"""The modules that results come from, each with the tests that are named after it and those of its area."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "assay"
+
+
+class Module(NamedTuple):
+    """A module below src/assay, and tests below tests/."""
+
+    path: str
+    nearest: str
+    area: str
+
+    @property
+    def stages(self) -> tuple[tuple[str, ...], ...]:
+        """The tests in the order in which they are asked, as pytest is told of them."""
+        return tuple(tuple(f"tests/{name}" for name in stage.split()) for stage in (self.nearest, self.area))
+
+
+_DATASETS = "datasets test_conformance.py test_fixes.py"
+_GRADING = "grading engine/test_panels.py engine/test_rescore.py engine/test_probe.py"
+_METRICS = (
+    "metrics engine/test_finalize.py engine/test_slices.py engine/test_rescore.py engine/test_repeats.py"
+    " surfaces/test_every_figure.py"
+)
+_RUNS = (
+    "engine/test_faults.py engine/test_resume.py engine/test_finalize.py engine/test_cancelled.py engine/test_rounds.py"
+    " engine/test_in_flight.py engine/test_batches.py simulation models/test_faults.py"
+)
+_STORE = "store engine/test_canaries.py engine/test_retention.py engine/test_resume.py crash"
+
+MODULES: tuple[Module, ...] = (
+    Module("datasets/batch_v1/rules.py", "datasets/test_fixtures.py datasets/test_hints.py datasets/test_lane.py", _DATASETS),
+    Module("datasets/legal_eval_v1/rules.py", "datasets/test_fixtures.py datasets/test_hints.py datasets/test_lane.py", _DATASETS),
+    Module(
+        "engine/comparison/gate.py",
+        "engine/test_gate.py",
+        "engine/test_comparison.py engine/test_trends.py surfaces/test_cli_gates.py",
+    ),
+    Module(
+        "engine/execution/case.py",
+        "engine/test_rounds.py engine/test_faults.py engine/test_clocks.py engine/test_in_flight.py",
+        _RUNS,
+    ),
+    Module("engine/execution/limits.py", "engine/test_limits.py engine/test_clocks.py", _RUNS),
+    Module("grading/choice_parser/choice_reader.py", "grading/test_mcq.py", _GRADING),
+    Module("grading/panel.py", "grading/test_panel.py engine/test_panels.py", _GRADING),
+    Module("grading/verdict.py", "grading/test_verdict.py grading/test_five_point.py grading/test_rubric.py", _GRADING),
+    Module("metrics/gates.py", "metrics/test_gates.py", "engine/test_gate.py surfaces/test_every_figure.py"),
+    Module("metrics/intervals.py", "metrics/test_intervals.py metrics/test_clusters.py", _METRICS),
+    Module(
+        "metrics/summary.py",
+        "metrics/test_summary.py metrics/test_repeats.py metrics/test_clusters.py metrics/test_profiles.py",
+        _METRICS,
+    ),
+    Module("store/redact.py", "store/test_redact.py store/test_redact_custom.py", _STORE),
+    Module("store/redact_personal.py", "store/test_redact.py", _STORE),
+    Module("store/sqlite.py", "store/test_sqlite.py store/test_ledger.py", _STORE),
+)
