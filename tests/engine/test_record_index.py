@@ -264,7 +264,7 @@ def test_run_under_way_is_searched_by_status_and_verdict(tmp_path: Path) -> None
     assert run.record_at(0)["failure"]["record_id"] == "broken"
     with pytest.raises(RunNotFound, match="no finished record '200'"):
         run.record_at(200)
-    with pytest.raises(UsageProblem, match="is unfinished"):
+    with pytest.raises(UsageProblem, match="can be searched by status and result only"):
         api.find_records(run, api.RecordSearch(text="hello"), limit=10)
 
 

@@ -256,7 +256,7 @@ def test_large_run_says_how_far_its_index_is_and_then_shows_its_records(archive:
     visitor.page.add_init_script(f"addEventListener('DOMContentLoaded', () => {{ {keep}; }})")
     visitor.go("/runs/large/records")
     expect(visitor.page.locator("table.records tbody tr")).to_have_count(50)
-    assert "being indexed" in visitor.page.evaluate("sessionStorage.said")
+    assert "Indexing records" in visitor.page.evaluate("sessionStorage.said")
     assert archive.ask("GET", "/v1/runs/large/records?text=line+7&limit=1").json["total"] == 60
 
 
@@ -376,7 +376,7 @@ def test_page_behind_the_last_one_says_so(archive: Serving, visit: Visit) -> Non
 def test_address_that_cannot_be_is_refused_with_a_page(archive: Serving, visit: Visit) -> None:
     visitor = visit(archive, "/runs/plain/records?sort=luck")
     visitor.expect_status(400)
-    assert "cannot be" in visitor.page.locator("main").inner_text()
+    assert "Invalid address: sort is 'luck'" in visitor.page.locator("main").inner_text()
     visitor.go("/runs/plain/records/99999")
     visitor.expect_status(404)
     assert "no record with the index 99999" in visitor.page.locator("main").inner_text()

@@ -243,7 +243,7 @@ def test_hostile_names_and_values_are_text(served: Serving, visit: Visit, tmp_pa
 def test_an_upload_that_is_gone_says_so(served: Serving, visit: Visit) -> None:
     visitor = visit(served, "/validate/run_nobody")
     visitor.expect_status(404)
-    assert "stored here for an hour" in visitor.page.locator("main").inner_text()
+    assert "is stored for an hour" in visitor.page.locator("main").inner_text()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -128,7 +128,6 @@ def test_path_leads_nowhere_else(service: Serving, path: str) -> None:
         "?model=replay/%2Fetc%2Fpasswd",
         "?model=replay:server.yaml",
         "?model=%20replay//etc/passwd",
-        "?model=%0Areplay:/etc/passwd%20",
         "?judge=%20replay//etc/passwd",
         "?model=recorded//etc/passwd",
     ],
@@ -136,6 +135,11 @@ def test_path_leads_nowhere_else(service: Serving, path: str) -> None:
 def test_files_of_the_machine_are_no_models(recorded: Serving, query: str) -> None:
     answer = recorded.submit(dataset(1), query)
     assert (answer.status, answer.json["error"]["code"]) == (403, "forbidden")
+
+
+def test_a_model_with_a_line_feed_is_not_a_name(recorded: Serving) -> None:
+    answer = recorded.submit(dataset(1), "?model=%0Areplay:/etc/passwd%20")
+    assert (answer.status, answer.json["error"]["code"]) == (400, "invalid_request")
 
 
 @pytest.fixture(scope="module")

@@ -51,8 +51,10 @@ def test_validation_page_names_the_one_candidate_that_is_taken(tmp_path: Path) -
         assert b'placeholder="ours"' in validated(serving, GOLDEN).body
 
 
-def test_validation_page_works_with_a_run_file_that_cannot_be_read_in_part(tmp_path: Path) -> None:
-    with Serving(tmp_path, run_file="candidates: [{name: without a model}, scripted/echo]\njudges: [7]\n") as serving:
+def test_validation_page_works_while_the_run_file_cannot_be_read_in_part(tmp_path: Path) -> None:
+    with Serving(tmp_path, run_file="candidates: [scripted/echo]\n") as serving:
+        broken = "candidates: [{name: without a model}, scripted/echo]\njudges: [7]\n"
+        (tmp_path / "run.yaml").write_text(broken, encoding="utf-8")
         shown = validated(serving, GOLDEN)
     assert (shown.status, b"scripted/echo" in shown.body) == (200, True)
 

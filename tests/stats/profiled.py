@@ -55,7 +55,8 @@ def headlines(profile_id: str, n: int, *, draws: Draws, repeat: int = 1) -> Tria
         values = condense(profile, draws(draw, n * repeat), rows=rows, records=records).values
         interval = mean_interval(values, seed=(1,), resamples=RESAMPLES, ends=profile.ends)
         found = headline_figures(profile, values, interval=interval, clustered=None, errors=(None, None)).headline_interval
-        return bool(found["low"] <= truth() <= found["high"])
+        assert found is not None
+        return bool(found.low <= truth() <= found.high)
 
     return trial
 

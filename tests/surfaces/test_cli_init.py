@@ -94,7 +94,7 @@ def test_what_exists_is_left_alone_and_nothing_is_written_beside_it(folder: Path
     ("model", "hint"),
     [
         ("opnai/gpt", "did you mean 'openai'?"),
-        ("gpt-5", "write provider/model, such as openai/gpt-5"),
+        ("gpt-5", "did you mean openai/gpt-5?"),
     ],
 )
 def test_a_model_that_no_run_could_use_is_refused_before_anything_is_written(folder: Path, model: str, hint: str) -> None:

@@ -70,7 +70,7 @@ def test_show_tells_one_answer_of_several_and_what_came_of_the_others() -> None:
 def test_a_markdown_report_says_that_records_were_asked_several_times_and_judges_differ() -> None:
     said = run(*JUDGES, "--repeat", "2", "--markdown").stdout
     assert "They do not agree on 10 of 10 records." in said
-    assert "Every record was asked 2 times, and each answer counts; intervals are by record." in said
+    assert "Every record has 2 answers, and each counts; intervals are by record." in said
 
 
 def test_what_judges_say_cannot_move_the_cursor_or_begin_a_line() -> None:

@@ -122,7 +122,8 @@ def question_of(record: Line) -> str:
 def _live(run: RunReader, search: RecordSearch, *, limit: int, offset: int, first: int) -> RecordHits:
     if not search.is_plain or search.sort != "order":
         raise UsageProblem(
-            "a run that has not ended can be searched by `status` and `passed` alone", hint="everything else waits for its end"
+            f"run '{run.folders.run_id}' is unfinished: it can be searched by status and result only",
+            hint="other filters work when it has ended",
         )
     total, part = run.live_part(search, limit=limit, offset=offset, first=first)
     records = tuple(RecordHit(line=line, question=question_of(record)) for line, record in part)

@@ -110,7 +110,7 @@ def _subject(view: RunReport) -> Iterator[str]:
     for label, words in own_code(view.plan):
         yield f" {label.capitalize()}: {inert(' · '.join(words), limit=NAME_LIMIT)}."
     repeat = view.plan.get("repeat", 1)
-    yield f" Every record has {repeat} times, and each answer counts; intervals are by record." if repeat > 1 else ""
+    yield f" Every record has {repeat} answers, and each counts; intervals are by record." if repeat > 1 else ""
     yield " Numbers in brackets are 95 % intervals.\n"
 
 
