@@ -16,8 +16,8 @@ from uuid import uuid4
 from assay.core.model_call import Usage
 from assay.core.plan import DatasetPlan, ModelPlan, Plan, ProviderPlan
 from assay.engine.execution.shared_scheduler import SharedCallScheduler
+from assay.integrations.postgres import PostgresLedgers
 from assay.store.leases import LeaseGrant, LeaseRequest, LeaseStore, RunLimits
-from assay.store.postgres import PostgresLedgers
 
 LATENCY = 0.3
 TOKENS = 100

@@ -101,7 +101,7 @@ UNUSED_IN_A_RUN = {
     "assay.models.batch_api",
     "assay.models.replay",
     "assay.models.scripted",
-    "assay.store.postgres",
+    "assay.integrations.postgres",
     "assay.store.record_index",
     "assay.surfaces.cli.run_reports",
     "assay.surfaces.reporters.run_plan",

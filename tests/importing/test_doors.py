@@ -10,8 +10,8 @@ import pytest
 
 from assay.core.errors import SourceUnreadable
 from assay.datasets.converters.columns import RowRefused
-from assay.datasets.importers.lazy_object import LazyObject, elements, strict_value
-from assay.datasets.importers.safe_zip import Archive
+from assay.integrations.importers.lazy_object import LazyObject, elements, strict_value
+from assay.integrations.importers.safe_zip import Archive
 from tests.commands import assay
 from tests.importing.bringing import FIXTURES
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from assay import api
-from assay.surfaces.mlflow.exporter import Destination, PushResult, push
+from assay.integrations.mlflow.exporter import Destination, PushResult, push
 from assay.testing import example_dataset
 
 

@@ -11,7 +11,7 @@ import pytest
 from assay import api
 from assay.core.errors import ServerProblem, UsageProblem
 from assay.golden import EvalRun, GoldenDataset
-from assay.surfaces.mlflow.exporter import destination
+from assay.integrations.mlflow.exporter import destination
 from assay.testing import example_dataset
 from tests.engine.graded_runs import graded, passing, question
 from tests.mlflow.pushing import command, golden_file, golden_run, pushed, runs_in

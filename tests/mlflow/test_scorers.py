@@ -9,7 +9,7 @@ import pytest
 
 from assay import api
 from assay.core.errors import UsageProblem
-from assay.surfaces.mlflow import assay_scorer, mlflow_scorer
+from assay.integrations.mlflow import assay_scorer, mlflow_scorer
 from assay.testing import StubProvider, StubReply, example_dataset
 from tests.mlflow.serving import MlflowServer
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Protocol
 
+from assay.integrations.postgres import PostgresLedgers
 from assay.store.ledger import Ledger
-from assay.store.postgres import PostgresLedgers
 from assay.store.sqlite import create_ledger, open_ledger
 from tests.store.samples import rows
 

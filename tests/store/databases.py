@@ -15,7 +15,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from assay.store.postgres import PostgresLedger, PostgresLedgers
+from assay.integrations.postgres import PostgresLedger, PostgresLedgers
 from tests.server.serving import free_port
 
 INSTALL = "no PostgreSQL: install Debian's postgresql, or put initdb and pg_ctl on the path"

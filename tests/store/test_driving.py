@@ -7,7 +7,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from assay.store.postgres import PostgresCatalogue, PostgresLease, PostgresLedgers, PostgresSubmissions, open_run
+from assay.integrations.postgres import PostgresCatalogue, PostgresLease, PostgresLedgers, PostgresSubmissions, open_run
 from assay.store.submissions import NewSubmission, SubmissionRow, WaitingRun
 from tests.store.databases import Database
 from tests.store.samples import rows

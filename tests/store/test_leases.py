@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.core.errors import StoreUnavailable
+from assay.integrations.postgres import PostgresLedger, PostgresLedgers
 from assay.store.leases import AHEAD, ALL, BURST, LeaseGrant, LeaseRequest, LeaseStore, Pool, RunLimits, grant_lease
-from assay.store.postgres import PostgresLedger, PostgresLedgers
 from tests.store.databases import Database, run_in, running_database
 from tests.store.samples import start_python
 
@@ -254,7 +254,7 @@ def test_a_rate_holds_over_restarts_of_the_database(own: Database) -> None:
 HOLDING = """
 import sys, time
 from assay.store.leases import ALL, LeaseRequest
-from assay.store.postgres import PostgresLedgers
+from assay.integrations.postgres import PostgresLedgers
 from tests.store.test_leases import TERMS
 leases = PostgresLedgers(sys.argv[1]).open(sys.argv[2]).leases()
 for number in range(1, 1_000):

@@ -7,7 +7,8 @@ import pytest
 
 from assay import api
 from assay.core.errors import RunNotFound, RunSealed, StoreUnavailable, UsageProblem
-from assay.store.objects import WHOLE, ObjectRunStorage, publish_objects
+from assay.integrations.object_store import ObjectRunStorage
+from assay.store.run_storage import WHOLE, publish_files
 from assay.store.verify import verify_place
 from tests.store.buckets import Bucket, running_bucket
 from tests.store.samples import sealed_run
@@ -41,9 +42,9 @@ def test_a_published_run_is_there_and_unchanged(bucket: Bucket, tmp_path: Path) 
 
 def test_publishing_again_changes_nothing(bucket: Bucket, tmp_path: Path) -> None:
     folder = sealed_run(tmp_path, "twice")
-    assert publish_objects(folder, f"{HOME}/twice") == len(list(folder.iterdir()))
+    assert publish_files(folder, f"{HOME}/twice") == len(list(folder.iterdir()))
     before = bucket.ask("GET", "/runs?list-type=2&prefix=nightly/twice/")[1]
-    assert publish_objects(folder, f"{HOME}/twice") == 0
+    assert publish_files(folder, f"{HOME}/twice") == 0
     assert bucket.ask("GET", "/runs?list-type=2&prefix=nightly/twice/")[1] == before
 
 
@@ -52,7 +53,7 @@ def test_what_was_cut_off_is_no_run_and_is_completed_later(bucket: Bucket, tmp_p
     bucket.ask("PUT", "/runs/nightly/half/failures.jsonl", (folder / "failures.jsonl").read_bytes())
     with pytest.raises(RunNotFound, match="no finished run"):
         api.verify(f"{HOME}/half")
-    assert publish_objects(folder, f"{HOME}/half") == len(list(folder.iterdir())) - 1
+    assert publish_files(folder, f"{HOME}/half") == len(list(folder.iterdir())) - 1
     assert api.verify(f"{HOME}/half") == []
 
 
@@ -66,15 +67,15 @@ def test_a_large_file_is_written_in_parts_and_once(bucket: Bucket, tmp_path: Pat
 
 
 def test_another_run_is_never_overwritten(bucket: Bucket, tmp_path: Path) -> None:
-    publish_objects(sealed_run(tmp_path / "a", "same", records=3), f"{HOME}/same")
+    publish_files(sealed_run(tmp_path / "a", "same", records=3), f"{HOME}/same")
     with pytest.raises(RunSealed, match="is another one"):
-        publish_objects(sealed_run(tmp_path / "b", "same", records=4), f"{HOME}/same")
+        publish_files(sealed_run(tmp_path / "b", "same", records=4), f"{HOME}/same")
     assert verify_place(ObjectRunStorage(f"{HOME}/same")) == []
     assert bucket.ask("GET", "/runs/nightly/same/predictions.jsonl")[1].count(b"\n") == 3
 
 
 def test_a_changed_a_missing_and_a_foreign_object_are_named(bucket: Bucket, tmp_path: Path) -> None:
-    publish_objects(sealed_run(tmp_path, "spoilt"), f"{HOME}/spoilt")
+    publish_files(sealed_run(tmp_path, "spoilt"), f"{HOME}/spoilt")
     bucket.ask("PUT", "/runs/nightly/spoilt/responses.jsonl", b"{}\n")
     bucket.ask("DELETE", "/runs/nightly/spoilt/failures.jsonl")
     bucket.ask("PUT", "/runs/nightly/spoilt/notes.txt", b"hello")

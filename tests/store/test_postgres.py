@@ -9,10 +9,10 @@ import pytest
 from psycopg import sql
 
 from assay.core.errors import StoreUnavailable
+from assay.integrations.postgres import PostgresCatalogue, PostgresLedgers
+from assay.integrations.postgres.connection import ReconnectingConnection, connect, shown_address
+from assay.integrations.postgres.migrations import STEPS, migrate
 from assay.store.ledger import Claim, ClaimLost
-from assay.store.postgres import PostgresCatalogue, PostgresLedgers
-from assay.store.postgres.connection import ReconnectingConnection, connect, shown_address
-from assay.store.postgres.migrations import STEPS, migrate
 from tests.store.databases import Database, running_database
 from tests.store.samples import done, rows
 

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from assay.core.errors import StoreUnavailable
-from assay.store.postgres.shared_connection import PATIENCE, ThreadSafeConnection
+from assay.integrations.postgres.shared_connection import PATIENCE, ThreadSafeConnection
 from tests.server.serving import free_port
 from tests.store.databases import Database
 

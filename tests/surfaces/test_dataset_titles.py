@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from assay import api
-from assay.surfaces.mlflow.figures import figures_of
+from assay.integrations.mlflow.figures import figures_of
 from assay.surfaces.pages.runs import RunsChoice, runs_view
 from assay.surfaces.server.routes.page_answers import PLACE
 from tests.commands import assay, document

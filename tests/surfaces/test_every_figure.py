@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from assay import api
+from assay.integrations.mlflow.figures import figures_of
 from assay.surfaces.exports.summary_rows import summary_rows
-from assay.surfaces.mlflow.figures import figures_of
 from assay.surfaces.pages.links import FileLinks
 from assay.surfaces.pages.run import run_page
 from assay.surfaces.reporters.run_text import run_text

@@ -75,7 +75,7 @@ def project(folder: Path, tests: str = RECORDS, *, right: int = 3, wrong: int = 
 
 
 def run_pytest(folder: Path, *arguments: str) -> Ended:
-    command = [sys.executable, "-m", "pytest", "-p", "assay.surfaces.pytest_plugin", "-p", "no:cacheprovider", *arguments]
+    command = [sys.executable, "-m", "pytest", "-p", "assay.integrations.pytest.plugin", "-p", "no:cacheprovider", *arguments]
     done = subprocess.run(command, cwd=folder, env=ALONE, capture_output=True, text=True, check=False)
     return Ended(done.returncode, done.stdout + done.stderr, folder)
 

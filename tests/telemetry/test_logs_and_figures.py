@@ -10,9 +10,9 @@ from click.testing import CliRunner, Result
 from prometheus_client.parser import text_string_to_metric_families
 
 from assay import api
+from assay.integrations.telemetry.json_log import RunLog, log_to, stop_logging
+from assay.integrations.telemetry.prometheus import MOST, OTHER, PrometheusMetrics
 from assay.surfaces.cli.program import program
-from assay.surfaces.telemetry.json_log import RunLog, log_to, stop_logging
-from assay.surfaces.telemetry.prometheus import MOST, OTHER, PrometheusMetrics
 from assay.testing import example_dataset
 
 MEMBERS = {"time", "level", "logger", "message", "event", "run_id"}

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from assay.integrations.telemetry import conventions
+from assay.integrations.telemetry.outbox import BATCH, Outbox
 from assay.surfaces.cli.program import program
-from assay.surfaces.telemetry import conventions
-from assay.surfaces.telemetry.outbox import BATCH, Outbox
 from assay.testing import example_dataset
 from tests.models.faulty_provider import completion, faulty_provider, http, send
 from tests.telemetry.collector import Collector, attributes, collector
@@ -173,7 +173,7 @@ def test_a_collector_that_is_gone_costs_the_spans_and_not_the_run() -> None:
 @pytest.mark.usefixtures("folder")
 def test_spans_that_are_still_being_sent_when_the_command_ends_are_said_to_be_lost() -> None:
     code = (
-        "import time; from assay import api; from assay.surfaces.telemetry.otel import Otel; otel = Otel()\n"
+        "import time; from assay import api; from assay.integrations.telemetry.otel import Otel; otel = Otel()\n"
         "api.run('golden.json', model='scripted/echo', judge='scripted/judge-5', observe=otel)\n"
         "print(*otel.close(0.1)); time.sleep(1)"
     )
@@ -220,7 +220,7 @@ def test_nothing_is_imported_unless_it_is_asked_for() -> None:
         f"import sys; sys.argv = {arguments}; from assay.surfaces.cli.main import main\ntry: main()\nfinally: print(*sys.modules)"
     )
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    own = tuple(f"assay.surfaces.telemetry.{name}" for name in ("otel", "outbox", "json_log", "prometheus"))
+    own = tuple(f"assay.integrations.telemetry.{name}" for name in ("otel", "outbox", "json_log", "prometheus"))
     telling = ("opentelemetry", "prometheus_client", "structlog", *own)
     assert "assay.engine.execution.run" in loaded
     assert [name for name in loaded if name.startswith(telling)] == []

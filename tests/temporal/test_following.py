@@ -9,7 +9,7 @@ from assay.engine.execution.run_environment import RunEnvironment
 from tests.store.samples import done, new_ledger
 
 pytest.importorskip("temporalio")
-from assay.engine.temporal.workflow_client import WorkflowFollower
+from assay.integrations.temporal.workflow_client import WorkflowFollower
 
 
 def test_the_pace_of_a_run_that_goes_on_counts_what_is_done_since(tmp_path: Path) -> None:

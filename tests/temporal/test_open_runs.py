@@ -20,7 +20,7 @@ from assay.engine.execution.run_environment import RunEnvironment
 from assay.engine.execution.shutdown import StopEvent
 from assay.engine.planning.request import RunRequest
 from assay.engine.storage.run_paths import RunPaths
-from assay.engine.temporal.open_runs import OpenRuns
+from assay.integrations.temporal.open_runs import OpenRuns
 from assay.store.lock import RunLock
 from tests.store.databases import Database
 from tests.temporal.machines import PATIENCE
@@ -29,7 +29,7 @@ pytest.importorskip("temporalio")
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from assay.engine.temporal.activities import Activities
+from assay.integrations.temporal.activities import Activities
 
 pytestmark = pytest.mark.xdist_group("temporal")
 RECORDS = 3

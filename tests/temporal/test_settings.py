@@ -19,7 +19,7 @@ LEDGER = "postgresql://nobody@127.0.0.1:1/none"
 
 def connected(**members: Any) -> object:
     """What becomes of a connection with these settings."""
-    connection = pytest.importorskip("assay.engine.temporal.connection")
+    connection = pytest.importorskip("assay.integrations.temporal.connection")
     server = TemporalServer(**{"address": f"127.0.0.1:{free_port()}", **members})
     return run_loop(connection.connect(server, environ={"EMPTY": " "}, identity="test"))
 

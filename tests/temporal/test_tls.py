@@ -11,7 +11,7 @@ from assay.engine.execution.shutdown import run_loop
 from tests.temporal.machines import TemporalProcess
 
 pytestmark = pytest.mark.xdist_group("temporal")
-connection = pytest.importorskip("assay.engine.temporal.connection")
+connection = pytest.importorskip("assay.integrations.temporal.connection")
 tls_door = pytest.importorskip("tests.temporal.tls_door")
 
 

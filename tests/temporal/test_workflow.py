@@ -14,7 +14,7 @@ from temporalio import activity  # noqa: E402  # an extra
 from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus, WorkflowHandle  # noqa: E402
 from temporalio.worker import Worker  # noqa: E402
 
-from assay.engine.temporal.workflow import (  # noqa: E402
+from assay.integrations.temporal.workflow import (  # noqa: E402
     EVALUATE_SHARD,
     OPEN_SHARDS,
     PAGE,

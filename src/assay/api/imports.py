@@ -9,7 +9,7 @@ from pathlib import Path
 from assay.core.retention import longest, retention_in
 from assay.core.run_backend import RUNS_DIR
 from assay.core.run_result import RunResult
-from assay.datasets.importers import DatasetRows, ImportFormat, ImportReport, ImportResult, read_files
+from assay.datasets.imports import DatasetRows, ImportFormat, ImportReport, ImportResult, read_files
 from assay.engine.run_import import ImportRequest, candidates_of, check_new, dataset_of, import_plans, publish
 from assay.engine.runs import result_of
 from assay.engine.storage.run_id import new_run_id

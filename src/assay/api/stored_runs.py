@@ -27,9 +27,9 @@ from assay.engine.storage.run_id import new_run_id
 from assay.engine.storage.run_paths import RunPaths, find_named_run, find_run, folders_of, run_ids
 from assay.metrics.golden import filled_in
 from assay.store.index_folder import forget_index
-from assay.store.objects import ObjectRunStorage, is_object_address
 from assay.store.published_run import PublishedRun, Tombstone, open_run_folder
 from assay.store.retention import purge_run, purgeable
+from assay.store.run_storage import is_remote_address, open_remote_storage
 from assay.store.verify import removed_artifacts, verify_place, verify_run
 
 __all__ = [
@@ -112,8 +112,8 @@ def verify(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> list[str]:
 
     The run may also lie in an object store: s3://bucket/prefix/run.
     """
-    if is_object_address(run_name):
-        return verify_place(ObjectRunStorage(run_name))
+    if is_remote_address(run_name):
+        return verify_place(open_remote_storage(run_name))
     return verify_run(_sealed(run_name, runs_dir).sealed)
 
 

@@ -36,7 +36,7 @@ class Batches(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of a provider's batches, which cost less."""
 
     home: str
-    """The module of `assay.models` with its `open_batches`."""
+    """The module of `assay.models` with its `batch_client`."""
     max_requests: int
     max_bytes: int
 

@@ -14,7 +14,7 @@ from assay.core.outcome import Attempt, FailedOutcome, Grade, GradedOutcome, Out
 from assay.core.plan import ImportedFile, ImportPlan, ModelPlan, Parameters, Plan, plan_sha256
 from assay.core.retention import RetentionPolicy
 from assay.core.run_state import count_records, final_state
-from assay.datasets.importers import LEFT, AnswerOffsets, DatasetRows, ImportedItem, ImportedScore, ImportResult
+from assay.datasets.imports import LEFT, AnswerOffsets, DatasetRows, ImportedItem, ImportedScore, ImportResult
 from assay.engine.finalization.finalize import finalize
 from assay.engine.planning.inputs import DatasetInput, dataset_plan, read_dataset
 from assay.engine.planning.plans import candidate_run_ids, suite_of

@@ -1,7 +1,5 @@
 """Anthropic's Message Batches: one request creates a batch of many, and one file holds all of its results."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,27 +7,20 @@ import msgspec
 
 from assay.core.model_call import ModelFailure, ModelRequest, Reply
 from assay.core.plan import ModelPlan
+from assay.core.provider import ProviderKind
 from assay.models.anthropic import MessagesModel
 from assay.models.batch_api import (
-    PAGES,
-    BatchableModel,
+    BatchClient,
     BatchKey,
     BatchMatch,
-    BatchResult,
     BatchStatus,
     BatchUpload,
-    ByteSink,
     RequestFraming,
     checked_id,
-    earliest,
     pieces_of,
-    read_result,
 )
-from assay.models.endpoint import resolve_endpoint
-from assay.models.provider_protocol import ProviderContext
-from assay.models.transport import Transport, open_transport
+from assay.models.transport import Transport
 
-FRAMING = RequestFraming(opening=b'{"requests":[', separator=b",\n", closing=b"]}")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -70,32 +61,27 @@ class _AnthropicLine(msgspec.Struct, frozen=True):
     result: _ResultBody
 
 
-_BATCH = msgspec.json.Decoder(_Batch)
-_PAGE = msgspec.json.Decoder(_Page)
-_LINE = msgspec.json.Decoder(_AnthropicLine)
 _UNANSWERED = {"canceled": "batch_cancelled", "expired": "batch_expired"}
 
 
-@asynccontextmanager
-async def open_batches(context: ProviderContext, model: ModelPlan) -> AsyncIterator["AnthropicBatches"]:
-    """Open the Message Batches of Anthropic, or of a server with that API, for one model."""
-    endpoint = resolve_endpoint(context.provider, context.environ)
-    async with open_transport(endpoint, keep_raw=context.keep_raw) as transport:
-        yield AnthropicBatches(transport, MessagesModel(transport, model))
+def batch_client(transport: Transport, model: ModelPlan, *, kind: ProviderKind) -> BatchClient:  # noqa: ARG001  # one kind only
+    """Create the client of Anthropic, or of a server with that API, for one model."""
+    return AnthropicBatches(transport, MessagesModel(transport, model))
 
 
-class AnthropicBatches:
-    """Batch client for one model."""
+class AnthropicBatches(BatchClient):
+    """Batches without names, each created with all of its requests."""
 
-    framing = FRAMING
-
-    def __init__(self, transport: Transport, model: BatchableModel) -> None:
-        self._transport = transport
-        self._model = model
+    framing = RequestFraming(opening=b'{"requests":[', separator=b",\n", closing=b"]}")
+    path = "/messages/batches"
+    cursor = "after_id"
+    batch_decoder = msgspec.json.Decoder(_Batch)
+    page_decoder = msgspec.json.Decoder(_Page)
+    line_decoder = msgspec.json.Decoder(_AnthropicLine)
 
     def line(self, custom_id: str, ask: ModelRequest) -> bytes:
         """Encode one request as an entry of the file."""
-        return b'{"custom_id":' + _encode(custom_id) + b',"params":' + self._model.request(ask) + b"}"
+        return b'{"custom_id":' + _encode(custom_id) + b',"params":' + self.model.request(ask) + b"}"
 
     async def upload(self, _: BatchUpload, /) -> str:
         """Do nothing: the requests are sent when the batch is created."""
@@ -103,33 +89,27 @@ class AnthropicBatches:
 
     async def create(self, batch_file: BatchUpload, /) -> str:
         """Create a batch with all requests of the file."""
-        result = await self._transport.upload(
-            "/messages/batches",
-            pieces_of(batch_file.file),
-            size=batch_file.size,
-            content_type="application/json",
-            decoder=_BATCH,
+        pieces = pieces_of(batch_file.file)
+        result = await self.transport.upload(
+            self.path, pieces, size=batch_file.size, content_type="application/json", decoder=self.batch_decoder
         )
-        return checked_id(result.value.id, self._transport)
+        return checked_id(result.value.id, self.transport)
 
-    async def find(self, key: BatchKey) -> list[BatchMatch]:
-        """Find recent batches of the same size: they have no names, so only their results show whose they are."""
-        found: list[BatchMatch] = []
-        after = ""
-        for _ in range(PAGES):
-            listed = await self._transport.get(f"/messages/batches?limit=100{after}", decoder=_PAGE)
-            page, since = listed.value, earliest(key, listed.date)
-            recent = [batch for batch in page.data if _seconds(batch.created_at) >= since]
-            same_size = [batch for batch in recent if batch.request_counts.processing + batch.request_counts.done == key.requests]
-            found += [BatchMatch(checked_id(batch.id, self._transport), is_certain=False) for batch in same_size]
-            if not page.has_more or len(recent) < len(page.data) or not page.data:
-                break
-            after = f"&after_id={checked_id(page.data[-1].id, self._transport)}"
-        return found
+    def created_at(self, batch: _Batch) -> float:
+        """Parse the provider's time; an invalid one counts as now, because the batch may be ours."""
+        try:
+            return datetime.fromisoformat(batch.created_at).timestamp()
+        except ValueError:
+            return datetime.now(UTC).timestamp()
 
-    async def look(self, batch_id: str) -> BatchStatus:
-        """Poll a batch."""
-        batch = (await self._transport.get(f"/messages/batches/{batch_id}", decoder=_BATCH)).value
+    def match(self, batch: _Batch, key: BatchKey, *, is_recent: bool) -> BatchMatch | None:
+        """Match recent batches of the same size: they have no names, so only their results show whose they are."""
+        counts = batch.request_counts
+        is_same = is_recent and counts.processing + counts.done == key.requests
+        return BatchMatch(checked_id(batch.id, self.transport), is_certain=False) if is_same else None
+
+    def status(self, batch_id: str, batch: _Batch) -> BatchStatus:
+        """Describe a batch by its counts; it has results once it has ended."""
         counts = batch.request_counts
         is_ended = batch.processing_status == "ended"
         return BatchStatus(
@@ -139,33 +119,15 @@ class AnthropicBatches:
             total=counts.processing + counts.done,
             done=counts.done,
             # The URL that the batch names may be on another host, which must not get the key; the path is documented.
-            files=(f"/messages/batches/{batch_id}/results",) if is_ended and batch.results_url else (),
+            files=(f"{self.path}/{batch_id}/results",) if is_ended and batch.results_url else (),
         )
 
-    async def cancel(self, batch_id: str) -> None:
-        """Cancel a batch; requests in progress are still answered."""
-        await self._transport.post(self._transport.head(f"/messages/batches/{batch_id}/cancel"), b"", decoder=_BATCH)
-
-    async def fetch(self, path: str, sink: ByteSink) -> None:
-        """Download the file of results to the sink."""
-        await self._transport.download(path, sink)
-
-    def read(self, line: bytes) -> BatchResult:
-        """Parse one line of results; raises MalformedResult."""
-        return read_result(line, _LINE, lambda found: self._reply(found.result))
-
-    def _reply(self, result: _ResultBody) -> Reply:
+    def reply(self, line: _AnthropicLine) -> Reply:
+        """Parse a line of results; raises ModelFailure."""
+        result = line.result
         if result.type in _UNANSWERED:
             raise ModelFailure(_UNANSWERED[result.type], "the batch ended before the request was answered")
         if result.type != "succeeded":
             inner = result.error.get("error", result.error) if isinstance(result.error, dict) else result.error
-            raise self._transport.refused({"error": inner or f"its result is of the type '{result.type}'"}, "")
-        return self._model.read(self._transport.decoded(200, bytes(result.message), self._model.decoder))
-
-
-def _seconds(at: str) -> float:
-    """Parse a provider's time into seconds since 1970; an invalid one counts as now, because the batch may be ours."""
-    try:
-        return datetime.fromisoformat(at).timestamp()
-    except ValueError:
-        return datetime.now(UTC).timestamp()
+            raise self.transport.refused({"error": inner or f"its result is of the type '{result.type}'"}, "")
+        return self.model.read(self.transport.decoded(200, bytes(result.message), self.model.decoder))

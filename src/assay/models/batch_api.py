@@ -1,23 +1,21 @@
 """Batches of a provider: requests that are submitted together, answered within a day, and cost half."""
 
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from email.utils import parsedate_to_datetime
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import msgspec
 
 from assay.core.model_call import ModelFailure, ModelRequest, Reply
 from assay.core.plan import BatchPlan, ModelPlan, ProviderPlan
 from assay.core.provider import PROVIDERS, Batches, ProviderKind
-from assay.models.provider_protocol import ProviderContext
+from assay.models.endpoint import resolve_endpoint
 from assay.models.reply_decoder import UndecodableReply, decode_body
-
-if TYPE_CHECKING:
-    from assay.models.transport import HttpResult, Transport
+from assay.models.transport import HttpResult, Transport, open_transport
 
 PIECE = 256 << 10
 """Bytes of a file that are in memory at a time."""
@@ -125,54 +123,115 @@ class BatchableModel(Protocol):
     """A model whose requests and answers can be stored in files."""
 
     path: str
-    decoder: "msgspec.json.Decoder[Any]"
+    decoder: msgspec.json.Decoder[Any]
 
     def request(self, ask: ModelRequest) -> bytes:
         """Build the body of the HTTP request."""
 
-    def read(self, result: "HttpResult[Any]") -> Reply:
+    def read(self, result: HttpResult[Any]) -> Reply:
         """Parse the body of a reply; raises ModelFailure."""
 
 
-class ResultLine(Protocol):
-    """A line of results in any provider's form."""
+class ListedBatches(Protocol):
+    """A page of a provider's list of batches, the newest first."""
 
     @property
-    def custom_id(self) -> str:
-        """The request that it belongs to."""
+    def data(self) -> Sequence[Any]:
+        """The batches."""
+
+    @property
+    def has_more(self) -> bool:
+        """True when older ones follow."""
 
 
-_Line = TypeVar("_Line", bound=ResultLine)
+class BatchClient:
+    """Submits and fetches batches for one model; every method that calls the provider raises ModelFailure.
 
-
-class BatchClient(Protocol):
-    """Client that submits and fetches batches for one model; every method that calls the provider raises ModelFailure."""
+    A provider's class describes how it differs: the class attributes, and the methods without a body here.
+    """
 
     framing: RequestFraming
+    path: str
+    """Path of the list of batches."""
+    cursor: str
+    """Parameter of the list that names the batch after which a page begins."""
+    batch_decoder: msgspec.json.Decoder[Any]
+    page_decoder: msgspec.json.Decoder[Any]
+    line_decoder: msgspec.json.Decoder[Any]
+    """Decodes a line of results, whose `custom_id` is that of its request."""
+
+    def __init__(self, transport: Transport, model: BatchableModel) -> None:
+        self.transport = transport
+        self.model = model
 
     def line(self, custom_id: str, ask: ModelRequest) -> bytes:
         """Encode one request as an entry of the file."""
+        raise NotImplementedError
 
     async def upload(self, batch_file: BatchUpload, /) -> str:
         """Upload the file and return its id; empty when creating the batch uploads it."""
+        raise NotImplementedError
 
     async def create(self, batch_file: BatchUpload, /) -> str:
         """Create the batch and return its id. It costs money from here on."""
+        raise NotImplementedError
+
+    def created_at(self, batch: Any) -> float:
+        """Return when a batch was created, in seconds since 1970."""
+        raise NotImplementedError
+
+    def match(self, batch: Any, key: BatchKey, *, is_recent: bool) -> BatchMatch | None:
+        """Compare a listed batch with the key; None when it is another one. `is_recent` when it may be as young as the key."""
+        raise NotImplementedError
+
+    def status(self, batch_id: str, batch: Any) -> BatchStatus:
+        """Describe a batch."""
+        raise NotImplementedError
+
+    def reply(self, line: Any) -> Reply:
+        """Parse a decoded line of results; raises ModelFailure."""
+        raise NotImplementedError
 
     async def find(self, key: BatchKey) -> list[BatchMatch]:
-        """Find batches that may match the key, certain matches first."""
+        """Find batches that may match the key; a certain match is the only one."""
+        found: list[BatchMatch] = []
+        after = ""
+        for _ in range(PAGES):
+            listed = await self.transport.get(f"{self.path}?limit=100{after}", decoder=self.page_decoder)
+            page: ListedBatches = listed.value
+            since = earliest(key, listed.date)
+            for batch in page.data:
+                match = self.match(batch, key, is_recent=self.created_at(batch) >= since)
+                if match is not None and match.is_certain:
+                    return [match]
+                found += [match] if match is not None else []
+            if not page.has_more or not page.data or self.created_at(page.data[-1]) < since:
+                break
+            after = f"&{self.cursor}={checked_id(page.data[-1].id, self.transport)}"
+        return found
 
     async def look(self, batch_id: str) -> BatchStatus:
         """Poll a batch."""
+        return self.status(batch_id, (await self.transport.get(f"{self.path}/{batch_id}", decoder=self.batch_decoder)).value)
 
     async def cancel(self, batch_id: str) -> None:
-        """Cancel a batch; requests that are already answered stay so."""
+        """Cancel a batch, which may take minutes; requests that are already answered, or in progress, keep their answers."""
+        await self.transport.post(self.transport.head(f"{self.path}/{batch_id}/cancel"), b"", decoder=self.batch_decoder)
 
     async def fetch(self, path: str, sink: "ByteSink") -> None:
         """Download a file of results to the sink."""
+        await self.transport.download(path, sink)
 
     def read(self, line: bytes) -> BatchResult:
         """Parse one line of results; raises MalformedResult."""
+        try:
+            found = decode_body(line, self.line_decoder).value
+        except UndecodableReply as problem:
+            raise MalformedResult(str(problem)) from None
+        try:
+            return BatchResult(found.custom_id, self.reply(found))
+        except ModelFailure as failure:
+            return BatchResult(found.custom_id, failure)
 
 
 class ByteSink(Protocol):
@@ -187,26 +246,14 @@ async def open_batch_client(
     provider: ProviderPlan, model: ModelPlan, *, environ: Mapping[str, str], keep_raw: bool
 ) -> AsyncIterator[BatchClient]:
     """Open a provider's batch client for one model; raises UsageProblem."""
-    context = ProviderContext(provider=provider, environ=environ, keep_raw=keep_raw)
     module = import_module(f"assay.models.{_batches(provider.kind).home}")
-    manager: AbstractAsyncContextManager[BatchClient] = module.open_batches(context, model)
-    async with manager as client:
+    endpoint = resolve_endpoint(provider, environ)
+    async with open_transport(endpoint, keep_raw=keep_raw) as transport:
+        client: BatchClient = module.batch_client(transport, model, kind=provider.kind)
         yield client
 
 
-def read_result(line: bytes, decoder: "msgspec.json.Decoder[_Line]", parse: Callable[[_Line], Reply]) -> BatchResult:
-    """Parse a line of results with the provider's function for replies; raises MalformedResult."""
-    try:
-        found = decode_body(line, decoder).value
-    except UndecodableReply as problem:
-        raise MalformedResult(str(problem)) from None
-    try:
-        return BatchResult(found.custom_id, parse(found))
-    except ModelFailure as failure:
-        return BatchResult(found.custom_id, failure)
-
-
-def checked_id(value: str, transport: "Transport") -> str:
+def checked_id(value: str, transport: Transport) -> str:
     """Return an id that is safe in a path: a provider's id must not lead to another address. Raises ModelFailure."""
     if not _ID.fullmatch(value) or ".." in value:
         raise ModelFailure("internal_error", f"'{transport.endpoint.provider}' named something by an id that is none")

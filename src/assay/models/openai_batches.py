@@ -1,7 +1,6 @@
 """OpenAI's Batch API: a batch is created from an uploaded file of requests; answers come in one file, errors in another."""
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -10,26 +9,20 @@ import msgspec
 
 from assay.core.model_call import ModelFailure, ModelRequest, Reply
 from assay.core.plan import ModelPlan
+from assay.core.provider import ProviderKind
 from assay.models.batch_api import (
-    PAGES,
     BatchableModel,
+    BatchClient,
     BatchKey,
     BatchMatch,
-    BatchResult,
     BatchStatus,
     BatchUpload,
-    ByteSink,
     RequestFraming,
     checked_id,
-    earliest,
     pieces_of,
-    read_result,
 )
-from assay.models.endpoint import resolve_endpoint
-from assay.models.provider_protocol import ProviderContext
-from assay.models.transport import Transport, open_transport
+from assay.models.transport import Transport
 
-FRAMING = RequestFraming(opening=b"", separator=b"\n", closing=b"\n")
 WINDOW = "24h"
 """The only completion window that the API offers."""
 MARK = "assay_batch"
@@ -91,38 +84,36 @@ class _OpenAILine(msgspec.Struct, frozen=True):
 
 
 _FILE = msgspec.json.Decoder(_UploadedFile)
-_BATCH = msgspec.json.Decoder(_Batch)
-_PAGE = msgspec.json.Decoder(_Page)
-_LINE = msgspec.json.Decoder(_OpenAILine)
-_MODELS = {
+_MODELS: dict[ProviderKind, tuple[str, str]] = {
     "openai": ("assay.models.openai_chat", "ChatModel"),
     "openai_responses": ("assay.models.openai_responses", "ResponsesModel"),
 }
 
 
-@asynccontextmanager
-async def open_batches(context: ProviderContext, model: ModelPlan) -> AsyncIterator["OpenAIBatches"]:
-    """Open the Batch API of OpenAI, or of a server with that API, for one model."""
-    endpoint = resolve_endpoint(context.provider, context.environ)
-    module, name = _MODELS[context.provider.kind]
-    async with open_transport(endpoint, keep_raw=context.keep_raw) as transport:
-        yield OpenAIBatches(transport, getattr(import_module(module), name)(transport, model))
+def batch_client(transport: Transport, model: ModelPlan, *, kind: ProviderKind) -> BatchClient:
+    """Create the client of OpenAI, or of a server with that API, for one model."""
+    module, name = _MODELS[kind]
+    return OpenAIBatches(transport, getattr(import_module(module), name)(transport, model))
 
 
-class OpenAIBatches:
-    """Batch client for one model."""
+class OpenAIBatches(BatchClient):
+    """Batches of an uploaded file, with metadata that identifies ours."""
 
-    framing = FRAMING
+    framing = RequestFraming(opening=b"", separator=b"\n", closing=b"\n")
+    path = "/batches"
+    cursor = "after"
+    batch_decoder = msgspec.json.Decoder(_Batch)
+    page_decoder = msgspec.json.Decoder(_Page)
+    line_decoder = msgspec.json.Decoder(_OpenAILine)
 
     def __init__(self, transport: Transport, model: BatchableModel) -> None:
-        self._transport = transport
-        self._model = model
+        super().__init__(transport, model)
         self._endpoint = f"/v1{model.path}"
 
     def line(self, custom_id: str, ask: ModelRequest) -> bytes:
         """Encode one request as a line of the file."""
         head = _encode({"custom_id": custom_id, "method": "POST", "url": self._endpoint})
-        return head[:-1] + b',"body":' + self._model.request(ask) + b"}"
+        return head[:-1] + b',"body":' + self.model.request(ask) + b"}"
 
     async def upload(self, batch_file: BatchUpload, /) -> str:
         """Upload the file with the purpose `batch`."""
@@ -134,14 +125,14 @@ class OpenAIBatches:
             "Content-Type: application/jsonl\r\n\r\n"
         ).encode()
         tail = f"\r\n--{boundary}--\r\n".encode()
-        result = await self._transport.upload(
+        result = await self.transport.upload(
             "/files",
             _multipart_body(head, batch_file.file, tail),
             size=len(head) + batch_file.size + len(tail),
             content_type=f"multipart/form-data; boundary={boundary}",
             decoder=_FILE,
         )
-        return checked_id(result.value.id, self._transport)
+        return checked_id(result.value.id, self.transport)
 
     async def create(self, batch_file: BatchUpload, /) -> str:
         """Create a batch from an uploaded file; its metadata identifies it as ours."""
@@ -151,26 +142,20 @@ class OpenAIBatches:
             "completion_window": WINDOW,
             "metadata": {MARK: batch_file.mark.name, "assay_run": batch_file.mark.run_id},
         }
-        result = await self._transport.post(self._transport.head("/batches"), _encode(body), decoder=_BATCH)
-        return checked_id(result.value.id, self._transport)
+        result = await self.transport.post(self.transport.head(self.path), _encode(body), decoder=self.batch_decoder)
+        return checked_id(result.value.id, self.transport)
 
-    async def find(self, key: BatchKey) -> list[BatchMatch]:
-        """Find the batch whose metadata has the key."""
-        after = ""
-        for _ in range(PAGES):
-            listed = await self._transport.get(f"/batches?limit=100{after}", decoder=_PAGE)
-            page = listed.value
-            found = [batch for batch in page.data if (batch.metadata or {}).get(MARK) == key.name]
-            if found:
-                return [BatchMatch(checked_id(found[0].id, self._transport))]
-            if not page.has_more or not page.data or page.data[-1].created_at < earliest(key, listed.date):
-                break
-            after = f"&after={checked_id(page.data[-1].id, self._transport)}"
-        return []
+    def created_at(self, batch: _Batch) -> float:
+        """Return the provider's time."""
+        return batch.created_at
 
-    async def look(self, batch_id: str) -> BatchStatus:
-        """Poll a batch."""
-        batch = (await self._transport.get(f"/batches/{batch_id}", decoder=_BATCH)).value
+    def match(self, batch: _Batch, key: BatchKey, *, is_recent: bool) -> BatchMatch | None:  # noqa: ARG002  # a name is certain
+        """Match the batch whose metadata has the key."""
+        is_same = (batch.metadata or {}).get(MARK) == key.name
+        return BatchMatch(checked_id(batch.id, self.transport)) if is_same else None
+
+    def status(self, batch_id: str, batch: _Batch) -> BatchStatus:
+        """Describe a batch, with what is wrong with it and its two files of results."""
         counts = batch.request_counts or _Counts()
         problems = (batch.errors.data or []) if batch.errors else []
         named = [file for file in (batch.output_file_id, batch.error_file_id) if file]
@@ -183,30 +168,19 @@ class OpenAIBatches:
             total=counts.total,
             done=counts.completed + counts.failed,
             problems=tuple(map(_problem_text, problems)),
-            files=tuple(f"/files/{checked_id(file, self._transport)}/content" for file in named),
+            files=tuple(f"/files/{checked_id(file, self.transport)}/content" for file in named),
         )
 
-    async def cancel(self, batch_id: str) -> None:
-        """Cancel a batch; its status changes only after some minutes."""
-        await self._transport.post(self._transport.head(f"/batches/{batch_id}/cancel"), b"", decoder=_BATCH)
-
-    async def fetch(self, path: str, sink: ByteSink) -> None:
-        """Download a file of results to the sink."""
-        await self._transport.download(path, sink)
-
-    def read(self, line: bytes) -> BatchResult:
-        """Parse one line of results; raises MalformedResult."""
-        return read_result(line, _LINE, self._reply)
-
-    def _reply(self, result: _OpenAILine) -> Reply:
-        error, response = result.error, result.response
+    def reply(self, line: _OpenAILine) -> Reply:
+        """Parse a line of results; raises ModelFailure."""
+        error, response = line.error, line.response
         if error or response is None:
             code = error.get("code") if isinstance(error, dict) else None
             # The code may be of any JSON type.
             if isinstance(code, str) and code in _ERROR_CODES:
                 raise ModelFailure(code, "the batch ended before the request was answered")
-            raise self._transport.refused({"error": error or "its line has neither a response nor an error"}, "")
-        return self._model.read(self._transport.decoded(response.status_code, bytes(response.body), self._model.decoder))
+            raise self.transport.refused({"error": error or "its line has neither a response nor an error"}, "")
+        return self.model.read(self.transport.decoded(response.status_code, bytes(response.body), self.model.decoder))
 
 
 def _multipart_body(head: bytes, file: Path, tail: bytes) -> Iterator[bytes]:

@@ -4,8 +4,6 @@ A line counts once its line feed is written. An unfinished line that a crash lef
 by a line of its own that records its size and hash.
 """
 
-import fcntl
-import os
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +13,7 @@ import msgspec
 
 from assay.core.canonical import sha256_hex
 from assay.core.errors import StoreUnavailable
-from assay.store.failures import disk_errors
+from assay.store.files import AppendLog, LockedLog
 from assay.store.hash_chain import AttemptChain
 
 AUDIT_FILE = "audit.jsonl"
@@ -29,7 +27,7 @@ class AuditLog:
     """Audit log that remembers how far it has checked the chain, so that each append reads only what is new."""
 
     def __init__(self, runs_dir: Path) -> None:
-        self._path = runs_dir / AUDIT_FILE
+        self._file = AppendLog(runs_dir / AUDIT_FILE)
         self._lock = threading.Lock()
         self._reset()
 
@@ -42,43 +40,36 @@ class AuditLog:
 
     def append(self, entry: Mapping[str, Any]) -> None:
         """Add one decision and flush it to the disk. Raises StoreUnavailable, also when the log was tampered with."""
-        with self._lock, disk_errors(self._path):
-            handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with self._lock, self._file.locked() as log:
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX)
-                self._add(handle, entry)
+                self._add(log, entry)
             except (OSError, StoreUnavailable):
                 self._reset()
                 raise
-            finally:
-                os.close(handle)
 
-    def _add(self, handle: int, entry: Mapping[str, Any]) -> None:
-        if not self._is_unchanged(handle):
+    def _add(self, log: LockedLog, entry: Mapping[str, Any]) -> None:
+        if not self._is_unchanged(log):
             self._reset()
-            self._inode = os.fstat(handle).st_ino
-        text = _read_from(handle, self._size)
-        complete = text[: text.rfind(b"\n") + 1]
+            self._inode = log.inode
+        text = log.read(self._size)
+        complete = log.complete(text)
         self._check_lines(complete)
-        # Drop the unfinished line of a crash; `_torn` records its hash.
-        os.ftruncate(handle, self._size)
+        # The unfinished line of a crash is dropped; its size and hash are recorded.
         torn = [_torn_line_entry(text[len(complete) :], entry)] if len(complete) < len(text) else []
         lines = b"".join(self._chain.line(msgspec.json.encode(line)) + b"\n" for line in (*torn, entry))
         self._lines += 1 + len(torn)
-        _write_all(handle, lines)
-        os.fsync(handle)
+        log.write(lines, at=self._size)
         self._advance(lines)
 
-    def _is_unchanged(self, handle: int) -> bool:
+    def _is_unchanged(self, log: LockedLog) -> bool:
         """Tell whether the lines checked before still end as they did."""
-        is_same = os.fstat(handle).st_ino == self._inode
-        return is_same and os.pread(handle, len(self._last), self._size - len(self._last)) == self._last
+        return log.inode == self._inode and log.read(self._size - len(self._last), len(self._last)) == self._last
 
     def _check_lines(self, complete: bytes) -> None:
         for line in complete.splitlines():
             self._lines += 1
             if not self._chain.follows(line):
-                raise _tampered_error(self._path, self._lines)
+                raise _tampered_error(self._file.path, self._lines)
         self._advance(complete)
 
     def _advance(self, complete: bytes) -> None:
@@ -92,35 +83,14 @@ def append_audit(runs_dir: Path, entry: Mapping[str, Any]) -> None:
     AuditLog(runs_dir).append(entry)
 
 
-def _read_from(handle: int, offset: int) -> bytes:
-    pieces: list[bytes] = []
-    while piece := os.pread(handle, 1 << 20, offset):
-        pieces.append(piece)
-        offset += len(piece)
-    return b"".join(pieces)
-
-
-def _write_all(handle: int, text: bytes) -> None:
-    rest = memoryview(text)
-    while rest:
-        rest = rest[os.write(handle, rest) :]
-
-
 def read_audit(runs_dir: Path) -> list[Entry]:
     """Read every decision, the oldest first; raises StoreUnavailable when a line was changed or moved, or removed before others."""
-    path = runs_dir / AUDIT_FILE
-    with disk_errors(path):
-        text = path.read_bytes() if path.is_file() else b""
-    text = text[: text.rfind(b"\n") + 1]
-    _check_chain(text, path)
-    return [msgspec.json.decode(line) for line in text.splitlines()]
-
-
-def _check_chain(text: bytes, path: Path) -> None:
-    chain = AttemptChain()
-    for number, line in enumerate(text.splitlines(), 1):
+    log, chain = AppendLog(runs_dir / AUDIT_FILE), AttemptChain()
+    lines = log.lines()
+    for number, line in enumerate(lines, 1):
         if not chain.follows(line):
-            raise _tampered_error(path, number)
+            raise _tampered_error(log.path, number)
+    return [msgspec.json.decode(line) for line in lines]
 
 
 def _tampered_error(path: Path, number: int) -> StoreUnavailable:

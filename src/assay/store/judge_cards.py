@@ -8,6 +8,7 @@ import msgspec
 
 from assay.core.judge_card import JudgeCard
 from assay.store.failures import disk_errors
+from assay.store.files import replace_file
 
 FOLDER = ".judges"
 _UNSAFE = re.compile(r"[^A-Za-z0-9]+", re.ASCII)
@@ -34,11 +35,7 @@ def keep_card(runs_dir: Path, card: JudgeCard) -> str:
     created, judge = _UNSAFE.sub("", card.created_at), _UNSAFE.sub("-", card.judge).strip("-").lower()[:60]
     name = f"{created}-{judge or 'judge'}-{secrets.token_hex(3)}"
     path = runs_dir / FOLDER / f"{name}.json"
-    with disk_errors(path):
-        path.parent.mkdir(mode=0o700, exist_ok=True)
-        partial = path.with_suffix(".partial")
-        partial.write_bytes(msgspec.json.encode(card))
-        partial.replace(path)
+    replace_file(path, msgspec.json.encode(card))
     return name
 
 

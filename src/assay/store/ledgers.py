@@ -2,28 +2,100 @@
 
 import os
 import secrets
-from importlib import import_module
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import msgspec
 
 from assay.core.errors import LedgerUnavailable, MissingExtra, RunNotFound, StoreUnavailable, UsageProblem
+from assay.core.integrations import load_integration
 from assay.store.failures import disk_errors, sync_folder
-from assay.store.ledger import Ledger
+from assay.store.ledger import Ledger, RunStatusRow
 from assay.store.published_run import open_run_folder
 from assay.store.sqlite import create_ledger as create_file
 from assay.store.sqlite import open_ledger as open_file
-
-if TYPE_CHECKING:
-    from assay.store.postgres import PostgresCatalogue, PostgresLease, PostgresLedgers, PostgresSubmissions
+from assay.store.submissions import NewSubmission, SubmissionRow, WaitingRun
 
 LEDGER = "ledger.sqlite"
 POINTER = "ledger.json"
 """Replaces the ledger file when the run's ledger is shared, and holds its address."""
 LEDGER_VARIABLE = "ASSAY_LEDGER"
 """Environment variable with the address of a shared ledger; the only setting of ours that may hold its password."""
+
+
+class SharedLedger(Ledger, Protocol):
+    """The ledger of one run, in a database that many machines share."""
+
+    def remove_records(self, *, shown_plan: bytes) -> None:
+        """Delete the records of a run that has ended, and replace its plan by the one that may be shown."""
+
+
+class SharedLedgers(Protocol):
+    """The runs of one database."""
+
+    def create(self, run_id: str, *, plan: bytes, plan_sha256: str, at: float) -> SharedLedger:
+        """Create a run in state `queued`; raises UsageProblem when there is a run of that id already."""
+
+    def close(self) -> None:
+        """Close the connection."""
+
+
+class DriverLease(Protocol):
+    """The right to drive one run, under a unique owner name."""
+
+    owner: str
+
+    def take(self) -> bool:
+        """Take the lease; False while another driver holds it. Raises StoreUnavailable when the database cannot be reached."""
+
+    def renew(self) -> bool:
+        """Renew the lease; False when another driver has taken over."""
+
+    def release(self) -> None:
+        """Release the lease."""
+
+    def close(self) -> None:
+        """Close the connection."""
+
+
+class RunCatalogue(Protocol):
+    """All runs of one database, for callers that poll; from any thread."""
+
+    def standings(self, run_ids: Iterable[str] | None = None) -> list[RunStatusRow]:
+        """Read the status of all runs, or of those with some ids, with one query."""
+
+    def plans(self, run_ids: Iterable[str]) -> dict[str, bytes]:
+        """Read the plans of runs by id."""
+
+    def has(self, run_id: str) -> bool:
+        """Tell whether there is a run of that id."""
+
+    def close(self) -> None:
+        """Close the database."""
+
+
+class SharedSubmissions(Protocol):
+    """The submissions to all servers of one database; every method is one durable transaction, from any thread."""
+
+    def enter(self, row: SubmissionRow, submitted: NewSubmission) -> bool:
+        """Create the run with its records and its key, all or nothing; False when there is a run under that key already."""
+
+    def under(self, owner: str, key: str) -> SubmissionRow | None:
+        """Find the submission under an idempotency key."""
+
+    def of(self, run_id: str) -> SubmissionRow | None:
+        """Find the submission of a run."""
+
+    def waiting(self, limit: int) -> list[WaitingRun]:
+        """List submitted runs that have not ended and have no driver, the oldest first."""
+
+    def set_problem(self, run_id: str, problem: str) -> None:
+        """Store why no server continues a run until a user resumes it; empty lets the servers continue."""
+
+    def close(self) -> None:
+        """Close the database."""
 
 
 class Pointer(msgspec.Struct, frozen=True):
@@ -90,7 +162,11 @@ def open_briefly(active: Path) -> Ledger:
 
 def open_shared(address: str, run_id: str, *, driver: str = "", is_brief: bool = False) -> Ledger:
     """Open the ledger of a run in PostgreSQL; raises RunNotFound when there is none."""
-    ledger: Ledger = _postgres().open_run(reachable(address), run_id, driver=driver, is_brief=is_brief)
+    return _shared_run(address, run_id, driver=driver, is_brief=is_brief)
+
+
+def _shared_run(address: str, run_id: str, *, driver: str = "", is_brief: bool = False) -> SharedLedger:
+    ledger: SharedLedger = _postgres().open_run(reachable(address), run_id, driver=driver, is_brief=is_brief)
     return ledger
 
 
@@ -114,24 +190,24 @@ class LedgerOpener:
             raise
 
 
-def lease_of(active: Path, *, owner: str) -> "PostgresLease | None":
+def lease_of(active: Path, *, owner: str) -> DriverLease | None:
     """Create the lease to drive a run in a shared ledger; None for a local ledger, which a lock in its folder guards."""
     pointer = _pointer(active)
     if not pointer.ledger:
         return None
-    lease: PostgresLease = _postgres().PostgresLease(reachable(pointer.ledger), active.name, owner=owner, place=pointer.place)
+    lease: DriverLease = _postgres().PostgresLease(reachable(pointer.ledger), active.name, owner=owner, place=pointer.place)
     return lease
 
 
-def shared_catalogue(address: str) -> "PostgresCatalogue":
+def shared_catalogue(address: str) -> RunCatalogue:
     """Open the list of all runs in a shared ledger."""
-    catalogue: PostgresCatalogue = _postgres().PostgresCatalogue(reachable(address))
+    catalogue: RunCatalogue = _postgres().PostgresCatalogue(reachable(address))
     return catalogue
 
 
-def shared_submissions(address: str) -> "PostgresSubmissions":
+def shared_submissions(address: str) -> SharedSubmissions:
     """Open the submissions to all servers that use a shared ledger."""
-    submissions: PostgresSubmissions = _postgres().PostgresSubmissions(reachable(address))
+    submissions: SharedSubmissions = _postgres().PostgresSubmissions(reachable(address))
     return submissions
 
 
@@ -169,16 +245,16 @@ def empty_ledger(active: Path, sealed: Path) -> None:
     """Delete the records of a published run from a shared ledger; its final state stays, and its plan as in the manifest."""
     address = pointed_to(active)
     if address:
-        ledger = _postgres().open_run(reachable(address), active.name)
+        ledger = _shared_run(address, active.name)
         try:
             ledger.remove_records(shown_plan=msgspec.json.encode(open_run_folder(sealed).manifest["plan"]))
         finally:
             ledger.close()
 
 
-def shared_ledgers(address: str) -> "PostgresLedgers":
+def shared_ledgers(address: str) -> SharedLedgers:
     """Open a shared ledger and bring its tables up to date; raises UsageProblem for an invalid address."""
-    ledgers: PostgresLedgers = _postgres().PostgresLedgers(reachable(address))
+    ledgers: SharedLedgers = _postgres().PostgresLedgers(reachable(address))
     return ledgers
 
 
@@ -198,6 +274,6 @@ def reachable(address: str) -> str:
 
 def _postgres() -> ModuleType:
     try:
-        return import_module("assay.store.postgres")
+        return load_integration("postgres", user="a shared ledger")
     except ModuleNotFoundError as problem:
         raise MissingExtra("a shared ledger needs psycopg", hint="install it: pip install 'assay[postgres]'") from problem

@@ -1,6 +1,8 @@
 """The client of a service: what `assay serve` offers, as typed calls."""
 
-from assay.api.client.answers import (
+from assay.api.client.asynchronous import AsyncClient
+from assay.api.client.client import Client
+from assay.core.http_answers import (
     Artifact,
     Health,
     RecordError,
@@ -10,8 +12,6 @@ from assay.api.client.answers import (
     Submission,
     Validation,
 )
-from assay.api.client.asynchronous import AsyncClient
-from assay.api.client.client import Client
 
 __all__ = [
     "Artifact",

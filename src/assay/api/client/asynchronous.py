@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
-from assay.api.client.answers import RunEvent, RunStatus
 from assay.api.client.client import FIRST_LOOK, LAST_LOOK, Client, Watch
 from assay.api.client.http_transport import StreamHandle, pauses
+from assay.core.http_answers import RunEvent, RunStatus
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -10,22 +10,6 @@ from urllib.parse import quote
 
 import msgspec
 
-from assay.api.client.answers import (
-    Artifact,
-    ArtifactsAnswer,
-    ComparisonAnswer,
-    ErrorsPage,
-    Health,
-    Json,
-    LinesPage,
-    RecordAnswer,
-    RecordError,
-    RunEvent,
-    RunListPage,
-    RunStatus,
-    Submission,
-    Validation,
-)
 from assay.api.client.downloads import publish, save
 from assay.api.client.events import events_in
 from assay.api.client.http_transport import (
@@ -39,6 +23,22 @@ from assay.api.client.http_transport import (
 )
 from assay.api.client.uploads import upload_of
 from assay.core.errors import ServerProblem, UsageProblem
+from assay.core.http_answers import (
+    Artifact,
+    ArtifactsView,
+    ComparisonView,
+    Document,
+    ErrorsPage,
+    Health,
+    LinesPage,
+    RecordError,
+    RecordResponse,
+    RunEvent,
+    RunsPage,
+    RunStatus,
+    Submission,
+    Validation,
+)
 from assay.core.run_backend import RUNS_DIR
 from assay.core.run_result import RunListing
 
@@ -154,7 +154,7 @@ class Client:
     def runs(self, *, state: str = "", dataset: str = "", model: str = "") -> Iterator[RunListing]:
         """The runs, the newest first, page by page as they are needed."""
         filters = {"state": state, "dataset": dataset, "model": model}
-        for page in self._pages("/v1/runs", filters, RunListPage):
+        for page in self._pages("/v1/runs", filters, RunsPage):
             yield from page.runs
 
     def wait(self, run_id: str, *, watch: Watch | None = None, seconds: float | None = None) -> RunStatus:
@@ -201,17 +201,17 @@ class Client:
         """Go on with a run on which work has stopped."""
         return self._ask(Request(method="POST", path=f"{_path(run_id)}/resume", is_repeatable=False), RunStatus)
 
-    def records(self, run_id: str, *, status: str = "", passed: bool | None = None) -> Iterator[Json]:
+    def records(self, run_id: str, *, status: str = "", passed: bool | None = None) -> Iterator[Document]:
         """The valid records with what came of them so far, as `predictions.jsonl` has them."""
         for page in self._pages(f"{_path(run_id)}/records", {"status": status, "passed": passed}, LinesPage):
             yield from page.items
 
-    def record(self, run_id: str, record_id: str, *, sample: int | None = None) -> Json:
+    def record(self, run_id: str, record_id: str, *, sample: int | None = None) -> Document:
         """One record: what was asked, what came of it, every attempt."""
         path = f"{_path(run_id)}/records/{quote(record_id, safe='')}"
-        return self._ask(Request(path=path, query=_query({"sample": sample})), RecordAnswer).record
+        return self._ask(Request(path=path, query=_query({"sample": sample})), RecordResponse).record
 
-    def failures(self, run_id: str) -> Iterator[Json]:
+    def failures(self, run_id: str) -> Iterator[Document]:
         """Every record that ended in an error or did not pass, as `failures.jsonl` has them."""
         for page in self._pages(f"{_path(run_id)}/failures", {}, LinesPage):
             yield from page.items
@@ -221,13 +221,13 @@ class Client:
         for page in self._pages(f"{_path(run_id)}/errors", {}, ErrorsPage):
             yield from page.items
 
-    def distribution(self, run_id: str) -> Json:
+    def distribution(self, run_id: str) -> Document:
         """How the scores of a run are spread, over all and for each criterion."""
         return self._ask(Request(path=f"{_path(run_id)}/distribution"), dict[str, Any])
 
     def artifacts(self, run_id: str) -> tuple[Artifact, ...]:
         """The files of a finished run with their hashes; none before its end."""
-        return self._ask(Request(path=f"{_path(run_id)}/artifacts"), ArtifactsAnswer).artifacts
+        return self._ask(Request(path=f"{_path(run_id)}/artifacts"), ArtifactsView).artifacts
 
     def artifact(self, run_id: str, name: str, path: str | Path) -> Path:
         """Save a file of a finished run; raises ServerProblem, and leaves nothing, when it does not have its hash."""
@@ -247,10 +247,10 @@ class Client:
             raise UsageProblem(f"run '{run_id}' is unfinished", hint="wait for it first")
         return publish(entries, run_id, Path(runs_dir), fetch=lambda name, path: self.artifact(run_id, name, path))
 
-    def compare(self, before: str, after: str, *, cluster: str = "", flips: int | None = None) -> Json:
+    def compare(self, before: str, after: str, *, cluster: str = "", flips: int | None = None) -> Document:
         """What changed between two finished runs, and whether it can be believed."""
         query = _query({"before": before, "after": after, "cluster": cluster, "flips": flips})
-        return self._ask(Request(path="/v1/compare", query=query), ComparisonAnswer).comparison
+        return self._ask(Request(path="/v1/compare", query=query), ComparisonView).comparison
 
     def _ask(self, request: Request, kind: type[T]) -> T:
         def read(answer: HTTPResponse) -> T:

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from http.client import HTTPResponse, IncompleteRead
 from pathlib import Path
 
-from assay.api.client.answers import Artifact
 from assay.api.client.http_transport import UNEXPECTED
 from assay.api.client.uploads import BLOCK
 from assay.core.errors import RunSealed, ServerProblem
+from assay.core.http_answers import Artifact
 from assay.core.input_document import MANIFEST
 from assay.engine.storage.run_id import check_run_id
 from assay.store.failures import disk_errors

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from assay.api.client.answers import RunEvent
 from assay.api.client.http_transport import UNEXPECTED
 from assay.core.errors import ServerProblem
+from assay.core.http_answers import RunEvent
 
 
 def events_in(lines: Iterable[bytes]) -> Iterator[RunEvent]:

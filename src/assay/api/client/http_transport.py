@@ -12,9 +12,9 @@ from urllib.parse import SplitResult, urlencode, urlsplit
 
 import msgspec
 
-from assay.api.client.answers import ErrorAnswer
 from assay.api.client.uploads import BLOCK, UploadBody
 from assay.core.errors import ServerProblem, UsageProblem
+from assay.core.http_answers import ErrorAnswer
 from assay.core.tls import client_context
 from assay.core.version import __version__
 
@@ -220,7 +220,7 @@ def _failure(answer: HTTPResponse) -> ServerProblem | RetryableFailure:
             status=answer.status,
         )
     else:
-        details = told.error.details or {}
+        details = told.error.details
         problem = ServerProblem(
             told.error.message,
             hint=str(details.get("hint", "")),

@@ -4,7 +4,6 @@ A cached comparison contains no text of a prompt or an answer, so that no such t
 """
 
 import hashlib
-import secrets
 from pathlib import Path
 
 import msgspec
@@ -13,6 +12,7 @@ from assay.core.version import __version__
 from assay.engine.comparison.run_comparison import ComparisonOptions, StoredComparison, measure
 from assay.store.artifacts import OWN_HASH
 from assay.store.failures import disk_errors
+from assay.store.files import replace_file
 from assay.store.published_run import PublishedRun
 
 CACHE_DIR = ".compared"
@@ -35,12 +35,8 @@ def find_comparison(
 def keep_comparison(runs_dir: Path, before: PublishedRun, after: PublishedRun, *, choices: ComparisonOptions) -> None:
     """Compare two runs and cache the result; raises UsageProblem, RunNotFound and StoreUnavailable."""
     path = _cache_path(runs_dir, before, after, choices=choices)
-    measured = msgspec.json.encode(measure(before, after, choices))
-    partial = path.with_name(f"{path.name}-{secrets.token_hex(4)}")
+    replace_file(path, msgspec.json.encode(measure(before, after, choices)))
     with disk_errors(path):
-        path.parent.mkdir(mode=0o700, exist_ok=True)
-        partial.write_bytes(measured)
-        partial.replace(path)
         _delete_oldest(path.parent)
 
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from importlib import import_module
 from types import ModuleType
 
 import msgspec
 
 from assay.core.errors import MissingExtra, RunNotFound, StoreUnavailable, UsageProblem
+from assay.core.integrations import load_integration
 from assay.core.plan import Plan, read_plan
 from assay.core.run_backend import RunBackend, TemporalServer
 from assay.core.run_state import TERMINAL
@@ -77,7 +77,7 @@ def ignore_if_sealed(folders: RunPaths) -> Iterator[None]:
 def temporal_engine(part: str) -> ModuleType:
     """Import a module of the Temporal engine; raises MissingExtra."""
     try:
-        return import_module(f"assay.engine.temporal.{part}")
+        return load_integration("temporal", part, user="the engine")
     except ModuleNotFoundError as problem:
         package = (problem.name or "").partition(".")[0]
         raise MissingExtra(f"the engine needs {package}", hint="pip install 'assay[temporal,postgres]'") from problem

@@ -5,7 +5,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from math import inf
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import msgspec
@@ -15,11 +14,8 @@ from assay.core.run_state import TERMINAL
 from assay.engine.execution.local import worker_name
 from assay.engine.execution.run_environment import RunEnvironment
 from assay.engine.storage.run_paths import RunPaths
-from assay.store.ledgers import lease_of
+from assay.store.ledgers import DriverLease, lease_of
 from assay.store.lock import LEASE_SECONDS, RunLock
-
-if TYPE_CHECKING:
-    from assay.store.postgres import PostgresLease
 
 LOCK_PATIENCE = 60.0
 MARGIN = 1.5
@@ -87,7 +83,7 @@ def _hold_lease(folders: RunPaths, environment: RunEnvironment, *, end: float) -
         lease.close()
 
 
-def _acquire_lease(lease: "PostgresLease", folders: RunPaths, environment: RunEnvironment, *, end: float) -> "_LeaseRenewer | None":
+def _acquire_lease(lease: DriverLease, folders: RunPaths, environment: RunEnvironment, *, end: float) -> "_LeaseRenewer | None":
     """Acquire the lease and renew it; None when another process keeps it, or has finished the run on another machine."""
     was_reported = environment.on_busy is None
     while not _has_ended_elsewhere(folders):
@@ -120,7 +116,7 @@ def _has_ended_elsewhere(folders: RunPaths) -> bool:
 class _LeaseRenewer:
     """Thread that renews an acquired lease while the database confirms that it is ours."""
 
-    def __init__(self, lease: "PostgresLease", asked: float) -> None:
+    def __init__(self, lease: DriverLease, asked: float) -> None:
         self._lease = lease
         self._until = asked + LEASE_SECONDS
         self._is_over = threading.Event()

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import msgspec
 
@@ -27,12 +27,9 @@ from assay.engine.storage.remote_store import STORE
 from assay.engine.storage.run_id import could_be_run_id
 from assay.engine.storage.run_paths import ACTIVE, UPLOAD, RunPaths, folders_of
 from assay.store.failures import disk_errors, sync_folder
-from assay.store.ledgers import point_to
+from assay.store.ledgers import SharedSubmissions, point_to
 from assay.store.lock import RunLock
 from assay.store.submissions import NewSubmission, SubmissionRow
-
-if TYPE_CHECKING:
-    from assay.store.postgres import PostgresSubmissions
 
 SERVER_DIR = ".server"
 """Folder for a server's own files next to its runs."""
@@ -225,7 +222,7 @@ def accept(plan: bytes, runs_dir: Path, *, at: float) -> None:
     open_or_create(read, folders, at=at)
 
 
-def accept_shared(plan: bytes, runs_dir: Path, *, row: SubmissionRow, book: "PostgresSubmissions", placement: RunBackend) -> bool:
+def accept_shared(plan: bytes, runs_dir: Path, *, row: SubmissionRow, book: SharedSubmissions, placement: RunBackend) -> bool:
     """Make the run durable in a shared ledger with all its records, so that any server can go on with it.
 
     False when another server has a run under the same idempotency key. The upload is not needed any more.

@@ -39,8 +39,8 @@ from assay.store.batch_store import NOTE as BATCHES
 from assay.store.batch_store import BatchRow
 from assay.store.hash_chain import AttemptChain, MerkleTree
 from assay.store.ledger import FinishedRecord, FinishedRun, RecordRow, RunRow
-from assay.store.objects import publish_objects
 from assay.store.redact import Redactor
+from assay.store.run_storage import publish_files
 from assay.store.verify import verify_run
 
 MANIFEST_VERSION = "1"
@@ -83,7 +83,7 @@ def _send(folder: Path, home: str) -> None:
     problems = verify_run(folder)
     if problems:
         raise StoreUnavailable(f'"{folder}" is not as it was written: {problems[0]}', hint="see to the disk, then: assay resume")
-    publish_objects(folder, home)
+    publish_files(folder, home)
 
 
 class _RecordBlock(msgspec.Struct):

@@ -6,8 +6,8 @@ from assay.core.errors import RunNotFound, RunSealed, UsageProblem
 from assay.engine.storage.remote_store import fetch_new
 from assay.engine.storage.run_paths import RunPaths, check_target_free, folders_of
 from assay.store.download import published_at
-from assay.store.objects import ObjectRunStorage
 from assay.store.published_run import open_run_folder
+from assay.store.run_storage import open_remote_storage
 
 
 def fetch_published(address: str, runs_dir: Path) -> RunPaths:
@@ -15,7 +15,7 @@ def fetch_published(address: str, runs_dir: Path) -> RunPaths:
 
     Raises RunNotFound, RunDamaged, StoreUnavailable, and RunSealed or UsageProblem when `runs_dir` has another run of that id.
     """
-    storage = ObjectRunStorage(address)
+    storage = open_remote_storage(address)
     found = published_at(storage)
     if found is None:
         raise RunNotFound(f"there is no finished run at {storage.shown}", hint="write s3://BUCKET/PREFIX/RUN, as it was published")

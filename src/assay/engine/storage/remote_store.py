@@ -14,7 +14,7 @@ from assay.store.failures import disk_errors
 from assay.store.ledger import Ledger, RunRow
 from assay.store.ledgers import empty_ledger, open_ledger, pointed_to
 from assay.store.lock import RunLock
-from assay.store.objects import ObjectRunStorage, publish_objects
+from assay.store.run_storage import RemoteRunStorage, open_remote_storage, publish_files
 from assay.store.verify import verify_run
 
 STORE = "store"
@@ -35,7 +35,7 @@ def check_store(store: str) -> None:
     Raises UsageProblem for an address that is invalid or contains a secret, StoreRefused for a bucket that does not exist or denies
     access, StoreUnavailable for a store that cannot be reached.
     """
-    ObjectRunStorage(store_url(store, "RUN")).check()
+    open_remote_storage(store_url(store, "RUN")).check()
 
 
 def note_store(ledger: Ledger, store: str, *, run_id: str) -> str:
@@ -60,13 +60,13 @@ def publish_sealed(sealed: Path, store: str) -> str:
             f"run '{sealed.name}' is not as it was published: {problems[0]}", hint=f"see: assay verify {sealed.name}"
         )
     address = store_url(store, sealed.name)
-    publish_objects(sealed, address)
+    publish_files(sealed, address)
     return address
 
 
 def is_at(address: str, row: RunRow) -> bool:
     """Return True when the store already holds this run's complete artifacts: a publisher may have crashed right afterwards."""
-    found = published_at(ObjectRunStorage(address))
+    found = published_at(open_remote_storage(address))
     return found is not None and _is_same(found, row)
 
 
@@ -87,7 +87,7 @@ def fetch_ended(row: RunRow, *, active: Path, sealed: Path) -> None:
         raise StoreUnavailable(
             f"run '{sealed.name}' has ended, but is not at {address}", hint="it was published there: bring it back from a copy"
         )
-    fetch_run(ObjectRunStorage(address), sealed, work=active)
+    fetch_run(open_remote_storage(address), sealed, work=active)
 
 
 def not_here_error(run_id: str, notes: Mapping[str, str]) -> RunNotFound:
@@ -129,7 +129,7 @@ def _row(active: Path) -> RunRow:
 
 def fetch_same(address: str, *, plan_sha256: str, active: Path, sealed: Path) -> None:
     """Fetch the finished run that a new one would repeat, if it is at `address`; raises RunSealed when another run is there."""
-    storage = ObjectRunStorage(address)
+    storage = open_remote_storage(address)
     found = published_at(storage)
     if found is None:
         return
@@ -141,7 +141,7 @@ def fetch_same(address: str, *, plan_sha256: str, active: Path, sealed: Path) ->
     fetch_new(storage, active=active, sealed=sealed)
 
 
-def fetch_new(storage: ObjectRunStorage, *, active: Path, sealed: Path) -> None:
+def fetch_new(storage: RemoteRunStorage, *, active: Path, sealed: Path) -> None:
     """Fetch a run of which this machine has no working state."""
     with disk_errors(active):
         active.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -10,6 +10,7 @@ from click.shell_completion import CompletionItem
 
 from assay import __version__
 from assay.core.errors import UsageProblem
+from assay.core.integrations import load_integration
 from assay.surfaces.cli.exits import COULD_NOT_RUN, ErrorBoundary, nearest_of
 
 COMMANDS: Mapping[str, str] = {
@@ -52,8 +53,8 @@ COMMANDS: Mapping[str, str] = {
     "completion": "Print the completion script for your shell.",
 }
 """Each command, a module of this package, with its line in the help."""
-_MODULES = {"import": "import_command"}
-"""Modules whose names are not those of their commands, because Python has other plans with the word."""
+_INTEGRATIONS = {"import": "importers", "mlflow": "mlflow"}
+"""Commands of integrations; each has a module `command`."""
 
 EXIT_CODES = """\b
 Exit codes:
@@ -99,7 +100,7 @@ class Program(click.Group):
                 # A shell asks how to go on; a line that is wrong already has no continuation.
                 return None
             raise UsageProblem(f"no such command '{cmd_name}'", hint=nearest_of(cmd_name, COMMANDS, what="commands"))
-        command: click.Command = import_module(f"assay.surfaces.cli.{_MODULES.get(cmd_name, cmd_name)}").command
+        command = _load_command(cmd_name)
         if ctx.resilient_parsing:
             import_module("assay.surfaces.cli.completions").add_suggestions(command)
         _fit_help(command)
@@ -124,6 +125,16 @@ class Program(click.Group):
             if sys.stdout is not None:
                 sys.stdout.flush()
         sys.exit(boundary.exit_code)
+
+
+def _load_command(name: str) -> click.Command:
+    """Import a command; raises MissingExtra when it is that of an integration that is not installed."""
+    if name in _INTEGRATIONS:
+        module = load_integration(_INTEGRATIONS[name], "command", user=f"assay {name}")
+    else:
+        module = import_module(f"assay.surfaces.cli.{name}")
+    command: click.Command = module.command
+    return command
 
 
 def _fit_help(command: click.Command) -> None:

@@ -47,10 +47,10 @@ from assay.surfaces.cli.telemetry import (
     telemetry_options,
 )
 from assay.surfaces.cli.words import WordChoice
+from assay.surfaces.observers import ObserverGroup
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.run_estimate import batch_text
 from assay.surfaces.reporters.wording import counted
-from assay.surfaces.telemetry.observers import ObserverGroup
 
 HELP = """Run models on a dataset, grade the answers, and write all artifacts to a folder.
 

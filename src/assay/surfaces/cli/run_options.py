@@ -16,6 +16,7 @@ import msgspec
 
 from assay import __version__, api
 from assay.core.errors import UsageProblem
+from assay.core.integrations import load_integration
 from assay.core.plan import ProfileId
 from assay.core.run_backend import RUNS_DIR
 from assay.core.run_result import RunResult
@@ -77,7 +78,7 @@ def markdown_option(command: Decorated) -> Decorated:
 def check_mlflow(uri: str | None, experiment: str | None = None) -> None:
     """Raise UsageProblem, before any work, for what is no address of MLflow."""
     if uri is not None:
-        import_module("assay.surfaces.mlflow.exporter").destination(uri, experiment)
+        load_integration("mlflow", "exporter", user="--mlflow").destination(uri, experiment)
 
 
 def mlflow_option(command: Decorated) -> Decorated:
@@ -263,7 +264,7 @@ def push_finished(results: Sequence[RunResult], shown: OutputOptions) -> None:
     """The finished runs into MLflow, where that is wanted; nothing of it is loaded where it is not."""
     for result in results:
         if shown.mlflow is not None and result.is_finished:
-            import_module("assay.surfaces.cli.mlflow").push_after_run(result.run_id, shown)
+            load_integration("mlflow", "command", user="--mlflow").push_after_run(result.run_id, shown)
 
 
 def _complain_of_interruption(result: RunResult, shown: OutputOptions) -> None:

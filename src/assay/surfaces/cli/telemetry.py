@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from typing import Any, TypeVar
 
 import click
 import msgspec
 
 from assay.core.errors import AssayError, MissingExtra, UsageProblem
+from assay.core.integrations import load_integration
 from assay.surfaces.cli.exits import print_error
 from assay.surfaces.cli.streams import check_writable, encoded, write_file
 from assay.surfaces.cli.words import WordChoice
-from assay.surfaces.telemetry.observers import ObserverGroup, RunObserver
+from assay.surfaces.observers import ObserverGroup, RunObserver
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -116,7 +116,7 @@ def open_observers(telemetry: TelemetryOptions) -> Iterator[ObserverGroup]:
 
 def _otel(telemetry: TelemetryOptions) -> tuple[RunObserver, Callable[[], list[str]]]:
     try:
-        otel = import_module("assay.surfaces.telemetry.otel").Otel(wants_texts=telemetry.otel_content)
+        otel = load_integration("telemetry", "otel", user="--otel").Otel(wants_texts=telemetry.otel_content)
     except ImportError as problem:
         # One that is there may be too old, or broken.
         raise MissingExtra(f"--otel needs opentelemetry: {problem}", hint="pip install 'assay[otel]'") from problem
@@ -124,13 +124,13 @@ def _otel(telemetry: TelemetryOptions) -> tuple[RunObserver, Callable[[], list[s
 
 
 def _log(telemetry: TelemetryOptions) -> tuple[RunObserver, Callable[[], list[str]]]:
-    lines = import_module("assay.surfaces.telemetry.json_log")
+    lines = load_integration("telemetry", "json_log", user="--log-format")
     destination = lines.log_to(telemetry.log_file)
     return lines.RunLog(), lambda: lines.stop_logging(destination)
 
 
 def _figures(telemetry: TelemetryOptions) -> tuple[RunObserver, Callable[[], list[str]]]:
-    figures = import_module("assay.surfaces.telemetry.prometheus").PrometheusMetrics()
+    figures = load_integration("telemetry", "prometheus", user="--metrics-file").PrometheusMetrics()
     path = telemetry.metrics_file or ""
 
     def end() -> list[str]:

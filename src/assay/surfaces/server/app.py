@@ -26,6 +26,7 @@ from assay.core.errors import AssayError, StoreRefused, StoreUnavailable, UsageP
 from assay.core.moment import iso
 from assay.core.run_backend import LOCAL_BACKEND, RunBackend
 from assay.core.stop_signals import stop_signals
+from assay.surfaces.observers import ObserverGroup, RunObserver
 from assay.surfaces.server import errors
 from assay.surfaces.server.background_tasks import BackgroundTasks
 from assay.surfaces.server.drafts import Drafts
@@ -62,7 +63,6 @@ from assay.surfaces.server.sessions import Sessions
 from assay.surfaces.server.settings import ServerSettings
 from assay.surfaces.server.uploads import ClientGone
 from assay.surfaces.server.validation_pool import ValidationPool
-from assay.surfaces.telemetry.observers import ObserverGroup, RunObserver
 
 BACKLOG = 2_048
 """Maximum connections that wait to be accepted."""

@@ -23,13 +23,13 @@ from assay.core.errors import (
     StoreUnavailable,
     UsageProblem,
 )
+from assay.surfaces.observers import FIELDS
 from assay.surfaces.pages.links import ServerLinks
 from assay.surfaces.pages.page_renderer import PageViewer, page
 from assay.surfaces.pages.problems import problem_view
 from assay.surfaces.reporters.plain_json import json_text
 from assay.surfaces.server.keys import Caller
 from assay.surfaces.server.sessions import own_page
-from assay.surfaces.telemetry.json_log import FIELDS
 
 CODES: dict[int, str] = {
     400: "invalid_request",

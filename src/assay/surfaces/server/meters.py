@@ -1,8 +1,12 @@
 """Prometheus counters: requests, uploads and the queue of this service, and runs with their calls."""
 
+from typing import Protocol
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from assay.surfaces.telemetry.prometheus import PrometheusMetrics
+from assay.core.errors import MissingExtra
+from assay.core.integrations import load_integration
+from assay.surfaces.observers import RunObserver
 
 METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
 """Methods that are counted by name; others are counted together, since clients can invent any."""
@@ -10,12 +14,19 @@ CONTENT_TYPE = "text/plain; version=0.0.4"
 """The response adds the charset."""
 
 
+class RunMetrics(RunObserver, Protocol):
+    """An observer that counts what happens in runs."""
+
+    def text(self) -> str:
+        """Render the counters in Prometheus' text format."""
+
+
 class Meters:
     """The counters of one service, in its own registry."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.figures = PrometheusMetrics()
+        self.run_metrics = _open_run_metrics()
         self._requests = Counter(
             "assay_http_requests", "Requests by route, method and status.", ["route", "method", "status"], registry=self.registry
         )
@@ -34,4 +45,15 @@ class Meters:
 
     def text(self) -> bytes:
         """Render all metrics in Prometheus' text format."""
-        return generate_latest(self.registry) + self.figures.text().encode()
+        of_runs = self.run_metrics.text().encode() if self.run_metrics is not None else b""
+        return generate_latest(self.registry) + of_runs
+
+
+def _open_run_metrics() -> RunMetrics | None:
+    """Open the counters of runs; None without the telemetry integration, and then the service counts its requests alone."""
+    try:
+        module = load_integration("telemetry", "prometheus", user="/metrics")
+    except MissingExtra:
+        return None
+    metrics: RunMetrics = module.PrometheusMetrics()
+    return metrics

@@ -8,8 +8,9 @@ import msgspec
 from litestar import Litestar
 from litestar.handlers import HTTPRouteHandler
 
+from assay.core import http_answers
+from assay.core.http_answers import ErrorAnswer
 from assay.core.version import __version__
-from assay.surfaces.server.answers import ErrorAnswer
 from assay.surfaces.server.errors import CODES
 from assay.surfaces.server.middleware import OPEN_PATHS
 
@@ -33,6 +34,11 @@ REASONS = {
     500: "Internal error of the service.",
     503: "Temporarily unavailable; Retry-After gives the seconds to wait.",
 }
+_NAMES = {"Artifact": "ArtifactView", "RunStatus": "RunResponse", "Submission": "Accepted", "Validation": "Checked"}
+"""Names of answers in the document, where they are not those of Python: clients made from it depend on them."""
+_OPEN = ("RunCounts", "GateResult", "GateCheck", "RunListing")
+"""Parts of answers that the document describes as objects of any members: their members may change."""
+_SCHEMAS = "#/components/schemas/"
 _PARAMETER = re.compile(r"\{(\w+):\w+\}")
 _PLACES = {"run_id": "The id of a run.", "record_id": "The id of a record, or its index.", "name": "The name of an artifact."}
 _DESCRIPTION = (
@@ -45,8 +51,12 @@ def openapi(app: Litestar) -> Json:
     """Build the document of an application's addresses."""
     operations = sorted(_operations(app), key=lambda entry: (entry[0], entry[1]))
     kinds = {kind for _, _, handler in operations for kind in (handler.opt["query"], handler.opt["answer"]) if _is_struct(kind)}
-    ordered = sorted({*kinds, ErrorAnswer}, key=lambda kind: kind.__name__)
-    _, components = msgspec.json.schema_components(ordered, ref_template="#/components/schemas/{name}")
+    ordered = sorted({*kinds, ErrorAnswer}, key=_name_of)
+    _, found = msgspec.json.schema_components(ordered, ref_template=f"{_SCHEMAS}{{name}}")
+    for kind in filter(_is_struct, vars(http_answers).values()):
+        if kind.__name__ in found and not kind.__struct_config__.omit_defaults:
+            _require_members(found[kind.__name__])
+    components = {_NAMES.get(name, name): _published(schema) for name, schema in found.items() if name not in _OPEN}
     paths: Json = {}
     for path, method, handler in operations:
         paths.setdefault(path, {})[method] = _operation(path, method, handler=handler, components=components)
@@ -64,6 +74,35 @@ def openapi(app: Litestar) -> Json:
         },
         "security": [{}, {"key": []}, {"bearer": []}],
     }
+
+
+def _require_members(schema: Json) -> None:
+    """Require every member of an answer: defaults are for clients of older services. A constant needs no mention."""
+    for member in schema["properties"].values():
+        if len(member.get("enum", ())) != 1:
+            member.pop("default", None)
+    schema["required"] = [name for name, member in schema["properties"].items() if "default" not in member]
+
+
+def _published(schema: Any) -> Any:
+    """Give references, and the titles of schemas, the names of the document; open parts become objects."""
+    if isinstance(schema, list):
+        return [_published(entry) for entry in schema]
+    if not isinstance(schema, dict):
+        return schema
+    reference = schema.get("$ref", "").removeprefix(_SCHEMAS)
+    if reference in _OPEN:
+        return {"type": "object"}
+    if reference:
+        return {**schema, "$ref": f"{_SCHEMAS}{_NAMES.get(reference, reference)}"}
+    found = {name: _published(member) for name, member in schema.items()}
+    if schema.get("title") in _NAMES:
+        found["title"] = _NAMES[schema["title"]]
+    return found
+
+
+def _name_of(kind: type) -> str:
+    return _NAMES.get(kind.__name__, kind.__name__)
 
 
 def _is_struct(kind: Any) -> bool:
@@ -148,9 +187,9 @@ def _response(status: int, handler: HTTPRouteHandler) -> Json:
         return shown
     answer = handler.opt["answer"]
     if status in CODES or status >= 400:
-        shown["content"] = {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorAnswer"}}}
+        shown["content"] = {"application/json": {"schema": {"$ref": f"{_SCHEMAS}ErrorAnswer"}}}
     elif _is_struct(answer):
-        shown["content"] = {"application/json": {"schema": {"$ref": f"#/components/schemas/{answer.__name__}"}}}
+        shown["content"] = {"application/json": {"schema": {"$ref": f"{_SCHEMAS}{_name_of(answer)}"}}}
     else:
         shown["content"] = {media_type: {} for media_type in handler.opt.get("media_types", ("*/*",))}
     return shown

@@ -14,10 +14,9 @@ from assay import api
 from assay.core.errors import AssayError, RunNotFound, RunSealed, StoreRefused, StoreUnavailable
 from assay.core.run_backend import LOCAL_BACKEND, RunBackend
 from assay.core.run_result import RunResult
+from assay.surfaces.observers import FIELDS, ObserverGroup, RunObserver
 from assay.surfaces.server.errors import RETRY_SECONDS, HttpError
 from assay.surfaces.server.meters import Meters
-from assay.surfaces.telemetry.json_log import FIELDS
-from assay.surfaces.telemetry.observers import ObserverGroup, RunObserver
 
 log = logging.getLogger("assay.server")
 MAX_OUTAGES = 2
@@ -57,7 +56,7 @@ class RunQueue:
     def __init__(self, runs_dir: Path, meters: Meters, *, seats: QueueLimits, told: RunCallbacks, placing: QueueBackend) -> None:
         self._runs_dir = runs_dir
         self._meters = meters
-        self._teller = ObserverGroup((meters.figures, told.teller))
+        self._teller = ObserverGroup([observer for observer in (meters.run_metrics, told.teller) if observer is not None])
         self._max_runs = seats.max_runs
         self._max_queue = seats.max_queue
         self._told = told

@@ -5,8 +5,8 @@ import logging
 import time
 
 from assay.core.errors import StoreUnavailable
+from assay.surfaces.observers import FIELDS
 from assay.surfaces.server.server import Server
-from assay.surfaces.telemetry.json_log import FIELDS
 
 ROUND_SECONDS = 1.0
 AGAIN_SECONDS = 30.0

@@ -9,11 +9,11 @@ from litestar import Response
 
 from assay import api
 from assay.core.errors import LedgerUnavailable, RunNotFound, StoreUnavailable
+from assay.core.http_answers import RunStatus
 from assay.core.run_backend import RunBackend
 from assay.core.run_result import RunListing, RunResult
 from assay.core.run_state import TERMINAL
 from assay.surfaces.reporters.plain_json import json_text
-from assay.surfaces.server.answers import RunResponse
 from assay.surfaces.server.background_tasks import BackgroundTasks
 from assay.surfaces.server.drafts import Drafts
 from assay.surfaces.server.feeds import Feeds
@@ -54,7 +54,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     """Runs of a ledger that other servers share."""
     pending: BackgroundTasks
     drafts: Drafts
-    feeds: Feeds[RunResponse]
+    feeds: Feeds[RunStatus]
     uploads: ConcurrencyQuota
 
     def run(self, run_id: str, caller: Caller) -> api.RunReader:

@@ -13,9 +13,9 @@ from litestar.response import Stream
 
 from assay import api
 from assay.core.errors import ArtifactGone, RunNotFound
+from assay.core.http_answers import Artifact, ArtifactsView, RemovedView
 from assay.surfaces.exports import EXPORTS, MEDIA_TYPES, Export
 from assay.surfaces.exports.export_progress import ExportProgress
-from assay.surfaces.server.answers import ArtifactsView, ArtifactView, RemovedView
 from assay.surfaces.server.errors import HttpError, request_id_of
 from assay.surfaces.server.queries import AnyRequest, ExportQuery, NoQuery, read_query
 from assay.surfaces.server.server import Answer, answered, caller_of, server_of
@@ -38,9 +38,9 @@ def list_artifacts(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     return answered(ArtifactsView(run_id=run_id, artifacts=shown, removed=removed, request_id=request_id_of(request)))
 
 
-def _view(run: api.RunReader, name: str, path: Path) -> ArtifactView:
+def _view(run: api.RunReader, name: str, path: Path) -> Artifact:
     known = run.manifest["artifacts"].get(name, {})
-    return ArtifactView(
+    return Artifact(
         name=name,
         sha256=_sha256(run, name, path),
         bytes=path.stat().st_size,

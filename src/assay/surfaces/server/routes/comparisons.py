@@ -5,7 +5,7 @@ from itertools import islice
 from litestar import get
 
 from assay import api
-from assay.surfaces.server.answers import AuditView, ComparisonView
+from assay.core.http_answers import AuditView, ComparisonView
 from assay.surfaces.server.errors import request_id_of
 from assay.surfaces.server.queries import AnyRequest, CompareQuery, PageQuery, read_query
 from assay.surfaces.server.server import Answer, answered, caller_of, server_of

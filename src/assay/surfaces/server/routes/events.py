@@ -12,8 +12,8 @@ from litestar import get
 from litestar.params import FromPath
 from litestar.response import Stream
 
+from assay.core.http_answers import RunStatus
 from assay.surfaces.reporters.plain_json import json_text
-from assay.surfaces.server.answers import RunResponse
 from assay.surfaces.server.errors import request_id_of
 from assay.surfaces.server.feeds import POLL_SECONDS
 from assay.surfaces.server.queries import AnyRequest, NoQuery, read_query
@@ -35,7 +35,7 @@ async def follow_run(request: AnyRequest, run_id: FromPath[str]) -> Stream:
     return Stream(_events(server, run_id, look, seen=seen), media_type="text/event-stream", headers=headers)
 
 
-async def _events(server: Server, run_id: str, look: Callable[[], RunResponse], *, seen: str) -> AsyncIterator[bytes]:
+async def _events(server: Server, run_id: str, look: Callable[[], RunStatus], *, seen: str) -> AsyncIterator[bytes]:
     quiet = 0.0
     # One poll serves all followers of the run: the access of each was checked above.
     async for view in server.feeds.follow(run_id, look):
@@ -52,12 +52,12 @@ async def _events(server: Server, run_id: str, look: Callable[[], RunResponse], 
             return
 
 
-def _look_at(request: AnyRequest, run_id: str) -> Callable[[], RunResponse]:
+def _look_at(request: AnyRequest, run_id: str) -> Callable[[], RunStatus]:
     """What looks at a run; one of a shared ledger is read again only when one question about all of those says that it moved."""
     server, caller, request_id = server_of(request), caller_of(request), request_id_of(request)
-    kept: dict[str, RunResponse] = {}
+    kept: dict[str, RunStatus] = {}
 
-    def look() -> RunResponse:
+    def look() -> RunStatus:
         mark = server.mark(run_id)
         if not mark or mark not in kept:
             kept.clear()
@@ -67,13 +67,13 @@ def _look_at(request: AnyRequest, run_id: str) -> Callable[[], RunResponse]:
     return look
 
 
-def event_id(view: RunResponse) -> str:
+def event_id(view: RunStatus) -> str:
     """Names what an event tells, time aside."""
     problem = f"-{hashlib.sha256(view.problem.encode()).hexdigest()[:8]}" if view.problem else ""
     return f"{view.state}-{view.done_records}{problem}"
 
 
-def _event(view: RunResponse) -> bytes:
+def _event(view: RunStatus) -> bytes:
     kind = "stopped" if view.is_resumable else "end" if view.completed_at else "stopped" if view.problem else "progress"
     told = {"run_id": view.run_id, "state": view.state, "counts": view.counts, "done_records": view.done_records}
     text = json_text({**told, "eta_seconds": view.eta_seconds, "problem": view.problem})

@@ -5,8 +5,8 @@ import shutil
 
 from litestar import Response, get
 
+from assay.core.http_answers import Health
 from assay.core.version import __version__
-from assay.surfaces.server.answers import Health
 from assay.surfaces.server.errors import RETRY_SECONDS, HttpError, request_id_of
 from assay.surfaces.server.meters import CONTENT_TYPE
 from assay.surfaces.server.queries import AnyRequest, NoQuery, read_query

@@ -11,9 +11,9 @@ from litestar import get
 from litestar.params import FromPath
 
 from assay import api
+from assay.core.http_answers import Distribution, LinesPage, RecordResponse, Submission
 from assay.core.record_query import VALID, RecordSearch
 from assay.surfaces.reporters.plain_json import json_text
-from assay.surfaces.server.answers import Accepted, Distribution, LinesPage, RecordResponse
 from assay.surfaces.server.errors import HttpError, request_id_of
 from assay.surfaces.server.queries import AnyRequest, NoQuery, PageQuery, RecordQuery, RecordsQuery, read_query
 from assay.surfaces.server.server import Answer, answered, caller_of, server_of
@@ -77,7 +77,7 @@ def list_errors(request: AnyRequest, run_id: FromPath[str]) -> Answer:
 def _errors(request: AnyRequest, run: api.RunReader, query: PageQuery) -> Answer:
     entries = islice(enumerate(api.record_errors(run)), int(query.cursor or 0), None)
     row = server_of(request).submissions.of(run.folders.run_id)
-    total = None if row is None else msgspec.json.decode(row.answer, type=Accepted).record_errors_total
+    total = None if row is None else msgspec.json.decode(row.answer, type=Submission).record_errors_total
     return _page(entries, query.limit, total=total, request_id=request_id_of(request))
 
 

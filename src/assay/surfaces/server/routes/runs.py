@@ -12,10 +12,10 @@ from litestar.params import FromPath
 from assay import api
 from assay.core.dataset_title import dataset_file
 from assay.core.errors import RunSealed
+from assay.core.http_answers import RunsPage, RunStatus
 from assay.core.plan import DEFAULT_PROJECT
 from assay.core.run_result import RunListing, RunResult
 from assay.core.run_state import TERMINAL
-from assay.surfaces.server.answers import RunResponse, RunsPage
 from assay.surfaces.server.errors import HttpError, request_id_of
 from assay.surfaces.server.keys import Caller
 from assay.surfaces.server.queries import AnyRequest, NoQuery, RunsQuery, read_query
@@ -34,7 +34,7 @@ def list_runs(request: AnyRequest) -> Answer:
     found = list(islice((run for run in runs if _is_wanted(run, query)), query.limit + 1))
     shown = found[: query.limit]
     cursor = shown[-1].run_id if len(found) > query.limit else None
-    return answered(RunsPage(runs=tuple(msgspec.to_builtins(shown)), next_cursor=cursor, request_id=request_id_of(request)))
+    return answered(RunsPage(runs=tuple(shown), next_cursor=cursor, request_id=request_id_of(request)))
 
 
 @route("/v1/runs", http_method=HttpMethod.OPTIONS, status_code=204)
@@ -56,14 +56,14 @@ def _is_wanted(run: RunListing, query: RunsQuery) -> bool:
     return all(wanted is None or wanted == found for wanted, found in pairs)
 
 
-@get("/v1/runs/{run_id:str}", sync_to_thread=True, query=NoQuery, answer=RunResponse, errors=(404,))
+@get("/v1/runs/{run_id:str}", sync_to_thread=True, query=NoQuery, answer=RunStatus, errors=(404,))
 def show_run(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     """Show one run: its state and times, counts, what is left to do, and its metrics when it has ended."""
     read_query(request, NoQuery)
     return answered(run_view(server_of(request), run_id, caller=caller_of(request), request_id=request_id_of(request)))
 
 
-@post("/v1/runs/{run_id:str}/cancel", status_code=200, sync_to_thread=True, query=NoQuery, answer=RunResponse, errors=(404, 409))
+@post("/v1/runs/{run_id:str}/cancel", status_code=200, sync_to_thread=True, query=NoQuery, answer=RunStatus, errors=(404, 409))
 def cancel_run(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     """End a run for good; what is finished stays, and the evidence is sealed."""
     read_query(request, NoQuery)
@@ -75,7 +75,7 @@ def cancel_run(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     return answered(run_view(server, run_id, caller=caller, request_id=request_id_of(request)))
 
 
-@post("/v1/runs/{run_id:str}/resume", status_code=202, sync_to_thread=True, query=NoQuery, answer=RunResponse, errors=(404, 409))
+@post("/v1/runs/{run_id:str}/resume", status_code=202, sync_to_thread=True, query=NoQuery, answer=RunStatus, errors=(404, 409))
 def resume_run(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     """Resume an interrupted run."""
     read_query(request, NoQuery)
@@ -98,7 +98,7 @@ def resume_run(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     return answered(run_view(server, run_id, caller=caller, request_id=request_id_of(request)), status=202)
 
 
-def run_view(server: Server, run_id: str, *, caller: Caller, request_id: str) -> RunResponse:
+def run_view(server: Server, run_id: str, *, caller: Caller, request_id: str) -> RunStatus:
     """A run as it stands at this moment."""
     view = server.look(run_id, caller, lambda run: _view(server, run, request_id=request_id))
     if (view.completed_at is not None) != (view.state in TERMINAL):
@@ -107,14 +107,14 @@ def run_view(server: Server, run_id: str, *, caller: Caller, request_id: str) ->
     return view
 
 
-def _view(server: Server, run: api.RunReader, *, request_id: str) -> RunResponse:
+def _view(server: Server, run: api.RunReader, *, request_id: str) -> RunStatus:
     run_id = run.folders.run_id
     # Asked before the run is looked at: work that ends in between has not stopped before the end.
     is_waiting = server.queue.has(run_id)
     result, moments, manifest = run.result, run.moments, run.manifest
     total, done = _progress(server, result)
     dataset = manifest["plan"]["datasets"][0]
-    return RunResponse(
+    return RunStatus(
         run_id=result.run_id,
         state=result.state,
         is_interrupted=result.is_interrupted and not is_waiting,
@@ -128,11 +128,11 @@ def _view(server: Server, run: api.RunReader, *, request_id: str) -> RunResponse
         dataset_file=dataset_file(dataset),
         model=result.candidate,
         project=manifest["plan"].get("project", DEFAULT_PROJECT),
-        counts={**msgspec.to_builtins(result.counts), "total_records": total},
+        counts=msgspec.structs.replace(result.counts, total_records=total),
         done_records=done,
         eta_seconds=None if result.is_finished else _eta(server, run_id, started=moments["started_at"], total=total, done=done),
         metrics=result.metrics if result.is_finished else None,
-        gate=msgspec.to_builtins(result.gate) if result.is_finished else None,
+        gate=result.gate if result.is_finished else None,
         problem=("" if is_waiting and not result.is_finished else server.problem(run_id, result)) or None,
         links={"self": f"/v1/runs/{run_id}", **{part: f"/v1/runs/{run_id}/{part}" for part in _PARTS}},
         request_id=request_id,

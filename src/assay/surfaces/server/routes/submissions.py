@@ -14,7 +14,7 @@ from litestar import post
 
 from assay import api
 from assay.core.errors import RunNotFound
-from assay.surfaces.server.answers import Accepted, Checked, RecordError, RecordSummary
+from assay.core.http_answers import RecordError, RecordSummary, Submission, Validation
 from assay.surfaces.server.errors import HttpError, request_id_of
 from assay.surfaces.server.keys import Caller
 from assay.surfaces.server.offers import refuse_unoffered
@@ -38,7 +38,7 @@ _INVALID = {
 """Whether the dataset as a whole is refused, and what is said of it."""
 
 
-@post("/v1/validate", status_code=200, query=CheckQuery, answer=Checked, errors=(400, 413, 415), takes_dataset=True)
+@post("/v1/validate", status_code=200, query=CheckQuery, answer=Validation, errors=(400, 413, 415), takes_dataset=True)
 async def validate_dataset(request: AnyRequest) -> Answer:
     """Validate a dataset and report every problem, without starting a run."""
     server, query = server_of(request), read_query(request, CheckQuery)
@@ -52,7 +52,7 @@ async def validate_dataset(request: AnyRequest) -> Answer:
         finally:
             path.unlink(missing_ok=True)
     return answered(
-        Checked(
+        Validation(
             contract=verdict.contract,
             outcome=verdict.outcome,
             summary=_summary(verdict),
@@ -70,7 +70,7 @@ async def validate_dataset(request: AnyRequest) -> Answer:
     )
 
 
-@post("/v1/runs", status_code=202, query=SubmitQuery, answer=Accepted, errors=(400, 409, 413, 415), takes_dataset=True)
+@post("/v1/runs", status_code=202, query=SubmitQuery, answer=Submission, errors=(400, 409, 413, 415), takes_dataset=True)
 async def submit_run(request: AnyRequest) -> Answer:
     """Take a dataset and start a run over it; the run is durable when this is answered."""
     server, query = server_of(request), read_query(request, SubmitQuery)
@@ -138,10 +138,10 @@ class PendingUpload:
         if earlier.fingerprint != self._fingerprint():
             message = "the Idempotency-Key was used with another body or other settings"
             raise HttpError(409, message, details={"run_id": earlier.run_id})
-        again = await asyncio.to_thread(self._again, msgspec.json.decode(earlier.answer, type=Accepted))
+        again = await asyncio.to_thread(self._again, msgspec.json.decode(earlier.answer, type=Submission))
         return answered(again, status=202, headers={"Location": f"/v1/runs/{earlier.run_id}", "Idempotent-Replayed": "true"})
 
-    def _again(self, first: Accepted) -> Accepted:
+    def _again(self, first: Submission) -> Submission:
         """What was answered the first time; the errors come from the run, which has them redacted once it has read its input."""
         try:
             found = self._server.look(first.run_id, self._caller, lambda run: list(islice(api.record_errors(run), api.MOST_ERRORS)))
@@ -239,9 +239,9 @@ class PendingUpload:
                 del settings[name]
         return hashlib.sha256(self._spooled.sha256.encode() + msgspec.json.encode(settings)).hexdigest()
 
-    def _answer_for(self, verdict: api.UploadVerdict) -> Accepted:
+    def _answer_for(self, verdict: api.UploadVerdict) -> Submission:
         run_id, errors = self._upload.run_id, _errors(verdict)
-        accepted = Accepted(
+        accepted = Submission(
             run_id=run_id,
             status="accepted_with_record_errors" if errors else "accepted",
             summary=_summary(verdict),

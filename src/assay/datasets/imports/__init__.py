@@ -1,0 +1,137 @@
+"""Files of other evaluation tools into a dataset and finished runs, with a report of what could not be carried over.
+
+`read_files` takes them in; what comes back has the dataset's lines, the answers of each candidate and the report. The formats are
+known to the integration `importers` alone, which turns files into items (`ImporterSet`).
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol, cast
+
+import msgspec
+
+from assay.core.contract import ContractId
+from assay.core.errors import SourceUnreadable, UsageProblem
+from assay.core.integrations import load_integration
+from assay.datasets.converters.columns import RowRefused
+from assay.datasets.imports.import_buffer import AnswerOffsets, ImportBuffer
+from assay.datasets.imports.inputs import ImportSource
+from assay.datasets.imports.items import ImportedAnswer, ImportedItem, ImportedQuestion, ImportedScore, ImportFormat
+from assay.datasets.imports.report import ImportReport, ImportState, SourceFile
+from assay.datasets.imports.rows import LEFT, DatasetRows, fitting_contract
+
+__all__ = [
+    "LEFT",
+    "AnswerOffsets",
+    "DatasetRows",
+    "ImportFormat",
+    "ImportReader",
+    "ImportReport",
+    "ImportResult",
+    "ImportedAnswer",
+    "ImportedItem",
+    "ImportedQuestion",
+    "ImportedScore",
+    "ImporterSet",
+    "read_files",
+]
+
+ImportReader = Callable[[list[ImportSource], ImportState], Iterator[tuple[ImportedItem, ImportSource, int]]]
+"""Reads all files of one format: each item with its file and its line."""
+
+
+class ImporterSet(Protocol):
+    """What the integration `importers` offers."""
+
+    READERS: Mapping[ImportFormat, ImportReader]
+
+    def detect_format(self, sources: list[ImportSource], /) -> ImportFormat:
+        """Detect the format of all files; raises UsageProblem."""
+
+
+class ImportResult:
+    """Everything that was read of some files."""
+
+    def __init__(self, form: ImportFormat, intake: ImportBuffer, reading: ImportState, sources: Sequence[ImportSource]) -> None:
+        self.format = form
+        self.intake = intake
+        self.reading = reading
+        self._sources = sources
+
+    def dataset(self, contract: ContractId | None = None) -> DatasetRows:
+        """The dataset of all questions; without a contract, in the one that takes them all."""
+        name = next((question.dataset for question in self.intake.questions()), "imported")
+        return DatasetRows(self.intake, contract or fitting_contract(self.intake), name=name)
+
+    @property
+    def first_path(self) -> Path:
+        """Where the first source is."""
+        return self._sources[0].path.absolute()
+
+    def files(self) -> tuple[SourceFile, ...]:
+        """The sources with their hashes."""
+        return tuple(
+            SourceFile(name=source.name, sha256=source.opened.sha256(), size=source.opened.size) for source in self._sources
+        )
+
+    def responses(self, candidate: str | None = None) -> Iterator[bytes]:
+        """All answers, or those of one candidate, as lines of a file of responses; raises UsageProblem where there are none."""
+        names = [name for name in self.intake.candidates if candidate in (None, name)]
+        if not names:
+            raise UsageProblem(
+                "these files hold no answers" + (f" of '{candidate}'" if candidate else ""), hint="leave --responses out"
+            )
+        for name in names:
+            yield from map(_response, self.intake.items(name))
+
+    def refused(self) -> dict[str, int]:
+        """How many items were read and could not be taken over, or came a second time; by name, as everything left out."""
+        tallies = [source.tally for source in self._sources]
+        counts = {
+            "item that was refused": sum(tally.invalid for tally in tallies),
+            "item that was skipped": sum(tally.skipped for tally in tallies),
+        }
+        return {name: times for name, times in counts.items() if times}
+
+    def report(self, rows: DatasetRows) -> ImportReport:
+        """What was carried over and what was not, after the dataset's lines were taken."""
+        return ImportReport(
+            format=self.format,
+            tool=self.reading.tool,
+            version=self.reading.version,
+            target=rows.contract,
+            records=rows.count,
+            candidates={name: answers.answered for name, answers in self.intake.candidates.items()},
+            scorers={name: spread.scored for name, spread in self.intake.scorers.items()},
+            left_out=dict(self.reading.left_out.most_common()),
+            incomplete=tuple(self.reading.incomplete),
+            sources=tuple(source.tally.counts() for source in self._sources),
+            remarks=tuple(remark for source in self._sources for remark in source.tally.remarks),
+        )
+
+
+def read_files(
+    names: Sequence[str], form: ImportFormat | None = None, *, follows_files: bool = False, wants_turns: bool = False
+) -> ImportResult:
+    """What some files hold, which are all of one format; raises UsageProblem, SourceUnreadable or MissingExtra."""
+    importers = cast("ImporterSet", load_integration("importers", user="an import"))
+    if form is not None and form not in importers.READERS:
+        raise UsageProblem(f"there is no format {form!r}", hint=f"formats: {', '.join(importers.READERS)}")
+    sources = [ImportSource(name) for name in names]
+    known: ImportFormat = form or importers.detect_format(sources)
+    reading, intake = ImportState(follows_files=follows_files, wants_turns=wants_turns), ImportBuffer()
+    try:
+        for item, source, line in importers.READERS[known](sources, reading):
+            intake.add(item, source, line)
+    except RowRefused as problem:
+        # What stands around the items, not one of them.
+        raise SourceUnreadable(f"these are no files of {known}: {problem}", hint="name the format: --from") from problem
+    return ImportResult(known, intake, reading, sources)
+
+
+def _response(item: ImportedItem) -> bytes:
+    """One answer; an item without one, or with an error beside what there is of it, has no line that anybody could grade."""
+    if item.answer is None or item.error_code:
+        return b""
+    row = {"example_id": item.question.id, "candidate_name": item.candidate, "response_text": item.answer.text}
+    return msgspec.json.encode({**row, "sample": item.sample} if item.sample else row) + b"\n"

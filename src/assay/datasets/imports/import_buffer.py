@@ -1,0 +1,189 @@
+"""Items on their way from a source to a dataset and to runs, kept on disk: memory holds their ids and places alone."""
+
+import io
+import tempfile
+import weakref
+from array import array
+from collections.abc import Iterator
+from hashlib import blake2b
+from math import inf
+from typing import BinaryIO
+
+import msgspec
+
+from assay.datasets.converters.report import ConversionCounts
+from assay.datasets.imports.inputs import ImportSource
+from assay.datasets.imports.items import ImportedItem, ImportedQuestion
+from assay.datasets.key_index import KeyIndex
+
+_encode = msgspec.json.Encoder().encode
+_decode_question = msgspec.json.Decoder(ImportedQuestion).decode
+_decode_item = msgspec.json.Decoder(ImportedItem).decode
+_DIGEST_BYTES = 16
+MAX_SAMPLES = 1_000
+"""Answers of one candidate to a record, as many as `--repeat` asks for at most: every record of a run has room for that many."""
+
+
+class AnswerOffsets:
+    """Where the answers of one candidate are."""
+
+    def __init__(self) -> None:
+        self._places: dict[tuple[int, int], int] = {}
+        self.answered = 0
+        """How many of them are answers, and no errors."""
+
+    def put(self, record: int, sample: int, *, place: int) -> None:
+        """Note where an answer is."""
+        self._places[record, sample] = place
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @property
+    def repeat(self) -> int:
+        """How many answers the record with the most has."""
+        return 1 + max((sample for _, sample in self._places), default=0)
+
+    def places(self) -> list[int]:
+        """Where all answers are, in the order in which they were read."""
+        return sorted(self._places.values())
+
+    def place(self, record: int, sample: int) -> int | None:
+        """Where an answer is; None where there is none."""
+        return self._places.get((record, sample))
+
+
+class ScoreStats:
+    """The values of one scorer."""
+
+    def __init__(self) -> None:
+        self.scored = 0
+        self.unscored = 0
+        self.low = inf
+        self.high = -inf
+        self.is_binary = True
+
+    @property
+    def is_share(self) -> bool:
+        """All values are from 0 to 1."""
+        return self.low >= 0 and self.high <= 1
+
+    def add(self, value: float | None) -> None:
+        """Look at one value; None is one that the scorer did not give."""
+        if value is None:
+            self.unscored += 1
+            return
+        self.scored += 1
+        self.low, self.high = min(self.low, value), max(self.high, value)
+        self.is_binary = self.is_binary and value in (0.0, 1.0)
+
+
+class ImportBuffer:
+    """Questions in the order of their first appearance, and what each candidate made of them."""
+
+    def __init__(self) -> None:
+        self.candidates: dict[str, AnswerOffsets] = {}
+        self.scorers: dict[str, ScoreStats] = {}
+        """The values of each scorer, in the order in which they were met."""
+        self._ids = KeyIndex()
+        self._digests = bytearray()
+        self._first: list[ImportSource] = []
+        self._origins = array("I")
+        self._uses = array("I")
+        self._questions: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as the intake
+        self._items: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as the intake
+        for spool in (self._questions, self._items):
+            weakref.finalize(self, spool.close)
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def add(self, item: ImportedItem, source: ImportSource, line: int) -> None:
+        """Keep an item, or say in the tally of its source why not."""
+        if item.sample >= MAX_SAMPLES:
+            source.tally.refuse(f"it is answer {item.sample + 1:,} to its record, and a run has at most {MAX_SAMPLES:,}", line=line)
+            return
+        known = len(self._ids)
+        record = self._record(item.question, source, line)
+        if record is None:
+            return
+        if not self._kept(item, record) if item.candidate else record < known:
+            what = (
+                f"there is an earlier answer of {item.candidate!r} to this record"
+                if item.candidate
+                else "the same question came before"
+            )
+            source.tally.skip(what, line=line, record_id=item.question.id)
+            return
+        source.tally.emitted += 1
+        self._uses[record] += 1
+
+    def _kept(self, item: ImportedItem, record: int) -> bool:
+        answers = self.candidates.setdefault(item.candidate, AnswerOffsets())
+        earlier = answers.place(record, item.sample)
+        merged = item if earlier is None else _merged(self.item(earlier), item)
+        if merged is None:
+            return False
+        answers.answered += earlier is None and item.answer is not None and not item.error_code
+        answers.put(record, item.sample, place=self._items.seek(0, io.SEEK_END))
+        self._items.write(_encode(merged) + b"\n")
+        for mark in item.marks:
+            self.scorers.setdefault(mark.scorer, ScoreStats()).add(None if item.error_code else mark.value)
+        return True
+
+    def _record(self, question: ImportedQuestion, source: ImportSource, line: int) -> int | None:
+        """The number of a question; None where its id was given to another one."""
+        text = _encode(question)
+        # Most datasets are called like the file that they came in: another name does not make it another question.
+        digest = blake2b(_encode(msgspec.structs.replace(question, dataset="")), digest_size=_DIGEST_BYTES).digest()
+        if self._ids.add(question.id):
+            self._digests += digest
+            self._questions.write(text + b"\n")
+            self._origins.append(self._origin(source))
+            self._uses.append(0)
+            return len(self._ids) - 1
+        record = self._ids.find(question.id) or 0
+        if self._digests[record * _DIGEST_BYTES : (record + 1) * _DIGEST_BYTES] == digest:
+            return record
+        source.tally.skip("the id was given to another question before", line=line, record_id=question.id)
+        return None
+
+    def _origin(self, source: ImportSource) -> int:
+        if not self._first or self._first[-1] is not source:
+            self._first.append(source)
+        return len(self._first) - 1
+
+    def questions(self) -> Iterator[ImportedQuestion]:
+        """All questions in their order."""
+        self._questions.flush()
+        self._questions.seek(0)
+        return map(_decode_question, self._questions)
+
+    def origin(self, record: int) -> ConversionCounts:
+        """The tally of the source that a question came from first."""
+        return self._first[self._origins[record]].tally
+
+    def uses(self, record: int) -> int:
+        """How many items a question has."""
+        return self._uses[record]
+
+    def items(self, candidate: str) -> Iterator[ImportedItem]:
+        """All items of a candidate, in the order in which they were read."""
+        return map(self.item, self.candidates[candidate].places())
+
+    def all_items(self) -> Iterator[ImportedItem]:
+        """All items of all candidates, one candidate after the other."""
+        return (item for name in self.candidates for item in self.items(name))
+
+    def item(self, place: int) -> ImportedItem:
+        """The item at a place."""
+        self._items.seek(place)
+        return _decode_item(self._items.readline())
+
+
+def _merged(earlier: ImportedItem, item: ImportedItem) -> ImportedItem | None:
+    """One answer that other scorers looked at, with the marks of all; None where it is another answer, or they are the same."""
+    known = {mark.scorer for mark in earlier.marks}
+    if not item.marks or not known.isdisjoint(mark.scorer for mark in item.marks) or earlier.answer != item.answer:
+        return None
+    return msgspec.structs.replace(earlier, marks=(*earlier.marks, *item.marks))

@@ -1,0 +1,143 @@
+"""Questions into a dataset of a contract; one that the contract does not take is told in the tally of its source."""
+
+from array import array
+from collections.abc import Callable, Iterable, Iterator
+
+import msgspec
+
+from assay.core.canonical import pretty_json
+from assay.core.contract import ContractId
+from assay.core.errors import UsageProblem
+from assay.datasets.config import ValidationConfig
+from assay.datasets.conversation_v1.rules import check_conversation
+from assay.datasets.converters.batch_document import DocumentNaming, RecordDraft, batch_document, with_origin
+from assay.datasets.converters.canonical import Row, RowDraft, TaskType, filled, finish
+from assay.datasets.converters.columns import RowRefused
+from assay.datasets.converters.report import ConversionCounts, ConversionNote
+from assay.datasets.imports.golden_rows import golden_document
+from assay.datasets.imports.import_buffer import ImportBuffer
+from assay.datasets.imports.items import ImportedQuestion
+
+LEFT = -1
+"""Stands for the row of a question that the dataset does not have."""
+
+
+def fitting_contract(intake: ImportBuffer) -> ContractId:
+    """legal_eval_v1, which keeps references, rubrics and choices; batch_v1 where some questions have none of them."""
+    return "batch_v1" if any(question.is_open for question in intake.questions()) else "legal_eval_v1"
+
+
+class DatasetRows:
+    """The lines of a dataset, and which of them each question became."""
+
+    def __init__(self, intake: ImportBuffer, contract: ContractId, *, name: str) -> None:
+        self.contract = contract
+        self.name = name
+        self.count = 0
+        """How many rows were written. Complete, like the numbers, when all lines were taken."""
+        self.numbers = array("q")
+        """The row of each question, from 0; LEFT where it has none. Conversations are no rows of questions."""
+        self._intake = intake
+
+    def lines(self) -> Iterator[bytes]:
+        """The dataset as the lines of a file; raises UsageProblem where no valid dataset is possible."""
+        self.numbers, self.count = array("q"), 0
+        writers: dict[ContractId, Callable[[], Iterator[bytes]]] = {
+            "legal_eval_v1": self._rows,
+            "batch_v1": self._document,
+            "golden_v1": self._golden,
+            "conversation_v1": self._conversations,
+        }
+        return writers[self.contract]()
+
+    def _rows(self) -> Iterator[bytes]:
+        for record, question in enumerate(self._intake.questions()):
+            try:
+                row = finish(_draft(question))
+            except RowRefused as problem:
+                self._refuse(record, question.id, str(problem))
+                continue
+            self.numbers.append(self.count)
+            self.count += 1
+            yield msgspec.json.encode(row) + b"\n"
+
+    def _document(self) -> Iterator[bytes]:
+        """One document; what is moved inside it is a remark of its own tally, what is refused costs the question."""
+        tally = ConversionCounts(self.name)
+        questions = [question.id for question in self._intake.questions()]
+        document = batch_document(map(_record, self._intake.questions()), tally, dataset=self.name, naming=DocumentNaming())
+        places = {record["record_id"]: place for place, record in enumerate(document["records"])}
+        reasons = {remark.record_id: remark.reason for remark in tally.remarks if remark.action == "invalid"}
+        for record, question_id in enumerate(questions):
+            if question_id in places:
+                self.numbers.append(places[question_id])
+            else:
+                self._refuse(record, question_id, reasons.get(question_id, "batch_v1 does not take it"))
+        self.count = len(places)
+        self._keep(remark for remark in tally.remarks if remark.action != "invalid")
+        yield pretty_json(document)
+
+    def _golden(self) -> Iterator[bytes]:
+        tally = ConversionCounts(self.name)
+        document = golden_document(self._intake.questions(), tally)
+        self.count = len(document["cases"])
+        self._keep(tally.remarks)
+        yield pretty_json(document)
+
+    def _conversations(self) -> Iterator[bytes]:
+        """A line for each valid conversation, of whichever candidate; raises UsageProblem where there is none."""
+        reason = "these files hold none"
+        for item in self._intake.all_items():
+            errors = [found for found in check_conversation(item.turns, ValidationConfig()) if found.severity == "error"]
+            if errors:
+                reason = errors[0].message
+                self._intake.origin(0).refuse(reason, record_id=item.question.id)
+                self._intake.origin(0).emitted -= 1
+                continue
+            self.count += 1
+            yield msgspec.json.encode(item.turns) + b"\n"
+        if not self.count:
+            raise UsageProblem(f"no conversation could be taken over: {reason}", hint="leave --to out for questions and answers")
+
+    def _keep(self, remarks: Iterable[ConversionNote]) -> None:
+        if self._intake:
+            self._intake.origin(0).remarks += remarks
+
+    def _refuse(self, record: int, question_id: str, reason: str) -> None:
+        self.numbers.append(LEFT)
+        tally, uses = self._intake.origin(record), self._intake.uses(record)
+        tally.emitted -= uses
+        tally.refuse(reason, record_id=question_id)
+        tally.invalid += uses - 1
+
+
+def _draft(question: ImportedQuestion) -> RowDraft:
+    if question.is_open:
+        raise RowRefused("nothing says what a good answer is: no reference, rubric or choices; batch_v1 takes it (--to batch_v1)")
+    task: TaskType = "mcq" if question.choices else "rubric_qa" if question.rubric else "reference_qa"
+    return RowDraft(
+        id=question.id,
+        dataset=question.dataset,
+        task_type=task,
+        prompt=question.prompt,
+        context=question.context,
+        metadata=question.metadata,
+        messages=question.messages,
+        rubric=question.rubric,
+        reference_answers=[] if task == "mcq" else question.references,
+        choices=question.choices,
+        correct_choice_ids=question.correct_choice_ids,
+    )
+
+
+def _record(question: ImportedQuestion) -> RecordDraft:
+    for_model: Row = {"context": question.context, "messages": question.messages, "choices": question.choices}
+    others = question.references if len(question.references) > 1 else []
+    for_judge: Row = {"rubric": question.rubric, "answers": others, "correct_choice_ids": question.correct_choice_ids}
+    answer = {"answer": question.references[0]} if question.references else {}
+    return RecordDraft(
+        record_id=question.id,
+        input={"prompt": question.prompt, **filled(for_model)},
+        reference={**answer, **filled(for_judge)},
+        metadata=with_origin(question.metadata, dataset=question.dataset),
+    )

@@ -1,0 +1,311 @@
+"""Logs of Inspect AI (.eval archives and JSON) into items: one for each sample and epoch."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from assay.core.errors import SourceUnreadable
+from assay.core.model_call import Usage
+from assay.datasets.converters.canonical import choice_id
+from assay.datasets.converters.columns import RowRefused, kind
+from assay.datasets.imports.inputs import ImportSource
+from assay.datasets.imports.items import ImportedAnswer, ImportedItem, ImportedQuestion, ImportedScore, Row
+from assay.datasets.imports.report import ImportState
+from assay.integrations.importers.inspect_header import InspectLogHeader, note_missing, read_header
+from assay.integrations.importers.lazy_object import LazyObject
+from assay.integrations.importers.lines import listed
+from assay.integrations.importers.safe_zip import Archive
+from assay.integrations.importers.shapes import amount, mapping, mappings, number, seconds, sequence, tokens
+from assay.integrations.importers.turns import ImportedMessage, ImportedToolCall, turns_of
+
+_SAMPLE = re.compile(r"samples/(?P<id>.*)_epoch_(?P<epoch>[0-9]+)\.json", re.DOTALL)
+_SHELL = re.compile(r"samples/.*_epoch_[0-9]+/sample\.json", re.DOTALL)
+_REFERENCE = re.compile(r"(?:attachment|tc)://(?P<hash>.+)", re.DOTALL)
+_NUMBER = re.compile(r"[+-]?[0-9]{1,15}(?:\.[0-9]{1,15})?", re.ASCII)
+_WORDS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0, "yes": 1.0, "no": 0.0, "true": 1.0, "false": 0.0}
+"""How Inspect itself turns the values of its scorers into numbers."""
+_EXPECTED = frozenset(
+    {"uuid", "total_time", "working_time", "completed_at", "turn_count", "description", "role_usage", "events_data", "message_pool"}
+)
+"""Members that tell nothing which is not said elsewhere; the last two hold texts of events, which are counted themselves."""
+
+
+def read_inspect(sources: list[ImportSource], reading: ImportState) -> Iterator[tuple[ImportedItem, ImportSource, int]]:
+    """The items of logs; what cannot be read is told by the tally of its source."""
+    reading.tool = "inspect_ai"
+    for source in sources:
+        if source.is_zip:
+            yield from _archived(source, reading)
+        else:
+            yield from _written_out(source, reading)
+
+
+def _archived(source: ImportSource, reading: ImportState) -> Iterator[tuple[ImportedItem, ImportSource, int]]:
+    with Archive(source.path) as archive:
+        header = next((name for name in ("header.json", "_journal/start.json") if name in archive), None)
+        if header is None:
+            raise SourceUnreadable(f"'{source.name}' is a zip file, but no log of Inspect", hint="name the format: --from")
+        log = read_header(LazyObject(archive.read(header), header), reading)
+        for name in filter(_SHELL.fullmatch, archive.names()):
+            source.tally.read += 1
+            source.tally.skip(
+                "the sample is stored in pieces; let Inspect write it out: inspect log convert --to json", record_id=name
+            )
+        for line, name in enumerate(_in_order(archive, log), 1):
+            yield from _taken(source, reading, log=log, text=archive.read(name), line=line)
+        note_missing(source, log, reading)
+
+
+def _in_order(archive: Archive, log: InspectLogHeader) -> list[str]:
+    """The samples as the dataset had them: archives keep the order in which they were finished."""
+    places = {sample_id: place for place, sample_id in enumerate(log.sample_ids)}
+    found = [match for match in map(_SAMPLE.fullmatch, archive.names()) if match]
+    found.sort(key=lambda match: (int(match["epoch"]), places.get(match["id"], len(places))))
+    return [match[0] for match in found]
+
+
+def _written_out(source: ImportSource, reading: ImportState) -> Iterator[tuple[ImportedItem, ImportSource, int]]:
+    document = LazyObject(source.opened.buffer(), "the log")
+    log = read_header(document, reading)
+    for line, sample in listed(source, document.part("samples"), "samples") if "samples" in document else ():
+        yield from _taken(source, reading, log=log, text=sample, line=line)
+    note_missing(source, log, reading)
+
+
+def _taken(
+    source: ImportSource, reading: ImportState, *, log: InspectLogHeader, text: bytes, line: int
+) -> Iterator[tuple[ImportedItem, ImportSource, int]]:
+    source.tally.read += 1
+    try:
+        item = _InspectSample(LazyObject(text, "the sample"), log, reading).item()
+    except RowRefused as problem:
+        source.tally.refuse(str(problem), line=line)
+        return
+    yield item, source, line
+
+
+class _InspectSample:
+    """One sample of a log on its way to an item."""
+
+    def __init__(self, sample: LazyObject, log: InspectLogHeader, reading: ImportState) -> None:
+        self._sample = sample
+        self._log = log
+        self._reading = reading
+        self._attachments: Mapping[str, Any] = sample.mapping("attachments")
+
+    def item(self) -> ImportedItem:
+        """The sample as an item; raises RowRefused where it holds no question."""
+        sample, question = self._sample, self._question()
+        epoch = sample.get("epoch")
+        if not isinstance(epoch, int) or isinstance(epoch, bool) or epoch < 1:
+            raise RowRefused("epoch is not a whole number from 1")
+        error_code, error = self._error()
+        item = ImportedItem(
+            question=question,
+            candidate=self._log.candidate,
+            sample=epoch - 1,
+            answer=self._answer(),
+            marks=tuple(self._marks()),
+            error_code=error_code,
+            error=error,
+            turns=turns_of(list(self._said()), self._reading) if self._reading.wants_turns else [],
+            started_at=seconds(sample.get("started_at")),
+            latency_ms=self._latency(),
+        )
+        self._count_rest()
+        return item
+
+    def _count_rest(self) -> None:
+        if not self._reading.wants_turns:
+            turns = sum(message.get("role") == "tool" for message in mappings(self._sample.get("messages")))
+            self._reading.leave_out("tool results in messages (--to conversation_v1 has them)", turns)
+        for name in self._sample.unread():
+            if name not in _EXPECTED:
+                self._reading.leave_out(f"sample.{name}")
+
+    def _question(self) -> ImportedQuestion:
+        sample = self._sample
+        given = sample.get("id")
+        if not isinstance(given, str | int) or isinstance(given, bool):
+            raise RowRefused(f"id is not text or a number but {kind(given)}")
+        messages = self._messages(sample.get("input"))
+        prompt = next((message["content"] for message in reversed(messages) if message["role"] == "user"), "")
+        choices = [self._resolved(choice) for choice in sample.list("choices")]
+        correct = self._correct(choices)
+        targets = [] if correct else self._targets()
+        return ImportedQuestion(
+            id=str(given),
+            dataset=self._log.dataset,
+            prompt=prompt or messages[-1]["content"],
+            messages=messages if len(messages) > 1 else [],
+            references=targets,
+            choices=[{"id": choice_id(place, "stable"), "text": text} for place, text in enumerate(choices)] if correct else [],
+            correct_choice_ids=correct,
+            metadata=sample.mapping("metadata"),
+        )
+
+    def _targets(self) -> list[str]:
+        target = self._sample.get("target")
+        listed = target if isinstance(target, list) else [target]
+        return [self._resolved(one) for one in listed if isinstance(one, str) and one.strip()]
+
+    def _correct(self, choices: list[str]) -> list[str]:
+        """The letters of a multiple-choice target; none where the target is something else."""
+        letters = [letter for target in self._targets() for letter in (target if target.isupper() else [target])]
+        known = {choice_id(place, "stable") for place in range(len(choices))}
+        is_mcq = len(choices) > 1 and letters and known.issuperset(letters)
+        if choices and not is_mcq:
+            self._reading.leave_out("sample.choices without a target among them")
+        return letters if is_mcq else []
+
+    def _messages(self, given: Any) -> list[Row]:
+        if isinstance(given, str):
+            given = [{"role": "user", "content": given}]
+        found = [self._message(message) for message in given] if isinstance(given, list) else []
+        kept = [message for message in found if message]
+        if not kept:
+            raise RowRefused("input has no text")
+        return kept
+
+    def _message(self, message: Any) -> Row | None:
+        """Role and text of a message; None for one that a model cannot be asked with here."""
+        if not isinstance(message, dict):
+            raise RowRefused(f"a message of input is {kind(message)}")
+        role, text = message.get("role"), self._content(message.get("content"))
+        if role not in ("user", "assistant", "system") or not text.strip():
+            self._reading.leave_out(f"message of role {role} in input")
+            return None
+        return {"role": role, "content": text}
+
+    def _content(self, content: Any) -> str:
+        """The text of a message; parts that are not text are counted."""
+        if not isinstance(content, list):
+            return self._resolved(content) if isinstance(content, str) else ""
+        texts: list[str] = []
+        for part in content:
+            if isinstance(part, dict) and part.get("type") == "text":
+                texts.append(self._resolved(part.get("text")))
+            else:
+                self._reading.leave_out(f"content of type {part.get('type') if isinstance(part, dict) else kind(part)}")
+        return "\n".join(texts)
+
+    def _resolved(self, text: Any) -> str:
+        """The text behind a reference to an attachment, or the text itself; raises RowRefused where the log does not have it."""
+        if not isinstance(text, str):
+            raise RowRefused(f"a text is {kind(text)}")
+        match = _REFERENCE.fullmatch(text)
+        if match is None:
+            return text
+        found = self._attachments.get(match["hash"])
+        if not isinstance(found, str):
+            raise RowRefused(f"the log does not have the attachment {match['hash'][:40]!r}")
+        return found
+
+    def _answer(self) -> ImportedAnswer | None:
+        output = self._sample.mapping("output")
+        choices = mappings(output.get("choices"))
+        if not choices:
+            return None
+        self._reading.leave_out("further choices of an answer", len(choices) - 1)
+        message = mapping(choices[0].get("message"))
+        if not self._reading.wants_turns:
+            self._reading.leave_out("tool calls of an answer", len(sequence(message.get("tool_calls"))))
+        usage = mapping(self._sample.mapping("model_usage").get(self._log.candidate)) or mapping(output.get("usage"))
+        return ImportedAnswer(
+            text=self._content(message.get("content")),
+            model=str(output.get("model") or ""),
+            finish_reason=str(choices[0].get("stop_reason") or ""),
+            usage=_usage(usage),
+            cost=amount(usage.get("total_cost")),
+        )
+
+    def _said(self) -> Iterator[ImportedMessage]:
+        """All messages of the sample; what a tool gave back stands with its call."""
+        messages = mappings(self._sample.get("messages"))
+        results = [message for message in messages if message.get("role") == "tool"]
+        outputs = {message.get("tool_call_id"): self._content(message.get("content")) for message in results}
+        for message in messages:
+            if message.get("role") == "tool":
+                continue
+            calls = mappings(message.get("tool_calls"))
+            used = (
+                ImportedToolCall(
+                    name=str(call.get("function")), given=call.get("arguments") or {}, output=outputs.get(call.get("id"))
+                )
+                for call in calls
+            )
+            yield ImportedMessage(role=str(message.get("role")), text=self._content(message.get("content")), calls=tuple(used))
+
+    def _latency(self) -> float | None:
+        """Of the one call, or of the whole sample where there were several."""
+        said = mappings(self._sample.get("messages"))
+        is_one = sum(message.get("source") == "generate" or message.get("role") == "assistant" for message in said) < 2
+        seconds_taken = self._sample.mapping("output").get("time") if is_one else self._sample.get("working_time")
+        taken = amount(seconds_taken)
+        return None if taken is None else round(taken * 1000, 3)
+
+    def _error(self) -> tuple[str, str]:
+        error, limit = self._sample.get("error"), self._sample.mapping("limit")
+        if limit:
+            self._reading.leave_out(f"sample limit ({limit.get('type')})")
+        if "invalidation" in self._sample:
+            return "invalidated", str(self._sample.mapping("invalidation").get("reason") or "the sample was invalidated")
+        if error is None or self._log.scores_errors:
+            return "", ""
+        return "sample_error", str(error.get("message") if isinstance(error, dict) else error)
+
+    def _marks(self) -> Iterator[ImportedScore]:
+        scores = self._sample.mapping("scores")
+        if not scores and "score" in self._sample:
+            # Logs of version 1 had one score.
+            scores = {self._log.scorers[0] if self._log.scorers else "score": self._sample.mapping("score")}
+        for name in sorted(scores, key=self._place):
+            if isinstance(scores[name], dict):
+                yield from self._mark(name, scores[name])
+            else:
+                self._reading.leave_out(f"score that is {kind(scores[name])}")
+
+    def _place(self, name: str) -> int:
+        return self._log.scorers.index(name) if name in self._log.scorers else len(self._log.scorers)
+
+    def _mark(self, name: str, score: Row) -> Iterator[ImportedScore]:
+        value = score.get("value")
+        parts = {f"{name}/{part}": one for part, one in value.items()} if isinstance(value, dict) else {name: value}
+        for member in ("metadata", "history"):
+            self._reading.leave_out(f"score.{member}", int(bool(score.get(member))))
+        for scorer, one in parts.items():
+            worth = _worth(one)
+            reason = "" if worth is not None else str(score.get("reason") or _why_none(one))
+            yield ImportedScore(
+                scorer=scorer,
+                value=worth,
+                reason=reason,
+                explanation=self._words(score.get("explanation")),
+                selected=self._words(score.get("answer")),
+            )
+
+    def _words(self, text: Any) -> str:
+        return self._resolved(text) if isinstance(text, str) else ""
+
+
+def _worth(value: Any) -> float | None:
+    """The number that Inspect computes with; None where it has none."""
+    if not isinstance(value, str):
+        return float(value) if isinstance(value, bool) else number(value)
+    word = value if value in _WORDS else value.lower()
+    return _WORDS[word] if word in _WORDS else float(value) if _NUMBER.fullmatch(value) else None
+
+
+def _why_none(value: Any) -> str:
+    return "the scorer gave no value" if value is None else f"the scorer's value is no number: {str(value)[:60]!r}"
+
+
+def _usage(usage: Row) -> Usage:
+    """Tokens of all calls to the candidate for a sample, or of the last one where the log has no more."""
+    return Usage(
+        input_tokens=tokens(usage.get("input_tokens")),
+        output_tokens=tokens(usage.get("output_tokens")),
+        total_tokens=tokens(usage.get("total_tokens")),
+        cached_tokens=tokens(usage.get("input_tokens_cache_read")),
+        reasoning_tokens=tokens(usage.get("reasoning_tokens")),
+    )

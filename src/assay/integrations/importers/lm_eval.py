@@ -1,0 +1,192 @@
+"""Samples of lm-eval, with its results file where it is named, into questions, answers and scores."""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from assay.datasets.converters.canonical import choice_id
+from assay.datasets.converters.columns import RowRefused, kind
+from assay.datasets.imports.inputs import ImportSource
+from assay.datasets.imports.items import ImportedAnswer, ImportedItem, ImportedQuestion, ImportedScore, Row
+from assay.datasets.imports.report import ImportState
+from assay.integrations.importers.lazy_object import LazyObject
+from assay.integrations.importers.lines import objects
+from assay.integrations.importers.lm_eval_results import STAMP, ResultsFiles, stem_of
+from assay.integrations.importers.shapes import number
+
+_SAMPLES = re.compile(rf"samples_(?P<task>.+?)(?:_{STAMP})?")
+_KNOWN = frozenset(
+    {
+        "doc_id",
+        "doc",
+        "target",
+        "arguments",
+        "resps",
+        "filtered_resps",
+        "filter",
+        "metrics",
+        "doc_hash",
+        "prompt_hash",
+        "target_hash",
+    }
+)
+_NO_FILTER = "none"
+_LIKELIHOOD = 2
+"""A likelihood comes as two values: the logarithm, and whether the text would have been the greedy answer."""
+_BY_LIKELIHOOD = "acc"
+_LENGTHS: dict[str, Callable[[str], int]] = {
+    _BY_LIKELIHOOD: lambda _: 1,
+    "acc_norm": len,
+    "acc_bytes": lambda text: len(text.encode()),
+}
+"""By what metrics of multiple choice divide likelihoods; other metrics choose nothing."""
+_SETTINGS = ("temperature", "top_p", "max_tokens", "seed")
+
+
+def read_lm_eval(sources: list[ImportSource], reading: ImportState) -> Iterator[tuple[ImportedItem, ImportSource, int]]:
+    """The samples of all files; results files tell model and version."""
+    reading.tool = "lm-eval"
+    makers = ResultsFiles(sources, reading)
+    for source in makers.samples:
+        yield from _samples(source, makers.model_of(source), reading)
+
+
+def _task_of(source: ImportSource) -> str:
+    stem = stem_of(source)
+    match = _SAMPLES.fullmatch(stem)
+    return match["task"] if match else stem
+
+
+def _samples(source: ImportSource, model: str, reading: ImportState) -> Iterator[tuple[ImportedItem, ImportSource, int]]:
+    task = _task_of(source)
+    for line, sample in objects(source, "the sample"):
+        try:
+            item = _LmEvalSample(sample, task, reading).item(model)
+        except RowRefused as problem:
+            source.tally.refuse(str(problem), line=line)
+            continue
+        yield item, source, line
+
+
+class _LmEvalSample:
+    """One line of samples on its way to an item."""
+
+    def __init__(self, sample: LazyObject, task: str, reading: ImportState) -> None:
+        self._sample = sample
+        self._task = task
+        self._reading = reading
+        self._calls = _calls(sample.get("arguments"))
+        self._is_choice = len(self._calls) > 1 and all(isinstance(last, str) for _, last in self._calls)
+        self._choices = [str(last).strip() for _, last in self._calls] if self._is_choice else []
+        self._answers = sample.list("filtered_resps")
+
+    def item(self, model: str) -> ImportedItem:
+        """The sample as an item; raises RowRefused where it holds no question."""
+        self._note_settings(model)
+        question, answer, marks = self._question(), self._answer(), tuple(self._marks())
+        if answer is not None or not any(_likelihood(one) is not None for one in self._answers):
+            return ImportedItem(question=question, candidate=model, answer=answer, marks=marks)
+        self._reading.leave_out("score of a likelihood, to which there is no answer", sum(mark.value is not None for mark in marks))
+        error = "lm-eval measured how likely a text is, and nobody answered"
+        return ImportedItem(question=question, candidate=model, marks=marks, error_code="no_answer", error=error)
+
+    def _note_settings(self, model: str) -> None:
+        settings = self._calls[0][1]
+        if not isinstance(settings, dict):
+            return
+        given = {name: settings[name] for name in _SETTINGS if settings.get(name) is not None}
+        self._reading.note_parameters(model, given)
+        for name in settings:
+            self._reading.leave_out(f"generation_kwargs.{name}", int(name not in (*_SETTINGS, "do_sample")))
+
+    def _question(self) -> ImportedQuestion:
+        doc_id = self._sample.get("doc_id")
+        if not isinstance(doc_id, int) or isinstance(doc_id, bool):
+            raise RowRefused(f"doc_id is {kind(doc_id)}, not a number")
+        prompt = self._calls[0][0]
+        if not isinstance(prompt, str) or not prompt.strip():
+            raise RowRefused("the arguments hold no prompt")
+        correct = self._correct()
+        choices = [{"id": choice_id(place, "stable"), "text": text or "(nothing)"} for place, text in enumerate(self._choices)]
+        self._reading.leave_out("choices without a target among them", int(bool(choices) and not correct))
+        return ImportedQuestion(
+            id=f"{self._task}:{doc_id}",
+            dataset=self._task,
+            prompt=prompt,
+            references=[] if correct else self._targets(),
+            choices=choices if correct else [],
+            correct_choice_ids=correct,
+            metadata=self._metadata(),
+        )
+
+    def _metadata(self) -> Row:
+        doc = self._sample.get("doc")
+        return {"doc": doc} if doc not in (None, {}) else {}
+
+    def _targets(self) -> list[str]:
+        target = self._sample.get("target")
+        listed = target if isinstance(target, list) else [target]
+        return [str(one) for one in listed if isinstance(one, str | int | float) and str(one).strip()]
+
+    def _correct(self) -> list[str]:
+        """The right choice of a multiple-choice target, which is its place or its text."""
+        found = [place for target in self._targets() if (place := self._place(target)) is not None]
+        return [choice_id(place, "stable") for place in dict.fromkeys(found)] if self._is_choice else []
+
+    def _place(self, target: str) -> int | None:
+        if target.strip() in self._choices:
+            return self._choices.index(target.strip())
+        return int(target) if target.isascii() and target.isdigit() and int(target) < len(self._choices) else None
+
+    def _answer(self) -> ImportedAnswer | None:
+        chosen = self._chosen(_BY_LIKELIHOOD)
+        if chosen is not None:
+            return ImportedAnswer(text=self._choices[chosen])
+        said = [text for one in self._sample.list("resps") for text in (one if isinstance(one, list) else [one])]
+        self._reading.leave_out("further responses to a request", max(0, len(said) - 1))
+        first = said[0] if said else next(iter(self._answers), None)
+        return ImportedAnswer(text=first) if isinstance(first, str) else None
+
+    def _chosen(self, metric: str) -> int | None:
+        """The choice that a metric takes for the model's: the likeliest, for some by its length; None where nothing was chosen."""
+        likelihoods = [_likelihood(one) for one in self._answers] if self._is_choice else []
+        known = [value for value in likelihoods if value is not None]
+        if not known or len(known) != len(self._choices) or metric not in _LENGTHS:
+            return None
+        weighed = [value / max(1, _LENGTHS[metric](text)) for value, text in zip(known, self._choices, strict=True)]
+        return weighed.index(max(weighed))
+
+    def _marks(self) -> Iterator[ImportedScore]:
+        words = next((one for one in self._answers if isinstance(one, str)), "")
+        filtered = self._sample.text("filter")
+        named = self._sample.list("metrics") or [name for name in self._sample.names() if name not in _KNOWN]
+        for name in named:
+            chosen = self._chosen(str(name))
+            value = self._sample.get(str(name))
+            worth = float(value) if isinstance(value, bool) else number(value)
+            why_none = "the sample has no value of the metric" if value is None else f"its value is {kind(value)}"
+            yield ImportedScore(
+                scorer=str(name) if filtered in ("", _NO_FILTER) else f"{name},{filtered}",
+                value=worth,
+                reason="" if worth is not None else why_none,
+                selected=words if chosen is None else choice_id(chosen, "stable"),
+                answer=None if chosen is None else self._choices[chosen],
+            )
+
+
+def _calls(arguments: Any) -> list[tuple[Any, Any]]:
+    """First and last argument of each request: an object of objects, or a list of lists in older files."""
+    if isinstance(arguments, dict):
+        arguments = [list(call.values()) if isinstance(call, dict) else call for call in arguments.values()]
+    calls = [call for call in arguments if isinstance(call, list) and call] if isinstance(arguments, list) else []
+    if not calls:
+        raise RowRefused("the sample has no arguments")
+    return [(call[0], call[1] if len(call) > 1 else None) for call in calls]
+
+
+def _likelihood(value: Any) -> float | None:
+    first = value[0] if isinstance(value, list) and len(value) == _LIKELIHOOD else None
+    try:
+        return float(first) if isinstance(first, int | float | str) else None
+    except (ValueError, OverflowError):
+        return None

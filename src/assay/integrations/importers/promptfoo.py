@@ -1,0 +1,199 @@
+"""Results and configs of promptfoo into items: one for each prompt, test and provider of a result, questions of a config."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from assay.core.errors import SourceUnreadable
+from assay.core.model_call import Usage
+from assay.datasets.converters.columns import RowRefused, kind
+from assay.datasets.imports.inputs import ImportSource
+from assay.datasets.imports.items import ImportedAnswer, ImportedItem, ImportedScore, Row
+from assay.datasets.imports.report import ImportState
+from assay.datasets.strict_yaml import parse_yaml
+from assay.integrations.importers.chat import asked
+from assay.integrations.importers.lazy_object import LazyObject
+from assay.integrations.importers.lines import listed
+from assay.integrations.importers.promptfoo_asserts import demands
+from assay.integrations.importers.promptfoo_config import chat_or_text, question_of, read_config, test_metadata
+from assay.integrations.importers.promptfoo_verdicts import first_line, without_verdict
+from assay.integrations.importers.shapes import amount, mapping, mappings, number, seconds, tokens
+
+SCORER = "score"
+"""What promptfoo calls the weighted mean of a test's assertions."""
+_YAML = frozenset({".yaml", ".yml"})
+_ERROR = 2
+"""failureReason of a test that could not be evaluated; 1 is an assertion that failed."""
+_RESULT = frozenset(
+    {"id", "promptId", "promptIdx", "testIdx", "prompt", "provider", "testCase", "vars", "response", "score", "success", "error",
+     "gradingResult", "latencyMs", "cost", "namedScores", "failureReason", "tokenUsage", "metadata", "description"}
+)  # fmt: skip
+
+
+def read_promptfoo(sources: list[ImportSource], reading: ImportState) -> Iterator[tuple[ImportedItem, ImportSource, int]]:
+    """The items of results and the questions of configs."""
+    reading.tool = "promptfoo"
+    before = _EarlierResults()
+    for source in sources:
+        if source.ending in _YAML:
+            yield from read_config(source, _yaml(source), reading)
+            continue
+        document = _opened(source)
+        if "results" in document:
+            yield from _results(source, document, reading=reading, before=before)
+        else:
+            yield from read_config(source, {name: document.get(name) for name in document.names()}, reading)
+
+
+def _yaml(source: ImportSource) -> Row:
+    document = parse_yaml(bytes(source.opened.buffer()))
+    if document.flaws or not isinstance(document.value, dict):
+        reason = document.flaws[0].message if document.flaws else f"it is {kind(document.value)}"
+        raise SourceUnreadable(f"'{source.name}' is not a promptfoo config: {reason}", hint="name the format: --from")
+    return document.value
+
+
+def _opened(source: ImportSource) -> LazyObject:
+    try:
+        return LazyObject(source.opened.buffer(), "the file")
+    except RowRefused as problem:
+        raise SourceUnreadable(f"'{source.name}' cannot be read: {problem}", hint="name the format: --from") from problem
+
+
+def _results(
+    source: ImportSource, document: LazyObject, *, reading: ImportState, before: "_EarlierResults"
+) -> Iterator[tuple[ImportedItem, ImportSource, int]]:
+    try:
+        summary = LazyObject(document.part("results"), "results")
+        results = summary.part("results")
+        version, created_at = str(document.mapping("metadata").get("promptfooVersion") or ""), summary.text("timestamp")
+        config = document.mapping("config")
+    except RowRefused as problem:
+        raise SourceUnreadable(f"'{source.name}' holds no results of promptfoo: {problem}", hint="write them anew") from problem
+    dataset = str(config.get("description") or source.path.name.partition(".")[0])
+    reading.note_run(version=version, created_at=created_at)
+    started_at = seconds(created_at)
+    for line, text in listed(source, results, "results.results"):
+        source.tally.read += 1
+        try:
+            members = LazyObject(text, "the result")
+            item = _PromptfooResult(members, reading).item(dataset, started_at=started_at)
+        except RowRefused as problem:
+            source.tally.refuse(str(problem), line=line)
+            continue
+        if before.has(item, members.get("id")):
+            source.tally.skip("the same result came before", line=line, record_id=item.question.id)
+            continue
+        yield msgspec.structs.replace(item, sample=before.asked(item)), source, line
+
+
+class _EarlierResults:
+    """Results that were read before, in whichever file: each counts once."""
+
+    def __init__(self) -> None:
+        self._known: set[tuple[str, str, str]] = set()
+        self._asked: Counter[tuple[str, str]] = Counter()
+
+    def has(self, item: ImportedItem, result_id: Any) -> bool:
+        """Whether the result of that id came before; one without an id is always new."""
+        key = (item.candidate, item.question.id, str(result_id))
+        is_known = bool(result_id) and key in self._known
+        self._known.add(key)
+        return is_known
+
+    def asked(self, item: ImportedItem) -> int:
+        """How often the same test was asked before: a repeated test (--repeat) is another answer to the same record."""
+        key = (item.candidate, item.question.id)
+        self._asked[key] += 1
+        return self._asked[key] - 1
+
+
+class _PromptfooResult:
+    """One result on its way to an item."""
+
+    def __init__(self, result: LazyObject, reading: ImportState) -> None:
+        self._result = result
+        self._reading = reading
+
+    def item(self, dataset: str, *, started_at: float | None) -> ImportedItem:
+        """The result as an item; raises RowRefused where it holds no question."""
+        result = self._result
+        test, variables = result.mapping("testCase"), result.mapping("vars")
+        raw = result.mapping("prompt").get("raw")
+        given = asked(chat_or_text(raw) if isinstance(raw, str) else raw, self._reading)
+        demanded = demands(test.get("assert"), variables, self._reading)
+        code, error = self._error()
+        self._count_rest(test)
+        return ImportedItem(
+            question=question_of(given, demanded, dataset=dataset, metadata=test_metadata(test, variables)),
+            candidate=self._candidate(),
+            answer=self._answer(),
+            marks=tuple(self._marks()),
+            error_code=code,
+            error=error,
+            started_at=started_at,
+            latency_ms=None if code else amount(result.get("latencyMs")),
+        )
+
+    def _candidate(self) -> str:
+        provider = self._result.get("provider")
+        named = provider if isinstance(provider, dict) else {"id": provider}
+        return str(named.get("label") or named.get("id") or "unknown provider")
+
+    def _answer(self) -> ImportedAnswer | None:
+        response = self._result.get("response")
+        output = response.get("output") if isinstance(response, dict) else None
+        if output is None:
+            return None
+        if not isinstance(output, str):
+            self._reading.leave_out("output that is no text, written as JSON")
+        usage = mapping(self._result.get("tokenUsage"))
+        # promptfoo writes 0 where a provider has not counted.
+        counts = [tokens(usage.get(name)) or None for name in ("prompt", "completion", "total", "cached")]
+        return ImportedAnswer(
+            text=output if isinstance(output, str) else msgspec.json.encode(output).decode(),
+            usage=Usage(*counts),
+            cost=amount(self._result.get("cost")) or None,
+        )
+
+    def _error(self) -> tuple[str, str]:
+        """Code and words where nothing was evaluated; a failed assertion is no error, though promptfoo writes it there."""
+        error = self._result.get("error")
+        is_error = self._result.get("failureReason") == _ERROR or self._result.get("gradingResult") is None
+        return ("result_error", first_line(error) or "the test was not evaluated") if is_error else ("", "")
+
+    def _marks(self) -> Iterator[ImportedScore]:
+        grading = self._result.mapping("gradingResult")
+        value, reason = number(self._result.get("score")), str(grading.get("reason") or "")
+        components = mappings(grading.get("componentResults"))
+        broken = list(without_verdict(components))
+        thrown = broken[0][1] if broken else ""
+        self._reading.leave_out("score of a check that came to no verdict", len(broken))
+        if not components:
+            self._reading.leave_out("test without assertions, which promptfoo counts as passed", int(bool(grading)))
+        passed = self._result.get("success")
+        yield ImportedScore(
+            scorer=SCORER,
+            value=None if thrown else value,
+            passed=passed if isinstance(passed, bool) and not thrown else None,
+            explanation=_explained(components) or reason,
+            reason=thrown,
+        )
+        lost = dict(reversed(broken))
+        for name, one in mapping(self._result.get("namedScores")).items():
+            yield ImportedScore(scorer=name, value=None if name in lost else number(one), reason=lost.get(name, ""))
+
+    def _count_rest(self, test: Row) -> None:
+        for name in self._result.names():
+            self._reading.leave_out(f"result.{name}", int(name not in _RESULT and name in self._result))
+        for name in ("options", "providerOutput", "threshold", "assertScoringFunction"):
+            self._reading.leave_out(f"test.{name}", int(bool(test.get(name))))
+
+
+def _explained(components: list[Any]) -> str:
+    """The failed checks of a test, or that all of them passed."""
+    failed = [one for one in components if not one.get("pass")]
+    lines = [f"{mapping(one.get('assertion')).get('type', 'check')}: {first_line(one.get('reason'))}" for one in failed]
+    return "; ".join(lines)

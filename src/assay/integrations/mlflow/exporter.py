@@ -1,0 +1,226 @@
+"""A finished run into MLflow, once, however often it is sent and wherever an earlier push broke off."""
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from assay import api
+from assay.core.errors import RunDamaged, UsageProblem
+from assay.integrations.mlflow.datasets import push_dataset
+from assay.integrations.mlflow.figures import MANIFEST_TAG, RUN_TAG, figures_of
+from assay.integrations.mlflow.selection import MOST_TRACES, Choice, chosen_records
+from assay.integrations.mlflow.trace_sender import TraceSender
+from assay.integrations.mlflow.traces import MOST_CRITERIA, UNNAMED, TraceContext, short_name, trace_of
+from assay.integrations.mlflow.tracking import EXPERIMENT_VARIABLE, URI_VARIABLE, TrackedRun, TrackingConnection, connected
+from assay.integrations.mlflow.tracking_uri import check_uri, shown_uri
+from assay.surfaces.reporters.run_decision import NO_GATES, decision_note, decisions
+from assay.surfaces.reporters.run_view import RunReport
+from assay.surfaces.reporters.wording import counted
+
+Watch = Callable[[str, int, int], None]
+"""Told what is being sent, how much of it is, and how much there is."""
+_RECORD_FILES = ("predictions.jsonl", "input_dataset.json", "attempt_logs.jsonl")
+"""What traces are made of."""
+_STATUS = {"failed": "FAILED", "cancelled": "KILLED"}
+"""What MLflow calls the end of a run; everything else is FINISHED."""
+
+
+_MARKUP = re.compile(r"[\\`*_{}\[\]()<>#+!|~&-]")
+
+
+class Destination(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a run is pushed to, and how much of it."""
+
+    uri: str
+    experiment: str = ""
+    """Empty for the dataset's."""
+    traces: Choice = MOST_TRACES
+    """Records that become traces: a number of them, or which."""
+    labels: str = ""
+    """A file with labels of people; those that were given on the pages are pushed anyway."""
+
+
+class PushResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What a push came to."""
+
+    run_id: str
+    mlflow_run_id: str
+    experiment: str
+    uri: str
+    """Without user name and password."""
+    url: str
+    """The page of the run; empty where MLflow is no server."""
+    is_new: bool
+    """No earlier push had begun the run."""
+    parameters: int
+    metrics: int
+    artifacts_sent: int
+    traces: int
+    """That MLflow has of the run now."""
+    traces_sent: int
+    notes: tuple[str, ...] = ()
+    """What was left out, and why."""
+
+
+def destination(uri: str | None, experiment: str | None) -> Destination:
+    """Where to push, by options and the environment; raises UsageProblem without an address, and for what is none."""
+    address = uri or os.environ.get(URI_VARIABLE, "")
+    if not address:
+        raise UsageProblem("no MLflow server is named", hint=f"--uri http://localhost:5000, or set {URI_VARIABLE}")
+    check_uri(address)
+    return Destination(uri=address, experiment=experiment or os.environ.get(EXPERIMENT_VARIABLE, ""))
+
+
+def push(run: api.RunReader, to: Destination, *, watch: Watch | None = None) -> PushResult:
+    """Push a finished run; raises MissingExtra, ServerProblem, and RunDamaged for files that are not as they were published."""
+    _check(run)
+    with connected(to.uri) as tracking:
+        return _Push(run, tracking, to=to, watch=watch or _ignore).whole()
+
+
+def _ignore(what: str, done: int, total: int) -> None:
+    """Nobody watches."""
+
+
+def _check(run: api.RunReader) -> None:
+    result = run.result
+    if not result.is_finished:
+        raise UsageProblem(
+            f"run '{result.run_id}' is unfinished: it is {result.state}", hint=f"resume it: assay resume {result.run_id}"
+        )
+    problems = api.verify(result.run_id, runs_dir=run.folders.runs_dir)
+    if problems:
+        raise RunDamaged(f"run '{result.run_id}' is not as it was published: {problems[0]}")
+
+
+class _Push:
+    """One push of one run."""
+
+    def __init__(self, run: api.RunReader, tracking: TrackingConnection, *, to: Destination, watch: Watch) -> None:
+        self._run = run
+        self._tracking = tracking
+        self._to = to
+        self._watch = watch
+        self._manifest = run.manifest
+        self._notes: list[str] = []
+
+    def whole(self) -> PushResult:
+        """Everything, in an order in which the run in MLflow is over only when all of it is there."""
+        experiment = self._to.experiment or self._manifest["dataset_id"]
+        figures = figures_of(self._run)
+        if figures.slices_left_out:
+            self._notes.append(
+                f"{figures.slices_left_out:,} values of slices have no metrics of their own; metrics_by_slice.json has them"
+            )
+        experiment_id = self._tracking.experiment_id(experiment)
+        found = self._tracking.find_run(experiment_id, {name: figures.tags[name] for name in (RUN_TAG, MANIFEST_TAG)})
+        target = found or self._create(experiment_id, figures.tags)
+        self._tracking.log_figures(target.run_id, figures.parameters, figures.metrics, at_ms=self._moment("completed_at"))
+        files_sent = self._tracking.upload(target.run_id, self._run.artifacts()) + self._send_eval_run(target)
+        sender = TraceSender(self._tracking, target)
+        traces_sent = self._send_records(sender, target)
+        self._end(target)
+        if found is None or traces_sent or files_sent:
+            self._note(target)
+        return PushResult(
+            run_id=self._manifest["run_id"],
+            mlflow_run_id=target.run_id,
+            experiment=experiment,
+            uri=shown_uri(self._tracking.uri),
+            url=self._tracking.page_of(target),
+            is_new=found is None,
+            parameters=len(figures.parameters),
+            metrics=len(figures.metrics),
+            artifacts_sent=files_sent,
+            traces=sender.total,
+            traces_sent=traces_sent,
+            notes=tuple(self._notes),
+        )
+
+    def _create(self, experiment_id: str, tags: dict[str, str]) -> TrackedRun:
+        shown = {"mlflow.runType": "genai_evaluate", "mlflow.source.name": "assay", "mlflow.source.type": "LOCAL"}
+        return self._tracking.create_run(
+            experiment_id, self._manifest["run_id"], start_ms=self._moment("created_at"), tags={**tags, **shown}
+        )
+
+    def _send_eval_run(self, target: TrackedRun) -> int:
+        """Send golden_v1's EvalRun with MLflow's id, as that contract wants; eval_results.json was sealed before there was one."""
+        path = self._run.artifacts().get("eval_results.json")
+        if path is None:
+            return 0
+        document = msgspec.json.decode(path.read_bytes())
+        eval_run = {**document, "run_id": target.run_id, "assay_run_id": self._manifest["run_id"]}
+        return self._tracking.upload_document(target.run_id, "eval_run.json", eval_run)
+
+    def _send_records(self, sender: TraceSender, target: TrackedRun) -> int:
+        """The dataset and the traces; returns how many traces were sent."""
+        missing = [name for name in _RECORD_FILES if name not in self._run.artifacts()]
+        if missing:
+            self._notes.append(f"no dataset and no traces: retention has removed {missing[0]}")
+            return 0
+        push_dataset(self._run, self._tracking, target)
+        chosen = chosen_records(self._run, self._to.traces)
+        if chosen.note:
+            self._notes.append(chosen.note)
+        filled = api.filled_labels(self._run, self._to.labels) if self._to.labels else ()
+        setting = self._setting(target, filled)
+        raters = {short_name(label.rater or UNNAMED) for label in filled}
+        traces = (trace_of(entry, setting) for entry in self._run.entries() if chosen.has(entry["prediction"]))
+        watch = self._watch
+        return sender.send(traces, sent=lambda done: watch("traces", done, chosen.count), raters=raters) if chosen.count else 0
+
+    def _setting(self, target: TrackedRun, filled: Sequence[api.KeptLabel]) -> TraceContext:
+        # What somebody wrote into the file counts more than what they said before.
+        said = {(label.answer, label.rater): label for label in (*api.kept_labels(self._run), *filled)}
+        labels: dict[tuple[str, str, int], list[api.KeptLabel]] = {}
+        for label in said.values():
+            labels.setdefault(label.answer, []).append(label)
+        criteria = {score.criterion for line in self._run.scores() for score in line.evaluator_scores}
+        models = (self._manifest["candidate"], *self._manifest["judges"])
+        return TraceContext(
+            mlflow_run_id=target.run_id,
+            run_id=self._manifest["run_id"],
+            started_at=self._manifest["started_at"] or self._manifest["created_at"],
+            dataset_id=self._manifest["dataset_id"],
+            providers={model["name"]: model["provider"] for model in models},
+            has_own_names=len(criteria) <= MOST_CRITERIA,
+            labels=labels,
+        )
+
+    def _end(self, target: TrackedRun) -> None:
+        self._tracking.tag_run(target.run_id, {"mlflow.note.content": self._description()})
+        status = _STATUS.get(self._manifest["status"], "FINISHED")
+        self._tracking.end_run(target.run_id, status, end_ms=self._moment("completed_at"))
+
+    def _note(self, target: TrackedRun) -> None:
+        """What the run is called there, in the audit log here."""
+        members = {"run_id": self._manifest["run_id"], "mlflow_run_id": target.run_id, "uri": shown_uri(self._tracking.uri)}
+        api.note_audit(self._run.folders.runs_dir, "mlflow_pushed", members)
+
+    def _description(self) -> str:
+        """What the page of the run says of it, in Markdown."""
+        result = self._run.result
+        counts = result.counts
+        view = RunReport(result=result, manifest=self._manifest)
+        decided = [f"- {found.word}: {escaped(found.reason)}" for found in decisions(view) if found.word != NO_GATES]
+        graded = f"{counts.evaluated_records:,} of {counted(counts.total_records, 'record')} graded"
+        words = f"{graded}, {counted(counts.failed_records, 'error')}"
+        notes = [f"- {escaped(note)}" for note in (decision_note(view), *self._notes) if note]
+        return "\n".join([f"assay run `{result.run_id}`: {words}.", "", *decided, *notes]).strip()
+
+    def _moment(self, name: str) -> int:
+        return milliseconds(self._manifest[name])
+
+
+def milliseconds(moment: Any) -> int:
+    """A time of an artifact as MLflow counts it."""
+    return round(datetime.fromisoformat(moment).timestamp() * 1_000)
+
+
+def escaped(text: str) -> str:
+    """Text of a dataset or a model inside Markdown, without a meaning of its own there."""
+    return _MARKUP.sub(r"\\\g<0>", " ".join(text.split()))

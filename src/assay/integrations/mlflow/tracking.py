@@ -1,0 +1,200 @@
+"""An MLflow server as a few calls: the client is opened when asked for, and what it refuses is said without secrets."""
+
+import logging
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from assay.core.errors import AssayError, MissingExtra, ServerProblem
+from assay.core.third_party import ThirdPartyCode, ThirdPartyError
+from assay.integrations.mlflow.tracking_uri import WEB, check_database_reachable, check_uri, scrubbed, shown_uri
+
+URI_VARIABLE = "MLFLOW_TRACKING_URI"
+EXPERIMENT_VARIABLE = "MLFLOW_EXPERIMENT_NAME"
+OLDEST = (3, 4)
+"""Version of the first server that takes spans in batches."""
+METRICS_AT_ONCE, PARAMETERS_AT_ONCE = 800, 90
+"""Below what MLflow takes in one call."""
+_CLIENT_DEFAULTS = {
+    # Nobody but the server that was named is told of a push.
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    # By itself the client tries for several minutes, and waits for two each time; a server that hangs is said sooner.
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
+    "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
+    "MLFLOW_ASYNC_TRACE_LOGGING_RETRY_TIMEOUT": "30",
+}
+"""Settings of MLflow's client while we use it, unless the environment says otherwise."""
+
+
+class TrackedRun(msgspec.Struct, frozen=True):
+    """A run in MLflow."""
+
+    run_id: str
+    experiment_id: str
+    tags: dict[str, str]
+
+
+@contextmanager
+def connected(uri: str) -> Iterator["TrackingConnection"]:
+    """MLflow at an address; raises UsageProblem for what is none, MissingExtra, and ServerProblem for whatever goes wrong there."""
+    check_uri(uri)
+    before = {name: os.environ.get(name) for name in _CLIENT_DEFAULTS}
+    os.environ.update({name: value for name, value in _CLIENT_DEFAULTS.items() if before[name] is None})
+    try:
+        with _refusals(uri):
+            check_database_reachable(uri)
+            tracking = TrackingConnection(uri)
+            tracking.check_version()
+            yield tracking
+    finally:
+        for name in (name for name, value in before.items() if value is None):
+            os.environ.pop(name, None)
+
+
+@contextmanager
+def _refusals(uri: str) -> Iterator[None]:
+    """Whatever MLflow's client and the network raise becomes a ServerProblem, without what must not be repeated.
+
+    The client is code of others, and what a server answers is whatever it likes: no exception of either is a defect here.
+    """
+    try:
+        with ThirdPartyCode(AssayError):
+            yield
+    except ThirdPartyError as failure:
+        problem = failure.problem
+        if isinstance(problem, NotImplementedError):
+            raise ServerProblem(
+                f"MLflow at {shown_uri(uri)} keeps no traces: {scrubbed(str(problem), uri)}",
+                hint="push without them: --traces none",
+            ) from None
+        # What was meant for people needs no name and place of an exception.
+        is_told = isinstance(problem, OSError) or type(problem).__module__.startswith("mlflow.")
+        said = f"refuses: {scrubbed(str(problem), uri)}" if is_told else f"cannot be used: {scrubbed(str(failure), uri)}"
+        raise ServerProblem(f"MLflow at {shown_uri(uri)} {said}") from None
+
+
+class TrackingConnection:
+    """A connection to MLflow."""
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri
+        self.library = imported("mlflow")
+        # Its warnings are about its own settings; what goes wrong is raised.
+        logging.getLogger("mlflow").setLevel(logging.ERROR)
+        logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
+        self.entities = import_module("mlflow.entities")
+        self.client = self.library.MlflowClient(uri)
+
+    @property
+    def store(self) -> Any:
+        """Behind the client: ids of traces and of assessments can be chosen here alone, and without them no push is idempotent."""
+        return self.client._tracing_client.store
+
+    @property
+    def is_remote(self) -> bool:
+        """The address is one of a server."""
+        return urlsplit(self.uri).scheme in WEB
+
+    def check_version(self) -> None:
+        """Raise ServerProblem at once where nobody answers, or somebody too old does."""
+        if not self.is_remote:
+            return
+        rest, errors = import_module("mlflow.utils.rest_utils"), import_module("mlflow.exceptions")
+        try:
+            # The default would try for minutes.
+            answer = rest.http_request(
+                self.store.get_host_creds(), "/version", "GET", timeout=5, max_retries=0, raise_on_status=False
+            )
+        except (errors.MlflowException, OSError) as problem:
+            reason = scrubbed(str(problem), self.uri).rpartition(": ")[2].rstrip("\"')")
+            raise ServerProblem(f"no MLflow server answers at {shown_uri(self.uri)} ({reason})") from None
+        version = answer.text.strip() if answer.status_code == 200 else ""
+        numbers = [int(part) for part in version.split(".")[:2] if part.isdigit()]
+        if len(numbers) == 2 and tuple(numbers) < OLDEST:
+            raise ServerProblem(f"MLflow {version} at {shown_uri(self.uri)} is too old: it takes 3.4 or newer")
+
+    def experiment_id(self, name: str) -> str:
+        """The experiment of that name, made where there is none; raises ServerProblem for one that was deleted."""
+        found = self.client.get_experiment_by_name(name)
+        if found is None:
+            # Its page then begins with evaluation runs and traces instead of charts of training.
+            made: str = self.client.create_experiment(name, tags={"mlflow.experimentKind": "genai_development"})
+            return made
+        if found.lifecycle_stage == "deleted":
+            raise ServerProblem(
+                f"the experiment '{name}' was deleted in MLflow", hint="restore it there, or name another: --experiment"
+            )
+        return str(found.experiment_id)
+
+    def find_run(self, experiment_id: str, tags: Mapping[str, str]) -> TrackedRun | None:
+        """The oldest run with these tags."""
+        wanted = " and ".join(f"tags.`{name}` = '{value}'" for name, value in tags.items())
+        found = self.client.search_runs([experiment_id], wanted, max_results=1, order_by=["attributes.start_time ASC"])
+        return _tracked(found[0]) if found else None
+
+    def create_run(self, experiment_id: str, name: str, *, start_ms: int, tags: Mapping[str, str]) -> TrackedRun:
+        """A run that has its tags from its first moment on."""
+        return _tracked(self.client.create_run(experiment_id, start_time=start_ms, tags=dict(tags), run_name=name))
+
+    def log_figures(self, run_id: str, parameters: Mapping[str, str], metrics: Mapping[str, float], *, at_ms: int) -> None:
+        """Parameters and metrics; the same ones again change nothing, because they have the same moment and step."""
+        known = self.client.get_run(run_id).data
+        wanted = [
+            self.entities.Metric(name, value, at_ms, 0) for name, value in metrics.items() if known.metrics.get(name) != value
+        ]
+        for part in _parts(wanted, METRICS_AT_ONCE):
+            self.client.log_batch(run_id, metrics=part)
+        given = [self.entities.Param(name, value) for name, value in parameters.items() if name not in known.params]
+        for part in _parts(given, PARAMETERS_AT_ONCE):
+            self.client.log_batch(run_id, params=part)
+
+    def tag_run(self, run_id: str, tags: Mapping[str, str]) -> None:
+        """Tags of a run, new or changed."""
+        self.client.log_batch(run_id, tags=[self.entities.RunTag(name, value) for name, value in tags.items()])
+
+    def upload(self, run_id: str, files: Mapping[str, Path]) -> int:
+        """Files as artifacts, but those that are there whole; returns how many were sent."""
+        # Of an empty file some stores say no size.
+        there = {entry.path: entry.file_size or 0 for entry in self.client.list_artifacts(run_id)}
+        missing = [path for name, path in files.items() if there.get(name) != path.stat().st_size]
+        for path in missing:
+            self.client.log_artifact(run_id, str(path))
+        return len(missing)
+
+    def upload_document(self, run_id: str, name: str, document: Mapping[str, Any]) -> int:
+        """Upload a JSON document as an artifact unless it is there; returns how many were sent."""
+        if any(entry.path == name for entry in self.client.list_artifacts(run_id)):
+            return 0
+        self.client.log_dict(run_id, dict(document), name)
+        return 1
+
+    def end_run(self, run_id: str, status: str, *, end_ms: int) -> None:
+        """The run is over, and was at that time."""
+        self.client.set_terminated(run_id, status, end_ms)
+
+    def page_of(self, run: TrackedRun) -> str:
+        """The address of a run's page; empty where there is no server."""
+        return f"{shown_uri(self.uri).rstrip('/')}/#/experiments/{run.experiment_id}/runs/{run.run_id}" if self.is_remote else ""
+
+
+def imported(name: str) -> Any:
+    """A module of MLflow; raises MissingExtra."""
+    try:
+        return import_module(name)
+    except ImportError as problem:
+        raise MissingExtra(f"this needs MLflow ({problem})", hint="pip install 'assay[mlflow]'") from None
+
+
+def _tracked(run: Any) -> TrackedRun:
+    return TrackedRun(run.info.run_id, str(run.info.experiment_id), dict(run.data.tags))
+
+
+def _parts(values: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
+    yield from (values[start : start + size] for start in range(0, len(values), size))

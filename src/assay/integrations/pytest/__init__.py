@@ -1,0 +1,1 @@
+"""The plugin for pytest: records of a dataset as tests, and runs inside tests."""

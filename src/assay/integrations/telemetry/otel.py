@@ -1,0 +1,256 @@
+"""Records into OpenTelemetry: a trace for each, linked to its run, and the GenAI metrics; sent over OTLP/HTTP."""
+
+import hashlib
+import logging
+import os
+import threading
+import time
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.export import SpanExportResult
+from opentelemetry.sdk.trace.id_generator import IdGenerator, RandomIdGenerator
+from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode, TraceFlags, set_span_in_context
+
+from assay import api
+from assay.core.errors import UsageProblem
+from assay.core.run_result import RunResult
+from assay.core.version import __version__
+from assay.integrations.telemetry import conventions
+from assay.integrations.telemetry.outbox import Outbox
+
+CLOSE_SECONDS = 5.0
+"""How long the end of a command waits for the collector."""
+METRICS_EVERY = 15.0
+"""Seconds between two reports of the metrics."""
+DEFAULT_ENDPOINT = "http://localhost:4318"
+_ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+_PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+_UNHEARD = logging.NullHandler()
+"""Stays: an exporter that is cut off in the middle of a request complains after the end, and logging would print it."""
+
+
+class Otel:
+    """An observer that sends what it sees; the standard OTEL_* variables say where to, and as what."""
+
+    def __init__(self, *, wants_texts: bool = False) -> None:
+        _check_protocol()
+        self.wants_texts = wants_texts
+        self._ids = _SpanIds()
+        self._lock = threading.Lock()
+        self._started: dict[str, float] = {}
+        self._last_word = _LastWord()
+        for handler in (self._last_word, _UNHEARD):
+            logging.getLogger("opentelemetry").addHandler(handler)
+        self._spans, self._metrics = OTLPSpanExporter(), OTLPMetricExporter()
+        resource = _resource()
+        self._reader = InMemoryMetricReader()
+        self._meters = MeterProvider([self._reader], resource=resource, shutdown_on_exit=False)
+        self._outbox: Outbox[ReadableSpan] = Outbox(self._send, tick=self._report)
+        self._reported_at = time.monotonic()
+        self._is_ending = False
+        provider = TracerProvider(resource=resource, id_generator=self._ids, shutdown_on_exit=False)
+        provider.add_span_processor(_Collector(self._outbox))
+        self._tracer = provider.get_tracer("assay", __version__)
+        self._make_instruments()
+
+    def _make_instruments(self) -> None:
+        meter = self._meters.get_meter("assay", __version__)
+        advice, buckets = "explicit_bucket_boundaries_advisory", conventions
+        self._seconds = meter.create_histogram(
+            conventions.DURATION, "s", "GenAI operation duration.", **{advice: buckets.DURATION_BUCKETS}
+        )
+        self._tokens = meter.create_histogram(
+            conventions.TOKEN_USAGE, "{token}", "Number of input and output tokens used.", **{advice: buckets.TOKEN_BUCKETS}
+        )
+        self._records = meter.create_counter("assay.records", "{record}", "Records that came to their end, by status.")
+        self._cost = meter.create_counter("assay.cost", "{USD}", "US dollars of calls with a known price.")
+
+    def __call__(self, seen: api.RecordEvent, /) -> None:
+        """A record has come to its end: its trace and its figures."""
+        self._count(seen)
+        with self._lock:
+            self._trace(seen)
+
+    def run_started(self, run_id: str) -> None:
+        """A run is about to be worked on here."""
+        self._started[run_id] = time.time()
+
+    def run_ended(self, result: RunResult) -> None:
+        """A run has come to its end, or was interrupted: one span, which those of its records are linked to."""
+        now = time.time()
+        attributes: dict[str, str | int | bool] = {
+            "assay.run.id": result.run_id,
+            "assay.run.state": result.state,
+            "assay.candidate": result.candidate,
+            "assay.records.total": result.counts.total_records,
+            "assay.records.evaluated": result.counts.evaluated_records,
+            "assay.gate.passed": result.gate.passed,
+        }
+        with self._lock:
+            self._ids.next_trace, self._ids.next_span = _trace_id(result.run_id), _span_id(result.run_id)
+            start = self._started.pop(result.run_id, now)
+            span = self._tracer.start_span("assay.run", attributes=attributes, start_time=_nanoseconds(start))
+            if result.state == "failed":
+                span.set_status(Status(StatusCode.ERROR, result.state))
+            span.end(_nanoseconds(now))
+
+    def close(self, seconds: float = CLOSE_SECONDS) -> list[str]:
+        """Send what waits, for so long at most; one sentence on what the collector did not take, or none."""
+        self._is_ending = True
+        lost, sent = self._outbox.close(seconds), self._outbox.sent
+        # Before the exporter is shut down, which has a word of its own on what that cut off.
+        logging.getLogger("opentelemetry").removeHandler(self._last_word)
+        self._spans.shutdown()  # type: ignore[no-untyped-call]  # the library's own omission
+        self._metrics.shutdown()
+        if not lost:
+            return []
+        why = f": {self._last_word.said}" if self._last_word.said else ""
+        return [f"{lost:,} of {lost + sent:,} spans were not taken by the collector at {_endpoint()}{why}"]
+
+    def _count(self, seen: api.RecordEvent) -> None:
+        self._records.add(1, {"assay.record.status": seen.status, "assay.contract": seen.contract})
+        for call in seen.calls:
+            attributes = conventions.measured(call)
+            if call.is_timed:
+                self._seconds.record(call.seconds, attributes)
+            for kind, count in (("input", call.usage.input_tokens), ("output", call.usage.output_tokens)):
+                if count is not None:
+                    self._tokens.record(count, {**attributes, conventions.TOKEN_TYPE: kind})
+            if call.cost is not None:
+                self._cost.add(call.cost, attributes)
+
+    def _trace(self, seen: api.RecordEvent) -> None:
+        """One trace for each record: a run of 50,000 in one trace is more than any tool shows."""
+        self._ids.next_trace = _trace_id(f"{seen.run_id}/{seen.record_id}/{seen.sample}")
+        run = SpanContext(_trace_id(seen.run_id), _span_id(seen.run_id), is_remote=True, trace_flags=TraceFlags(TraceFlags.SAMPLED))
+        root = self._tracer.start_span(
+            "assay.record", attributes=_record(seen), links=[Link(run)], start_time=_nanoseconds(seen.started_at)
+        )
+        spans = [self._start_call(call, root) for call in seen.calls]
+        answered = [span for span, call in zip(spans, seen.calls, strict=True) if call.stage == "candidate" and not call.error_code]
+        judged = answered[-1] if answered else root
+        for attributes in conventions.evaluations(seen):
+            judged.add_event(conventions.EVALUATION_EVENT, attributes, timestamp=_nanoseconds(seen.ended_at))
+        for span, call in zip(spans, seen.calls, strict=True):
+            span.end(_nanoseconds(call.started_at + call.seconds))
+        if seen.score is None:
+            root.set_status(Status(StatusCode.ERROR, seen.code))
+        root.end(_nanoseconds(seen.ended_at))
+
+    def _start_call(self, call: api.CallEvent, root: Span) -> Span:
+        span = self._tracer.start_span(
+            f"{conventions.CHAT} {call.request_model}",
+            context=set_span_in_context(root),
+            kind=SpanKind.CLIENT,
+            attributes=conventions.described(call),
+            start_time=_nanoseconds(call.started_at),
+        )
+        if call.error_code:
+            span.set_status(Status(StatusCode.ERROR, call.error_message))
+        return span
+
+    def _send(self, spans: Sequence[ReadableSpan]) -> bool:
+        return self._spans.export(spans) is SpanExportResult.SUCCESS
+
+    def _report(self) -> None:
+        """The metrics, now and then and at the end."""
+        if not self._is_ending and time.monotonic() - self._reported_at < METRICS_EVERY:
+            return
+        self._reported_at = time.monotonic()
+        found = self._reader.get_metrics_data()
+        if found is not None:
+            self._metrics.export(found)
+
+
+class _SpanIds(IdGenerator):
+    """Ids that follow from names, so that the trace of a record can be found, and random ones."""
+
+    def __init__(self) -> None:
+        self._random = RandomIdGenerator()
+        self.next_trace = 0
+        self.next_span = 0
+
+    def generate_trace_id(self) -> int:
+        """The one that was chosen."""
+        return self.next_trace
+
+    def generate_span_id(self) -> int:
+        """The one that was chosen, once; else a random one."""
+        chosen, self.next_span = self.next_span, 0
+        return chosen or self._random.generate_span_id()
+
+
+class _Collector(SpanProcessor):
+    """Finished spans into the outbox."""
+
+    def __init__(self, outbox: Outbox[ReadableSpan]) -> None:
+        self._outbox = outbox
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """A span is complete."""
+        self._outbox.add(span)
+
+
+class _LastWord(logging.Handler):
+    """What the exporter said last: it is told once, at the end, instead of a line for each request."""
+
+    said = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep it."""
+        self.said = record.getMessage()[:120]
+
+
+def _record(seen: api.RecordEvent) -> dict[str, str | int | float | bool]:
+    found: dict[str, str | int | float | bool | None] = {
+        "assay.run.id": seen.run_id,
+        "assay.record.id": seen.record_id,
+        "assay.record.status": seen.status,
+        "assay.sample": seen.sample,
+        "assay.dataset": seen.dataset,
+        "assay.contract": seen.contract,
+        "assay.passed": seen.passed,
+        "assay.score": seen.score,
+        conventions.ERROR_TYPE: seen.code,
+    }
+    return {name: value for name, value in found.items() if value is not None and value != ""}
+
+
+def _resource() -> Resource:
+    """Named after us, unless the environment names it."""
+    is_named = os.environ.get("OTEL_SERVICE_NAME") or "service.name=" in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
+    return Resource.create({"service.version": __version__, **({} if is_named else {"service.name": "assay"})})
+
+
+def _check_protocol() -> None:
+    protocol = next((os.environ[name] for name in _PROTOCOLS if os.environ.get(name)), "http/protobuf")
+    if protocol != "http/protobuf":
+        raise UsageProblem(
+            f"OTEL_EXPORTER_OTLP_PROTOCOL is '{protocol}', and only http/protobuf is spoken",
+            hint="set it to http/protobuf; collectors take that on port 4318",
+        )
+
+
+def _endpoint() -> str:
+    """Where the collector is, without a password."""
+    parts = urlsplit(next((os.environ[name] for name in _ENDPOINTS if os.environ.get(name)), DEFAULT_ENDPOINT))
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+
+def _trace_id(name: str) -> int:
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:16]) or 1
+
+
+def _span_id(name: str) -> int:
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[16:24]) or 1
+
+
+def _nanoseconds(seconds: float) -> int:
+    return int(seconds * 1e9)

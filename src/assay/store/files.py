@@ -1,0 +1,83 @@
+"""Small files next to the runs: logs that are only appended to, and documents that are replaced as a whole."""
+
+import fcntl
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from assay.store.failures import disk_errors
+
+
+class AppendLog:
+    """A file of lines for many processes: each append is flushed to the disk, and a line counts once its line feed is written."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def append(self, line: bytes) -> None:
+        """Add a line in place of an unfinished one that a crash left, which was never confirmed. Raises StoreUnavailable."""
+        with self.locked() as log:
+            log.write(line + b"\n", at=len(log.complete(log.read())))
+
+    def lines(self) -> list[bytes]:
+        """Read all complete lines, the oldest first; none without a file. Raises StoreUnavailable."""
+        with disk_errors(self.path):
+            text = self.path.read_bytes() if self.path.is_file() else b""
+        return LockedLog.complete(text).splitlines()
+
+    @contextmanager
+    def locked(self) -> Iterator["LockedLog"]:
+        """Hold the log exclusively inside the block, creating its file; raises StoreUnavailable."""
+        with disk_errors(self.path):
+            handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX)
+                yield LockedLog(handle)
+            finally:
+                os.close(handle)
+
+
+class LockedLog:
+    """An open log that no other process can change."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+
+    @property
+    def inode(self) -> int:
+        """Identity of the file: another one means that the log was replaced."""
+        return os.fstat(self._handle).st_ino
+
+    @staticmethod
+    def complete(text: bytes) -> bytes:
+        """Return the complete lines of a text that begins with a line."""
+        return text[: text.rfind(b"\n") + 1]
+
+    def read(self, start: int = 0, size: int | None = None) -> bytes:
+        """Read `size` bytes from an offset, or everything from there on."""
+        if size is not None:
+            return os.pread(self._handle, size, start)
+        pieces: list[bytes] = []
+        while piece := os.pread(self._handle, 1 << 20, start):
+            pieces.append(piece)
+            start += len(piece)
+        return b"".join(pieces)
+
+    def write(self, lines: bytes, *, at: int) -> None:
+        """Append lines after the complete ones, which end at `at`, and flush them to the disk; an unfinished line is dropped."""
+        os.ftruncate(self._handle, at)
+        rest = memoryview(lines)
+        while rest:
+            rest = rest[os.write(self._handle, rest) :]
+        os.fsync(self._handle)
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file in one step, so that readers see the old content or the new; raises StoreUnavailable."""
+    partial = path.with_name(f"{path.name}-{secrets.token_hex(4)}")
+    with disk_errors(path):
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        partial.write_bytes(content)
+        partial.replace(path)
