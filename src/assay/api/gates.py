@@ -4,11 +4,8 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from assay.api.stored_runs import sealed_folder
 from assay.core.errors import RunNotFound, UsageProblem
-from assay.core.plan import Plan
 from assay.core.run_backend import RUNS_DIR
 from assay.core.summary import METRICS
 from assay.engine.comparison.baselines import (
@@ -75,8 +72,8 @@ def gate(
     """
     folder = Path(runs_dir)
     run = sealed_folder(run_name, folder)
-    if not run.manifest["counts"]["evaluated_records"]:
-        raise UsageProblem(f"run '{run.manifest['run_id']}' evaluated nothing: there is nothing to decide by")
+    if not run.manifest.counts.evaluated_records:
+        raise UsageProblem(f"run '{run.manifest.run_id}' evaluated nothing: there is nothing to decide by")
     against = _against(run, folder, baseline)
     check_unchanged(run, *(DECIDING if against else DECIDING[:1]))
     if against is not None:
@@ -88,9 +85,9 @@ def gate(
             f"nothing can be compared: {comparison.passes.reason or 'no record was graded in both runs'}",
             hint=f"look at: assay compare {comparison.before.run_id} {comparison.after.run_id}",
         )
-    plan = msgspec.convert(run.manifest["plan"], Plan)
+    plan = run.manifest.settings
     verdict = decide_gate(plan, run.summary(), demand, comparison=comparison)
-    record(folder, "gate", {"manifest_sha256": run.manifest["manifest_sha256"], **verdict.to_dict()})
+    record(folder, "gate", {"manifest_sha256": run.manifest.own_hash, **verdict.to_dict()})
     return verdict
 
 
@@ -100,13 +97,13 @@ def _against(run: PublishedRun, runs_dir: Path, name: str) -> PublishedRun | Non
     if name == PREVIOUS:
         found = previous_run(run, runs_dir)
         if found is None:
-            raise RunNotFound(f"no complete run over '{run.manifest['dataset_id']}' is older than this one")
+            raise RunNotFound(f"no complete run over '{run.manifest.dataset_id}' is older than this one")
         return found
     known = baselines(runs_dir)
-    chosen = known.get(name or run.manifest["dataset_id"])
+    chosen = known.get(name or run.manifest.dataset_id)
     if chosen is not None:
         # The baseline itself has nothing to be measured against.
-        is_itself = chosen.manifest_sha256 == run.manifest["manifest_sha256"]
+        is_itself = chosen.manifest_sha256 == run.manifest.own_hash
         return None if is_itself and not name else baseline_run(runs_dir, chosen)
     if not name:
         return None

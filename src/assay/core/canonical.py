@@ -9,6 +9,9 @@ from typing import Any
 
 import msgspec
 
+JsonObject = dict[str, Any]
+"""A JSON object whose members no type fixes, or that is passed on as it is."""
+
 _encode_string = msgspec.json.Encoder().encode
 _encode_sorted = msgspec.json.Encoder(order="deterministic").encode
 _MAX_INTEGER = 1 << 63

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from assay.core.gate_text import TOLERANCE
+from assay.core.summary import GateCheck
 
 Json = dict[str, Any]
 PASS_SCORE = 4
@@ -71,7 +72,7 @@ def eval_result(
 
 
 def eval_results(
-    run_id: str, timestamp: str, *, parameters: EvalRunParameters, results: Iterable[EvalResult], gates: Sequence[Json] = ()
+    run_id: str, timestamp: str, *, parameters: EvalRunParameters, results: Iterable[EvalResult], gates: Sequence[GateCheck] = ()
 ) -> Json:
     """The whole document: parameters, metrics by the contract's formulas, the run's gates, and the result of every case."""
     kept = tuple(results)
@@ -81,7 +82,7 @@ def eval_results(
         "status": "partial" if any(result.score is None for result in kept) else "complete",
         "parameters": msgspec.to_builtins(parameters),
         "metrics": eval_run_metrics([result.score for result in kept], parameters),
-        "gates": list(gates),
+        "gates": [msgspec.to_builtins(gate) for gate in gates],
         "results": [result.to_json() for result in kept],
     }
 

@@ -1,14 +1,18 @@
 """Readers of finished runs: the manifest, documents and lines of a run folder, and the tombstones of purged artifacts."""
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.errors import ArtifactGone, RunDamaged, RunNotFound, StoreUnavailable
 from assay.core.input_document import INPUT, MANIFEST
+from assay.core.manifest import ArtifactHash, Manifest
+from assay.core.manifest import read_manifest as parse_manifest
 from assay.core.summary import BY_SLICE, METRICS, SlicesSummary, Summary, read_slices, read_summary
 from assay.store.artifacts import CASES, read_pieces
 from assay.store.failures import disk_errors
@@ -42,9 +46,26 @@ class _PurgedFile(msgspec.Struct):
 class PublishedRun:
     """A published run: its folder and its manifest."""
 
-    def __init__(self, path: Path, manifest: dict[str, Any]) -> None:
+    def __init__(self, path: Path, members: JsonObject) -> None:
         self.path = path
-        self.manifest = manifest
+        self.members = members
+        """The manifest as the file has it, with members that only later versions know."""
+
+    @cached_property
+    def manifest(self) -> Manifest:
+        """The manifest, whichever version wrote it; raises RunDamaged."""
+        try:
+            return parse_manifest(self.members)
+        except msgspec.ValidationError as problem:
+            raise RunDamaged(f"the manifest of '{self.path}' is damaged: {problem}") from problem
+
+    @cached_property
+    def hashes(self) -> dict[str, ArtifactHash]:
+        """The hashes of the artifacts, also of a manifest whose other members are damaged; raises RunDamaged."""
+        try:
+            return msgspec.convert(self.members.get("artifacts"), dict[str, ArtifactHash])
+        except msgspec.ValidationError as problem:
+            raise RunDamaged(f'the manifest in "{self.path}" is damaged: {problem}') from problem
 
     def document(self, name: str) -> Any:
         """Read a JSON artifact; raises RunNotFound when it is gone."""
@@ -96,7 +117,7 @@ class PublishedRun:
     @property
     def cases_name(self) -> str:
         """Return the artifact with the cases: a file of their own, or the input of a run that an earlier version sealed."""
-        return CASES if CASES in (self.manifest.get("artifacts") or {}) else INPUT
+        return CASES if CASES in (self.members.get("artifacts") or {}) else INPUT
 
     def raw_records(self) -> Iterator[tuple[int, bytes]]:
         """Read the cases as they were asked, in order, each with its offset in its artifact; raises RunNotFound as `lines` does."""
@@ -138,10 +159,10 @@ class PublishedRun:
 
 def open_run_folder(path: Path) -> PublishedRun:
     """Open a published run; raises RunNotFound when the folder holds none, StoreUnavailable when its manifest is damaged."""
-    manifest = decoded(read_manifest(path), path / MANIFEST)
-    if not isinstance(manifest, dict):
+    members = decoded(read_manifest(path), path / MANIFEST)
+    if not isinstance(members, dict):
         raise RunDamaged(f'"{path / MANIFEST}" is damaged: it is no object')
-    return PublishedRun(path, manifest)
+    return PublishedRun(path, members)
 
 
 def read_manifest(path: Path) -> bytes:

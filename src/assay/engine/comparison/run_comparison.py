@@ -183,7 +183,7 @@ def compare(before: PublishedRun, after: PublishedRun, choices: ComparisonOption
 
 def measure(before: PublishedRun, after: PublishedRun, choices: ComparisonOptions) -> StoredComparison:
     """Everything that can be said without the answers; raises UsageProblem when the runs have no record in common."""
-    plans = (msgspec.convert(before.manifest["plan"], Plan), msgspec.convert(after.manifest["plan"], Plan))
+    plans = (before.manifest.settings, after.manifest.settings)
     alignment = align(before, after)
     if not (alignment.pairs or alignment.unscored or alignment.changed):
         raise UsageProblem(

@@ -9,6 +9,7 @@ from assay.core.artifact_lines import PredictionLine
 from assay.core.case import Case
 from assay.core.outcome import Score
 from assay.core.plan import Gates, Plan
+from assay.core.summary import GateCheck
 from assay.engine.finalization.redacted_plan import RedactedPlan
 from assay.metrics.golden import PASS_SCORE, EvalResult, EvalRunParameters, eval_result, eval_run_metrics
 
@@ -95,9 +96,9 @@ def _vote_words(vote: Score) -> str:
     return f"{vote.criterion} ({vote.judge}): {vote.score:g}. {vote.justification}".rstrip()
 
 
-def regated(document: Json, plan: Plan, gates: Sequence[Json]) -> Json:
+def regated(document: Json, plan: Plan, gates: Sequence[GateCheck]) -> Json:
     """The EvalRun of a run as that of another one with the same results and other gates."""
     parameters = msgspec.convert({**document["parameters"], **_thresholds(plan.gates)}, EvalRunParameters)
     scores = [result["score"] for result in document["results"]]
     decided = {"parameters": msgspec.to_builtins(parameters), "metrics": eval_run_metrics(scores, parameters)}
-    return {**document, "run_id": plan.run_id, **decided, "gates": list(gates)}
+    return {**document, "run_id": plan.run_id, **decided, "gates": [msgspec.to_builtins(gate) for gate in gates]}

@@ -47,7 +47,7 @@ def earlier_verdicts(parent: PublishedRun) -> Callable[[str, str], Reply | None]
         if line["index"] in decided and line["response"] is not None
     }
     hashes = set(decided.values())
-    lost = FailedReply(text="", code="vote_lost", message=f"no verdict in run '{parent.manifest['run_id']}'")
+    lost = FailedReply(text="", code="vote_lost", message=f"no verdict in run '{parent.manifest.run_id}'")
     return lambda sha256, call_id: said.get((sha256, call_id), lost) if sha256 in hashes else None
 
 

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from assay.core.artifact_lines import PredictionLine, read_prediction
 from assay.core.case import Case
+from assay.core.manifest import Manifest
 from assay.core.plan import Plan
 from assay.core.summary import BY_SLICE, METRICS, GateResult, SlicesSummary, Summary
 from assay.engine.finalization.artifact_lines import facts_of, invalid_facts
@@ -46,7 +47,7 @@ class RunMetrics(msgspec.Struct, frozen=True, kw_only=True):
 
 def recompute(run: PublishedRun) -> RunMetrics:
     """The metrics of a run and of its slices, from the predictions, the input and the validation results."""
-    plan = msgspec.convert(run.manifest["plan"], Plan)
+    plan = run.manifest.settings
     ranking = ranking_of(plan.comparison, seed=plan.seed)
     groups = RecordGroups(plan.datasets, is_former="slices_version" not in run.document(BY_SLICE))
 
@@ -62,10 +63,10 @@ def recompute(run: PublishedRun) -> RunMetrics:
     )
 
 
-def _is_said_to_be_cancelled(manifest: Line) -> bool:
+def _is_said_to_be_cancelled(manifest: Manifest) -> bool:
     """Whether a cancelled run did not pass for that; the first versions decided by the part that was evaluated."""
-    counts = manifest["counts"]
-    return cancelled_reason(counts["evaluated_records"], counts["total_records"]) in manifest["gate"]["reasons"]
+    counts = manifest.counts
+    return cancelled_reason(counts.evaluated_records, counts.total_records) in manifest.gate.reasons
 
 
 def metrics_of(

@@ -119,7 +119,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
 
 def calibrate(run: PublishedRun, labels: Sequence[HumanLabel], *, slices: tuple[str, ...] | None = None) -> Calibration:
     """Measure a run's judge against labels; raises UsageProblem when no label belongs to a graded record of the run."""
-    plan = msgspec.convert(run.manifest["plan"], Plan)
+    plan = run.manifest.settings
     matched = match_labels(run, labels, plan)
     check_any(matched, labels, plan.run_id)
     labelled = matched.labelled

@@ -66,7 +66,7 @@ def keep_label(run: PublishedRun, prediction: Line, opinion: LabelInput, *, at: 
 
 
 def _custom_rules(run: PublishedRun) -> tuple[RedactRule, ...]:
-    return msgspec.convert((run.manifest.get("plan") or {}).get("redact", ()), tuple[RedactRule, ...])
+    return run.manifest.settings.redact
 
 
 def _check(prediction: Line, opinion: LabelInput) -> None:

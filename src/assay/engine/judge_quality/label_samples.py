@@ -46,7 +46,7 @@ def draw_sample(run: PublishedRun, count: int, *, seed: int = 0, shows_judge: bo
     total = sum(map(len, strata.values()))
     if not total:
         raise UsageProblem(
-            f"no judge graded an answer of run '{run.manifest['run_id']}', so that there is nothing to label",
+            f"no judge graded an answer of run '{run.manifest.run_id}', so that there is nothing to label",
             hint="multiple choice and tool calls are graded by a rule; labels say how good a judge is",
         )
     chance = random.Random(seed)

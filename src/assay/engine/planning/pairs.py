@@ -13,14 +13,12 @@ from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.case import Case, Choice
 from assay.core.errors import RunDamaged, UsageProblem
 from assay.core.plan import (
-    DEFAULT_PROJECT,
     ComparedRun,
     ComparisonPlan,
     DatasetPlan,
     ModelPlan,
     Plan,
     ProviderPlan,
-    read_plan,
 )
 from assay.core.provider import PROVIDER_KINDS
 from assay.core.redact_rule import is_redacted
@@ -36,7 +34,6 @@ from assay.engine.storage.integrity import intact_run
 from assay.engine.storage.run_paths import check_target_free, find_run, folders_of
 from assay.grading import GRADING_METHODS, PAIRWISE_ID
 from assay.models import check_models
-from assay.store.artifacts import OWN_HASH
 from assay.store.ledger import RecordRow
 from assay.store.published_run import PublishedRun, open_run_folder
 
@@ -116,7 +113,7 @@ class _Side:
 
 
 def _plan_of(run: PublishedRun) -> Plan:
-    return read_plan(msgspec.json.encode(run.manifest.get("plan")))
+    return run.manifest.settings
 
 
 def _read_line(line: bytes) -> _PredictionFields:
@@ -159,17 +156,17 @@ def plan_comparison(request: RankRequest, *, environ: Mapping[str, str], new_run
 def _check_runs(runs: Sequence[PublishedRun]) -> None:
     if len(runs) < 2:
         raise UsageProblem("one run alone has no rank", hint="name two or more finished runs over the same dataset")
-    ids = Counter(run.manifest["run_id"] for run in runs)
+    ids = Counter(run.manifest.run_id for run in runs)
     for run_id in (run_id for run_id, count in ids.items() if count > 1):
         raise UsageProblem(f"run '{run_id}' is named twice", hint="name every run once")
-    projects = sorted({(run.manifest.get("plan") or {}).get("project", DEFAULT_PROJECT) for run in runs})
+    projects = sorted({run.manifest.settings.project for run in runs})
     if len(projects) > 1:
         raise UsageProblem(
             f"the runs belong to different projects: {', '.join(projects)}", hint="rank the runs of one project at a time"
         )
     for run in runs:
-        if (run.manifest.get("plan") or {}).get("comparison"):
-            raise UsageProblem(f"run '{run.manifest['run_id']}' is itself a ranking", hint="name the runs that it compares")
+        if run.manifest.settings.comparison is not None:
+            raise UsageProblem(f"run '{run.manifest.run_id}' is itself a ranking", hint="name the runs that it compares")
 
 
 def _as_run_request(request: RankRequest) -> RunRequest:
@@ -178,15 +175,15 @@ def _as_run_request(request: RankRequest) -> RunRequest:
 
 
 def _compared(runs: Sequence[PublishedRun]) -> tuple[ComparedRun, ...]:
-    counts = Counter(run.manifest["candidate"]["name"] for run in runs)
+    counts = Counter(run.manifest.candidate.name for run in runs)
     return tuple(
         ComparedRun(
-            run_id=run.manifest["run_id"],
-            name=name if counts[name] == 1 else f"{name} · {run.manifest['run_id']}",
+            run_id=run.manifest.run_id,
+            name=name if counts[name] == 1 else f"{name} · {run.manifest.run_id}",
             path=str(run.path.absolute()),
-            manifest_sha256=run.manifest[OWN_HASH],
+            manifest_sha256=run.manifest.own_hash,
         )
-        for run, name in ((run, run.manifest["candidate"]["name"]) for run in runs)
+        for run, name in ((run, run.manifest.candidate.name) for run in runs)
     )
 
 
@@ -321,7 +318,7 @@ def _name(entry: Mapping[str, object]) -> tuple[str, int]:
 
 def _reopened(run: ComparedRun) -> PublishedRun:
     found = open_run_folder(Path(run.path))
-    if found.manifest.get(OWN_HASH) != run.manifest_sha256:
+    if found.manifest.own_hash != run.manifest_sha256:
         raise UsageProblem(
             f"run '{run.run_id}' is not the one that the comparison was planned with", hint="bring its folder back, or start anew"
         )

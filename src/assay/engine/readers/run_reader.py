@@ -10,8 +10,10 @@ from typing import Any
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.errors import RunDamaged, RunNotFound, StoreUnavailable
 from assay.core.input_document import MANIFEST
+from assay.core.manifest import Manifest
 from assay.core.moment import iso
 from assay.core.outcome import PanelDecision
 from assay.core.plan import Plan
@@ -21,7 +23,7 @@ from assay.core.run_state import TERMINAL
 from assay.engine.finalization.artifact_lines import RecordArtifacts
 from assay.engine.finalization.forms import CASE
 from assay.engine.finalization.redacted_plan import RedactedPlan, redactor_of
-from assay.engine.runs import read_manifest, result_of
+from assay.engine.runs import result_of
 from assay.engine.storage.remote_store import SEALED_IN, not_here_error
 from assay.engine.storage.run_failure import failure_of, states_with_failures
 from assay.engine.storage.run_paths import RunPaths
@@ -78,8 +80,8 @@ class RunReader:
         self.folders = folders
         self._sealed: PublishedRun | None = open_run_folder(folders.sealed) if folders.is_sealed else None
         if self._sealed is not None:
-            # Said here once, so that nothing below finds a member missing.
-            read_manifest(self._sealed)
+            # Read here once, so that a damaged one is reported before anything is shown of the run.
+            _ = self._sealed.manifest
 
     @property
     def result(self) -> RunResult:
@@ -87,18 +89,35 @@ class RunReader:
         return result_of(self.folders)
 
     @property
-    def manifest(self) -> Line:
-        """The manifest; for an unfinished run what it would begin with."""
+    def shown_plan(self) -> JsonObject:
+        """Return the settings of the run, redacted."""
+        return self._shown_plan().members() if self._sealed is None else self._sealed.manifest.plan
+
+    @property
+    def run_manifest(self) -> Manifest:
+        """Return the manifest; of an unfinished run, what is known of it so far."""
         if self._sealed is not None:
             return self._sealed.manifest
-        shown = self._shown_plan()
-        return {"run_id": shown.plan.run_id, "status": self.result.state, "plan": shown.members()}
+        result, shown = self.result, self._shown_plan()
+        first = shown.datasets[0]
+        return Manifest(
+            run_id=shown.plan.run_id,
+            status=result.state,
+            created_at=self.moments["created_at"],
+            dataset_id=first.dataset_id,
+            dataset_version=first.dataset_version,
+            counts=result.counts,
+            gate=result.gate,
+            candidate=shown.candidate,
+            judges=shown.judges,
+            plan=shown.members(),
+        )
 
     @property
     def moments(self) -> Line:
         """When the run was created, started and completed, and every state that it has entered, in the words of the manifest."""
         if self._sealed is not None:
-            return {name: self._sealed.manifest[name] for name in ("created_at", "started_at", "completed_at", "states")}
+            return {name: self._sealed.members[name] for name in ("created_at", "started_at", "completed_at", "states")}
         ledger = self.folders.open_ledger()
         try:
             row = ledger.run()
@@ -123,7 +142,7 @@ class RunReader:
         """The files of a finished run by name; empty before its end."""
         if self._sealed is None:
             return {}
-        names = (MANIFEST, *self._sealed.manifest["artifacts"])
+        names = (MANIFEST, *self._sealed.manifest.files)
         return {name: self._sealed.path / name for name in names if (self._sealed.path / name).is_file()}
 
     def artifact(self, name: str) -> Path:

@@ -94,7 +94,6 @@ CASE_COLUMNS: Mapping[str, Kind] = {
 
 _SCORE_DEFAULTS: Mapping[str, Any] = {"weight": 1.0, "justification": "", "judge": "", "confidence": None, "flags": ()}
 """What a line does not say of an entry of `evaluator_scores`."""
-_HASHES = ("manifest_sha256", "plan_sha256", "records_merkle_root", "attempt_chain_sha256")
 _CASE_MEMBERS = ("task", "tags", "references", "correct_choice_ids", "metadata")
 
 
@@ -116,18 +115,28 @@ def _case_columns(record: Line) -> Line:
 
 def run_facts(run: RunReader) -> dict[str, str]:
     """What a table is about, for whoever finds it without its run: names, versions, times, and hashes of what it was made from."""
-    manifest = run.manifest
-    plan = manifest.get("plan") or {}
-    datasets, judges = plan.get("datasets", ()), manifest.get("judges", ())
+    manifest = run.run_manifest
     facts = {
-        **{name: manifest.get(name) for name in ("run_id", "status", "contract", "dataset_id", "dataset_version")},
-        "candidate": (manifest.get("candidate") or {}).get("name"),
-        **{name: manifest.get(name) for name in ("model", "temperature", "seed")},
-        "judges": ", ".join(judge["name"] for judge in judges),
-        "profile": (manifest.get("profile") or {}).get("id"),
-        **{name: manifest.get(name) for name in ("created_at", "completed_at", "assay_version", "evaluator_version")},
-        "dataset_sha256": ", ".join(dataset["sha256"] for dataset in datasets),
-        **{name: manifest.get(name) for name in _HASHES},
+        "run_id": manifest.run_id,
+        "status": manifest.status,
+        "contract": manifest.contract,
+        "dataset_id": manifest.dataset_id,
+        "dataset_version": manifest.dataset_version,
+        "candidate": manifest.candidate.name,
+        "model": manifest.model,
+        "temperature": manifest.temperature,
+        "seed": manifest.seed,
+        "judges": ", ".join(judge.name for judge in manifest.judges),
+        "profile": manifest.profile and manifest.profile.id,
+        "created_at": manifest.created_at,
+        "completed_at": manifest.completed_at,
+        "assay_version": manifest.assay_version,
+        "evaluator_version": manifest.evaluator_version,
+        "dataset_sha256": ", ".join(dataset["sha256"] for dataset in manifest.plan.get("datasets", ())),
+        "manifest_sha256": manifest.own_hash,
+        "plan_sha256": manifest.plan_sha256,
+        "records_merkle_root": manifest.records_merkle_root,
+        "attempt_chain_sha256": manifest.attempt_chain_sha256,
     }
     return {name: str(value) for name, value in facts.items() if value not in (None, "")}
 

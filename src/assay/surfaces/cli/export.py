@@ -156,7 +156,7 @@ def _run(run: api.RunReader) -> ExportSubject:
 
 def _datasets_of(run: api.RunReader) -> list[str]:
     """The files that the run was made of."""
-    return [str(dataset["path"]) for dataset in (run.manifest.get("plan") or {}).get("datasets", ())]
+    return [dataset["path"] for dataset in run.run_manifest.plan.get("datasets", ())]
 
 
 def _dataset(path: str) -> ExportSubject:

@@ -82,6 +82,6 @@ def _answered(run: RunReader, teller: ExportProgress) -> Iterator[Line]:
             yield line
     if teller.left_out:
         teller.notes.append(f"left out: {counted(teller.left_out, 'record')} without an answer")
-    redacted = sum((run.manifest.get("redactions") or {}).values())
+    redacted = sum(run.run_manifest.redactions.values())
     if redacted:
         teller.notes.append(f"redacted in the run: {counted(redacted, 'text')}; answers among them may be graded differently")

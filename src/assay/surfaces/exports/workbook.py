@@ -110,7 +110,7 @@ def _about(run: RunReader) -> Iterator[Line]:
 
 
 def _redactions(run: RunReader) -> str:
-    found = run.manifest.get("redactions") or {}
+    found = run.run_manifest.redactions
     return ", ".join(f"{rule}: {count}" for rule, count in found.items()) or "none"
 
 

@@ -36,6 +36,13 @@ class Run(api.RunReader):
         return self.folders.run_id
 
     @property
+    def manifest(self) -> Line:
+        """The manifest as plain values; of an unfinished run its id, its state and its plan."""
+        if self._sealed is not None:
+            return self._sealed.members
+        return {"run_id": self.run_id, "status": self.state, "plan": self.shown_plan}
+
+    @property
     def run_dir(self) -> str:
         """Where the artifacts are; for an unfinished run, where its working state is."""
         return self.result.run_dir

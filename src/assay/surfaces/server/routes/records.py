@@ -152,8 +152,8 @@ def _levels(scores: Counter[float]) -> Iterator[Line]:
 
 
 def _total(run: api.RunReader, name: str) -> int | None:
-    found: int | None = run.manifest.get("artifacts", {}).get(name, {}).get("lines")
-    return found
+    found = run.run_manifest.files.get(name)
+    return None if found is None else found.lines
 
 
 def _page(entries: Iterable[tuple[int, Line]], limit: int, *, total: int | None, request_id: str) -> Answer:
