@@ -53,4 +53,4 @@ def test_times_under_way_are_those_of_the_end() -> None:
     for milliseconds in (40.0, 10.0, 20.0, 30.0):
         counters.add_attempt(msgspec.structs.replace(attempt(), latency_ms=milliseconds))
     found, end = counters.snapshot("running", 1.0), latency_figures(np.array([10.0, 20.0, 30.0, 40.0]))
-    assert (found.p50_ms, found.p95_ms) == (end["p50"], end["p95"]) == (25.0, 38.5)
+    assert (found.p50_ms, found.p95_ms) == (end.p50, end.p95) == (25.0, 38.5)

@@ -365,4 +365,5 @@ def test_the_interval_of_a_headline_ends_where_its_scale_does() -> None:
     assert profile is not None
     wide = Interval(low=-0.2, high=1.1, method="t", n=3)
     shown = headline_figures(profile, np.array([0.2, 0.9]), interval=wide, clustered=None, errors=(None, None)).headline_interval
-    assert (shown["low"], shown["high"]) == (-0.2, 1.0)
+    assert shown is not None
+    assert (shown.low, shown.high) == (-0.2, 1.0)
