@@ -4,11 +4,10 @@ import platform
 import shutil
 from collections.abc import Iterator
 from itertools import groupby
-from typing import Any
 
 import msgspec
 
-from assay.core.artifact_lines import PredictionLine, read_prediction
+from assay.core.artifact_lines import AttemptLine, PredictionLine
 from assay.core.canonical import JsonObject, pretty_json
 from assay.core.case import Case
 from assay.core.errors import RunSealed, UsageProblem
@@ -35,8 +34,6 @@ _SAME = (INPUT, CASES, "record_validation.jsonl", "attempt_logs.jsonl", "failure
 """What another score does not change."""
 _OWN = ("artifacts", OWN_HASH)
 """What the manifest of every run says for itself."""
-
-Line = dict[str, Any]
 
 
 class RescoreRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,19 +124,18 @@ def _write(run: PublishedRun, plan: Plan, *, profiler: ProfileScorer, staging: S
     predictions = staging.open_lines("predictions.jsonl")
     replies = _Replies(run, is_needed=profiler.profile.is_compat, has_bodies=plan.keep_raw)
 
-    def scored(line: Line, case: Case) -> PredictionLine:
-        prediction = read_prediction(line)
-        profiler.apply(prediction, case, replies.of(line["index"]))
+    def score(raw: bytes, prediction: PredictionLine, case: Case) -> None:
+        profiler.apply(prediction, case, replies.of(prediction.index))
         # The line itself is written, not what this version knows of it: a member of another version stays where it is.
-        found: Line = {"profile_score": prediction.profile_score, "profile_unscored": prediction.profile_unscored}
+        line: JsonObject = msgspec.json.decode(raw)
+        found: JsonObject = {"profile_score": prediction.profile_score, "profile_unscored": prediction.profile_unscored}
         if prediction.profile_bounds is not msgspec.UNSET:
             found["profile_bounds"] = prediction.profile_bounds
         line.pop("profile_bounds", None)
         predictions.line(msgspec.json.encode({**line, **found}))
-        return prediction
 
     is_cancelled = run.manifest.status == "cancelled"
-    metrics = metrics_of(columns_of(run, plan, read=scored), plan, panel=read_panel(run, plan), is_cancelled=is_cancelled)
+    metrics = metrics_of(columns_of(run, plan, read=score), plan, panel=read_panel(run, plan), is_cancelled=is_cancelled)
     for name, document in metrics.documents().items():
         staging.write(name, pretty_json(document))
     gate = metrics.gate
@@ -155,28 +151,27 @@ class _Replies:
 
     def __init__(self, run: PublishedRun, *, is_needed: bool, has_bodies: bool) -> None:
         self._has_bodies = has_bodies
-        lines = (line for line in run.lines("attempt_logs.jsonl") if line["stage"] == "judge") if is_needed else ()
-        self._records = groupby(lines, key=lambda line: int(line["index"]))
-        self._next: tuple[int, Iterator[Line]] | None = next(self._records, None)
+        logged = run.typed_lines("attempt_logs.jsonl", AttemptLine) if is_needed else ()
+        self._records = groupby((line for line in logged if line.stage == "judge"), key=lambda line: line.index)
+        self._next: tuple[int, Iterator[AttemptLine]] | None = next(self._records, None)
 
     def of(self, index: int) -> Replies:
         """The first reply to each call about the record at an index."""
         replies: dict[str, str] = {}
         if self._next is not None and self._next[0] == index:
             for line in self._next[1]:
-                if line["error_code"] is None and line["response"] is not None:
-                    replies.setdefault(line["call_id"], self._text(line))
+                if line.error_code is None and line.response is not None:
+                    replies.setdefault(line.call_id, self._text(line, line.response))
             self._next = next(self._records, None)
         return replies
 
-    def _text(self, line: Line) -> str:
+    def _text(self, line: AttemptLine, text: str) -> str:
         """What the judge said; of runs that kept whole bodies, earlier versions have only those."""
-        if self._has_bodies and "raw" not in line:
+        if self._has_bodies and line.raw is msgspec.UNSET:
             raise UsageProblem(
                 "an earlier version kept the providers' whole replies instead of the judges' words, which --compat reads",
                 hint="rescore the run without --compat",
             )
-        text: str = line["response"]
         return text
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from assay.core.artifact_lines import PredictionLine
 from assay.core.case import Case
 from assay.core.errors import UsageProblem
 from assay.engine.judge_quality.label_matching import HashedPrediction
@@ -20,7 +21,6 @@ COLUMNS = (
     "answer", "judge_passed", "judge_score", "judge_reason", "rater", "passed", "score", "note",
 )  # fmt: skip
 """Columns of the file; the last four are for the rater to fill in."""
-_decode = msgspec.json.Decoder(HashedPrediction).decode
 
 
 class LabelSample(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,8 +39,7 @@ def draw_sample(run: PublishedRun, count: int, *, seed: int = 0, shows_judge: bo
     for: who has read it tends to agree.
     """
     strata: dict[str, list[int]] = {}
-    for number, line in enumerate(run.raw_lines("predictions.jsonl")):
-        prediction = _decode(line)
+    for number, prediction in enumerate(run.typed_lines("predictions.jsonl", HashedPrediction)):
         if prediction.is_judged:
             strata.setdefault(prediction.dataset, []).append(number)
     total = sum(map(len, strata.values()))
@@ -70,13 +69,11 @@ def _allotted(sizes: dict[str, int], count: int) -> dict[str, int]:
 
 def _rows(run: PublishedRun, lines: list[int], *, shows_judge: bool) -> Iterator[dict[str, Any]]:
     wanted = set(lines)
-    found = {
-        number: msgspec.json.decode(line) for number, line in enumerate(run.raw_lines("predictions.jsonl")) if number in wanted
-    }
-    inputs = _inputs(run, {(line["record_id"], line["record_sha256"]) for line in found.values()})
+    found = {number: line for number, line in enumerate(run.typed_lines("predictions.jsonl", PredictionLine)) if number in wanted}
+    inputs = _inputs(run, {(line.record_id, line.record_sha256) for line in found.values()})
     for number in lines:
         line = found[number]
-        case = inputs.get((line["record_id"], line["record_sha256"]))
+        case = inputs.get((line.record_id, line.record_sha256))
         yield {**_asked(case), **_answered(line, shows_judge=shows_judge)}
 
 
@@ -101,14 +98,14 @@ def _asked(case: Case | None) -> dict[str, Any]:
     return {"task": task_text(case), **{name: text for name, text in shown.items() if text}}
 
 
-def _answered(line: dict[str, Any], *, shows_judge: bool) -> dict[str, Any]:
-    judge = {"judge_passed": line["passed"], "judge_score": line["raw_score"], "judge_reason": line["justification"]}
+def _answered(line: PredictionLine, *, shows_judge: bool) -> dict[str, Any]:
+    judge = {"judge_passed": line.passed, "judge_score": line.raw_score, "judge_reason": line.justification}
     return {
-        "record_id": line["record_id"],
-        "dataset": line["dataset"],
-        "sample": line.get("sample", 0),
-        "answer_sha256": digest_of(line["response_sha256"]),
-        "answer": line["model_response"] or "",
+        "record_id": line.record_id,
+        "dataset": line.dataset,
+        "sample": line.sample or 0,
+        "answer_sha256": digest_of(line.response_sha256),
+        "answer": line.model_response or "",
         **(judge if shows_judge else {}),
         "rater": "",
         "passed": None,

@@ -41,9 +41,6 @@ class _ProbeAnswer(msgspec.Struct):
     sample: int = 0
 
 
-_decode_answer = msgspec.json.Decoder(_ProbeAnswer).decode
-
-
 def source_items(source: str, *, runs_dir: str, limit: int, seed: int) -> Items:
     """The questions of a dataset file, or of a run by its id or folder; `limit` of them, the same for the same seed.
 
@@ -95,8 +92,7 @@ def run_items(run: PublishedRun, *, limit: int, seed: int) -> Items:
 
 def _answers(run: PublishedRun) -> Iterator[tuple[Case, str]]:
     """Yield every record with its first answer."""
-    for entry, line in zip(run.records(), run.raw_lines("predictions.jsonl"), strict=True):
-        answer = _decode_answer(line)
+    for entry, answer in zip(run.records(), run.typed_lines("predictions.jsonl", _ProbeAnswer), strict=True):
         if not answer.sample:
             yield msgspec.convert(entry["record"], Case), (answer.model_response or "").strip()
 

@@ -11,7 +11,7 @@ import msgspec
 
 from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.case import Case, Choice
-from assay.core.errors import RunDamaged, UsageProblem
+from assay.core.errors import UsageProblem
 from assay.core.plan import (
     ComparedRun,
     ComparisonPlan,
@@ -84,9 +84,6 @@ class _PredictionFields(msgspec.Struct):
     evaluator: str | None = None
 
 
-_decode_line = msgspec.json.Decoder(_PredictionFields).decode
-
-
 class _Side:
     """One of the runs: which records it has answered."""
 
@@ -97,8 +94,8 @@ class _Side:
         self.choices: dict[tuple[str, int], None] = {}
         """Multiple-choice records, which are right or wrong and never better than each other."""
         # Where a grader of the run's own graded, its evaluator may have any name.
-        by_choice = () if _plan_of(run).grader() else GRADING_METHODS["mcq"].evaluators
-        for line in map(_read_line, run.raw_lines("predictions.jsonl")):
+        by_choice = () if run.manifest.settings.grader() else GRADING_METHODS["mcq"].evaluators
+        for line in run.typed_lines("predictions.jsonl", _PredictionFields):
             name = line.record_id, line.sample
             if line.evaluator in by_choice:
                 self.choices[name] = None
@@ -112,22 +109,11 @@ class _Side:
         return {**{(key.record_id, key.sample): None for key in self.answered}, **self.unanswered, **self.choices}
 
 
-def _plan_of(run: PublishedRun) -> Plan:
-    return run.manifest.settings
-
-
-def _read_line(line: bytes) -> _PredictionFields:
-    try:
-        return _decode_line(line)
-    except ValueError as problem:
-        raise RunDamaged(f"predictions.jsonl is damaged: {problem}") from problem
-
-
 def plan_comparison(request: RankRequest, *, environ: Mapping[str, str], new_run_id: Callable[[], str]) -> PlannedComparison:
     """The run that a request describes; raises PlanProblems, UsageProblem and RunNotFound before any call."""
     runs = [intact_run(find_run(Path(request.runs_dir), name)) for name in request.runs]
     _check_runs(runs)
-    plans = list(map(_plan_of, runs))
+    plans = [run.manifest.settings for run in runs]
     settings = MergedSettings(_as_run_request(request))
     run_id = request.run_id or new_run_id()
     folders = folders_of(Path(request.runs_dir).absolute(), run_id)

@@ -100,14 +100,14 @@ class Run(api.RunReader):
     @property
     def error_rate(self) -> float | None:
         """The share of records without a grade because of an error; None before the end."""
-        found: float | None = self.metrics.get("error_rate")
-        return found
+        summary = self.result.summary
+        return None if summary is None else summary.error_rate
 
     @property
     def cost(self) -> float | None:
         """US dollars of all calls with a known price; None where none is known."""
-        found: float | None = (self.metrics.get("cost_usd") or {}).get("sum")
-        return found
+        summary = self.result.summary
+        return None if summary is None else summary.cost_usd.sum
 
     def __iter__(self) -> Iterator[Line]:
         """Every valid record with what came of it, in order."""
