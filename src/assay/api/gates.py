@@ -1,10 +1,11 @@
 """Decisions about runs: baselines, gates, trends, and the log of what was decided."""
 
+from collections.abc import Mapping
 from math import isfinite
 from pathlib import Path
-from typing import Any
 
 from assay.api.stored_runs import sealed_folder
+from assay.core.canonical import JsonObject
 from assay.core.errors import RunNotFound, UsageProblem
 from assay.core.run_backend import RUNS_DIR
 from assay.core.summary import METRICS
@@ -144,11 +145,11 @@ def trend(
     return run_trend(Path(runs_dir), wanted, last=last)
 
 
-def note_audit(runs_dir: Path, action: str, members: dict[str, Any]) -> None:
+def note_audit(runs_dir: Path, action: str, members: Mapping[str, object]) -> None:
     """A line in the audit log of a folder of runs: who did what, and when."""
     record(runs_dir, action, members)
 
 
-def audit(runs_dir: str | Path = RUNS_DIR) -> list[dict[str, Any]]:
+def audit(runs_dir: str | Path = RUNS_DIR) -> list[JsonObject]:
     """Every decision about the runs of a folder, the oldest first; raises StoreUnavailable when the log was tampered with."""
     return read_audit(Path(runs_dir))

@@ -4,10 +4,11 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.errors import AssayError, RunNotFound, UsageProblem
 from assay.core.plan import ProfileId
 from assay.core.retention import RetentionSettings, longest, retention_in
@@ -62,7 +63,7 @@ class PurgeResult(msgspec.Struct, frozen=True):
     """Where replies that the run got may still be: a cache belongs to no run, and is not purged. Empty without one."""
 
 
-def filled_eval_run(run: RunReader) -> dict[str, Any]:
+def filled_eval_run(run: RunReader) -> JsonObject:
     """The EvalRun of golden_v1 with numbers in place of nulls, whose cases `filled_in` lists; raises RunNotFound without one."""
     path = run.artifacts().get(EVAL_RESULTS)
     if path is None:

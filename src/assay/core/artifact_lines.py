@@ -4,10 +4,9 @@ Members stand in the order in which the files have them, because the files are t
 versions did not write has a default, so that their lines are decoded as these structs too; `PublishedRun.typed_lines` does that.
 """
 
-from typing import Any
-
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.outcome import PanelDecision, Score
 
 Slices = dict[str, tuple[str, ...]]
@@ -134,7 +133,7 @@ class AttemptLine(msgspec.Struct):
     answered_by: str | None
     """The model that the provider says has answered."""
     response_sha256: str | None
-    applied: dict[str, Any] | None
+    applied: JsonObject | None
     flags: tuple[str, ...]
     input_tokens: int | None
     output_tokens: int | None

@@ -4,6 +4,8 @@ The struct is encoded as canonical JSON, so that the order of its members does n
 default here, and `read_manifest` is the only reader; members of later versions are ignored, and stay in `PublishedRun.members`.
 """
 
+from collections.abc import Mapping
+
 import msgspec
 
 from assay.core.canonical import JsonObject
@@ -183,6 +185,6 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         return "" if self.manifest_sha256 is msgspec.UNSET else self.manifest_sha256
 
 
-def read_manifest(document: JsonObject) -> Manifest:
+def read_manifest(document: Mapping[str, object]) -> Manifest:
     """Read the manifest of any version; raises msgspec.ValidationError for a document that is not one."""
     return msgspec.convert(document, Manifest)

@@ -4,10 +4,11 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.dataset_title import dataset_file
 from assay.core.errors import (
     AssayError,
@@ -223,11 +224,11 @@ def _gate(manifest: Manifest) -> GateResult:
     return manifest.gate
 
 
-def _metrics(run: PublishedRun) -> dict[str, Any]:
+def _metrics(run: PublishedRun) -> JsonObject:
     """The metrics summary; empty when it was removed by retention."""
     if any(tombstone.name == METRICS for tombstone in run.removed()):
         return {}
-    metrics: dict[str, Any] = run.document(METRICS)
+    metrics: JsonObject = run.document(METRICS)
     return metrics
 
 
@@ -374,7 +375,7 @@ def _sealed_listing(folders: RunPaths) -> RunListing:
     )
 
 
-def _listed_rate(summary: Summary) -> dict[str, Any]:
+def _listed_rate(summary: Summary) -> JsonObject:
     """Return the pass rate with its interval and the cost of the calls, as members of a list entry."""
     rate = summary.pass_rate_metric
     return {
@@ -386,7 +387,7 @@ def _listed_rate(summary: Summary) -> dict[str, Any]:
     }
 
 
-def _listed_score(summary: Summary) -> dict[str, Any]:
+def _listed_score(summary: Summary) -> JsonObject:
     """Return the headline metric of a run: its profile's, or else the mean; a ranking has none."""
     profile = summary.profile
     if profile is not None:

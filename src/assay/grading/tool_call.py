@@ -62,7 +62,7 @@ def read_call(answer: str) -> ToolCall | None:
     return call if (call.tool, call.input) == (tool, given) else msgspec.structs.replace(call, has_replaced=True)
 
 
-def _storable(value: Any) -> Any:
+def _storable(value: object) -> Any:
     """Replace characters that no store can hold, in names and texts at any depth."""
     if isinstance(value, str):
         return storable(value)

@@ -5,7 +5,7 @@ text is not a verdict.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from functools import cache
 from typing import Any, Literal, get_args
@@ -86,7 +86,7 @@ def _label_schema() -> dict[str, Any]:
     return {"label": {"type": "string", "enum": ["", *sorted(_LABELS)]}}
 
 
-def _object_schema(members: dict[str, Any]) -> dict[str, Any]:
+def _object_schema(members: Mapping[str, object]) -> dict[str, Any]:
     return {"type": "object", "properties": members, "required": list(members), "additionalProperties": False}
 
 
@@ -166,7 +166,7 @@ def read_verdicts(text: str, shape: ReplySchema, *, answer: str, count: int) -> 
     return refusal or tuple(verdict for verdict in read if isinstance(verdict, Verdict))
 
 
-def _numbered(items: Any, count: int) -> list[dict[str, Any]]:
+def _numbered(items: object, count: int) -> list[dict[str, Any]]:
     """Sort a list's objects by number; empty unless each number from 1 on occurs exactly once."""
     if not isinstance(items, list) or not all(isinstance(item, dict) and type(item.get(NUMBER)) is int for item in items):
         return []
@@ -174,7 +174,7 @@ def _numbered(items: Any, count: int) -> list[dict[str, Any]]:
     return ordered if [item[NUMBER] for item in ordered] == [*range(1, count + 1)] else []
 
 
-def _verdict(found: dict[str, Any], shape: ReplySchema, *, label: FailureLabel) -> Verdict | UnusableReply:
+def _verdict(found: Mapping[str, object], shape: ReplySchema, *, label: FailureLabel) -> Verdict | UnusableReply:
     value = _scaled(found.get(shape.value), shape)
     given = found.get(shape.reason)
     reason = given.strip() if isinstance(given, str) else ""
@@ -252,5 +252,5 @@ def _scaled(value: Any, shape: ReplySchema) -> float | None:
     return float(value) if value in ((0, 1) if shape.is_digit else (1, 2, 3, 4, 5)) else None
 
 
-def _label(value: Any) -> FailureLabel:
+def _label(value: object) -> FailureLabel:
     return value if isinstance(value, str) and value in _LABELS else ""  # type: ignore[return-value]  # a member of the literal

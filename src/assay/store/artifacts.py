@@ -4,14 +4,13 @@ import hashlib
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import msgspec
 
-from assay.core.canonical import JsonObject
 from assay.core.errors import RunSealed
 from assay.core.input_document import INPUT, MANIFEST
 from assay.core.manifest import OWN_HASH, ArtifactHash
@@ -125,7 +124,7 @@ class StagingFolder:
         writer.write(content)
         writer.finish()
 
-    def seal(self, manifest: JsonObject) -> bytes:
+    def seal(self, manifest: Mapping[str, object]) -> bytes:
         """Finish all files, write the manifest with their hashes last, and force everything to the disk; returns the manifest."""
         hashes = {name: msgspec.to_builtins(writer.finish()) for name, writer in self._writers.items()}
         self._manifest = self_hashed({**manifest, "artifacts": hashes}, OWN_HASH)

@@ -9,11 +9,10 @@ import os
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
-from assay.core.canonical import sha256_hex
+from assay.core.canonical import JsonObject, sha256_hex
 from assay.core.errors import StoreUnavailable
 from assay.store.failures import disk_errors
 from assay.store.hash_chain import AttemptChain
@@ -21,8 +20,6 @@ from assay.store.hash_chain import AttemptChain
 AUDIT_FILE = "audit.jsonl"
 UNFINISHED = "unfinished_line"
 """Action of a line that replaces an unfinished one."""
-
-Entry = dict[str, Any]
 
 
 class AuditLog:
@@ -40,7 +37,7 @@ class AuditLog:
         self._lines = 0
         self._last = b""
 
-    def append(self, entry: Mapping[str, Any]) -> None:
+    def append(self, entry: Mapping[str, object]) -> None:
         """Add one decision and flush it to the disk. Raises StoreUnavailable, also when the log was tampered with."""
         with self._lock, disk_errors(self._path):
             handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -53,7 +50,7 @@ class AuditLog:
             finally:
                 os.close(handle)
 
-    def _add(self, handle: int, entry: Mapping[str, Any]) -> None:
+    def _add(self, handle: int, entry: Mapping[str, object]) -> None:
         if not self._is_unchanged(handle):
             self._reset()
             self._inode = os.fstat(handle).st_ino
@@ -87,7 +84,7 @@ class AuditLog:
             self._last = complete[complete.rfind(b"\n", 0, -1) + 1 :]
 
 
-def append_audit(runs_dir: Path, entry: Mapping[str, Any]) -> None:
+def append_audit(runs_dir: Path, entry: Mapping[str, object]) -> None:
     """Add one decision after checking the whole log; raises as AuditLog does."""
     AuditLog(runs_dir).append(entry)
 
@@ -106,7 +103,7 @@ def _write_all(handle: int, text: bytes) -> None:
         rest = rest[os.write(handle, rest) :]
 
 
-def read_audit(runs_dir: Path) -> list[Entry]:
+def read_audit(runs_dir: Path) -> list[JsonObject]:
     """Read every decision, the oldest first; raises StoreUnavailable when a line was changed or moved, or removed before others."""
     path = runs_dir / AUDIT_FILE
     with disk_errors(path):
@@ -129,7 +126,7 @@ def _tampered_error(path: Path, number: int) -> StoreUnavailable:
     )
 
 
-def _torn_line_entry(tail: bytes, entry: Mapping[str, Any]) -> Entry:
+def _torn_line_entry(tail: bytes, entry: Mapping[str, object]) -> JsonObject:
     """Return the line that records an unfinished one."""
     members = {"action": UNFINISHED, "bytes": len(tail), "sha256": sha256_hex(tail)}
     return {**{name: entry[name] for name in ("at", "by") if name in entry}, **members}

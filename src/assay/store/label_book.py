@@ -4,7 +4,6 @@ import fcntl
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -14,7 +13,7 @@ from assay.store.failures import disk_errors
 FOLDER = ".labels"
 
 
-def append_label(run_dir: Path, line: Mapping[str, Any]) -> None:
+def append_label(run_dir: Path, line: Mapping[str, object]) -> None:
     """Add one label and flush it to the disk. Raises StoreUnavailable."""
     path = _path(run_dir)
     with disk_errors(path):

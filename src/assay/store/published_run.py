@@ -86,7 +86,7 @@ class PublishedRun:
         except (TypeError, ValueError, KeyError, AttributeError) as problem:
             raise RunDamaged(f'"{self.path / name}" is damaged: {problem}') from problem
 
-    def lines(self, name: str, start: int = 0) -> Iterator[dict[str, Any]]:
+    def lines(self, name: str, start: int = 0) -> Iterator[JsonObject]:
         """Read the objects of a JSONL artifact from a line on, one at a time; raises RunNotFound when it is gone."""
         path = self.artifact(name)
         for line in islice(split_lines(read_pieces(path)), start, None):
@@ -105,7 +105,7 @@ class PublishedRun:
         """Read the undecoded lines of a JSONL artifact, for callers that need few members; raises RunNotFound as `lines` does."""
         return split_lines(read_pieces(self.artifact(name)))
 
-    def lines_at(self, name: str, offsets: Iterable[int]) -> Iterator[dict[str, Any]]:
+    def lines_at(self, name: str, offsets: Iterable[int]) -> Iterator[JsonObject]:
         """Read the objects of a JSONL artifact at these byte offsets only; raises RunNotFound as `lines` does."""
         path = self.artifact(name)
         with disk_errors(path), path.open("rb") as file:
@@ -139,7 +139,7 @@ class PublishedRun:
                 yield start, entry
             start += len(line) + 1
 
-    def records(self) -> Iterator[dict[str, Any]]:
+    def records(self) -> Iterator[JsonObject]:
         """Read the cases as they were asked, one at a time; raises RunNotFound as `lines` does."""
         path = self.path / self.cases_name
         return (decoded(entry, path) for _, entry in self.raw_records())

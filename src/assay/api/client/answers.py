@@ -1,15 +1,14 @@
 """What a service answers, as a client reads it; members that a newer service adds are let pass."""
 
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.plan import DEFAULT_PROJECT
 from assay.core.run_result import RunListing
 from assay.core.run_state import TERMINAL, RunCounts, State
 from assay.core.summary import GateResult
-
-Json = dict[str, Any]
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,11 +56,11 @@ class Validation(msgspec.Struct, frozen=True, kw_only=True):
     contract: str
     outcome: Literal["accepted", "accepted_with_record_errors", "rejected"]
     summary: RecordSummary
-    dataset_errors: tuple[Json, ...]
+    dataset_errors: tuple[JsonObject, ...]
     record_errors: tuple[RecordError, ...]
     """At most 1,000."""
     record_errors_total: int
-    warnings: tuple[Json, ...]
+    warnings: tuple[JsonObject, ...]
     warnings_total: int
     request_id: str
     dataset_errors_total: int | None = None
@@ -97,10 +96,10 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     """It has failed before its end, without artifacts; `Client.resume` continues it."""
     started_at: str | None = None
     completed_at: str | None = None
-    states: tuple[Json, ...] = ()
+    states: tuple[JsonObject, ...] = ()
     """Every state of the run, with its time."""
     eta_seconds: float | None = None
-    metrics: Json | None = None
+    metrics: JsonObject | None = None
     """The metrics summary; None before the end."""
     gate: GateResult | None = None
     """Whether the run met its gates; None before the end."""
@@ -152,7 +151,7 @@ class RunListPage(msgspec.Struct, frozen=True, kw_only=True):
 class LinesPage(msgspec.Struct, frozen=True, kw_only=True):
     """Some lines of a run."""
 
-    items: tuple[Json, ...]
+    items: tuple[JsonObject, ...]
     next_cursor: str | None = None
 
 
@@ -166,7 +165,7 @@ class ErrorsPage(msgspec.Struct, frozen=True, kw_only=True):
 class RecordAnswer(msgspec.Struct, frozen=True):
     """One record."""
 
-    record: Json
+    record: JsonObject
 
 
 class ArtifactsAnswer(msgspec.Struct, frozen=True):
@@ -178,7 +177,7 @@ class ArtifactsAnswer(msgspec.Struct, frozen=True):
 class ComparisonAnswer(msgspec.Struct, frozen=True):
     """What changed between two runs."""
 
-    comparison: Json
+    comparison: JsonObject
 
 
 class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
@@ -186,7 +185,7 @@ class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
 
     code: str
     message: str
-    details: Json | None = None
+    details: JsonObject | None = None
 
 
 class ErrorAnswer(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from assay.core.canonical import JsonObject
 from assay.core.strict_json import parse_json
 
 MAX_LITERAL_LENGTH = 1_000_000
@@ -24,7 +25,7 @@ class SourceColumns:
     def __init__(self, row: Mapping[str, Any]) -> None:
         self.row = row
         self._names: dict[str, str] = {}
-        self._values: dict[str, Any] = {}
+        self._values: JsonObject = {}
         self._read: set[str] = set()
         self._inner: list[tuple[str, SourceColumns]] = []
         for name, value in row.items():
@@ -47,7 +48,7 @@ class SourceColumns:
         self._read.add(name)
         return self._values.get(name)
 
-    def all(self) -> dict[str, Any]:
+    def all(self) -> JsonObject:
         """The whole row as it stands, every column of which counts as read."""
         self._read.update(self._values)
         return dict(self.row)

@@ -2,11 +2,12 @@
 
 import getpass
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.errors import RunNotFound, UsageProblem
 from assay.core.moment import iso
 from assay.core.version import __version__
@@ -109,12 +110,12 @@ def baseline_run(runs_dir: Path, baseline: Baseline) -> PublishedRun:
     return run
 
 
-def record(runs_dir: Path, action: str, members: dict[str, Any]) -> None:
+def record(runs_dir: Path, action: str, members: Mapping[str, object]) -> None:
     """Append an action to the audit log, with its time, account and version."""
     append_audit(runs_dir, audit_entry(action, members))
 
 
-def audit_entry(action: str, members: dict[str, Any]) -> dict[str, Any]:
+def audit_entry(action: str, members: Mapping[str, object]) -> JsonObject:
     """Return the audit entry of an action."""
     head = {"at": iso(time.time()), "by": whose_account(), "action": action, "assay_version": __version__}
     return {**head, **members}

@@ -1,12 +1,12 @@
 """Two finished runs compared: the paired difference with its interval, tests that hold what they promise, flips, slices."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.core.canonical import JsonObject
 from assay.core.case import Case
 from assay.core.dataset_title import dataset_title
 from assay.core.errors import RunNotFound, UsageProblem
@@ -31,7 +31,6 @@ _EXPECTED = frozenset(
 
 Floats = NDArray[np.float64]
 Clusters = NDArray[np.int32]
-Json = dict[str, Any]
 
 
 class ComparisonSide(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,9 +108,9 @@ class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
     setting_notes: tuple[str, ...]
     """Those of the notes that name a setting in which the runs differ."""
 
-    def to_dict(self) -> Json:
+    def to_dict(self) -> JsonObject:
         """The comparison as JSON documents hold it."""
-        found: Json = msgspec.to_builtins(self)
+        found: JsonObject = msgspec.to_builtins(self)
         del found["setting_notes"]
         return found
 

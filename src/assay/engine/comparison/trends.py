@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
 
+from assay.core.canonical import JsonObject
 from assay.core.errors import AssayError, UsageProblem
 from assay.core.summary import Metric, Summary
 from assay.engine.comparison.baselines import COMPLETE, is_derived
@@ -58,9 +58,9 @@ class RunTrend(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     """What a change may come from, apart from the candidate."""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """The trend as JSON documents hold it."""
-        found: dict[str, Any] = msgspec.to_builtins(self)
+        found: JsonObject = msgspec.to_builtins(self)
         return found
 
 

@@ -4,12 +4,11 @@ import platform
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from assay.core.artifact_lines import CaseLine, ResponseLine
-from assay.core.canonical import pretty_json
+from assay.core.canonical import JsonObject, pretty_json
 from assay.core.case import Case
 from assay.core.contract import CONTRACTS
 from assay.core.errors import StoreUnavailable
@@ -123,7 +122,7 @@ def _redacted_case(record: RecordRow, record_id: str | None, redactor: Redactor)
     case = msgspec.json.decode(record.case or b"{}")
     hashes = [attachment.pop("sha256", "") for attachment in case["attachments"]]
     del case["record_sha256"]
-    shown: dict[str, Any] = redactor.structure({**case, "id": ""}, forms.CASE)
+    shown: JsonObject = redactor.structure({**case, "id": ""}, forms.CASE)
     for attachment, digest in zip(shown["attachments"], hashes, strict=True):
         attachment["sha256"] = digest
     return _encode({**shown, "id": record_id, "record_sha256": record.sha256})

@@ -1,7 +1,6 @@
 """Lines of a comparing run's artifacts into the figures of its ranking, while they are written or when they are read back."""
 
 from collections.abc import Callable
-from typing import Any
 
 from assay.core.artifact_lines import AttemptLine, PredictionLine
 from assay.core.case import Case
@@ -14,7 +13,6 @@ from assay.store.published_run import PublishedRun
 
 PAIR = "assay_pair"
 """Member of a comparison's metadata: the record, and the places of the two runs in the plan, from 1."""
-Line = dict[str, Any]
 _RESULTS: dict[float | None, Result] = {1.0: "first", 0.5: "tie", 0.0: "second"}
 
 

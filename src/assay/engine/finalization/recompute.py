@@ -1,7 +1,6 @@
 """Metrics recomputed from the artifacts alone, to be compared with those that were published."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -120,7 +119,7 @@ def differences(run: PublishedRun) -> list[str]:
     ]
 
 
-def _differing(stored: Any, computed: Any, path: tuple[str, ...]) -> Iterator[str]:
+def _differing(stored: object, computed: object, path: tuple[str, ...]) -> Iterator[str]:
     if isinstance(stored, dict) and isinstance(computed, dict):
         for name in sorted({*stored, *computed} if path[-1] in _TALLIES else stored):
             yield from _differing(stored.get(name), computed.get(name), (*path, name))

@@ -4,12 +4,12 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.errors import UsageProblem
 from assay.core.redact_rule import RedactRule
 from assay.engine.judge_quality.label_matching import SCALES
 from assay.engine.judge_quality.labels import HumanLabel, digest_of
 from assay.engine.planning.request import PlanProblems
-from assay.engine.readers.run_reader import Line
 from assay.store.label_book import append_label, damaged_label, read_label_lines
 from assay.store.published_run import PublishedRun
 from assay.store.redact import Redactor
@@ -46,7 +46,7 @@ class LabelInput(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""
 
 
-def keep_label(run: PublishedRun, prediction: Line, opinion: LabelInput, *, at: str) -> KeptLabel:
+def keep_label(run: PublishedRun, prediction: JsonObject, opinion: LabelInput, *, at: str) -> KeptLabel:
     """Store a person's label on the answer of a prediction; raises UsageProblem for a label that no calibration could use."""
     _check(prediction, opinion)
     redactor = Redactor(custom=_custom_rules(run))
@@ -69,7 +69,7 @@ def _custom_rules(run: PublishedRun) -> tuple[RedactRule, ...]:
     return run.manifest.settings.redact
 
 
-def _check(prediction: Line, opinion: LabelInput) -> None:
+def _check(prediction: JsonObject, opinion: LabelInput) -> None:
     if prediction.get("passed") is None:
         raise UsageProblem("this record has no grade that a label could be compared with", hint="label one that was evaluated")
     low, high = SCALES.get(prediction["scale"] or "", (float("-inf"), float("inf")))
@@ -104,9 +104,9 @@ def human_labels(labels: tuple[KeptLabel, ...]) -> tuple[HumanLabel, ...]:
     )
 
 
-def labels_of(predictions: Iterable[Line], labels: Sequence[HumanLabel], *, path: str) -> tuple[KeptLabel, ...]:
+def labels_of(predictions: Iterable[JsonObject], labels: Sequence[HumanLabel], *, path: str) -> tuple[KeptLabel, ...]:
     """Match the labels of a file with answers; raises PlanProblems with all labels that match none."""
-    answers: dict[tuple[str, int], list[Line]] = {}
+    answers: dict[tuple[str, int], list[JsonObject]] = {}
     for line in predictions:
         answers.setdefault((line["record_id"], line.get("sample") or 0), []).append(line)
     found: list[KeptLabel] = []
@@ -122,6 +122,6 @@ def labels_of(predictions: Iterable[Line], labels: Sequence[HumanLabel], *, path
     return tuple(found)
 
 
-def _is_about(label: HumanLabel, line: Line) -> bool:
+def _is_about(label: HumanLabel, line: JsonObject) -> bool:
     is_same = not label.answer_sha256 or label.answer_sha256 == digest_of(line["response_sha256"])
     return is_same and label.dataset in ("", line["dataset"])

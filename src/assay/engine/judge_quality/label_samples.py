@@ -4,11 +4,11 @@ import csv
 import io
 import random
 from collections.abc import Iterator
-from typing import Any
 
 import msgspec
 
 from assay.core.artifact_lines import PredictionLine
+from assay.core.canonical import JsonObject
 from assay.core.case import Case
 from assay.core.errors import UsageProblem
 from assay.engine.judge_quality.label_matching import HashedPrediction
@@ -26,7 +26,7 @@ COLUMNS = (
 class LabelSample(msgspec.Struct, frozen=True, kw_only=True):
     """A sample of answers."""
 
-    rows: tuple[dict[str, Any], ...]
+    rows: tuple[JsonObject, ...]
     strata: dict[str, tuple[int, int]]
     """By stratum, the records in the run and those drawn."""
 
@@ -67,7 +67,7 @@ def _allotted(sizes: dict[str, int], count: int) -> dict[str, int]:
     return taken
 
 
-def _rows(run: PublishedRun, lines: list[int], *, shows_judge: bool) -> Iterator[dict[str, Any]]:
+def _rows(run: PublishedRun, lines: list[int], *, shows_judge: bool) -> Iterator[JsonObject]:
     wanted = set(lines)
     found = {number: line for number, line in enumerate(run.typed_lines("predictions.jsonl", PredictionLine)) if number in wanted}
     inputs = _inputs(run, {(line.record_id, line.record_sha256) for line in found.values()})
@@ -82,7 +82,7 @@ def _inputs(run: PublishedRun, wanted: set[tuple[str, str]]) -> dict[tuple[str, 
     return {(name, digest): msgspec.convert(record, Case) for name, digest, record in keyed if (name, digest) in wanted}
 
 
-def _asked(case: Case | None) -> dict[str, Any]:
+def _asked(case: Case | None) -> JsonObject:
     if case is None:
         return {}
     criteria = "\n".join(f"{criterion.weight:+g} {criterion.title}" for criterion in case.criteria)
@@ -98,7 +98,7 @@ def _asked(case: Case | None) -> dict[str, Any]:
     return {"task": task_text(case), **{name: text for name, text in shown.items() if text}}
 
 
-def _answered(line: PredictionLine, *, shows_judge: bool) -> dict[str, Any]:
+def _answered(line: PredictionLine, *, shows_judge: bool) -> JsonObject:
     judge = {"judge_passed": line.passed, "judge_score": line.raw_score, "judge_reason": line.justification}
     return {
         "record_id": line.record_id,
@@ -130,5 +130,5 @@ def sample_table(sample: LabelSample) -> Iterator[str]:
         yield out.getvalue()
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return "" if value is None else str(value)

@@ -5,10 +5,11 @@ from typing import Any
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.case import Case
 from assay.core.report import ValidationReport
 from assay.core.version import __version__
-from assay.engine.readers.columns import ArrowTable, Kind, Line, RecordTable, arrow_of, typed
+from assay.engine.readers.columns import ArrowTable, Kind, RecordTable, arrow_of, typed
 from assay.engine.readers.record_search import question_of
 from assay.engine.readers.run_reader import RunReader
 
@@ -97,19 +98,19 @@ _SCORE_DEFAULTS: Mapping[str, Any] = {"weight": 1.0, "justification": "", "judge
 _CASE_MEMBERS = ("task", "tags", "references", "correct_choice_ids", "metadata")
 
 
-def table_rows(run: RunReader) -> Iterator[Line]:
+def table_rows(run: RunReader) -> Iterator[JsonObject]:
     """A row for each valid record so far, in order: a value for each column, None where there is none."""
     for line, record in run.pairs():
         scores = [{**_SCORE_DEFAULTS, **score} for score in line["evaluator_scores"] or ()]
         yield {**dict.fromkeys(COLUMNS), **_case_columns(record), **line, "evaluator_scores": scores}
 
 
-def typed_rows(run: RunReader) -> Iterator[Line]:
+def typed_rows(run: RunReader) -> Iterator[JsonObject]:
     """As `table_rows`, with values that a typed column takes: times are times, and what has no shape of its own is JSON."""
     return (typed(row, COLUMNS) for row in table_rows(run))
 
 
-def _case_columns(record: Line) -> Line:
+def _case_columns(record: JsonObject) -> JsonObject:
     return {"question": question_of(record) or None, **{name: record.get(name) for name in _CASE_MEMBERS}}
 
 
@@ -159,6 +160,6 @@ def case_table(report: ValidationReport, *, sha256: str) -> RecordTable:
     return RecordTable(name=name, columns=CASE_COLUMNS, rows=lambda: map(_case_row, report.cases), facts=facts)
 
 
-def _case_row(case: Case) -> Line:
-    row: Line = msgspec.to_builtins(case)
+def _case_row(case: Case) -> JsonObject:
+    row: JsonObject = msgspec.to_builtins(case)
     return {name: row[name] for name in CASE_COLUMNS}

@@ -1,16 +1,13 @@
 """Predictions as JSON and JSON Lines, and answers in the form that other runs take."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from assay.api import RecordTable, RunReader, StoredDataset, filled_eval_run
-from assay.core.canonical import pretty_json
+from assay.core.canonical import JsonObject, pretty_json
 from assay.core.errors import UsageProblem
 from assay.surfaces.exports.export_progress import ExportProgress
 from assay.surfaces.reporters.plain_json import json_text
 from assay.surfaces.reporters.wording import counted
-
-Line = dict[str, Any]
 
 
 def json_chunks(run: RunReader, teller: ExportProgress) -> Iterator[bytes]:
@@ -73,7 +70,7 @@ def response_object_chunks(run: RunReader, teller: ExportProgress) -> Iterator[b
     yield b"\n}\n" if seen else b"{}\n"
 
 
-def _answered(run: RunReader, teller: ExportProgress) -> Iterator[Line]:
+def _answered(run: RunReader, teller: ExportProgress) -> Iterator[JsonObject]:
     """The predictions that have an answer; the others, and what was redacted, are told of."""
     for line in teller.counted(run.predictions()):
         if line["model_response"] is None:

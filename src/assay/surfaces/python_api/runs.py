@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from assay import api
+from assay.core.canonical import JsonObject
 from assay.core.errors import UsageProblem
 from assay.core.plan import Gates
 from assay.core.run_backend import RUNS_DIR
@@ -23,7 +24,6 @@ from assay.surfaces.python_api.progress import shown_progress
 
 RECORDS = 5_000
 """Records that a report has unless told otherwise: it should open at once, and go into a mail."""
-Line = dict[str, Any]
 Mode = Literal["absolute", "superiority", "non-inferiority"]
 
 
@@ -36,7 +36,7 @@ class Run(api.RunReader):
         return self.folders.run_id
 
     @property
-    def manifest(self) -> Line:
+    def manifest(self) -> JsonObject:
         """The manifest as plain values; of an unfinished run its id, its state and its plan."""
         if self._sealed is not None:
             return self._sealed.members
@@ -68,7 +68,7 @@ class Run(api.RunReader):
         return self.result.counts
 
     @property
-    def metrics(self) -> Line:
+    def metrics(self) -> JsonObject:
         """The metrics summary; empty for a run that has not ended."""
         return self.result.metrics
 
@@ -109,11 +109,11 @@ class Run(api.RunReader):
         summary = self.result.summary
         return None if summary is None else summary.cost_usd.sum
 
-    def __iter__(self) -> Iterator[Line]:
+    def __iter__(self) -> Iterator[JsonObject]:
         """Every valid record with what came of it, in order."""
         return self.predictions()
 
-    def to_dict(self) -> Line:
+    def to_dict(self) -> JsonObject:
         """The result as plain values, in the shape of `assay run --json`."""
         return self.result.to_dict()
 
