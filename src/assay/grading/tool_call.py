@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from assay.core.canonical import canonical_json
+from assay.core.canonical import JsonObject, canonical_json
 from assay.core.case import Case
 from assay.grading.reply_object import UnusableReply, only_object, storable
 
@@ -18,7 +18,7 @@ class ToolCall(msgspec.Struct, frozen=True):
     """One use of a tool."""
 
     tool: str
-    input: dict[str, Any] | None = {}
+    input: JsonObject | None = {}
     """None when the call has other members instead, whose meaning is unknown."""
     has_replaced: bool = False
     """Characters that no store can hold were replaced by U+FFFD."""

@@ -31,7 +31,7 @@ class SourceColumns:
         for name, value in row.items():
             self._add(name, value)
 
-    def _add(self, name: str, value: Any) -> None:
+    def _add(self, name: str, value: object) -> None:
         folded = str(name).strip().lower().replace(" ", "_")
         if isinstance(value, float) and math.isnan(value):
             value = None  # how tables write a missing value
@@ -85,7 +85,7 @@ class SourceColumns:
         """The column's name as the source writes it, for messages."""
         return self._names.get(name, name)
 
-    def inside(self, name: str, value: Any) -> "SourceColumns":
+    def inside(self, name: str, value: object) -> "SourceColumns":
         """An object inside a cell, whose unread members count as unread columns; raises RowRefused for other values."""
         if not isinstance(value, dict):
             raise RowRefused(f"{name} is not an object but {kind(value)}")
@@ -100,12 +100,12 @@ class SourceColumns:
             yield from (f"{name}.{column}" for column in inner.unread())
 
 
-def is_empty(value: Any) -> bool:
+def is_empty(value: object) -> bool:
     """True for null, blank text and empty lists and objects."""
     return value is None or (isinstance(value, str) and not value.strip()) or (isinstance(value, list | dict) and not value)
 
 
-def kind(value: Any) -> str:
+def kind(value: object) -> str:
     """A word for the JSON type of a value, for messages."""
     if isinstance(value, bool):
         return "a boolean"
@@ -115,7 +115,7 @@ def kind(value: Any) -> str:
     return names.get(type(value), type(value).__name__)
 
 
-def whole_number(value: Any, what: str) -> int:
+def whole_number(value: object, what: str) -> int:
     """The integer that a cell holds: 2, 2.0 and "2" alike; raises RowRefused for anything else, 2.5 included."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
@@ -126,7 +126,7 @@ def whole_number(value: Any, what: str) -> int:
     raise RowRefused(f"{what} is not a whole number: {_excerpt(value)}")
 
 
-def option_text(value: Any, what: str) -> str:
+def option_text(value: object, what: str) -> str:
     """The text of one choice; whole numbers are written out."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
@@ -135,7 +135,7 @@ def option_text(value: Any, what: str) -> str:
     return value.strip()
 
 
-def list_cell(value: Any, what: str) -> list[Any]:
+def list_cell(value: object, what: str) -> list[Any]:
     """The list in a cell: a list, or a JSON or Python list written as text."""
     found = _parse_list(value, what) if isinstance(value, str) else value
     if not isinstance(found, list | tuple):
@@ -156,7 +156,7 @@ def _parse_list(text: str, what: str) -> Any:
         raise RowRefused(f"{what} is not a list that can be read: {_excerpt(text)}") from None
 
 
-def _identifier_text(value: Any, what: str) -> str:
+def _identifier_text(value: object, what: str) -> str:
     if isinstance(value, str):
         return value.strip()
     if isinstance(value, int | float) and not isinstance(value, bool) and value == value // 1:
@@ -164,6 +164,6 @@ def _identifier_text(value: Any, what: str) -> str:
     raise RowRefused(f"{what} is not an identifier but {kind(value)}")
 
 
-def _excerpt(value: Any) -> str:
+def _excerpt(value: object) -> str:
     text = (value if isinstance(value, str) else repr(value)).encode("utf-8", "replace").decode("utf-8")
     return text if len(text) <= 60 else f"{text[:60]}…"

@@ -5,7 +5,7 @@ import importlib
 import io
 import math
 import mmap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -68,7 +68,7 @@ def _flawed(document: Document, flaw: ParseProblem) -> UnreadableLine:
     return UnreadableLine(f"{flaw.message} (column {document.place(flaw.offset).column})")
 
 
-def _as_row(value: Any) -> JsonObject | UnreadableLine:
+def _as_row(value: object) -> JsonObject | UnreadableLine:
     return value if isinstance(value, dict) else UnreadableLine(f"a row is an object, this is {kind(value)}")
 
 
@@ -163,14 +163,14 @@ def _parquet_rows(file: Path) -> Iterator[SourceLine]:
         raise SourceUnreadable(f"cannot read '{file}': {problem}", hint="check the path and that the file is Parquet") from problem
 
 
-def _plain_row(row: JsonObject) -> JsonObject | UnreadableLine:
+def _plain_row(row: Mapping[str, object]) -> JsonObject | UnreadableLine:
     try:
         return {name: _plain(value) for name, value in row.items()}
     except (TypeError, ValueError) as problem:
         return UnreadableLine(f"a cell has no JSON form: {problem}")
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """The value as JSON knows it; NaN is how tables write a missing number."""
     if isinstance(value, float):
         if math.isinf(value):
