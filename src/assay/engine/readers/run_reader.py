@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from heapq import nsmallest
 from itertools import groupby, islice
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -33,6 +34,7 @@ from assay.store.published_run import PublishedRun, Tombstone, decoded, open_run
 from assay.store.record_index import IndexedRecord, RecordIndex
 from assay.store.redact import Redactor
 
+T = TypeVar("T")
 _SAMPLE_MEMBERS = ("sample", "index", "status", "score", "raw_score", "scale", "passed", "error_code")
 
 
@@ -201,6 +203,12 @@ class RunReader:
             yield from (_scored(line) for line in self._sealed.raw_lines("predictions.jsonl"))
             return
         yield from (msgspec.convert(line, ScoreLine) for line in self._open_predictions())
+
+    def predictions_as(self, kind: type[T]) -> Iterator[T]:
+        """Read every valid record so far as a struct with the members that a caller needs, in order."""
+        if self._sealed is not None:
+            return self._sealed.typed_lines("predictions.jsonl", kind)
+        return (msgspec.convert(line, kind) for line in self._open_predictions())
 
     def live_part(
         self, search: RecordFilter, *, limit: int, offset: int = 0, first: int = 0
