@@ -10,6 +10,7 @@ import pytest
 
 from assay import api
 from assay.core.errors import ServerProblem
+from assay.core.manifest import read_manifest
 from assay.engine.execution.batch_collector import LOST_LOOKS, PATIENCE
 from assay.engine.execution.run_environment import RunEnvironment
 from assay.engine.planning.request import RunRequest
@@ -98,7 +99,7 @@ def test_a_run_is_cancelled_at_once_although_its_batch_may_be_somebody_elses(tmp
     with BatchProvider(faults=Faults(looks=100_000)) as provider:
         run_file = doubtful(tmp_path, provider)
         result = api.cancel("x", runs_dir=tmp_path / "runs")
-    told = " · ".join(batch_words(manifest(run_file)["batches"]))
+    told = " · ".join(batch_words(read_manifest(manifest(run_file)).batches))
     assert (result.state, provider.seen["POST /v1/messages/batches/ID/cancel"]) == ("cancelled", 0)
     assert told.startswith("1 batch · 0 of 6 requests answered · batch_uncertain 6 · batch msgbatch_0001 may be ours or")
 

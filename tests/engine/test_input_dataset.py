@@ -285,7 +285,7 @@ def test_redaction_breaks_no_limit_that_a_batch_kept(tmp_path: Path) -> None:
 def test_redactions_are_counted_once(tmp_path: Path) -> None:
     row = mcq_row("q", prompt="Write to ann.smith@example.org")
     result = run(write_rows(tmp_path / "rows.jsonl", row), "x", model="scripted/say-A")
-    assert open_run_folder(Path(result.run_dir)).manifest["redactions"] == {"email": 1}
+    assert open_run_folder(Path(result.run_dir)).manifest.redactions == {"email": 1}
 
 
 @pytest.mark.parametrize("indent", [None, 2])
@@ -472,7 +472,7 @@ def test_a_comparison_names_the_runs_that_it_compares(tmp_path: Path) -> None:
     runs = [run(source, name, model=f"scripted/say-{name}") for name in ("x", "y")]
     ranked = api.rank(api.RankRequest(runs=("x", "y"), judges=(JUDGE,), runs_dir=str(tmp_path / "runs")))
     found = document(ranked)
-    hashes = [open_run_folder(Path(result.run_dir)).manifest["manifest_sha256"] for result in runs]
+    hashes = [open_run_folder(Path(result.run_dir)).manifest.own_hash for result in runs]
     assert found == {
         "schema_version": "reference_v1",
         "datasets": [],

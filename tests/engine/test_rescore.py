@@ -9,10 +9,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from assay import api
-from assay.core.artifact_lines import read_prediction
+from assay.core.artifact_lines import PredictionLine
 from assay.core.case import Criterion
 from assay.core.errors import RunSealed, UsageProblem
 from assay.core.input_document import MANIFEST
@@ -203,7 +204,10 @@ def test_a_record_that_failed_says_what_it_could_have_had_and_the_headline_what_
 
 def test_what_was_cancelled_has_not_failed(first: RunResult) -> None:
     stopped = {**next(iter(api.open_run(first.run_dir).predictions())), "status": "cancelled", "error_code": "max_cost"}
-    line, profiler = read_prediction(stopped), profiler_of(plan_of(provider_of("scripted"), profile="prbench", compat=True))
+    line, profiler = (
+        msgspec.convert(stopped, PredictionLine),
+        profiler_of(plan_of(provider_of("scripted"), profile="prbench", compat=True)),
+    )
     assert profiler is not None
     profiler.apply(line, rubric_case(criteria=(Criterion("c0", "Good"),)), {})
     assert (line.profile_score, line.profile_unscored) == (None, "max_cost")

@@ -13,7 +13,6 @@ from contextlib import closing
 from itertools import count
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from assay import api
@@ -227,7 +226,7 @@ def test_a_retry_asks_only_for_what_failed(job: Job, provider: CountingProvider)
     second = api.retry("x", runs_dir=job.runs, run_id="y")
     assert second.counts.total_records == first.counts.failed_records - first.counts.invalid_records
     assert provider.calls.total() - calls < calls / 2
-    assert msgspec.to_builtins(api.open_run("y", runs_dir=job.runs).manifest["plan"])["parent_run_id"] == "x"
+    assert api.open_run("y", runs_dir=job.runs).run_manifest.settings.parent_run_id == "x"
 
 
 # Plans of an earlier version
@@ -331,10 +330,10 @@ def test_no_state_is_entered_before_the_one_it_follows(job: Job) -> None:
     (plan,) = api.plan_runs(api.RunRequest(run_file=str(job.folder / "run.json"), run_id="x", limit=1)).plans
     backwards = count(1_700_000_000, -1)
     start(plan, job.runs, RunEnvironment(environ={}, clock=lambda: float(next(backwards))))
-    manifest = api.open_run("x", runs_dir=job.runs).manifest
-    entered = [state["entered_at"] for state in manifest["states"]]
+    manifest = api.open_run("x", runs_dir=job.runs).run_manifest
+    entered = [state.entered_at for state in manifest.states]
     assert entered == sorted(entered)
-    assert manifest["completed_at"] == entered[-1] == entered[-2]
+    assert manifest.completed_at == entered[-1] == entered[-2]
 
 
 def test_the_newest_run_is_the_one_that_was_created_last(job: Job) -> None:

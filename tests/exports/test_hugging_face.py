@@ -49,4 +49,4 @@ def test_the_card_names_run_figures_and_whole_hashes(tmp_path: Path) -> None:
     write_run_folder(run, tmp_path / "folder", ExportProgress())
     card = (tmp_path / "folder" / "README.md").read_text(encoding="utf-8")
     assert "| pass_rate | 50.0 % [9.5 %, 90.5 %] | 2 |" in card
-    assert run.manifest["manifest_sha256"] in card
+    assert run.run_manifest.own_hash in card

@@ -47,7 +47,7 @@ def test_the_schema_says_which_run_it_is_of(tmp_path: Path) -> None:
     run = hostile_run(tmp_path, "A")
     metadata = table(run).schema.metadata
     assert metadata[b"assay.run_id"] == b"hostile"
-    assert metadata[b"assay.manifest_sha256"].decode() == run.manifest["manifest_sha256"]
+    assert metadata[b"assay.manifest_sha256"].decode() == run.run_manifest.own_hash
 
 
 def test_no_member_of_a_prediction_is_left_out() -> None:

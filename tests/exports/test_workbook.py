@@ -71,7 +71,7 @@ def test_figures_stand_with_interval_and_denominator(tmp_path: Path) -> None:
 def test_the_workbook_says_which_run_it_is_of(tmp_path: Path) -> None:
     run = hostile_run(tmp_path, "A")
     facts = {row["fact"]: row["value"] for row in rows(workbook(run), "About")}
-    assert (facts["run_id"], facts["manifest_sha256"]) == ("hostile", run.manifest["manifest_sha256"])
+    assert (facts["run_id"], facts["manifest_sha256"]) == ("hostile", run.run_manifest.own_hash)
 
 
 @pytest.mark.parametrize("text", [LONG + "y", "\U0001f600" * 20_000])

@@ -63,7 +63,7 @@ def test_answers_tokens_times_and_the_model_come_along() -> None:
 
 
 def test_a_run_says_where_it_comes_from() -> None:
-    imported = run_of("capitals.eval").manifest["plan"]["imported"]
+    imported = run_of("capitals.eval").shown_plan["imported"]
     assert imported["tool"] == "inspect_ai"
     assert imported["scorer"] == "includes"
     assert imported["other_scorers"] == ["lenient", "shape/is_short"]

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.core.errors import RunNotFound, RunSealed, StoreUnavailable
+from assay.core.manifest import ArtifactHash
 from assay.store.artifacts import ARTIFACTS, CASES, EXPORTS, StagingFolder, remove_stale_staging
 from assay.store.hash_chain import AttemptChain, MerkleTree, merkle_root
 from assay.store.published_run import open_run_folder
@@ -52,14 +53,13 @@ def test_a_published_run_has_all_artifacts_read_only(tmp_path: Path) -> None:
 def test_the_manifest_has_hash_bytes_and_lines_of_every_file(tmp_path: Path) -> None:
     run = open_run_folder(sealed_run(tmp_path))
     content = (run.path / "predictions.jsonl").read_bytes()
-    expected = {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content), "lines": 3}
-    assert run.manifest["artifacts"]["predictions.jsonl"] == expected
-    assert set(run.manifest["artifacts"]) == {*ARTIFACTS, CASES, *EXPORTS} - {"run_manifest.json"}
+    assert run.hashes["predictions.jsonl"] == ArtifactHash(hashlib.sha256(content).hexdigest(), len(content), 3)
+    assert set(run.hashes) == {*ARTIFACTS, CASES, *EXPORTS} - {"run_manifest.json"}
 
 
 def test_large_files_are_hashed_in_pieces(tmp_path: Path) -> None:
     run = sealed_run(tmp_path, records=10_000)
-    assert open_run_folder(run).manifest["artifacts"]["predictions.jsonl"]["lines"] == 10_000
+    assert open_run_folder(run).hashes["predictions.jsonl"].lines == 10_000
     assert verify_run(run) == []
 
 
@@ -189,7 +189,7 @@ def test_lines_and_documents_are_read_back(tmp_path: Path) -> None:
     run = open_run_folder(sealed_run(tmp_path))
     assert [line["record_id"] for line in run.lines("predictions.jsonl")] == ["q0", "q1", "q2"]
     assert run.document("metrics_summary.json") == {"name": "metrics_summary.json"}
-    assert (run.manifest["run_id"], run.purged()) == ("r1", ())
+    assert (run.members["run_id"], run.purged()) == ("r1", ())
 
 
 def test_a_damaged_or_missing_artifact_is_named_when_read(tmp_path: Path) -> None:

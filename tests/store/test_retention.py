@@ -31,9 +31,9 @@ def test_a_longer_policy_keeps_longer_and_a_shorter_one_is_refused(tmp_path: Pat
 
 def test_expired_artifacts_go_and_leave_tombstones(tmp_path: Path) -> None:
     run = sealed_run(tmp_path)
-    hashes = open_run_folder(run).manifest["artifacts"]
+    hashes = open_run_folder(run).hashes
     tombstones = purge_run(run, now=ENDED_AT + 31 * DAY)
-    assert {tombstone.name: tombstone.sha256 for tombstone in tombstones} == {name: hashes[name]["sha256"] for name in RAW}
+    assert {tombstone.name: tombstone.sha256 for tombstone in tombstones} == {name: hashes[name].sha256 for name in RAW}
     assert {path.name for path in run.iterdir()} == {"run_manifest.json", "purged.json", *AGGREGATE}
     assert (verify_run(run), open_run_folder(run).purged()) == ([], tombstones)
 

@@ -4,6 +4,8 @@ from typing import Any
 
 import msgspec
 
+from assay.core.manifest import Manifest
+from assay.core.plan import ModelPlan
 from assay.core.run_result import RunResult
 from assay.core.run_state import RunCounts, State
 from assay.core.summary import GateResult
@@ -49,16 +51,30 @@ METRICS: Json = {
 }
 
 
-def manifest(**changes: Any) -> Json:
-    plan = {
-        "datasets": [{"name": "assistant", "dataset_id": "assistant", "dataset_version": "1.2.0", "contract": "golden_v1"}],
-        "candidate": {"name": "small", "provider": "openai", "model": "gpt-5-mini", "parameters": {"temperature": 0.0}},
-        "judges": [{"name": "openai/gpt-5", "provider": "openai", "model": "gpt-5", "parameters": {"max_tokens": 400}}],
-        "response_source": "sampled",
-        "gates": {"pass_rate": 0.8},
-    }
-    times = {"started_at": "2026-11-15T10:00:00.000Z", "completed_at": "2026-11-15T10:03:05.000Z"}
-    return {"contract": "golden_v1", "plan": {**plan, **changes}, **times}
+PLAN: Json = {
+    "datasets": [{"name": "assistant", "dataset_id": "assistant", "dataset_version": "1.2.0", "contract": "golden_v1"}],
+    "candidate": {"name": "small", "provider": "openai", "model": "gpt-5-mini", "parameters": {"temperature": 0.0}},
+    "judges": [{"name": "openai/gpt-5", "provider": "openai", "model": "gpt-5", "parameters": {"max_tokens": 400}}],
+    "response_source": "sampled",
+    "gates": {"pass_rate": 0.8},
+}
+
+
+def manifest(plan: Json = PLAN, **changes: Any) -> Manifest:
+    return Manifest(
+        run_id="r",
+        status="completed",
+        created_at="2026-11-15T10:00:00.000Z",
+        started_at="2026-11-15T10:00:00.000Z",
+        completed_at="2026-11-15T10:03:05.000Z",
+        contract="golden_v1",
+        dataset_id="assistant",
+        dataset_version="1.2.0",
+        counts=COUNTS,
+        gate=GateResult(True),
+        candidate=ModelPlan(name="small", provider="openai", model="gpt-5-mini"),
+        plan={**plan, **changes},
+    )
 
 
 def prediction(record_id: str, score: int | None, why: str, **changes: Any) -> Json:
@@ -182,7 +198,7 @@ def hostile_view() -> RunReport:
 def unfinished_view() -> RunReport:
     counts = RunCounts(total_records=500, valid_records=500, evaluated_records=120, failed_records=3, skipped_records=377)
     open_result = result("nightly-3", "the run has not ended", state="running", counts=counts, metrics={})
-    return RunReport(result=open_result, manifest={"plan": manifest()["plan"]})
+    return RunReport(result=open_result, manifest=msgspec.structs.replace(manifest(), started_at=None, completed_at=None))
 
 
 def record() -> Json:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from assay.core.manifest import BatchEntry
 from assay.engine.run_counters import BatchProgress
 from assay.surfaces.cli.progress import RunProgress, Throughput, plain_line
 from assay.surfaces.reporters.run_subject import batch_words
@@ -103,8 +104,18 @@ def test_a_log_is_not_filled_while_nothing_changes(capsys: pytest.CaptureFixture
 
 
 def test_words_of_a_provider_are_harmless_in_a_report() -> None:
-    row = {"status": "ended", "requests": 1, "answered": 0, "asked_live": 0, "duplicates": 0, "unknown": 0, "malformed": 0}
-    assert "\x1b" not in "".join(batch_words([{**row, "errors": {HOSTILE: 1}}]))
+    batch = BatchEntry(
+        number=1,
+        batch_id="b",
+        status="ended",
+        submitted_at="",
+        requests=1,
+        bytes=1,
+        input_sha256="",
+        **dict.fromkeys(("answered", "asked_live", "duplicates", "unknown", "malformed"), 0),
+        errors={HOSTILE: 1},
+    )
+    assert "\x1b" not in "".join(batch_words([batch]))
 
 
 def test_a_run_that_was_handed_in_as_it_was_asked_for_is_no_error_of_a_pipeline(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from tests.surfaces.run_views import (
     failure,
     golden_view,
     hostile_view,
+    manifest,
     other_view,
     prediction,
     record,
@@ -127,7 +128,7 @@ def test_what_a_model_says_is_no_markup_mention_reference_or_address(said: str, 
 
 def test_a_comment_without_gates_or_failures_says_so() -> None:
     counts = msgspec.structs.replace(golden_view().result.counts, failed_records=0, invalid_records=0)
-    plain = RunReport(result=result("r", counts=counts), manifest={"plan": {**golden_view().plan, "gates": {}}})
+    plain = RunReport(result=result("r", counts=counts), manifest=manifest(gates={}))
     text = "".join(run_markdown([plain], PLAIN))
     assert text.startswith("## Evaluation: no gates\n\n- **no gates** · small: ")
     assert "<details>" not in text
@@ -237,7 +238,7 @@ def test_a_long_answer_is_cut_unless_everything_is_asked_for() -> None:
 
 def test_a_passed_gate_says_by_how_much() -> None:
     gates = {"pass_rate": 0.5, "min_score": 3.5, "max_error_rate": 0.4}
-    view = msgspec.structs.replace(golden_view(), result=result("r"), manifest={"plan": {**golden_view().plan, "gates": gates}})
+    view = msgspec.structs.replace(golden_view(), result=result("r"), manifest=manifest(gates=gates))
     wanted = "MET         pass rate 75.0 % (at least 50.0 %), mean score 3.75 (at least 3.50), error rate 33.3 % (at most 40.0 %)\n"
     assert wanted in shown(view)
 

@@ -11,7 +11,7 @@ from assay.core.errors import UsageProblem
 from assay.core.run_backend import RUNS_DIR
 from assay.engine.judge_quality.calibration import Calibration
 from assay.engine.judge_quality.calibration import calibrate as calibrate_run
-from assay.engine.judge_quality.kept_labels import KeptLabel, LabelInput, human_labels, labels_of
+from assay.engine.judge_quality.kept_labels import AnswerLine, KeptLabel, LabelInput, human_labels, labels_of
 from assay.engine.judge_quality.kept_labels import keep_label as keep_label_line
 from assay.engine.judge_quality.kept_labels import kept_labels as read_kept_labels
 from assay.engine.judge_quality.label_samples import LabelSample, draw_sample, sample_lines, sample_table
@@ -84,7 +84,7 @@ def keep_label(run: RunReader, record_index: int, opinion: LabelInput) -> KeptLa
     """Keep what a person says of an answer of a finished run; raises UsageProblem, RunNotFound."""
     row = row_at(run, record_index)
     at = datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    return keep_label_line(open_run_folder(run.folders.sealed), run.line_of(row), opinion, at=at)
+    return keep_label_line(open_run_folder(run.folders.sealed), msgspec.convert(run.line_of(row), AnswerLine), opinion, at=at)
 
 
 def filled_labels(run: RunReader, path: str | Path) -> tuple[KeptLabel, ...]:
@@ -92,7 +92,7 @@ def filled_labels(run: RunReader, path: str | Path) -> tuple[KeptLabel, ...]:
 
     Raises PlanProblems with every line that is wrong, and with every label of an answer that the run does not have.
     """
-    return labels_of(run.predictions(), read_labels(path).labels, path=str(path))
+    return labels_of(run.predictions_as(AnswerLine), read_labels(path).labels, path=str(path))
 
 
 def kept_labels(run: RunReader) -> tuple[KeptLabel, ...]:

@@ -1,14 +1,12 @@
 """Decisions about runs: baselines, gates, trends, and the log of what was decided."""
 
+from collections.abc import Mapping
 from math import isfinite
 from pathlib import Path
-from typing import Any
-
-import msgspec
 
 from assay.api.stored_runs import sealed_folder
+from assay.core.canonical import JsonObject
 from assay.core.errors import RunNotFound, UsageProblem
-from assay.core.plan import Plan
 from assay.core.run_backend import RUNS_DIR
 from assay.core.summary import METRICS
 from assay.engine.comparison.baselines import (
@@ -75,8 +73,8 @@ def gate(
     """
     folder = Path(runs_dir)
     run = sealed_folder(run_name, folder)
-    if not run.manifest["counts"]["evaluated_records"]:
-        raise UsageProblem(f"run '{run.manifest['run_id']}' evaluated nothing: there is nothing to decide by")
+    if not run.manifest.counts.evaluated_records:
+        raise UsageProblem(f"run '{run.manifest.run_id}' evaluated nothing: there is nothing to decide by")
     against = _against(run, folder, baseline)
     check_unchanged(run, *(DECIDING if against else DECIDING[:1]))
     if against is not None:
@@ -88,9 +86,9 @@ def gate(
             f"nothing can be compared: {comparison.passes.reason or 'no record was graded in both runs'}",
             hint=f"look at: assay compare {comparison.before.run_id} {comparison.after.run_id}",
         )
-    plan = msgspec.convert(run.manifest["plan"], Plan)
+    plan = run.manifest.settings
     verdict = decide_gate(plan, run.summary(), demand, comparison=comparison)
-    record(folder, "gate", {"manifest_sha256": run.manifest["manifest_sha256"], **verdict.to_dict()})
+    record(folder, "gate", {"manifest_sha256": run.manifest.own_hash, **verdict.to_dict()})
     return verdict
 
 
@@ -100,13 +98,13 @@ def _against(run: PublishedRun, runs_dir: Path, name: str) -> PublishedRun | Non
     if name == PREVIOUS:
         found = previous_run(run, runs_dir)
         if found is None:
-            raise RunNotFound(f"no complete run over '{run.manifest['dataset_id']}' is older than this one")
+            raise RunNotFound(f"no complete run over '{run.manifest.dataset_id}' is older than this one")
         return found
     known = baselines(runs_dir)
-    chosen = known.get(name or run.manifest["dataset_id"])
+    chosen = known.get(name or run.manifest.dataset_id)
     if chosen is not None:
         # The baseline itself has nothing to be measured against.
-        is_itself = chosen.manifest_sha256 == run.manifest["manifest_sha256"]
+        is_itself = chosen.manifest_sha256 == run.manifest.own_hash
         return None if is_itself and not name else baseline_run(runs_dir, chosen)
     if not name:
         return None
@@ -147,11 +145,11 @@ def trend(
     return run_trend(Path(runs_dir), wanted, last=last)
 
 
-def note_audit(runs_dir: Path, action: str, members: dict[str, Any]) -> None:
+def note_audit(runs_dir: Path, action: str, members: Mapping[str, object]) -> None:
     """A line in the audit log of a folder of runs: who did what, and when."""
     record(runs_dir, action, members)
 
 
-def audit(runs_dir: str | Path = RUNS_DIR) -> list[dict[str, Any]]:
+def audit(runs_dir: str | Path = RUNS_DIR) -> list[JsonObject]:
     """Every decision about the runs of a folder, the oldest first; raises StoreUnavailable when the log was tampered with."""
     return read_audit(Path(runs_dir))

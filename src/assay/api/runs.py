@@ -10,6 +10,7 @@ from typing import Any, TypedDict, Unpack
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.errors import UsageProblem
 from assay.core.plugin import Plugin
 from assay.core.run_backend import LOCAL_BACKEND, RUNS_DIR, RunBackend
@@ -115,14 +116,14 @@ def run(
     return tuple(results)
 
 
-def _placement(options: dict[str, Any]) -> RunBackend:
+def _placement(options: JsonObject) -> RunBackend:
     """Where the run is kept and worked on, taken out of the options."""
     given = {name: options.pop(name) for name in RunBackend.__struct_fields__ if name in options}
     placement: RunBackend = options.pop("placement", LOCAL_BACKEND)
     return msgspec.structs.replace(placement, **given)
 
 
-def _request(source: RunRequest | str | Path, options: dict[str, Any]) -> RunRequest:
+def _request(source: RunRequest | str | Path, options: JsonObject) -> RunRequest:
     if isinstance(source, RunRequest):
         return source
     for name, member in (("model", "models"), ("judge", "judges")):
@@ -137,7 +138,7 @@ def _request(source: RunRequest | str | Path, options: dict[str, Any]) -> RunReq
     return RunRequest(**{**options, **named})
 
 
-def list_records(source: RunRequest | str | Path, **options: Any) -> ListedRecords:
+def list_records(source: RunRequest | str | Path, **options: object) -> ListedRecords:
     """The records that `run` would take, and its gates; no model is looked at. Raises PlanProblems."""
     return list_request(_request(source, options), environ=os.environ)
 

@@ -4,12 +4,13 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.errors import AssayError, RunNotFound, UsageProblem
-from assay.core.plan import Plan, ProfileId
+from assay.core.plan import ProfileId
 from assay.core.retention import RetentionSettings, longest, retention_in
 from assay.core.run_backend import RUNS_DIR
 from assay.core.run_result import RunListing, RunResult
@@ -62,11 +63,11 @@ class PurgeResult(msgspec.Struct, frozen=True):
     """Where replies that the run got may still be: a cache belongs to no run, and is not purged. Empty without one."""
 
 
-def filled_eval_run(run: RunReader) -> dict[str, Any]:
+def filled_eval_run(run: RunReader) -> JsonObject:
     """The EvalRun of golden_v1 with numbers in place of nulls, whose cases `filled_in` lists; raises RunNotFound without one."""
     path = run.artifacts().get(EVAL_RESULTS)
     if path is None:
-        why = why_no_eval_run(msgspec.convert(run.manifest["plan"], Plan)) if run.manifest.get("plan") else ""
+        why = why_no_eval_run(run.run_manifest.settings)
         raise RunNotFound(
             f"run '{run.folders.run_id}' has no {EVAL_RESULTS}{f': {why}' if why else ''}",
             hint="runs over one golden_v1 dataset have one, unless they were cancelled",
@@ -189,7 +190,7 @@ def purge(
         found = PurgeResult(folder.name, tuple(purgeable(folder, now=sweep.now, wanted=sweep.wanted, force=bool(reason))))
     else:
         found = _purged(folder, sweep, reason=reason)
-    plan = open_run_folder(folder).manifest.get("plan") or {}
+    plan = open_run_folder(folder).members.get("plan") or {}
     return [msgspec.structs.replace(found, cache_dir=plan.get("cache_dir", ""))]
 
 

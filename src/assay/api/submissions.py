@@ -14,6 +14,7 @@ import msgspec
 
 from assay.api.runs import run
 from assay.api.validation import find_sources, validate
+from assay.core.canonical import JsonObject
 from assay.core.contract import BUILT_IN, CONTRACTS
 from assay.core.errors import AssayError, RunNotFound, StoreRefused, StoreUnavailable
 from assay.core.provider import PROVIDERS
@@ -127,7 +128,7 @@ def run_file_problems(path: str | Path) -> tuple[str, ...]:
     return finding_lines(load_run_file(path))
 
 
-def _model_entries(given: Iterable[Any]) -> list[ModelEntry]:
+def _model_entries(given: Iterable[object]) -> list[ModelEntry]:
     """The models of a section of a run file: each a text, or a mapping; one that cannot be read is empty."""
     return [ModelEntry(model=one) if isinstance(one, str) else msgspec.convert(one, ModelEntry) for one in given if one]
 
@@ -219,7 +220,7 @@ class Submissions:
         if not isinstance(self._book, SubmissionBook):
             self._book.set_problem(run_id, problem)
 
-    def note(self, action: str, *, by: str, **members: Any) -> None:
+    def note(self, action: str, *, by: str, **members: object) -> None:
         """A line in the audit log: who did what."""
         self._log.append(audit_entry(action, {"by": by, **members}))
 
@@ -328,7 +329,7 @@ def leave_failure(run_id: str, runs_dir: Path) -> None:
         ledger.close()
 
 
-def record_errors(run: RunReader) -> Iterator[dict[str, Any]]:
+def record_errors(run: RunReader) -> Iterator[JsonObject]:
     """Every error of every record, in the order of the records, in the contract's six members."""
     is_read = False
     for line in run.validations():

@@ -3,12 +3,12 @@
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from assay.api.gates import check_demand, gate
 from assay.api.runs import RunRequest, plan_runs, run
+from assay.core.canonical import JsonObject
 from assay.core.errors import AssayError, SourceUnreadable, UsageProblem
 from assay.core.run_backend import LOCAL_BACKEND, RUNS_DIR, RunBackend
 from assay.core.run_result import RunResult
@@ -48,9 +48,9 @@ class SuiteResult(msgspec.Struct, frozen=True, kw_only=True):
     is_finished: bool = True
     """False when it was interrupted; the same command with the same id goes on."""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """The result as JSON documents hold it."""
-        members: dict[str, Any] = msgspec.to_builtins(self)
+        members: JsonObject = msgspec.to_builtins(self)
         runs = [{**msgspec.to_builtins(one), "verdict": one.verdict.to_dict() if one.verdict else None} for one in self.runs]
         return {
             "suite": self.suite,

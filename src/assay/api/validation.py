@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.case import Case
 from assay.core.contract import CONTRACTS
 from assay.core.errors import UsageProblem
@@ -64,7 +65,7 @@ def validate(
     return _without_places(report) if opened.is_object else report
 
 
-def validate_with_hashes(source: Any, contract: str = "auto", *, config: ValidationConfig | None = None) -> ValidationReport:
+def validate_with_hashes(source: object, contract: str = "auto", *, config: ValidationConfig | None = None) -> ValidationReport:
     """The report of `validate`, with the `hashes` of a JSONL file made while it was checked instead of in a second reading."""
     opened = _opened(source, contract)
     report = read(opened, contract, config=_settings(config), effort=ReadOptions(hashes=True))
@@ -78,7 +79,7 @@ def stream(source: Any, contract: Any = "auto", *, config: ValidationConfig | No
     yield from stream_source(opened, contract, config=_settings(config))
 
 
-def _known(contract: Any) -> Any:
+def _known(contract: object) -> Any:
     """The contract as it may be named, or as a plugin."""
     if isinstance(contract, str):
         return contract
@@ -93,7 +94,7 @@ def _settings(
     return msgspec.structs.replace(settings, **{name: True for name, is_on in given.items() if is_on})
 
 
-def _opened(source: Any, contract: Any) -> Source:
+def _opened(source: object, contract: object) -> Source:
     if isinstance(source, str | Path):
         return open_dataset(source)
     if isinstance(source, bytes | bytearray | memoryview):
@@ -120,7 +121,7 @@ def _from_object(value: Any, contract: Any) -> Source:
     return source
 
 
-def _row_per_line(value: dict[str, Any], member: str) -> bytes:
+def _row_per_line(value: JsonObject, member: str) -> bytes:
     """A document of rows as runs write it, which is read in constant memory; one with more than that in it as it is."""
     if list(value) != ["schema_version", member] or not isinstance(value[member], list):
         return json.dumps(value).encode()

@@ -1,13 +1,12 @@
 """Lines of a run's artifacts: what stands in cases, validation, predictions, attempts, failures and responses, one struct each.
 
-Members stand in the order in which the files have them, because the files are these structs, encoded.
+Members stand in the order in which the files have them, because the files are these structs, encoded. A member that earlier
+versions did not write has a default, so that their lines are decoded as these structs too; `PublishedRun.typed_lines` does that.
 """
-
-from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.outcome import PanelDecision, Score
 
 Slices = dict[str, tuple[str, ...]]
@@ -47,7 +46,7 @@ class ValidationLine(msgspec.Struct):
     """Of a record that broke its contract: the slices that it belongs to, as far as it can be read."""
 
 
-class PredictionLine(msgspec.Struct):
+class PredictionLine(msgspec.Struct, kw_only=True):
     """A line of predictions.jsonl."""
 
     index: int
@@ -71,7 +70,7 @@ class PredictionLine(msgspec.Struct):
     justification: str | None
     evaluator: str | None
     template_sha256: str | None
-    policy_id: str | None
+    policy_id: str | None = None
     """Of the policy that the record was asked and graded by; runs of earlier versions have none."""
     selected_choice_ids: tuple[str, ...]
     flags: tuple[str, ...]
@@ -134,7 +133,7 @@ class AttemptLine(msgspec.Struct):
     answered_by: str | None
     """The model that the provider says has answered."""
     response_sha256: str | None
-    applied: dict[str, Any] | None
+    applied: JsonObject | None
     flags: tuple[str, ...]
     input_tokens: int | None
     output_tokens: int | None
@@ -143,8 +142,8 @@ class AttemptLine(msgspec.Struct):
     cost: float | None
     response: str | None = None
     """What the judge said."""
-    raw: str | None = None
-    """The provider's whole body, when the run keeps it."""
+    raw: str | msgspec.UnsetType | None = msgspec.UNSET
+    """The provider's whole body, when the run keeps it; runs of earlier versions have it as `response`."""
     sample: int | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -172,13 +171,3 @@ class FailureLine(msgspec.Struct, kw_only=True):
     stage: str | None
     record_attempts: int
     sample: int | msgspec.UnsetType = msgspec.UNSET
-
-
-def read_prediction(line: Mapping[str, Any]) -> PredictionLine:
-    """A line of predictions.jsonl of any version; earlier ones name no policy."""
-    return msgspec.convert({"policy_id": None, **line}, PredictionLine)
-
-
-def read_attempt(line: Mapping[str, Any]) -> AttemptLine:
-    """A line of attempt_logs.jsonl of any version."""
-    return msgspec.convert(line, AttemptLine)

@@ -5,9 +5,13 @@ records that differ in the 17th digit must not share a hash.
 """
 
 import hashlib
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+
+JsonObject = dict[str, Any]
+"""A JSON object whose members no type fixes, or that is passed on as it is."""
 
 _encode_string = msgspec.json.Encoder().encode
 _encode_sorted = msgspec.json.Encoder(order="deterministic").encode
@@ -19,7 +23,7 @@ _SHORTEST, _LONGEST = 1e-4, 1e16
 """Doubles in this range are written without an exponent by every encoder."""
 
 
-def canonical_json(value: Any) -> bytes:
+def canonical_json(value: object) -> bytes:
     """Encode a value as RFC 8785 bytes; raises ValueError for NaN, infinity and lone surrogates."""
     if _is_plain(value):
         return _encode_sorted(value)
@@ -28,7 +32,7 @@ def canonical_json(value: Any) -> bytes:
     return b"".join(parts)
 
 
-def pretty_json(value: Any) -> bytes:
+def pretty_json(value: object) -> bytes:
     """Encode a value as a file for people and programs: indented, with a final line feed."""
     return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
 
@@ -72,7 +76,7 @@ def _write(value: Any, parts: list[bytes]) -> None:
         _write_array(value, parts)
 
 
-def _write_object(value: dict[str, Any], parts: list[bytes]) -> None:
+def _write_object(value: Mapping[str, object], parts: list[bytes]) -> None:
     opening = b"{"
     for key in sorted(value, key=None if "".join(value).isascii() else _utf16):
         parts += (opening, _encode_string(key), b":")

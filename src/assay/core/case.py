@@ -4,6 +4,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from assay.core.canonical import JsonObject
+
 Task = Literal["open", "rubric", "reference", "mcq", "conversation", "pairwise"]
 Role = Literal["user", "assistant", "system"]
 
@@ -50,13 +52,13 @@ class Turn(msgspec.Struct, frozen=True):
     message: str = ""
     assistant_reply: str = ""
     tool_used: str | None = None
-    tool_input: dict[str, Any] | None = None
+    tool_input: JsonObject | None = None
     tool_output: Any = None
     confidence_score: float | None = None
-    metadata: dict[str, Any] = {}
+    metadata: JsonObject = {}
     has_tool_output: bool = False
     """The turn records an output, which may be null."""
-    extra: dict[str, Any] = {}
+    extra: JsonObject = {}
     """Members of the turn that have no field here."""
 
 
@@ -86,8 +88,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     max_latency_ms: int | None = None
     policy_id: str = ""
-    metadata: dict[str, Any] = {}
-    extra: dict[str, Any] = {}
+    metadata: JsonObject = {}
+    extra: JsonObject = {}
     """Members of the record that have no field here."""
     sample: int | msgspec.UnsetType = msgspec.UNSET
     """Number of the answer to the record, from 0; set only in runs with several answers per record."""

@@ -28,7 +28,7 @@ def further_names(dataset: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(word for word in (name if name not in (dataset_id, file_stem(file)) else "", file) if word not in ("", dataset_id))
 
 
-def dataset_words(dataset: Mapping[str, Any]) -> tuple[str, ...]:
+def dataset_words(dataset: Mapping[str, object]) -> tuple[str, ...]:
     """List id, version and contract, and the other names."""
     words = (dataset["dataset_id"], dataset["dataset_version"], dataset["contract"])
     return (*(str(word) for word in words if word), *further_names(dataset))

@@ -86,7 +86,7 @@ class Document:
             container = container[step] if position < len(path) else None
         return found
 
-    def _offsets(self, container: Any, step: str | int) -> tuple[int, int] | None:
+    def _offsets(self, container: object, step: str | int) -> tuple[int, int] | None:
         marks = self._marks.get(id(container), {})
         if isinstance(marks, Mapping):
             return marks.get(step) if isinstance(step, str) else None

@@ -14,7 +14,7 @@ AssayError
 └── ServerProblem       a service that refuses a request, or cannot be reached
 """
 
-from typing import Any
+from assay.core.canonical import JsonObject
 
 
 class AssayError(Exception):
@@ -116,7 +116,7 @@ class ServerProblem(AssayError):
         code: str = "",
         status: int = 0,
         request_id: str = "",
-        details: dict[str, Any] | None = None,
+        details: JsonObject | None = None,
     ) -> None:
         super().__init__(message, hint=hint)
         self.code = code or self.code
@@ -140,7 +140,7 @@ class ServerProblem(AssayError):
         return tuple(dict.fromkeys(hint for hint in hints if isinstance(hint, str) and hint))
 
 
-def _line_for(entry: Any) -> str:
+def _line_for(entry: object) -> str:
     """Format one error of an answer as a line, whatever its type."""
     if not isinstance(entry, dict):
         return str(entry)

@@ -4,17 +4,16 @@ Members with a default are always sent, unless the struct omits defaults: the de
 Members that a newer service adds are ignored.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
+from assay.core.canonical import JsonObject
 from assay.core.plan import DEFAULT_PROJECT
 from assay.core.run_result import RunListing
 from assay.core.run_state import TERMINAL, RunCounts, State
 from assay.core.summary import GateResult
-
-Document = dict[str, Any]
 
 
 def _says(description: str) -> Meta:
@@ -60,11 +59,11 @@ class Validation(msgspec.Struct, frozen=True, kw_only=True):
     contract: str
     outcome: Literal["accepted", "accepted_with_record_errors", "rejected"]
     summary: RecordSummary
-    dataset_errors: Annotated[tuple[Document, ...], _says("At most 1,000.")]
+    dataset_errors: Annotated[tuple[JsonObject, ...], _says("At most 1,000.")]
     dataset_errors_total: Annotated[int, _says("Total number.")] = 0
     record_errors: Annotated[tuple[RecordError, ...], _says("At most 1,000.")]
     record_errors_total: Annotated[int, _says("Total number.")]
-    warnings: Annotated[tuple[Document, ...], _says("At most 1,000.")]
+    warnings: Annotated[tuple[JsonObject, ...], _says("At most 1,000.")]
     warnings_total: Annotated[int, _says("Total number.")]
     not_sent: Annotated[dict[str, int], _says("Fields sent to no model, with the number of records that have each.")] = {}
     judge_only: Annotated[dict[str, int], _says("Open fields sent only to judges.")] = {}
@@ -87,7 +86,7 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str
     started_at: str | None = None
     completed_at: str | None = None
-    states: Annotated[tuple[Document, ...], _says("Every state of the run, with its time.")] = ()
+    states: Annotated[tuple[JsonObject, ...], _says("Every state of the run, with its time.")] = ()
     dataset_id: str
     dataset_version: str = ""
     dataset_file: Annotated[str, _says("The name of the dataset's file.")] = ""
@@ -96,7 +95,7 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     counts: RunCounts
     done_records: int
     eta_seconds: Annotated[float | None, _says("Seconds until all records are done at the current rate; null if unknown.")] = None
-    metrics: Annotated[Document | None, _says("The metrics summary; null before the end.")] = None
+    metrics: Annotated[JsonObject | None, _says("The metrics summary; null before the end.")] = None
     gate: Annotated[GateResult | None, _says("Whether the run met its gates; null before the end.")] = None
     problem: Annotated[str | None, _says("Reason why the run stopped before its end; resume it when that is fixed.")] = None
     links: dict[str, str] = {}
@@ -139,7 +138,7 @@ class RunsPage(msgspec.Struct, frozen=True, kw_only=True):
 class LinesPage(msgspec.Struct, frozen=True, kw_only=True):
     """Some lines of a run."""
 
-    items: tuple[Document, ...]
+    items: tuple[JsonObject, ...]
     next_cursor: Annotated[str | None, _says("Cursor of the next page; null at the end.")] = None
     total: Annotated[int | None, _says("Total number, if known.")] = None
     request_id: str = ""
@@ -155,7 +154,7 @@ class ErrorsPage(msgspec.Struct, frozen=True, kw_only=True):
 class RecordResponse(msgspec.Struct, frozen=True, kw_only=True):
     """One record: what was asked, what came of it, every attempt."""
 
-    record: Document
+    record: JsonObject
     request_id: str = ""
 
 
@@ -166,8 +165,8 @@ class Distribution(msgspec.Struct, frozen=True, kw_only=True):
     scale: str | None
     graded_records: int
     passed_records: int
-    scores: Annotated[tuple[Document, ...], _says("Every raw score with the number of records that have it.")]
-    criteria: Annotated[dict[str, Any], _says("The same for every criterion.")]
+    scores: Annotated[tuple[JsonObject, ...], _says("Every raw score with the number of records that have it.")]
+    criteria: Annotated[JsonObject, _says("The same for every criterion.")]
     request_id: str
 
 
@@ -204,14 +203,14 @@ class ArtifactsView(msgspec.Struct, frozen=True, kw_only=True):
 class ComparisonView(msgspec.Struct, frozen=True, kw_only=True):
     """What changed between two runs."""
 
-    comparison: Document
+    comparison: JsonObject
     request_id: str = ""
 
 
 class AuditView(msgspec.Struct, frozen=True, kw_only=True):
     """Who did what, the oldest first."""
 
-    entries: tuple[Document, ...]
+    entries: tuple[JsonObject, ...]
     next_cursor: str | None
     request_id: str
 
@@ -229,7 +228,7 @@ class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
 
     code: str
     message: str
-    details: Annotated[Document, _says("Further details, such as `hint` or `errors`; may be empty.")] = {}
+    details: Annotated[JsonObject, _says("Further details, such as `hint` or `errors`; may be empty.")] = {}
 
 
 class ErrorAnswer(msgspec.Struct, frozen=True, kw_only=True):

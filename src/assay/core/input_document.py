@@ -1,9 +1,10 @@
 """The input document of a run: the rows of each contract as one file of strict JSON."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
+
+from assay.core.canonical import JsonObject
 
 INPUT = "input_dataset.json"
 """Artifact with the accepted records of a run in their own contract."""
@@ -31,7 +32,7 @@ class DatasetHead(msgspec.Struct, frozen=True):
 
     dataset: int
     """Position among the datasets of the plan."""
-    members: dict[str, Any] = {}
+    members: JsonObject = {}
     """The document's members besides its records."""
 
 

@@ -1,9 +1,11 @@
 """Issues: what validation finds, with code, path and location."""
 
 import re
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
+
+from assay.core.canonical import JsonObject
 
 Severity = Literal["error", "warning"]
 
@@ -65,7 +67,7 @@ class Issue(msgspec.Struct, frozen=True, kw_only=True):
     """The source line around the location, at most 120 characters."""
     caret: int = 0
     """Zero-based position in the excerpt that the issue points at."""
-    details: dict[str, Any] | None = None
+    details: JsonObject | None = None
     """Members of some codes only: `http_status` and `error_code` of batch_v1, counts of all_records_invalid."""
     error_type: str | None = None
     """conversation_v1: one of the seven error types."""

@@ -1,8 +1,10 @@
 """Judge cards: how one judge behaved under every probe, and whether it is sound."""
 
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
+
+from assay.core.canonical import JsonObject
 
 Soundness = Literal["pass", "warn", "fail", "not_enough_evidence", "not_tried"]
 ProbeId = Literal["retest", "discernment", "stray", "empty", "length", "injection", "reference", "position", "family"]
@@ -51,7 +53,7 @@ class JudgeCard(msgspec.Struct, frozen=True, kw_only=True):
     """Records that no judge grades, such as multiple choice, records without points or answer, and duplicates."""
     repeats: int
     seed: int
-    parameters: dict[str, Any]
+    parameters: JsonObject
     """The judge's sampling parameters."""
     templates: dict[str, str]
     """Prompts that were used, with their hashes."""
@@ -69,7 +71,7 @@ class JudgeCard(msgspec.Struct, frozen=True, kw_only=True):
         """Tell whether no probe failed."""
         return self.verdict != "fail"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Return the card as JSON values."""
-        members: dict[str, Any] = msgspec.to_builtins(self)
+        members: JsonObject = msgspec.to_builtins(self)
         return members

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -33,7 +33,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, f
     flags: tuple[str, ...] = ()
 
 
-def judgement_of(returned: Any) -> Judgement:
+def judgement_of(returned: object) -> Judgement:
     """Convert what a grader returned; raises GradingFailure when it is not a judgement."""
     if returned is None:
         raise GradingFailure(NO_RESULT, "the grader returned None: it gave no grade")
@@ -54,7 +54,7 @@ def judgement_of(returned: Any) -> Judgement:
     raise _invalid(f"it returned {type(returned).__name__}, not a bool, a number from 0 to 1 or a Judgement")
 
 
-def _validated(members: dict[str, Any]) -> Judgement:
+def _validated(members: Mapping[str, object]) -> Judgement:
     try:
         judgement = msgspec.convert(members, Judgement)
     except msgspec.ValidationError as problem:

@@ -5,17 +5,16 @@ from typing import Any
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.summary import Latency
 
-Json = dict[str, Any]
 
-
-def latencies(metrics: Mapping[str, Any]) -> dict[str, Latency]:
+def latencies(metrics: Mapping[str, object]) -> dict[str, Latency]:
     """The times of the candidate (`model`), of the judges (`judge`) and of whole records (`end_to_end`)."""
     return msgspec.convert(metrics["latency_ms"], dict[str, Latency])
 
 
-def interval_of(figures: Mapping[str, Any], member: str) -> Json | None:
+def interval_of(figures: Mapping[str, Any], member: str) -> JsonObject | None:
     """The interval that is meant with a figure: the one that counts clusters, where records hang together."""
     return cluster_interval_of(figures, member) or figures.get(f"{member}_interval")
 
@@ -26,11 +25,11 @@ def error_of(figures: Mapping[str, Any], member: str) -> float | None:
     return figures.get(f"{member}_standard_error") if robust is None else robust
 
 
-def cluster_interval_of(figures: Mapping[str, Any], member: str) -> Json | None:
+def cluster_interval_of(figures: Mapping[str, Any], member: str) -> JsonObject | None:
     """The interval of a figure that counts clusters; None where records stand for themselves."""
     if member != "raw_score_mean":
         return figures.get(f"{member}_cluster_interval")
-    found: Json | None = figures.get("score_mean_cluster_interval")
+    found: JsonObject | None = figures.get("score_mean_cluster_interval")
     if found is None or figures["scale"] != "1-5":
         return found
     return {**found, "low": 1 + 4 * found["low"], "high": 1 + 4 * found["high"]}

@@ -1,9 +1,10 @@
 """Model requests and replies."""
 
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.case import Case, Message
 
 Stage = Literal["candidate", "judge"]
@@ -20,7 +21,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     """Name of one of the plan's models."""
     messages: tuple[Message, ...]
-    reply_schema: dict[str, Any] | None = None
+    reply_schema: JsonObject | None = None
     """JSON Schema of the wanted reply, for providers that can enforce one."""
     is_fresh: bool = False
     """Do not use a cached reply."""
@@ -63,7 +64,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     model: str = ""
     """The model that answered, according to the provider."""
     request_id: str = ""
-    applied: dict[str, Any] = {}
+    applied: JsonObject = {}
     """Sampling parameters as sent, which may be fewer than requested."""
     flags: tuple[str, ...] = ()
     """What happened to the reply: `truncated`, `replaced_characters`, `cached`, `not_cached`, `prefilled` ..."""

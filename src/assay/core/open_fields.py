@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.case import Case
 from assay.core.field_uses import FieldUse
 
@@ -169,7 +170,7 @@ def grading_fields(case: Case) -> tuple[OpenField, ...]:
     return (*_keys(case), *_references(case))
 
 
-def stored_case(record: Mapping[str, Any]) -> Case | None:
+def stored_case(record: Mapping[str, object]) -> Case | None:
     """Return the case of a stored record with open fields; None for any other."""
     return msgspec.convert(record, Case) if record.get("open_fields") is not None else None
 
@@ -211,7 +212,7 @@ def field_uses(given: Mapping[str, Any], reference: Mapping[str, Any]) -> Iterat
             yield FieldUse(f"reference.{name}", "not_sent" if name in UNSENT_REFERENCE else "judge_only")
 
 
-def _input_uses(name: str, value: Any, *, prompt: str, is_answered: bool) -> Iterator[FieldUse]:
+def _input_uses(name: str, value: object, *, prompt: str, is_answered: bool) -> Iterator[FieldUse]:
     field = f"input.{name}"
     if is_answered:
         yield from (FieldUse(field, "candidate_and_judge"), FieldUse(f"{field}[]", "judge_only"))
@@ -229,7 +230,7 @@ def _input_uses(name: str, value: Any, *, prompt: str, is_answered: bool) -> Ite
         yield from (FieldUse(path, "judge_only") for path in dict.fromkeys(_hidden_paths(value, shown, field)))
 
 
-def earlier_messages(given: Mapping[str, Any]) -> list[dict[str, Any]]:
+def earlier_messages(given: Mapping[str, Any]) -> list[JsonObject]:
     """Return the conversation in `input.messages`, if it is one: objects with a known role and a text only.
 
     The reply to the prompt in it is left out: it is the answer that the candidate must give.
@@ -242,7 +243,7 @@ def earlier_messages(given: Mapping[str, Any]) -> list[dict[str, Any]]:
     return messages[: last + 1] if last is not None and is_answered else messages
 
 
-def _is_message(value: Any) -> bool:
+def _is_message(value: object) -> bool:
     return (
         type(value) is dict
         and value.keys() == {"role", "content"}
@@ -252,12 +253,12 @@ def _is_message(value: Any) -> bool:
     )
 
 
-def _member_part(name: str, value: Any, *, prompt: str) -> Any:
+def _member_part(name: str, value: object, *, prompt: str) -> Any:
     """Return the part of a member of `input` that the candidate sees; None for nothing."""
     return _question_part(name, _unanswered(value, prompt))
 
 
-def _unanswered(value: Any, prompt: str) -> Any:
+def _unanswered(value: object, prompt: str) -> Any:
     """Remove the reply to the prompt from a conversation in another tool's form, `{"from": "human", "value": …}`."""
     if type(value) is not list or not all(map(_is_turn, value)):
         return value
@@ -266,11 +267,11 @@ def _unanswered(value: Any, prompt: str) -> Any:
     return value if last is None or last == len(value) - 1 else value[: last + 1]
 
 
-def _is_turn(value: Any) -> bool:
+def _is_turn(value: object) -> bool:
     return type(value) is dict and type(value.get("from")) is str and type(value.get("value")) is str
 
 
-def _listed_answers(given: Mapping[str, Any], answers: Sequence[str] = ()) -> frozenset[str]:
+def _listed_answers(given: Mapping[str, object], answers: Sequence[str] = ()) -> frozenset[str]:
     """Find names such as `ans0`, `ans1`, `ans2` that are the choices of the question, and not its answers.
 
     They are choices if they count from 0, or if the right answer is the label of one, `B` or `answer2`. When other members have
@@ -303,7 +304,7 @@ def _are_short_texts(texts: list[Any]) -> bool:
     return is_short and len({*texts}) == len(texts) and not _are_marked(texts)
 
 
-def _is_key(name: str, value: Any) -> bool:
+def _is_key(name: str, value: object) -> bool:
     """Tell whether a member is for judges only; one `choice` next to `choices` is the right one."""
     kind = _kind(name)
     if kind == "one_choice":
@@ -374,7 +375,7 @@ def _members(case: Case, field: str) -> list[tuple[str, Any]]:
     return [item for item in members.items() if not (field == "input" and item[0] == _MESSAGES and case.messages)]
 
 
-def _question_part(name: str, value: Any, *, depth: int = 1, is_example: bool = False) -> Any:
+def _question_part(name: str, value: object, *, depth: int = 1, is_example: bool = False) -> Any:
     """Return the part of a value that the candidate sees; None for nothing."""
     if type(value) is str:
         return _shown_text(name, value, depth=depth, is_example=is_example)
@@ -452,7 +453,7 @@ def _are_pairs(value: list[Any]) -> bool:
     )
 
 
-def _without_key_columns(value: dict[str, Any]) -> dict[str, Any]:
+def _without_key_columns(value: JsonObject) -> JsonObject:
     """Remove columns whose names mean grading from a table of `columns` and `data`; other objects are unchanged."""
     columns, rows = value.get("columns"), value.get("data")
     if type(columns) is not list or type(rows) is not list or not all(type(row) is list for row in rows):
@@ -464,7 +465,7 @@ def _without_key_columns(value: dict[str, Any]) -> dict[str, Any]:
     return {**value, "columns": [name for index, name in enumerate(columns) if index not in hidden], "data": cells}
 
 
-def _is_named_key(value: dict[str, Any], *, is_example: bool) -> bool:
+def _is_named_key(value: Mapping[str, object], *, is_example: bool) -> bool:
     """Tell whether an object names itself by a value: `{"name": "answer", "value": …}`, or a message of a grader."""
     names = [value["role"]] if "role" in value else []
     if "value" in value:
@@ -475,7 +476,7 @@ def _is_named_key(value: dict[str, Any], *, is_example: bool) -> bool:
     )
 
 
-def _is_schema(value: Any) -> bool:
+def _is_schema(value: object) -> bool:
     return type(value) is dict and value.keys() <= _SCHEMA and not _SCHEMA_TYPES.isdisjoint(value)
 
 
@@ -494,7 +495,7 @@ def _shown_choices(name: str, value: Any) -> Any:
     return _shown_rows(value) if kinds == {list} else None
 
 
-def _named_choices(value: dict[str, Any]) -> Any:
+def _named_choices(value: JsonObject) -> Any:
     """Reduce choices by label, texts next to a list of labels, or texts that each have a label."""
     if not value:
         return value
@@ -515,7 +516,7 @@ def _named_choices(value: dict[str, Any]) -> Any:
     return named if all(type(text) is str for text in texts) and not _are_marked(texts) else None
 
 
-def _parallel_lists(value: dict[str, Any], listed: str) -> dict[str, Any] | None:
+def _parallel_lists(value: JsonObject, listed: str) -> JsonObject | None:
     texts = value[listed]
     if not all(type(text) is str for text in texts) or _are_marked(texts):
         return None
@@ -532,7 +533,7 @@ def _column(choices: list[Any], name: str) -> list[Any]:
     return [choice[name] if name in choice else _any_case(choice, name) for choice in choices]
 
 
-def _any_case(choice: dict[str, Any], name: str) -> Any:
+def _any_case(choice: Mapping[str, object], name: str) -> Any:
     return next((member for own, member in choice.items() if own.casefold() == name), None)
 
 
@@ -548,7 +549,7 @@ def _shown_objects(choices: list[Any], labels: tuple[str, ...] = _LABELS) -> lis
     return [{name: member for name, member in choice.items() if name.casefold() in (label, text)} for choice in choices]
 
 
-def _is_pair(choice: dict[str, Any]) -> bool:
+def _is_pair(choice: Mapping[str, object]) -> bool:
     """Tell whether a choice is just an id and a text, as nearly all are."""
     return len(choice) == 2 and "id" in choice and type(choice.get("text")) is str
 
@@ -612,11 +613,11 @@ def _says_verdict(label: str) -> bool:
     return any(word in _VERDICTS or word in _KEY_PARTS or _GRADING_PART.search(word) for word in words)
 
 
-def _is_verdict(value: Any) -> bool:
+def _is_verdict(value: object) -> bool:
     return value.strip().casefold() in _VERDICTS if type(value) is str else type(value) in (int, float, bool) and value in (0, 1)
 
 
-def _hidden_paths(value: Any, shown: Any, path: str) -> Iterator[str]:
+def _hidden_paths(value: object, shown: object, path: str) -> Iterator[str]:
     """Find the paths in a value that are hidden from the candidate."""
     if type(value) is dict and type(shown) is dict:
         for name, member in value.items():
@@ -632,7 +633,7 @@ def _hidden_paths(value: Any, shown: Any, path: str) -> Iterator[str]:
         yield path
 
 
-def _is_empty(value: Any) -> bool:
+def _is_empty(value: object) -> bool:
     """Tell whether a value is empty: null, blank text, an empty list or object, or a list of such."""
     if type(value) is str:
         return not value.strip()
@@ -641,7 +642,7 @@ def _is_empty(value: Any) -> bool:
     return value is None or value == {}
 
 
-def field_text(name: str, value: Any) -> str:
+def field_text(name: str, value: object) -> str:
     """Format a value for a model: texts unchanged, choices as labelled lines, lists of texts numbered, the rest as JSON."""
     if type(value) is str:
         return value
@@ -654,7 +655,7 @@ def field_text(name: str, value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _choice_lines(value: Any) -> list[str]:
+def _choice_lines(value: object) -> list[str]:
     """Format choices as lines; empty if the value has another form."""
     if type(value) is dict:
         return _lines_of_object(value)
@@ -669,7 +670,7 @@ def _choice_lines(value: Any) -> list[str]:
     return _lines(None, [_only_member(choice) for choice in value])
 
 
-def _lines_of_object(value: dict[str, Any]) -> list[str]:
+def _lines_of_object(value: JsonObject) -> list[str]:
     texts = next((name for name in value if name.casefold() in _TEXT_LISTS and type(value[name]) is list), None)
     if texts is None:
         return _lines(list(value), [_only_member(choice) for choice in value.values()])
@@ -677,7 +678,7 @@ def _lines_of_object(value: dict[str, Any]) -> list[str]:
     return _lines(value[labels[0]] if labels else None, value[texts]) if len(labels) < 2 else []
 
 
-def _only_member(choice: Any) -> Any:
+def _only_member(choice: object) -> Any:
     if type(choice) is dict and len(choice) == 1:
         return next(iter(choice.values()))
     return choice[0] if type(choice) is list and len(choice) == 1 else choice

@@ -31,7 +31,7 @@ _METHODS: dict[PluginKind, str] = {"policy": "ask", "contract": "case"}
 """Method of an object that replaces the function; a grader, a model and a converter can only be called."""
 
 
-def given_plugin(kind: PluginKind, given: Any, *, name: str = "") -> Plugin:
+def given_plugin(kind: PluginKind, given: object, *, name: str = "") -> Plugin:
     """Describe a function, or an object, given in Python; raises UsageProblem for other values."""
     reference, folder = _reference_of(given)
     target = _instance(kind, given)
@@ -45,7 +45,7 @@ def given_plugin(kind: PluginKind, given: Any, *, name: str = "") -> Plugin:
     return Plugin(_with_grading(_with_source_hash(plan, target), target), target)
 
 
-def given_name(target: Any) -> str:
+def given_name(target: object) -> str:
     """Name a function: by its `name` attribute, or by its module and qualified name."""
     code = _code_of(target)
     return _word(target, "name") or f"{code.__module__ or '__main__'}:{code.__qualname__}"
@@ -71,7 +71,7 @@ def loaded_plugin(plan: PluginPlan) -> Plugin:
     return Plugin(_with_grading(_with_source_hash(plan, target), target), target)
 
 
-def _with_source_hash(plan: PluginPlan, target: Any) -> PluginPlan:
+def _with_source_hash(plan: PluginPlan, target: object) -> PluginPlan:
     """Add the hashes of the code, and what cannot be compared; an explicit version of an object replaces the latter."""
     found = _source_of_reference(plan, target) if plan.reference else source_of_object(target)
     has_version = bool(plan.version)
@@ -84,7 +84,7 @@ def _with_source_hash(plan: PluginPlan, target: Any) -> PluginPlan:
     )
 
 
-def _source_of_reference(plan: PluginPlan, target: Any) -> PluginSource:
+def _source_of_reference(plan: PluginPlan, target: object) -> PluginSource:
     """Hash the file of the reference, and that of the code itself if it is another: each may determine the behaviour."""
     location = plan.reference.rpartition(":")[0]
     named = location if location.endswith(".py") else getattr(sys.modules.get(location), "__file__", None)
@@ -119,7 +119,7 @@ def load(reference: str, *, folder: str = "") -> Any:
         raise UsageProblem(f"'{reference}' cannot be loaded: {why}", hint="write module:function or file.py:function") from failure
 
 
-def _member(target: Any, name: str, *, of: str) -> Any:
+def _member(target: object, name: str, *, of: str) -> Any:
     """Get a member of a module or class; raises UsageProblem with the nearest name."""
     if name and hasattr(target, name):
         return getattr(target, name)
@@ -166,7 +166,7 @@ def uncomparable(plan: PluginPlan) -> str:
     return f"whether the {plan.kind} '{plan.name}' is the one that the run was begun with cannot be told ({what})"
 
 
-def _reference_of(target: Any) -> tuple[str, str]:
+def _reference_of(target: object) -> tuple[str, str]:
     """Find the reference to a function, and its folder; empty for one that only this process has."""
     module = sys.modules.get(getattr(target, "__module__", None) or "")
     qualname = getattr(target, "__qualname__", "")
@@ -182,7 +182,7 @@ def _reference_of(target: Any) -> tuple[str, str]:
     return f"{module.__name__}:{qualname}", str(Path(file).absolute().parents[depth])
 
 
-def _with_grading(plan: PluginPlan, target: Any) -> PluginPlan:
+def _with_grading(plan: PluginPlan, target: object) -> PluginPlan:
     """Add whether the code grades, and whether it asks judges, so that the plan tells this without loading it."""
     grade = target if plan.kind == "grader" else getattr(target, "grade", None) if plan.kind == "policy" else None
     asks = any(map(inspect.isgeneratorfunction, (grade, vars(type(grade)).get("__call__"))))
@@ -195,7 +195,7 @@ def _code_of(target: Any) -> Any:
     return inspect.unwrap(inner) if hasattr(inner, "__qualname__") else type(inner)
 
 
-def _file_of(target: Any) -> str | None:
+def _file_of(target: object) -> str | None:
     code = _code_of(target)
     try:
         return inspect.getsourcefile(code) or inspect.getfile(code)
@@ -203,12 +203,12 @@ def _file_of(target: Any) -> str | None:
         return None
 
 
-def _declared_version(target: Any) -> str:
+def _declared_version(target: object) -> str:
     """The version that the author of an object gives it."""
     return _word(target, "version") or _word(target, "VERSION")
 
 
-def _word(target: Any, name: str) -> str:
+def _word(target: object, name: str) -> str:
     """Return a text attribute of an object; empty without one."""
     text = getattr(target, name, "")
     return text if isinstance(text, str) else ""

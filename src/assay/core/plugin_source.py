@@ -12,7 +12,7 @@ import sysconfig
 import types
 import uuid
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache, partial
 from importlib.machinery import (
@@ -31,6 +31,7 @@ from typing import Any
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.third_party import ThirdPartyCode, ThirdPartyError
 
 MAX_MODULES = 1000
@@ -66,7 +67,7 @@ class PluginSource(msgspec.Struct, frozen=True):
     """The same for the same unknown objects in this process, and never found in another one; empty where all is known."""
 
 
-def source_of_files(files: Iterable[str | None], target: Any) -> PluginSource:
+def source_of_files(files: Iterable[str | None], target: object) -> PluginSource:
     """Identify code that any process finds by a reference: by its files, and by the local modules that these import."""
     local = _LocalModules()
     hashes = [sha256 for file in dict.fromkeys(files) if file and (sha256 := local.add_file(file))]
@@ -77,7 +78,7 @@ def source_of_files(files: Iterable[str | None], target: Any) -> PluginSource:
     return _partly_known(sha256, local, [])
 
 
-def source_of_object(target: Any) -> PluginSource:
+def source_of_object(target: object) -> PluginSource:
     """Identify code that was given in Python: by its files or its own text, and by the values that it holds."""
     walk = _ObjectWalk()
     walk.add(target, "")
@@ -99,7 +100,7 @@ _tokens: dict[int, tuple[Callable[[], Any], str]] = {}
 """Objects that cannot be compared, by their id, and what this process calls them."""
 
 
-def _token_of(value: Any) -> str:
+def _token_of(value: object) -> str:
     """Return what this process, and no other one, calls an object."""
     known = _tokens.get(id(value))
     if known is not None and known[0]() is value:
@@ -113,7 +114,7 @@ def _token_of(value: Any) -> str:
     return _tokens[id(value)][1]
 
 
-def _itself(value: Any) -> Any:
+def _itself(value: object) -> Any:
     return value
 
 
@@ -271,7 +272,7 @@ class _ObjectWalk:
         # An id is only good for as long as its object lives.
         self._alive: list[Any] = []
 
-    def add(self, value: Any, path: str) -> None:
+    def add(self, value: object, path: str) -> None:
         """Count a value in; `path` is how a reader finds it."""
         if type(value) in _PLAIN:
             self._note(type(value).__name__, repr(value))
@@ -291,11 +292,11 @@ class _ObjectWalk:
             encoded = word.encode("utf-8", "surrogatepass")
             self.digest.update(f"{len(encoded)}:".encode() + encoded)
 
-    def _give_up(self, value: Any, path: str) -> None:
+    def _give_up(self, value: object, path: str) -> None:
         self._note("unknown", type(value).__qualname__)
         self.unknown.append((f"{path.lstrip('.')[:MAX_PATH] or 'it'}: a {type(value).__qualname__}", value))
 
-    def _add_parts(self, value: Any, path: str) -> None:
+    def _add_parts(self, value: object, path: str) -> None:
         match value:
             case types.FunctionType():
                 self._add_function(value, path)
@@ -386,7 +387,7 @@ class _ObjectWalk:
             self.add(key, shown)
             self.add(one, shown)
 
-    def _add_object(self, value: Any, path: str) -> None:
+    def _add_object(self, value: object, path: str) -> None:
         """Count in an object by what it would be pickled from; what cannot be pickled cannot be compared."""
         try:
             with ThirdPartyCode():
@@ -410,7 +411,7 @@ class _ObjectWalk:
                 else:
                     self.add(part, f"{path}.state")
 
-    def _add_named(self, value: Any, name: str, path: str) -> None:
+    def _add_named(self, value: object, name: str, path: str) -> None:
         """Count in what is pickled by its name: a function of the interpreter or of an extension, a wrapper, a singleton."""
         module = str(getattr(value, "__module__", None) or "")
         self._note("named", module, name)
@@ -420,7 +421,7 @@ class _ObjectWalk:
         elif module.partition(".")[0] not in sys.stdlib_module_names and not self._add_module(module):
             self._give_up(value, path)
 
-    def _add_members(self, members: dict[str, Any], path: str) -> None:
+    def _add_members(self, members: Mapping[str, object], path: str) -> None:
         self._note("members", str(len(members)))
         for name, value in members.items():
             self._note(name)
@@ -471,9 +472,9 @@ def _has_file(module: str | None) -> bool:
     return module not in (None, "__main__") and bool(getattr(sys.modules.get(module or ""), "__file__", None))
 
 
-def _closure(function: types.FunctionType) -> dict[str, Any]:
+def _closure(function: types.FunctionType) -> JsonObject:
     """Return the variables of the function that a function was made in."""
-    held: dict[str, Any] = {}
+    held: JsonObject = {}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         # An empty cell is empty for callers of the function too.
         with suppress(ValueError):
@@ -481,7 +482,7 @@ def _closure(function: types.FunctionType) -> dict[str, Any]:
     return held
 
 
-def _globals(function: types.FunctionType) -> dict[str, Any]:
+def _globals(function: types.FunctionType) -> JsonObject:
     """Return the constants, functions and classes of its script or notebook that a function names, but nothing that it sets."""
     names = sorted({name for code in _codes(function.__code__) for name in code.co_names} - _set_by(function))
     found = {name: function.__globals__[name] for name in names if name in function.__globals__}

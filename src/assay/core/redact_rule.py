@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
@@ -24,7 +24,7 @@ class RedactRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     ]
 
 
-def is_redacted(value: Any) -> bool:
+def is_redacted(value: object) -> bool:
     """Return whether a redactor has replaced a part of a struct or a JSON-like value."""
     match value:
         case str():

@@ -6,6 +6,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.case import Case
 from assay.core.field_uses import Audience, FieldCounts
 from assay.core.issue import Issue, Severity
@@ -136,7 +137,7 @@ class ValidationReport:
         """List the warnings, which make nothing invalid."""
         return tuple(issue for issue in self.issues if issue.severity == "warning")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Convert to plain values, in the form of `assay validate --format json`."""
         members = {
             "path": self.path,
@@ -151,17 +152,17 @@ class ValidationReport:
         return members | ({"omitted_issues": sum(self.unlisted.values())} if self.unlisted else {})
 
 
-def issue_members(issue: Issue) -> dict[str, Any]:
+def issue_members(issue: Issue) -> JsonObject:
     """Convert an issue to the members that a report has."""
     return _dataset_error(issue) if issue.severity == "error" and issue.index is None else _record_error(issue)
 
 
-def _dataset_error(issue: Issue) -> dict[str, Any]:
+def _dataset_error(issue: Issue) -> JsonObject:
     members = _with_location({"code": issue.code, "message": issue.message, "path": issue.path}, issue)
     return _contract_fields(members, issue)
 
 
-def _record_error(issue: Issue) -> dict[str, Any]:
+def _record_error(issue: Issue) -> JsonObject:
     members = {
         "index": issue.index,
         "record_id": issue.record_id,
@@ -173,11 +174,11 @@ def _record_error(issue: Issue) -> dict[str, Any]:
     return _contract_fields(_with_location(members, issue), issue)
 
 
-def _with_location(members: dict[str, Any], issue: Issue) -> dict[str, Any]:
+def _with_location(members: Mapping[str, object], issue: Issue) -> JsonObject:
     return {**members, "line": issue.line, "column": issue.column, "hint": issue.hint or None}
 
 
-def _contract_fields(members: dict[str, Any], issue: Issue) -> dict[str, Any]:
+def _contract_fields(members: JsonObject, issue: Issue) -> JsonObject:
     if issue.error_type is not None:
         members |= {"error_type": issue.error_type, "name": issue.name, "turn_id": issue.turn_id}
     if issue.conversation is not None:

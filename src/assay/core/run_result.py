@@ -1,9 +1,10 @@
 """Result of a run, the same for every surface."""
 
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.run_state import TERMINAL, RunCounts, State
 from assay.core.summary import GateResult, RunKind, Summary, kind_of_metrics, read_summary
 
@@ -16,7 +17,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     run_dir: str
     """Folder of the artifacts; for an unfinished run, of its working state."""
     counts: RunCounts
-    metrics: dict[str, Any]
+    metrics: JsonObject
     """The metrics summary; empty for an unfinished run, or when retention has removed it."""
     gate: GateResult
     candidate: str = ""
@@ -60,7 +61,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
         """Return the state, or `interrupted` for a run without a driver."""
         return "interrupted" if self.is_interrupted else self.state
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Convert to plain values, in the form of `assay run --json`."""
         return {
             "run_id": self.run_id,

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.document import Document, ParseProblem, ProblemKind
 from assay.core.issue import MAX_LISTED, Path
 from assay.core.json_document import JsonDocument
@@ -224,8 +225,8 @@ class _JsonParser:
             )
         return value, end
 
-    def _object(self, at: int, path: Path, depth: int) -> tuple[dict[str, Any], int]:
-        value: dict[str, Any] = {}
+    def _object(self, at: int, path: Path, depth: int) -> tuple[JsonObject, int]:
+        value: JsonObject = {}
         names = self._names
         at = self._skip(at)
         if self.text[at : at + 1] == "}":

@@ -10,14 +10,13 @@ from typing import Any, Protocol
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.run_state import RunCounts
 
 LEVEL = 0.95
 """Of every interval."""
 METRICS = "metrics_summary.json"
 BY_SLICE = "metrics_by_slice.json"
-
-Json = dict[str, Any]
 
 
 class SortedNumbers(Protocol):
@@ -57,9 +56,9 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
     resamples: int | msgspec.UnsetType = msgspec.UNSET
     """Only where it was resampled."""
 
-    def to_json(self) -> Json:
+    def to_json(self) -> JsonObject:
         """The interval as artifacts hold it."""
-        found: Json = msgspec.to_builtins(self)
+        found: JsonObject = msgspec.to_builtins(self)
         return found
 
 
@@ -450,7 +449,7 @@ class SlicesSummary(msgspec.Struct, frozen=True, kw_only=True):
     slices: dict[str, SliceValues]
 
 
-def read_summary(document: Mapping[str, Any]) -> Summary:
+def read_summary(document: Mapping[str, object]) -> Summary:
     """The metrics summary of any version; raises msgspec.ValidationError for what is none."""
     return msgspec.convert(_upgraded(document), Summary)
 
@@ -464,7 +463,7 @@ def read_slices(document: Mapping[str, Any]) -> SlicesSummary:
     return msgspec.convert({**document, "slices": slices}, SlicesSummary)
 
 
-def kind_of_metrics(document: Mapping[str, Any]) -> RunKind:
+def kind_of_metrics(document: Mapping[str, object]) -> RunKind:
     """The kind of a summary that has not been read as a type; no other code asks for the member."""
     return RunKind.RANKING if "ranking" in document else RunKind.GRADING
 
@@ -482,7 +481,7 @@ _LATER_PROFILE = {
 }
 
 
-def _upgraded(document: Mapping[str, Any]) -> Json:
+def _upgraded(document: Mapping[str, Any]) -> JsonObject:
     """The metrics of an earlier version with the members that came later; what a version said of itself stays as it is."""
     found = {**_LATER_METRICS, **document}
     if found["profile"] is not None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Self
 
 from msgspec.structs import replace
 
+from assay.core.canonical import JsonObject
 from assay.core.document import Document, ParseProblem
 from assay.core.issue import MAX_LISTED, Finding, Path, Severity, path_text
 
@@ -136,7 +137,7 @@ def name_of(path: Path) -> str:
     return path_text(path) or "the document"
 
 
-def object_at(found: Findings, value: object, path: Path, *, like: str = "") -> dict[str, Any] | None:
+def object_at(found: Findings, value: object, path: Path, *, like: str = "") -> JsonObject | None:
     """The value as an object, or None with a finding; `like` is an example of one."""
     if type(value) is dict:
         return value
@@ -213,7 +214,7 @@ class UnknownField(NamedTuple):
     hint: str
 
 
-def unknown_members(value: Mapping[str, Any], known: Collection[str]) -> Iterator[UnknownField]:
+def unknown_members(value: Mapping[str, object], known: Collection[str]) -> Iterator[UnknownField]:
     """The members that are not in `known`."""
     unknown = (name for name in value if name not in known)
     for number, name in enumerate(unknown):

@@ -1,10 +1,12 @@
 """Settings of validation: every switch that a contract leaves open, with its default."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.errors import UsageProblem
 from assay.datasets.checks import nearest
 from assay.datasets.lazy_yaml import parse_yaml
@@ -116,14 +118,14 @@ def load_config(path: str | Path) -> ValidationConfig:
     return check_config(config)
 
 
-def changed_settings(config: ValidationConfig) -> dict[str, Any]:
+def changed_settings(config: ValidationConfig) -> JsonObject:
     """The settings that are not the default ones, as plain values."""
     default = msgspec.to_builtins(ValidationConfig())
     return {name: value for name, value in msgspec.to_builtins(config).items() if value != default[name]}
 
 
-def _flat(values: dict[str, Any], path: str | Path) -> dict[str, Any]:
-    flat: dict[str, Any] = {}
+def _flat(values: Mapping[str, object], path: str | Path) -> JsonObject:
+    flat: JsonObject = {}
     unknown: list[str] = []
     for key, value in values.items():
         if key in _NESTED and isinstance(value, dict):

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.errors import SourceUnreadable, UsageProblem
 from assay.core.input_document import INPUT, MANIFEST, StoredName
 from assay.datasets import resolve_contract
@@ -52,7 +53,7 @@ class _StoredDataset(msgspec.Struct):
     path: str
     name: str
     file: str = ""
-    validation: dict[str, Any] = {}
+    validation: JsonObject = {}
 
 
 class _StoredPlan(msgspec.Struct):

@@ -5,11 +5,12 @@ the end of ids, nulls of optional fields, and unknown fields moved into metadata
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.contract import CONTRACTS, Contract, ContractId
 from assay.core.document import Document, Location
 from assay.core.issue import Path, path_text
@@ -153,7 +154,7 @@ def _pieces(source: Source, contract: Contract, config: ValidationConfig) -> Ite
     return _whole_piece(source, lambda document, path: (document, _trimmed(document, path, contract)))
 
 
-def _trimmed(document: Any, path: Path, contract: Contract) -> list[Edit]:
+def _trimmed(document: object, path: Path, contract: Contract) -> list[Edit]:
     """The changes to the records of a document, where those count, too, for which it is not accepted."""
     changes = _removed(drop_nulls(document, GOLDEN_DOCUMENT, path))
     records = document.get(contract.member) if type(document) is dict else None
@@ -168,7 +169,7 @@ def _trimmed(document: Any, path: Path, contract: Contract) -> list[Edit]:
 def _legal_pieces(source: Source, contract: Contract, config: ValidationConfig) -> Iterator[_Replacement]:
     ids = _accepted_ids(source, contract, config)
 
-    def fix(row: Any, path: Path) -> tuple[Any, list[Edit]]:
+    def fix(row: object, path: Path) -> tuple[Any, list[Edit]]:
         # A policy_id in metadata selects how a row is graded, so none is put there.
         nulls = _removed(drop_nulls(row, LEGAL_ROW, path))
         return row, nulls + ids.trim(row, path) + _move_unknown(row, path, (*legal_eval_v1.rules.FIELDS, "policy_id"))
@@ -179,7 +180,7 @@ def _legal_pieces(source: Source, contract: Contract, config: ValidationConfig) 
 def _batch_pieces(source: Source, contract: Contract, config: ValidationConfig) -> Iterator[_Replacement]:
     ids = _accepted_ids(source, contract, config)
 
-    def fix(record: Any, path: Path) -> tuple[Any, list[Edit]]:
+    def fix(record: object, path: Path) -> tuple[Any, list[Edit]]:
         nulls = _removed(drop_nulls(record, BATCH_RECORD, path))
         record, changes = _normalized(record, path) if type(record) is dict else (record, [])
         changes += nulls + ids.trim(record, path)
@@ -229,7 +230,7 @@ def _head_members(split: SplitDocument) -> list[tuple[Path, msgspec.Raw, Fix]]:
     return [((name,), member, _normalized) for name, member in named if memoryview(member)]
 
 
-def _normalized(value: Any, path: Path) -> tuple[Any, list[Edit]]:
+def _normalized(value: object, path: Path) -> tuple[Any, list[Edit]]:
     """The value in NFC; two names that become one, or a run of combining marks, are for a person to solve."""
     found = Findings()
     normalized = batch_v1.rules.NormalizedRecord(found, value, path)
@@ -242,11 +243,11 @@ def _conversation_pieces(source: Source, _: Contract, config: ValidationConfig) 
     known = ("turn_id", "speaker", *config.required_fields, *config.optional_fields)
     optional = turn_fields(config)
 
-    def fix_turn(turn: Any, path: Path) -> tuple[Any, list[Edit]]:
+    def fix_turn(turn: object, path: Path) -> tuple[Any, list[Edit]]:
         nulls = _removed(drop_turn_nulls(turn, optional, path))
         return turn, nulls + (_move_unknown(turn, path, known) if "metadata" in known else [])
 
-    def fix_turns(turns: Any, path: Path) -> tuple[Any, list[Edit]]:
+    def fix_turns(turns: object, path: Path) -> tuple[Any, list[Edit]]:
         listed = enumerate(turns if type(turns) is list else ())
         return turns, [edit for index, turn in listed for edit in fix_turn(turn, (*path, index))[1]]
 
@@ -257,7 +258,7 @@ def _conversation_pieces(source: Source, _: Contract, config: ValidationConfig) 
     return _line_pieces(source, fix_turn) if sniff_format(source) == "jsonl" else _whole_piece(source, fix_turns)
 
 
-def _fits_batch(metadata: dict[str, Any]) -> bool:
+def _fits_batch(metadata: Mapping[str, object]) -> bool:
     """Metadata that batch_v1 still takes."""
     found = Findings()
     batch_v1.rules.check_metadata(found, metadata, ("metadata",), limit=batch_v1.rules.MAX_RECORD_METADATA_BYTES)
@@ -265,7 +266,7 @@ def _fits_batch(metadata: dict[str, Any]) -> bool:
 
 
 def _move_unknown(
-    record: Any, path: Path, known: tuple[str, ...], *, accepts: Callable[[dict[str, Any]], bool] | None = None
+    record: Any, path: Path, known: tuple[str, ...], *, accepts: Callable[[JsonObject], bool] | None = None
 ) -> list[Edit]:
     metadata = record.get("metadata", {}) if type(record) is dict else None
     if type(metadata) is not dict:

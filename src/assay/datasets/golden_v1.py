@@ -1,11 +1,11 @@
 """golden_v1: one JSON document with 5 to 20 cases; the file is valid as a whole or not at all."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
-from assay.core.canonical import canonical_json, sha256_hex
+from assay.core.canonical import JsonObject, canonical_json, sha256_hex
 from assay.core.case import Case, Criterion
 from assay.core.field_uses import FieldCounter, FieldCounts
 from assay.core.index_set import IndexSet
@@ -80,14 +80,14 @@ def read(source: Source, config: ValidationConfig, effort: ReadOptions) -> Valid
     return report
 
 
-def _field_counts(cases: list[dict[str, Any]]) -> FieldCounts:
+def _field_counts(cases: list[JsonObject]) -> FieldCounts:
     counter = FieldCounter()
     for case in cases:
         counter.add(golden_uses(case))
     return counter.counts()
 
 
-def _cases_of(value: Any) -> list[Any]:
+def _cases_of(value: object) -> list[Any]:
     cases = value.get("cases") if type(value) is dict else None
     return cases if type(cases) is list else []
 
@@ -114,7 +114,7 @@ def _record(finding: Finding, cases: list[Any]) -> RecordContext:
     return RecordContext(index, case_id if type(case_id) is str else None)
 
 
-def check_document(value: Any, config: ValidationConfig, interface: Interface = "python") -> Findings:
+def check_document(value: object, config: ValidationConfig, interface: Interface = "python") -> Findings:
     """Every rule of the contract for one document."""
     found = Findings(required=("version", "cases", "id", "user_prompt", "rubric"))
     document = object_at(found, value, (), like=_DOCUMENT)
@@ -135,13 +135,13 @@ def check_document(value: Any, config: ValidationConfig, interface: Interface = 
     return found
 
 
-def _check_version(found: Findings, value: Any) -> None:
+def _check_version(found: Findings, value: object) -> None:
     text = string_at(found, value, ("version",), low=1, like='"1.0.0"')
     if text is not None and not _VERSION.match(text):
         found.add("value_out_of_range", ("version",), f"version {short(text)} is not MAJOR.MINOR.PATCH", hint="write it like 1.0.0")
 
 
-def _check_cases(found: Findings, value: Any, config: ValidationConfig, interface: Interface) -> None:
+def _check_cases(found: Findings, value: object, config: ValidationConfig, interface: Interface) -> None:
     cases = array_at(found, value, ("cases",), like=f"[{_CASE}, ...]")
     if cases is None:
         return
@@ -160,7 +160,7 @@ def _check_cases(found: Findings, value: Any, config: ValidationConfig, interfac
             check_unique(found, case.get("id"), ("cases", index, "id"), first)
 
 
-def _check_case(found: Findings, value: Any, path: Path) -> None:
+def _check_case(found: Findings, value: object, path: Path) -> None:
     case = object_at(found, value, path, like=_CASE)
     if case is None:
         return
@@ -181,13 +181,13 @@ def _check_case(found: Findings, value: Any, path: Path) -> None:
     _warn_unknown(found, case, path, known=CASE_FIELDS)
 
 
-def _check_id(found: Findings, value: Any, path: Path) -> None:
+def _check_id(found: Findings, value: object, path: Path) -> None:
     text = string_at(found, value, path, low=1)
     if text is not None and not _ID.match(text):
         found.add("value_out_of_range", path, f"id {short(text)} may hold only a-z 0-9 and -", hint="write it like case-001")
 
 
-def _check_text(found: Findings, value: Any, path: Path, *, low: int, high: int) -> None:
+def _check_text(found: Findings, value: object, path: Path, *, low: int, high: int) -> None:
     """The minimum counts what is left after trimming, the maximum counts everything."""
     string_at(found, value, path, low=low, high=high)
     if type(value) is str and len(value) >= low > len(value.strip()):
@@ -195,14 +195,14 @@ def _check_text(found: Findings, value: Any, path: Path, *, low: int, high: int)
 
 
 def _warn_unknown(
-    found: Findings, value: dict[str, Any], path: Path, *, known: tuple[str, ...], of_a_case: tuple[str, ...] = ()
+    found: Findings, value: Mapping[str, object], path: Path, *, known: tuple[str, ...], of_a_case: tuple[str, ...] = ()
 ) -> None:
     for unknown in unknown_members(value, known):
         hint = "it is a field of a case" if unknown.name in of_a_case else unknown.hint
         found.warn("unsupported_field", (*path, unknown.name), f"{unknown.message} and is ignored", hint=hint, on_key=True)
 
 
-def _to_cases(document: dict[str, Any], name: str) -> Iterator[tuple[Case, Any]]:
+def _to_cases(document: JsonObject, name: str) -> Iterator[tuple[Case, Any]]:
     for index, case in enumerate(document["cases"]):
         made = Case(
             id=case["id"],

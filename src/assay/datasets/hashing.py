@@ -77,7 +77,7 @@ class Hasher:
         self._floats.reset()
         return self._decode(content)
 
-    def _digest(self, value: Any, content: bytes) -> bytes:
+    def _digest(self, value: object, content: bytes) -> bytes:
         try:
             canonical = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
         except orjson.JSONEncodeError:
@@ -137,7 +137,7 @@ def may_be_astral(text: bytes) -> bool:
     return not text.isascii() and any(lead in text for lead in _ASTRAL_LEADS)
 
 
-def has_astral_name(value: Any) -> bool:
+def has_astral_name(value: object) -> bool:
     """True when a name has characters above U+FFFF, which RFC 8785 orders differently from orjson."""
     if type(value) is dict:
         return any(_is_astral(key) or has_astral_name(member) for key, member in value.items())

@@ -30,7 +30,7 @@ GOLDEN_DOCUMENT: Fields = {"description": {}}
 GOLDEN_CASE: Fields = {"context": {}, "tags": {}}
 
 
-def drop_nulls(value: Any, fields: Fields, path: Path = ()) -> list[Path]:
+def drop_nulls(value: object, fields: Fields, path: Path = ()) -> list[Path]:
     """Remove the optional fields that are null from a value, and give their paths."""
     if type(value) is list:
         return [where for index, element in enumerate(value) for where in drop_nulls(element, fields, (*path, index))]
@@ -52,7 +52,7 @@ def turn_fields(config: ValidationConfig) -> list[str]:
     return [name for name in config.optional_fields if name not in required]
 
 
-def drop_turn_nulls(turn: Any, optional: Iterable[str], path: Path = ()) -> list[Path]:
+def drop_turn_nulls(turn: object, optional: Iterable[str], path: Path = ()) -> list[Path]:
     """As `drop_nulls`, for a turn of a conversation: a tool that was used may well have put out null."""
     if type(turn) is not dict:
         return []

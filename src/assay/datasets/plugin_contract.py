@@ -48,7 +48,7 @@ def named_contract(name: str, *, folder: Path | None = None) -> Plugin:
     return _checked(find_plugin("contract", name, folder=folder or Path(), built_in=tuple(CONTRACTS)))
 
 
-def given_contract(given: Any) -> Plugin:
+def given_contract(given: object) -> Plugin:
     """A function or an object as a contract; raises UsageProblem."""
     return given if isinstance(given, Plugin) else _checked(given_plugin("contract", given))
 
@@ -190,7 +190,7 @@ class _PluginReader:
             return parse_yaml(source.part(0, MAX_YAML_BYTES + 1))
         return parse_json(source.buffer())
 
-    def _listed(self, value: Any) -> tuple[Steps, list[Any]] | None:
+    def _listed(self, value: object) -> tuple[Steps, list[Any]] | None:
         """The rows of a document and the way to them."""
         if type(value) is dict and type(value.get(self._member)) is list:
             return (self._member,), value[self._member]
@@ -251,7 +251,7 @@ class _PluginReader:
         found.unlisted.update(said.unlisted)
         return found, case
 
-    def _case(self, made: Any, row: _PluginRow) -> Case:
+    def _case(self, made: object, row: _PluginRow) -> Case:
         if not isinstance(made, dict):
             raise _NoCase(f"it gave {type(made).__name__}, not a dict")
         unknown = next((name for name in made if name not in MEMBERS), None)

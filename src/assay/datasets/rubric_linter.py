@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.case import Criterion
 from assay.core.document import Document, Location
 from assay.core.issue import Finding, Issue
@@ -77,7 +78,7 @@ class Linter:
 
 def lint_cases(document: Document) -> list[Issue]:
     """Warnings about the cases of a valid golden dataset: each has one criterion, its rubric, and notes that no model sees."""
-    cases: list[dict[str, Any]] = document.value["cases"]
+    cases: list[JsonObject] = document.value["cases"]
     found = Findings()
     for index, case in enumerate(cases):
         reason = undecidable(case["rubric"])

@@ -20,6 +20,7 @@ from yaml._yaml import CParser
 from yaml.error import MarkedYAMLError
 from yaml.events import AliasEvent, MappingEndEvent, MappingStartEvent, ScalarEvent, SequenceEndEvent, StreamEndEvent
 
+from assay.core.canonical import JsonObject
 from assay.core.document import Document, ParseProblem, ProblemKind
 from assay.core.issue import MAX_LISTED
 from assay.core.strict_json import MAX_DEPTH, decode_utf8, parse_json
@@ -178,9 +179,9 @@ class _YamlParser:
             message = f"the values take more memory than {MAX_VALUE_BYTES >> 20} MiB beyond the size of the text"
             raise _FatalProblem(message, event.start_mark.index, "write it as JSON or JSONL")
 
-    def _mapping(self, event: Any, depth: int) -> dict[str, Any]:
+    def _mapping(self, event: object, depth: int) -> JsonObject:
         self._check_tag(event, "map")
-        value: dict[str, Any] = {}
+        value: JsonObject = {}
         marks: dict[str, tuple[int, int]] = {}
         self.marks[id(value)] = marks
         while type(key_event := self.next_event()) is not MappingEndEvent:
@@ -197,7 +198,7 @@ class _YamlParser:
             self.path.pop()
         return value
 
-    def _sequence(self, event: Any, depth: int) -> list[Any]:
+    def _sequence(self, event: object, depth: int) -> list[Any]:
         self._check_tag(event, "seq")
         value: list[Any] = []
         marks = array("q")
@@ -304,7 +305,7 @@ class _YamlParser:
             return value
         if depth >= MAX_DEPTH:
             raise _too_deep(at)
-        copy: dict[str, Any] | list[Any]
+        copy: JsonObject | list[Any]
         if type(value) is dict:
             copy = {key: self._copy(member, depth + 1, at) for key, member in value.items()}
         else:

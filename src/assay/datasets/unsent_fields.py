@@ -43,7 +43,7 @@ def batch_uses(record: Mapping[str, Any]) -> tuple[FieldUse, ...]:
     return tuple(found)
 
 
-def golden_uses(case: Mapping[str, Any]) -> Iterator[FieldUse]:
+def golden_uses(case: Mapping[str, object]) -> Iterator[FieldUse]:
     """What of a golden_v1 case is for people: its context, and members that the contract does not know."""
     return (FieldUse(name, "not_sent") for name, value in case.items() if name not in _GOLDEN_CASE and value not in (None, ""))
 
@@ -68,7 +68,7 @@ def legal_uses(row: Mapping[str, Any]) -> Iterator[FieldUse]:
         yield from (FieldUse(f"{part}[].{name}", "not_sent") for name in unknown)
 
 
-def turn_uses(turn: Mapping[str, Any]) -> Iterator[FieldUse]:
+def turn_uses(turn: Mapping[str, object]) -> Iterator[FieldUse]:
     """What of a turn of conversation_v1 no model is sent: history holds words, and tools are offered by name."""
     return (
         FieldUse(name, "not_sent")

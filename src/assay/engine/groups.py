@@ -7,6 +7,7 @@ from unicodedata import normalize
 import msgspec
 
 from assay.core.artifact_lines import Slices
+from assay.core.canonical import JsonObject
 from assay.core.case import Case, Task
 from assay.core.plan import DatasetPlan
 from assay.engine.metadata_fields import member_text, metadata_value
@@ -37,7 +38,7 @@ class RejectedRecord(msgspec.Struct, frozen=True, kw_only=True):
     task: Task | None = None
     tags: tuple[str, ...] = ()
     policy_id: str = ""
-    metadata: dict[str, Any] = {}
+    metadata: JsonObject = {}
 
 
 class RecordGroups:
@@ -112,10 +113,10 @@ def read_rejected(raw: bytes, contract: str, *, dataset: str) -> RejectedRecord:
     )
 
 
-def _tags(value: Any) -> tuple[str, ...]:
+def _tags(value: object) -> tuple[str, ...]:
     tags = value[:MAX_TAGS] if isinstance(value, list) else ()
     return tuple(normalize("NFC", tag) for tag in tags if isinstance(tag, str) and 0 < len(tag) <= MAX_TAG)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return value if isinstance(value, str) and len(value) <= MAX_VALUE else ""

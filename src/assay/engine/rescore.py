@@ -4,17 +4,18 @@ import platform
 import shutil
 from collections.abc import Iterator
 from itertools import groupby
-from typing import Any
 
 import msgspec
 
-from assay.core.artifact_lines import PredictionLine, read_prediction
-from assay.core.canonical import pretty_json
+from assay.core.artifact_lines import AttemptLine, PredictionLine
+from assay.core.canonical import JsonObject, pretty_json
 from assay.core.case import Case
 from assay.core.errors import RunSealed, UsageProblem
 from assay.core.input_document import INPUT
+from assay.core.manifest import OWN_HASH
 from assay.core.moment import iso
-from assay.core.plan import Gates, Plan, ProfileId, plan_sha256, read_plan
+from assay.core.plan import Gates, Plan, ProfileId, plan_sha256
+from assay.core.summary import GateResult
 from assay.core.version import __version__
 from assay.engine.finalization.eval_run import EVAL_RESULTS, is_true_of, regated, why_no_eval_run
 from assay.engine.finalization.panels import read_panel
@@ -25,7 +26,7 @@ from assay.engine.storage.integrity import intact_run
 from assay.engine.storage.run_paths import RunPaths, check_target_free
 from assay.grading import kind_of
 from assay.metrics.profiles import Profile
-from assay.store.artifacts import CASES, OWN_HASH, StagingFolder, read_pieces
+from assay.store.artifacts import CASES, StagingFolder, read_pieces
 from assay.store.failures import disk_errors
 from assay.store.published_run import PublishedRun
 
@@ -33,8 +34,6 @@ _SAME = (INPUT, CASES, "record_validation.jsonl", "attempt_logs.jsonl", "failure
 """What another score does not change."""
 _OWN = ("artifacts", OWN_HASH)
 """What the manifest of every run says for itself."""
-
-Line = dict[str, Any]
 
 
 class RescoreRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,14 +69,14 @@ def rescore(parent: RunPaths, target: RunPaths, *, wanted: RescoreRequest, at: f
 
 
 def _plan(run: PublishedRun, run_id: str, *, wanted: RescoreRequest) -> Plan:
-    plan = read_plan(msgspec.json.encode(run.manifest.get("plan")))
+    plan = run.manifest.settings
     is_same = plan.profile == wanted.profile
     kept = plan.gates.min_score if is_same else None
     gates = msgspec.structs.replace(plan.gates, min_score=kept if wanted.min_score is None else wanted.min_score)
     return msgspec.structs.replace(
         plan,
         run_id=run_id,
-        parent_run_id=run.manifest["run_id"],
+        parent_run_id=run.manifest.run_id,
         profile=wanted.profile,
         compat=wanted.compat,
         gates=gates,
@@ -95,7 +94,7 @@ def _check_gate(gates: Gates, profile: Profile) -> None:
 
 
 def _check_fit(run: PublishedRun, profiler: ProfileScorer) -> None:
-    if any(plugin.get("grades") for plugin in run.manifest["plan"].get("plugins", ())):
+    if run.manifest.settings.grader() is not None:
         raise UsageProblem(
             f"run '{run.path.name}' was graded by a grader of its own, and a profile scores by its own rules",
             hint="grade the answers again: assay run DATASET --responses RUN --profile P",
@@ -118,31 +117,30 @@ def _check_target(target: RunPaths) -> None:
 
 
 def _write(run: PublishedRun, plan: Plan, *, profiler: ProfileScorer, staging: StagingFolder, at: float) -> None:
-    for name in (name for name in _SAME if name in run.manifest["artifacts"]):
+    for name in (name for name in _SAME if name in run.manifest.files):
         writer = staging.open_lines(name)
         for piece in read_pieces(run.path / name):
             writer.write(piece)
     predictions = staging.open_lines("predictions.jsonl")
     replies = _Replies(run, is_needed=profiler.profile.is_compat, has_bodies=plan.keep_raw)
 
-    def scored(line: Line, case: Case) -> PredictionLine:
-        prediction = read_prediction(line)
-        profiler.apply(prediction, case, replies.of(line["index"]))
+    def score(raw: bytes, prediction: PredictionLine, case: Case) -> None:
+        profiler.apply(prediction, case, replies.of(prediction.index))
         # The line itself is written, not what this version knows of it: a member of another version stays where it is.
-        found: Line = {"profile_score": prediction.profile_score, "profile_unscored": prediction.profile_unscored}
+        line: JsonObject = msgspec.json.decode(raw)
+        found: JsonObject = {"profile_score": prediction.profile_score, "profile_unscored": prediction.profile_unscored}
         if prediction.profile_bounds is not msgspec.UNSET:
             found["profile_bounds"] = prediction.profile_bounds
         line.pop("profile_bounds", None)
         predictions.line(msgspec.json.encode({**line, **found}))
-        return prediction
 
-    is_cancelled = run.manifest["status"] == "cancelled"
-    metrics = metrics_of(columns_of(run, plan, read=scored), plan, panel=read_panel(run, plan), is_cancelled=is_cancelled)
+    is_cancelled = run.manifest.status == "cancelled"
+    metrics = metrics_of(columns_of(run, plan, read=score), plan, panel=read_panel(run, plan), is_cancelled=is_cancelled)
     for name, document in metrics.documents().items():
         staging.write(name, pretty_json(document))
-    gate = msgspec.to_builtins(metrics.gate)
+    gate = metrics.gate
     if (run.path / EVAL_RESULTS).is_file() and not why_no_eval_run(plan):
-        eval_run = regated(run.document(EVAL_RESULTS), plan, gate["gates"])
+        eval_run = regated(run.document(EVAL_RESULTS), plan, gate.gates)
         if is_true_of(eval_run, is_cancelled=is_cancelled):
             staging.write(EVAL_RESULTS, pretty_json(eval_run))
     staging.seal(_manifest(run, plan, profiler=profiler, gate=gate, at=iso(at)))
@@ -153,36 +151,35 @@ class _Replies:
 
     def __init__(self, run: PublishedRun, *, is_needed: bool, has_bodies: bool) -> None:
         self._has_bodies = has_bodies
-        lines = (line for line in run.lines("attempt_logs.jsonl") if line["stage"] == "judge") if is_needed else ()
-        self._records = groupby(lines, key=lambda line: int(line["index"]))
-        self._next: tuple[int, Iterator[Line]] | None = next(self._records, None)
+        logged = run.typed_lines("attempt_logs.jsonl", AttemptLine) if is_needed else ()
+        self._records = groupby((line for line in logged if line.stage == "judge"), key=lambda line: line.index)
+        self._next: tuple[int, Iterator[AttemptLine]] | None = next(self._records, None)
 
     def of(self, index: int) -> Replies:
         """The first reply to each call about the record at an index."""
         replies: dict[str, str] = {}
         if self._next is not None and self._next[0] == index:
             for line in self._next[1]:
-                if line["error_code"] is None and line["response"] is not None:
-                    replies.setdefault(line["call_id"], self._text(line))
+                if line.error_code is None and line.response is not None:
+                    replies.setdefault(line.call_id, self._text(line, line.response))
             self._next = next(self._records, None)
         return replies
 
-    def _text(self, line: Line) -> str:
+    def _text(self, line: AttemptLine, text: str) -> str:
         """What the judge said; of runs that kept whole bodies, earlier versions have only those."""
-        if self._has_bodies and "raw" not in line:
+        if self._has_bodies and line.raw is msgspec.UNSET:
             raise UsageProblem(
                 "an earlier version kept the providers' whole replies instead of the judges' words, which --compat reads",
                 hint="rescore the run without --compat",
             )
-        text: str = line["response"]
         return text
 
 
-def _manifest(run: PublishedRun, plan: Plan, *, profiler: ProfileScorer, gate: Line, at: str) -> Line:
-    """The manifest of the old run, apart from what is this one's own."""
+def _manifest(run: PublishedRun, plan: Plan, *, profiler: ProfileScorer, gate: GateResult, at: str) -> JsonObject:
+    """The members of the old run's manifest, also those of a later version, apart from what is this one's own."""
     old = run.manifest
-    kept = {name: member for name, member in old.items() if name not in _OWN}
-    evaluated_at = (old.get("rescored_from") or old)["completed_at"]
+    kept = {name: member for name, member in run.members.items() if name not in _OWN}
+    evaluated_at = old.completed_at if old.rescored_from is None else old.rescored_from.completed_at
     return {
         **kept,
         "assay_version": __version__,
@@ -190,11 +187,11 @@ def _manifest(run: PublishedRun, plan: Plan, *, profiler: ProfileScorer, gate: L
         "created_at": at,
         "started_at": None,
         "completed_at": at,
-        "states": [{"state": state, "entered_at": at} for state in ("finalizing", old["status"])],
-        "gate": gate,
-        "profile": profiler.profile.to_json(),
+        "states": [{"state": state, "entered_at": at} for state in ("finalizing", old.status)],
+        "gate": msgspec.to_builtins(gate),
+        "profile": msgspec.to_builtins(profiler.profile.named()),
         "plan": msgspec.to_builtins(plan),
         "plan_sha256": plan_sha256(plan),
-        "rescored_from": {"run_id": old["run_id"], OWN_HASH: old[OWN_HASH], "completed_at": evaluated_at},
+        "rescored_from": {"run_id": old.run_id, OWN_HASH: old.own_hash, "completed_at": evaluated_at},
         "environment": {"python": platform.python_version(), "platform": platform.system()},
     }

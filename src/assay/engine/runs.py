@@ -4,10 +4,11 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.dataset_title import dataset_file
 from assay.core.errors import (
     AssayError,
@@ -20,11 +21,12 @@ from assay.core.errors import (
     StoreUnavailable,
     UsageProblem,
 )
+from assay.core.manifest import Manifest
 from assay.core.moment import iso
 from assay.core.plan import DEFAULT_PROJECT, Plan, changed_settings, plan_sha256, read_plan
 from assay.core.redact_rule import is_redacted
 from assay.core.run_result import RunListing, RunResult
-from assay.core.run_state import TERMINAL, UNDER_WAY, RunCounts, State, count_records
+from assay.core.run_state import TERMINAL, UNDER_WAY, RunCounts, count_records
 from assay.core.summary import METRICS, GateResult, Interval, RunKind, Summary
 from assay.engine.execution.engines import (
     PROBLEM,
@@ -84,22 +86,18 @@ def start(plan: Plan, runs_dir: Path, environment: RunEnvironment) -> RunResult:
 
 def _check_same_as_sealed(folders: RunPaths, plan: Plan, *, environ: Mapping[str, str]) -> None:
     run = open_run_folder(folders.sealed)
-    if run.manifest.get("plan_sha256") == plan_sha256(plan):
+    if run.manifest.plan_sha256 == plan_sha256(plan):
         return
     # The plan in the manifest is redacted; of what is hidden in it, only the hash could say whether it is the same.
     redactor = redactor_of(plan, environ)
     shown = RedactedPlan(plan, redactor).members()
-    changed = changed_settings(_sealed_plan(run), msgspec.convert(shown, Plan))
+    changed = changed_settings(run.manifest.settings, msgspec.convert(shown, Plan))
     if changed or redactor.counts:
         names = f" ({', '.join(changed)})" if changed else ""
         raise RunSealed(
             f"run '{plan.run_id}' has ended, and was made with other settings{names}",
             hint="artifacts are written once: choose another --run-id",
         )
-
-
-def _sealed_plan(run: PublishedRun) -> Plan:
-    return read_plan(msgspec.json.encode(run.manifest.get("plan")))
 
 
 def resume(folders: RunPaths, environment: RunEnvironment) -> RunResult:
@@ -163,7 +161,7 @@ def retry_plan(folders: RunPaths, run_id: str) -> Plan:
     if not folders.is_sealed:
         raise UsageProblem(f"run '{folders.run_id}' is unfinished", hint=f"resume it: assay resume {folders.run_id}")
     run = open_run_folder(folders.sealed)
-    plan = _sealed_plan(run)
+    plan = run.manifest.settings
     if not has_failed_evaluations(run):
         raise UsageProblem(f"run '{folders.run_id}' has no records with an error", hint="there is nothing to repeat")
     if plan.imported is not None:
@@ -176,7 +174,7 @@ def retry_plan(folders: RunPaths, run_id: str) -> Plan:
             f"the dataset of run '{folders.run_id}' was uploaded to a server, which deletes it when the run has ended",
             hint="submit the records with an error again",
         )
-    if is_redacted(run.manifest["plan"]):
+    if is_redacted(run.manifest.plan):
         raise UsageProblem(
             f"the settings of run '{folders.run_id}' were redacted, so it cannot be repeated from them",
             hint="start a new run with `assay run` and the same options",
@@ -200,63 +198,43 @@ def _sealed_or_active(folders: RunPaths, sealed: Callable[[RunPaths], T], active
     return sealed(folders)
 
 
-class _Candidate(msgspec.Struct):
-    name: str
-
-
-class _ShortDataset(msgspec.Struct):
+class _ListedDataset(msgspec.Struct):
     path: str = ""
     file: str = ""
 
 
-class _ShortPlan(msgspec.Struct):
-    datasets: tuple[_ShortDataset, ...] = ()
+class _ListedPlan(msgspec.Struct):
+    datasets: tuple[_ListedDataset, ...] = ()
     gates: dict[str, float | None] = {}
     project: str = DEFAULT_PROJECT
 
 
-class _RunEnd(msgspec.Struct):
-    """The members of a manifest that record how a run ended; retention never removes the manifest."""
-
-    run_id: str
-    status: State
-    created_at: str
-    dataset_id: str
-    dataset_version: str
-    candidate: _Candidate
-    counts: RunCounts
-    gate: GateResult
-    plan: _ShortPlan
-    judges: tuple[_Candidate, ...] = ()
-    blocked: str | None = None
-
-
-def read_manifest(run: PublishedRun) -> _RunEnd:
-    """Return how a finished run ended; raises RunDamaged."""
+def _listed_plan(run: PublishedRun) -> _ListedPlan:
+    """Return the settings that a list of runs shows, of a run of any version; raises RunDamaged."""
     try:
-        return msgspec.convert(run.manifest, _RunEnd)
+        return msgspec.convert(run.manifest.plan, _ListedPlan)
     except msgspec.ValidationError as problem:
         raise RunDamaged(f"the manifest of '{run.path}' is damaged: {problem}") from problem
 
 
-def _gate(manifest: _RunEnd) -> GateResult:
+def _gate(manifest: Manifest) -> GateResult:
     """Return the gate result; the first versions let a cancelled run pass when its evaluated part met the gates."""
     if manifest.status == "cancelled" and manifest.gate.passed:
         return GateResult(False, (cancelled_reason(manifest.counts.evaluated_records, manifest.counts.total_records),))
     return manifest.gate
 
 
-def _metrics(run: PublishedRun) -> dict[str, Any]:
+def _metrics(run: PublishedRun) -> JsonObject:
     """The metrics summary; empty when it was removed by retention."""
     if any(tombstone.name == METRICS for tombstone in run.removed()):
         return {}
-    metrics: dict[str, Any] = run.document(METRICS)
+    metrics: JsonObject = run.document(METRICS)
     return metrics
 
 
 def _sealed_result(folders: RunPaths) -> RunResult:
     run = open_run_folder(folders.sealed)
-    manifest = read_manifest(run)
+    manifest = run.manifest
     return RunResult(
         run_id=manifest.run_id,
         state=manifest.status,
@@ -345,7 +323,7 @@ def project_of(folders: RunPaths) -> str:
 
 
 def _sealed_project(folders: RunPaths) -> str:
-    return read_manifest(open_run_folder(folders.sealed)).plan.project
+    return _listed_plan(open_run_folder(folders.sealed)).project
 
 
 def _active_project(folders: RunPaths) -> str:
@@ -375,7 +353,7 @@ def listing_of(folders: RunPaths, looks: LedgerOpener) -> RunListing:
 
 def _sealed_listing(folders: RunPaths) -> RunListing:
     run = open_run_folder(folders.sealed)
-    manifest = read_manifest(run)
+    manifest, plan = run.manifest, _listed_plan(run)
     summary, note = _listed_summary(run)
     return RunListing(
         run_id=folders.run_id,
@@ -383,21 +361,21 @@ def _sealed_listing(folders: RunPaths) -> RunListing:
         created_at=manifest.created_at,
         dataset=manifest.dataset_id,
         dataset_version=manifest.dataset_version,
-        dataset_file=dataset_file(msgspec.structs.asdict(next(iter(manifest.plan.datasets), _ShortDataset()))),
-        dataset_count=len(manifest.plan.datasets),
+        dataset_file=dataset_file(msgspec.structs.asdict(next(iter(plan.datasets), _ListedDataset()))),
+        dataset_count=len(plan.datasets),
         candidate=manifest.candidate.name,
         judges=tuple(judge.name for judge in manifest.judges),
         total_records=manifest.counts.total_records,
         done_records=manifest.counts.total_records,
         **({} if summary is None else {**_listed_rate(summary), **_listed_score(summary)}),
-        passed=manifest.gate.passed if manifest.plan.gates and manifest.status != "cancelled" else None,
+        passed=manifest.gate.passed if plan.gates and manifest.status != "cancelled" else None,
         has_no_result=manifest.status == "cancelled" or not manifest.counts.evaluated_records,
         note=note,
-        project=manifest.plan.project,
+        project=plan.project,
     )
 
 
-def _listed_rate(summary: Summary) -> dict[str, Any]:
+def _listed_rate(summary: Summary) -> JsonObject:
     """Return the pass rate with its interval and the cost of the calls, as members of a list entry."""
     rate = summary.pass_rate_metric
     return {
@@ -409,7 +387,7 @@ def _listed_rate(summary: Summary) -> dict[str, Any]:
     }
 
 
-def _listed_score(summary: Summary) -> dict[str, Any]:
+def _listed_score(summary: Summary) -> JsonObject:
     """Return the headline metric of a run: its profile's, or else the mean; a ranking has none."""
     profile = summary.profile
     if profile is not None:

@@ -1,10 +1,10 @@
 """One question to one judge: the request, the reply, and a second request with the reason if the reply is unusable."""
 
 import hashlib
-from typing import Any
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.case import Message
 from assay.core.model_call import FailedReply, ModelRequest, Reply, failure_words
 from assay.grading.reply_object import UnusableReply
@@ -99,7 +99,7 @@ class JudgeCall:
         where = "each object of the list" if self.question.parts else "the object"
         return system, Message("user", user.content + fill(load_template(CONFIDENCE).text.rstrip("\n"), {"where": where}))
 
-    def _schema(self) -> dict[str, Any]:
+    def _schema(self) -> JsonObject:
         question = self.question
         if self.options.is_confident:
             return confident_schema(question.shape, is_list=bool(question.parts))

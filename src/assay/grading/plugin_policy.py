@@ -32,7 +32,7 @@ def _check_attachments(case: Case, *, takes_attachments: bool) -> None:
         raise GradingFailure(POLICY_ERROR, "the record has attachments, and the policy has no parameter 'attachments' for them")
 
 
-def _messages(returned: Any) -> tuple[Message, ...]:
+def _messages(returned: object) -> tuple[Message, ...]:
     if isinstance(returned, str):
         return (Message("user", returned),)
     try:

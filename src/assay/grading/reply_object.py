@@ -1,10 +1,10 @@
 """Parser of a reply that must be one JSON object, with a reason when it is not."""
 
 import re
-from typing import Any
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.strict_json import parse_json
 from assay.grading.reasoning_tags import after_thoughts, has_thought_tag, without_end_marks
 
@@ -33,11 +33,11 @@ class UnusableReply(msgspec.Struct, frozen=True):
 class ParsedObject(msgspec.Struct, frozen=True):
     """An object and the text around it."""
 
-    members: dict[str, Any]
+    members: JsonObject
     around: str = ""
 
 
-def only_object(text: str) -> dict[str, Any] | UnusableReply:
+def only_object(text: str) -> JsonObject | UnusableReply:
     """Parse a reply whose surrounding text does not matter."""
     found = find_object(text)
     return found if isinstance(found, UnusableReply) else found.members
@@ -78,7 +78,7 @@ def _only_block(text: str) -> tuple[str, str]:
     return ("", text) if "```" in around or "~~~" in around else (text[start:end].strip(), around)
 
 
-def _plain_object(text: str) -> dict[str, Any] | None:
+def _plain_object(text: str) -> JsonObject | None:
     """Parse an object without escapes fast; None when only the strict parser can tell whether it is valid."""
     if "\\" in text or text.count("{") + text.count("[") > _MAX_BRACKETS:
         return None
@@ -92,7 +92,7 @@ def _plain_object(text: str) -> dict[str, Any] | None:
     return found if text.count('"') == msgspec.json.encode(found).count(b'"') else None
 
 
-def _exact_object(text: str) -> dict[str, Any] | UnusableReply:
+def _exact_object(text: str) -> JsonObject | UnusableReply:
     document = parse_json(text)
     if not document.is_readable:
         # Models write raw line breaks into strings; nothing else is repaired.

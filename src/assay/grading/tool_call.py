@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from assay.core.canonical import canonical_json
+from assay.core.canonical import JsonObject, canonical_json
 from assay.core.case import Case
 from assay.grading.reply_object import UnusableReply, only_object, storable
 
@@ -18,7 +18,7 @@ class ToolCall(msgspec.Struct, frozen=True):
     """One use of a tool."""
 
     tool: str
-    input: dict[str, Any] | None = {}
+    input: JsonObject | None = {}
     """None when the call has other members instead, whose meaning is unknown."""
     has_replaced: bool = False
     """Characters that no store can hold were replaced by U+FFFD."""
@@ -62,7 +62,7 @@ def read_call(answer: str) -> ToolCall | None:
     return call if (call.tool, call.input) == (tool, given) else msgspec.structs.replace(call, has_replaced=True)
 
 
-def _storable(value: Any) -> Any:
+def _storable(value: object) -> Any:
     """Replace characters that no store can hold, in names and texts at any depth."""
     if isinstance(value, str):
         return storable(value)

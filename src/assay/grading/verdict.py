@@ -5,13 +5,14 @@ text is not a verdict.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from functools import cache
 from typing import Any, Literal, get_args
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.outcome import FailureLabel
 from assay.core.strict_json import parse_json
 from assay.grading.reasoning_tags import has_thought_tag
@@ -56,20 +57,20 @@ class ChoiceReplySchema(ReplySchema, frozen=True, kw_only=True, eq=False):
 
 
 @cache
-def reply_schema(shape: ReplySchema) -> dict[str, Any]:
+def reply_schema(shape: ReplySchema) -> JsonObject:
     """Build the JSON Schema, for providers that can enforce it; the dict is shared by all requests, so it must not be changed."""
     return _object_schema({**_members(shape), **(_label_schema() if shape.has_label else {})})
 
 
 @cache
-def list_schema(shape: ReplySchema) -> dict[str, Any]:
+def list_schema(shape: ReplySchema) -> JsonObject:
     """Build the JSON Schema of a reply about several criteria at once."""
     item = _object_schema({NUMBER: {"type": "integer"}, **_members(shape)})
     return _object_schema({VERDICTS: {"type": "array", "items": item}, **_label_schema()})
 
 
 @cache
-def confident_schema(shape: ReplySchema, *, is_list: bool) -> dict[str, Any]:
+def confident_schema(shape: ReplySchema, *, is_list: bool) -> JsonObject:
     """Build the JSON Schema of a reply that includes the judge's confidence."""
     more = {CONFIDENCE: {"type": "number"}}
     if not is_list:
@@ -78,25 +79,25 @@ def confident_schema(shape: ReplySchema, *, is_list: bool) -> dict[str, Any]:
     return _object_schema({VERDICTS: {"type": "array", "items": item}, **_label_schema()})
 
 
-def _members(shape: ReplySchema) -> dict[str, Any]:
+def _members(shape: ReplySchema) -> JsonObject:
     return {shape.value: _value_schema(shape), shape.reason: {"type": "string"}}
 
 
-def _label_schema() -> dict[str, Any]:
+def _label_schema() -> JsonObject:
     return {"label": {"type": "string", "enum": ["", *sorted(_LABELS)]}}
 
 
-def _object_schema(members: dict[str, Any]) -> dict[str, Any]:
+def _object_schema(members: Mapping[str, object]) -> JsonObject:
     return {"type": "object", "properties": members, "required": list(members), "additionalProperties": False}
 
 
-def _value_schema(shape: ReplySchema) -> dict[str, Any]:
+def _value_schema(shape: ReplySchema) -> JsonObject:
     if isinstance(shape, ChoiceReplySchema):
         return {"type": "string", "enum": [word for word, _ in shape.words]}
     return {"type": "integer", "enum": [0, 1]} if shape.is_digit else _SCHEMAS[shape.scale]
 
 
-_SCHEMAS: dict[ScaleName, dict[str, Any]] = {
+_SCHEMAS: dict[ScaleName, JsonObject] = {
     "1-5": {"type": "integer", "enum": [1, 2, 3, 4, 5]},
     "0-1": {"type": "number", "enum": [step / 10 for step in range(11)]},
     "0/1": {"type": "boolean"},
@@ -166,7 +167,7 @@ def read_verdicts(text: str, shape: ReplySchema, *, answer: str, count: int) -> 
     return refusal or tuple(verdict for verdict in read if isinstance(verdict, Verdict))
 
 
-def _numbered(items: Any, count: int) -> list[dict[str, Any]]:
+def _numbered(items: object, count: int) -> list[JsonObject]:
     """Sort a list's objects by number; empty unless each number from 1 on occurs exactly once."""
     if not isinstance(items, list) or not all(isinstance(item, dict) and type(item.get(NUMBER)) is int for item in items):
         return []
@@ -174,7 +175,7 @@ def _numbered(items: Any, count: int) -> list[dict[str, Any]]:
     return ordered if [item[NUMBER] for item in ordered] == [*range(1, count + 1)] else []
 
 
-def _verdict(found: dict[str, Any], shape: ReplySchema, *, label: FailureLabel) -> Verdict | UnusableReply:
+def _verdict(found: Mapping[str, object], shape: ReplySchema, *, label: FailureLabel) -> Verdict | UnusableReply:
     value = _scaled(found.get(shape.value), shape)
     given = found.get(shape.reason)
     reason = given.strip() if isinstance(given, str) else ""
@@ -231,7 +232,7 @@ def _opening(shape: ReplySchema) -> re.Pattern[str]:
     return re.compile(rf"(?:(?:`{{3,}}|~{{3,}})\w*\s*)?\{{\s*{members}", re.DOTALL)
 
 
-def _repeats(found: dict[str, Any], shape: ReplySchema, *, answer: str) -> bool:
+def _repeats(found: JsonObject, shape: ReplySchema, *, answer: str) -> bool:
     """Tell whether the candidate's answer states both members, in any notation, spacing or order."""
     if shape.value not in answer.casefold() and "\\" not in answer:
         return False
@@ -252,5 +253,5 @@ def _scaled(value: Any, shape: ReplySchema) -> float | None:
     return float(value) if value in ((0, 1) if shape.is_digit else (1, 2, 3, 4, 5)) else None
 
 
-def _label(value: Any) -> FailureLabel:
+def _label(value: object) -> FailureLabel:
     return value if isinstance(value, str) and value in _LABELS else ""  # type: ignore[return-value]  # a member of the literal

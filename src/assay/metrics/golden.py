@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 from math import fsum
-from typing import Any
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.gate_text import TOLERANCE
+from assay.core.summary import GateCheck
 
-Json = dict[str, Any]
 PASS_SCORE = 4
 """golden_v1: a case has passed if and only if its score is at least 4."""
 _FILLED = {"score": 1, "passed": False}
@@ -31,9 +31,9 @@ class EvalResult(msgspec.Struct, frozen=True, kw_only=True):
     sample: int | msgspec.UnsetType = msgspec.UNSET
     """Which of several answers to the case it is; the contract knows one answer, so only runs that ask more often name it."""
 
-    def to_json(self) -> Json:
+    def to_json(self) -> JsonObject:
         """The entity as the contract names it."""
-        found: Json = msgspec.to_builtins(self)
+        found: JsonObject = msgspec.to_builtins(self)
         if self.error is None:
             del found["error"]
         return found
@@ -71,8 +71,8 @@ def eval_result(
 
 
 def eval_results(
-    run_id: str, timestamp: str, *, parameters: EvalRunParameters, results: Iterable[EvalResult], gates: Sequence[Json] = ()
-) -> Json:
+    run_id: str, timestamp: str, *, parameters: EvalRunParameters, results: Iterable[EvalResult], gates: Sequence[GateCheck] = ()
+) -> JsonObject:
     """The whole document: parameters, metrics by the contract's formulas, the run's gates, and the result of every case."""
     kept = tuple(results)
     return {
@@ -81,12 +81,12 @@ def eval_results(
         "status": "partial" if any(result.score is None for result in kept) else "complete",
         "parameters": msgspec.to_builtins(parameters),
         "metrics": eval_run_metrics([result.score for result in kept], parameters),
-        "gates": list(gates),
+        "gates": [msgspec.to_builtins(gate) for gate in gates],
         "results": [result.to_json() for result in kept],
     }
 
 
-def eval_run_metrics(scores: Sequence[int | None], parameters: EvalRunParameters) -> Json:
+def eval_run_metrics(scores: Sequence[int | None], parameters: EvalRunParameters) -> JsonObject:
     """EvalRunMetrics of the scores of all cases, None for a case that errored: errors leave the denominators.
 
     `overall_passed` is the contract's formula and nothing more; the cap on errors is a gate of the run with a name of its own.
@@ -111,7 +111,7 @@ def eval_run_metrics(scores: Sequence[int | None], parameters: EvalRunParameters
     }
 
 
-def filled_in(document: Json) -> Json:
+def filled_in(document: JsonObject) -> JsonObject:
     """An EvalRun for readers that demand numbers: an error has the score 1 and has not passed, and `filled_in` lists its case.
 
     Where every case errored the rate and the average, which are undefined, are those of what was filled in: 0 and 1.

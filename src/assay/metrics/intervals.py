@@ -1,12 +1,13 @@
 """95 % intervals: Wilson for rates, score, seeded bootstrap or Student's t for means, score where records hang together."""
 
 from math import sqrt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.core.canonical import JsonObject
 from assay.core.summary import LEVEL, Interval, Metric, percentile
 from assay.metrics.distributions import student_quantile
 from assay.metrics.score import Z, score_bounds
@@ -42,9 +43,9 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
         reason = self.reason or msgspec.UNSET
         return Metric(value=self.value, interval=self.interval, standard_error=self.error, n=self.n, reason=reason)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """The estimate as artifacts hold it."""
-        found: dict[str, Any] = msgspec.to_builtins(self.metric)
+        found: JsonObject = msgspec.to_builtins(self.metric)
         return found
 
 

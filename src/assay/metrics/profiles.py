@@ -8,6 +8,7 @@ import msgspec
 
 from assay.core.artifact_lines import Range
 from assay.core.canonical import canonical_json, sha256_hex
+from assay.core.manifest import ScoringProfile
 from assay.core.mark import CriterionResult
 from assay.core.plan import ProfileId
 
@@ -88,9 +89,9 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
         low, high = map(float, self.scale.split("-"))
         return low <= score <= high
 
-    def to_json(self) -> dict[str, str | bool]:
-        """How artifacts name the profile."""
-        return {"id": self.id, "version": self.version, "sha256": self.sha256, "compat": self.is_compat}
+    def named(self) -> ScoringProfile:
+        """Return the profile as a manifest names it."""
+        return ScoringProfile(id=self.id, version=self.version, sha256=self.sha256, compat=self.is_compat)
 
 
 _RUBRIC = ("rubric",)

@@ -3,10 +3,10 @@
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.case import Message
 from assay.core.model_call import ModelRequest
 from assay.core.plan import ModelPlan, ProviderPlan
@@ -27,7 +27,7 @@ def request_addressing(
     """Build `request_sha256` for many requests to one model; some libraries take their hosts from `environ`."""
     route = (provider.kind, provider.name, provider.base_url, model.model, model.parameters)
     prefix = hashlib.sha256(_encode((*route, *_hosts(provider, environ))))
-    schema: dict[str, Any] | None = None
+    schema: JsonObject | None = None
     encoded = _encode(schema)
 
     def address(ask: ModelRequest) -> str:

@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.model_call import ModelFailure, Reply, Usage, with_total
 from assay.models.failures import shorten, shown_id
 from assay.models.transport import HttpResult
@@ -27,7 +28,7 @@ class ProviderAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Set when the end is an error (`finish_reason` has the provider's word for it): the text is then not an answer."""
 
 
-def reply_of(answer: ProviderAnswer, result: HttpResult[Any], applied: dict[str, Any]) -> Reply:
+def reply_of(answer: ProviderAnswer, result: HttpResult[Any], applied: JsonObject) -> Reply:
     """Build the reply; raises ModelFailure when there is no answer, which a retry would not change."""
     found, finish = answer.text, answer.finish_reason
     if found is None or finish == "content_filter" or answer.failure_code or _is_tool_call_only(answer):

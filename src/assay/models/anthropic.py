@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.model_call import ModelRequest, Reply, Usage
 from assay.core.plan import ModelPlan
 from assay.models.answers import ProviderAnswer, reply_of
@@ -109,7 +110,7 @@ def _usage(usage: _Usage | None) -> Usage:
     return Usage(input_tokens=total_input, output_tokens=usage.output_tokens, cached_tokens=read)
 
 
-def _parameters(model: ModelPlan) -> dict[str, Any]:
+def _parameters(model: ModelPlan) -> JsonObject:
     """Build the parameters; the API has neither seed nor penalties, and no temperature with thinking. Lists only sent ones."""
     wanted = model.parameters
     budget = wanted.thinking_budget

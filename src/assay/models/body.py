@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.case import Message
 
 _encode = msgspec.json.Encoder().encode
@@ -21,7 +22,7 @@ class BodyWriter:
         self._after = _encode(after)
         self._tail = b"," + self._after[1:] if after else b"}"
 
-    def write(self, messages: Sequence[Message], extra: Mapping[str, Any] | None = None) -> bytes:
+    def write(self, messages: Sequence[Message], extra: Mapping[str, object] | None = None) -> bytes:
         """Build the body for these messages, with extra members of this request."""
         body = self._head + _encode(messages)
         if not extra:
@@ -29,7 +30,7 @@ class BodyWriter:
         return body + b"," + _encode(extra)[1:-1] + self._tail
 
 
-def applied_parameters(known: Mapping[str, Any], extra_body: Mapping[str, Any]) -> dict[str, Any]:
+def applied_parameters(known: Mapping[str, object], extra_body: Mapping[str, object]) -> JsonObject:
     """Return the parameters to send: those with a value, and the plan's own members, which win."""
     return {**{name: value for name, value in known.items() if value is not None}, **extra_body}
 
@@ -39,7 +40,7 @@ def refuses_sampling(model: str) -> bool:
     return _OPENAI_REASONING.match(model.rpartition("/")[2]) is not None
 
 
-def schema_format(schema: Mapping[str, Any]) -> dict[str, Any]:
+def schema_format(schema: Mapping[str, object]) -> JsonObject:
     """Wrap a JSON Schema for structured output; strict only if the schema closes its objects, which strict mode requires."""
     named = {"name": re.sub(r"\W", "_", str(schema.get("title", "reply")))[:64], "schema": dict(schema)}
     return {**named, "strict": True} if schema.get("additionalProperties") is False else named

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.model_call import ModelFailure
 from assay.models.wordings import is_out_of_quota, wait_of, worded_code
 
@@ -191,7 +192,7 @@ def _status_code(status: int) -> str:
     return "redirect_refused" if 300 <= status < 400 else "refused"
 
 
-def _error_object(body: Any) -> dict[str, Any]:
+def _error_object(body: object) -> JsonObject:
     """Find the error inside a body: `{"error": {...}}`, the same in a list, `{"error": "..."}`, or the body itself."""
     if isinstance(body, list) and len(body) == 1:
         body = body[0]
@@ -201,31 +202,31 @@ def _error_object(body: Any) -> dict[str, Any]:
     return {"message": error} if isinstance(error, str) else {}
 
 
-def _word_code(error: Mapping[str, Any]) -> str:
+def _word_code(error: Mapping[str, object]) -> str:
     words = [word for word in (error.get("code"), error.get("type"), error.get("status")) if isinstance(word, str)]
     return next((ERROR_WORDS[word] for word in words if word in ERROR_WORDS), "")
 
 
-def _embedded_status(error: Mapping[str, Any]) -> int:
+def _embedded_status(error: Mapping[str, object]) -> int:
     """Read the upstream status that some gateways put into the error; 0 for none."""
     status = error.get("code")
     is_status = isinstance(status, int) and not isinstance(status, bool) and 400 <= status < 600
     return status if is_status and isinstance(status, int) else 0
 
 
-def _retry_after(refusal: ErrorResponse, error: Mapping[str, Any]) -> float | None:
+def _retry_after(refusal: ErrorResponse, error: Mapping[str, object]) -> float | None:
     delay = parse_retry_after(refusal.headers)
     return wait_of(_wording(error, refusal.body), error) if delay is None else delay
 
 
-def _is_exhausted(error: Mapping[str, Any]) -> bool:
+def _is_exhausted(error: Mapping[str, object]) -> bool:
     message = error.get("message")
     if isinstance(message, str) and is_out_of_quota(message, error):
         return True
     return any(word in _EXHAUSTED_WORDS for word in (error.get("code"), error.get("type")) if isinstance(word, str))
 
 
-def _wording(error: Mapping[str, Any], body: Any) -> str:
+def _wording(error: Mapping[str, object], body: object) -> str:
     message = error.get("message") or error.get("detail")
     if isinstance(message, str):
         return message

@@ -53,7 +53,7 @@ class FunctionModel:
         except GradingFailure as failure:
             raise ModelFailure(failure.code, shorten(failure.message)) from None
 
-    async def _call(self, *arguments: Any, error_code: str) -> Any:
+    async def _call(self, *arguments: object, error_code: str) -> Any:
         """Call the function and return its value; raises ModelFailure."""
         try:
             async with asyncio.timeout(self._timeout):
@@ -67,7 +67,7 @@ class FunctionModel:
             code = next((EXCEPTION_CODES[name] for name in names if name in EXCEPTION_CODES), error_code)
             raise ModelFailure(code, shorten(f"'{self._name}' raised {failure}")) from failure.problem
 
-    def _reply_of(self, returned: Any) -> Reply:
+    def _reply_of(self, returned: object) -> Reply:
         if not isinstance(returned, str | Reply):
             raise ModelFailure("invalid_reply", f"'{self._name}' returned {type(returned).__name__}, not a text")
         reply = returned if isinstance(returned, Reply) else Reply(text=returned, finish_reason="stop", model=self._name)
@@ -92,7 +92,7 @@ def _prompt(ask: ModelRequest) -> str:
     return ask.messages[-1].content if ask.messages else ""
 
 
-async def _call_function(function: Function, arguments: tuple[Any, ...]) -> Any:
+async def _call_function(function: Function, arguments: tuple[object, ...]) -> Any:
     """Call a plain or async function; raises ThirdPartyError, or our own failures that the function raises."""
     if _is_async(function):
         returned = function(*arguments)
@@ -113,7 +113,7 @@ async def _in_thread(call: Callable[[], Any]) -> Any:
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
 
-    def resolve(put: Callable[[Any], None], value: Any) -> None:
+    def resolve(put: Callable[[Any], None], value: object) -> None:
         # The event loop may be closed before the function returns.
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(lambda: None if future.done() else put(value))

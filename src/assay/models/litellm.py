@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.errors import MissingExtra
 from assay.core.model_call import ModelFailure, ModelRequest, Reply
 from assay.core.plan import ModelPlan
@@ -65,13 +66,13 @@ class LiteLLMModel:
         body = self._scrub.text(str(problem))
         return self._scrub.failure(status_failure(ErrorResponse(provider=provider, status=status, body=body, headers=headers)))
 
-    def _refused(self, body: Any, request_id: str) -> ModelFailure:
+    def _refused(self, body: object, request_id: str) -> ModelFailure:
         headers = {"x-request-id": request_id}
         refusal = ErrorResponse(provider=self._opening.provider.name, status=200, body=self._scrub.value(body), headers=headers)
         return self._scrub.failure(error_failure(refusal))
 
 
-def _settings(context: ProviderContext) -> dict[str, Any]:
+def _settings(context: ProviderContext) -> JsonObject:
     provider = context.provider
     key = context.environ.get(provider.key_variable, "") if provider.key_variable else ""
     given = {"api_base": provider.base_url, "api_key": key, "extra_headers": dict(provider.headers)}
@@ -83,7 +84,7 @@ def _settings(context: ProviderContext) -> dict[str, Any]:
     }
 
 
-def _parameters(model: ModelPlan) -> dict[str, Any]:
+def _parameters(model: ModelPlan) -> JsonObject:
     wanted = model.parameters
     known = {name: getattr(wanted, name) for name in _NAMES}
     thinking = {"type": "enabled", "budget_tokens": wanted.thinking_budget} if wanted.thinking_budget else None

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.model_call import ModelFailure, ModelRequest, Reply
 from assay.core.plan import ModelPlan
 from assay.core.provider import ProviderKind
@@ -64,7 +65,7 @@ class _Batch(msgspec.Struct, frozen=True):
     error_file_id: str | None = None
     errors: _Problems | None = None
     request_counts: _Counts | None = None
-    metadata: dict[str, Any] | None = None
+    metadata: JsonObject | None = None
 
 
 class _Page(msgspec.Struct, frozen=True):

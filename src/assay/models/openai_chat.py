@@ -5,12 +5,13 @@ To OpenAI's own host: `max_completion_tokens`, and `response_format` if the requ
 is filled with the schema of the request. Any other `response_format` in `extra_body` is sent as it is.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.model_call import ModelFailure, ModelRequest, Reply, Usage
 from assay.core.plan import ModelPlan
 from assay.models.answers import ProviderAnswer, reply_of
@@ -109,17 +110,15 @@ class ChatModel:
         """Build the body of the HTTP request."""
         return self._body.write(ask.messages, self._extra(ask))
 
-    def read(self, result: HttpResult[Completion], applied: dict[str, Any] | None = None) -> Reply:
+    def read(self, result: HttpResult[Completion], applied: JsonObject | None = None) -> Reply:
         """Parse a body, from a direct call or a batch; raises ModelFailure."""
         return completion_reply(result, self.applied if applied is None else applied, refused=self._transport.refused)
 
-    def _extra(self, ask: ModelRequest) -> dict[str, Any] | None:
+    def _extra(self, ask: ModelRequest) -> JsonObject | None:
         return _response_format(ask.reply_schema) if self._takes_schema and ask.reply_schema else None
 
 
-def completion_reply(
-    result: HttpResult[Completion], applied: dict[str, Any], *, refused: Callable[[Any, str], ModelFailure]
-) -> Reply:
+def completion_reply(result: HttpResult[Completion], applied: JsonObject, *, refused: Callable[[Any, str], ModelFailure]) -> Reply:
     """Parse a completion; raises ModelFailure when it holds an error or no answer."""
     completion = result.value
     request_id = result.request_id or completion.id or ""
@@ -163,7 +162,7 @@ def _usage(usage: _Usage) -> Usage:
     )
 
 
-def _parameters(model: ModelPlan, *, is_vendor: bool) -> dict[str, Any]:
+def _parameters(model: ModelPlan, *, is_vendor: bool) -> JsonObject:
     wanted = model.parameters
     samples = not (is_vendor and refuses_sampling(model.model))
     return applied_parameters(
@@ -180,5 +179,5 @@ def _parameters(model: ModelPlan, *, is_vendor: bool) -> dict[str, Any]:
     )
 
 
-def _response_format(schema: dict[str, Any]) -> dict[str, Any]:
+def _response_format(schema: Mapping[str, object]) -> JsonObject:
     return {"response_format": {"type": "json_schema", "json_schema": schema_format(schema)}}

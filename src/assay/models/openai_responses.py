@@ -1,11 +1,12 @@
 """OpenAI's responses API: the same models as chat completions, with reasoning as a separate part."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.model_call import ModelRequest, Reply, Usage
 from assay.core.plan import ModelPlan
 from assay.models.answers import ProviderAnswer, reply_of
@@ -96,10 +97,10 @@ class ResponsesModel:
         """Build the body of the HTTP request."""
         return self._body.write(ask.messages, self._extra(ask))
 
-    def _extra(self, ask: ModelRequest) -> dict[str, Any] | None:
+    def _extra(self, ask: ModelRequest) -> JsonObject | None:
         return _text_format(ask.reply_schema) if self._takes_schema and ask.reply_schema else None
 
-    def read(self, result: HttpResult[_Response], applied: dict[str, Any] | None = None) -> Reply:
+    def read(self, result: HttpResult[_Response], applied: JsonObject | None = None) -> Reply:
         """Parse a body, from a direct call or a batch; raises ModelFailure."""
         response = result.value
         request_id = result.request_id or response.id or ""
@@ -140,7 +141,7 @@ def _usage(usage: _Usage | None) -> Usage:
     )
 
 
-def _parameters(model: ModelPlan, *, is_vendor: bool) -> dict[str, Any]:
+def _parameters(model: ModelPlan, *, is_vendor: bool) -> JsonObject:
     """Build the parameters; the responses API has neither seed nor penalties. Lists only sent ones."""
     wanted = model.parameters
     samples = not (is_vendor and refuses_sampling(model.model))
@@ -155,5 +156,5 @@ def _parameters(model: ModelPlan, *, is_vendor: bool) -> dict[str, Any]:
     )
 
 
-def _text_format(schema: dict[str, Any]) -> dict[str, Any]:
+def _text_format(schema: Mapping[str, object]) -> JsonObject:
     return {"text": {"format": {"type": "json_schema", **schema_format(schema)}}}

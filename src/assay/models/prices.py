@@ -131,7 +131,7 @@ def _halved(tariff: Tariff) -> Tariff:
     return Tariff(tuple(rates), tariff.per_request / 2, is_assumed=True)
 
 
-def _listed_tariff(url: str, model: str, *, at: datetime, **context: Any) -> Tariff | None:
+def _listed_tariff(url: str, model: str, *, at: datetime, **context: object) -> Tariff | None:
     try:
         library = import_module("genai_prices")
     except ImportError:
@@ -172,7 +172,7 @@ def _is_public(host: str) -> bool:
     return False
 
 
-def _thresholds(prices: Any) -> set[int]:
+def _thresholds(prices: object) -> set[int]:
     """List the numbers of input tokens above which another rate applies, and -1 for every request."""
     tiered = [value for value in vars(prices).values() if hasattr(value, "tiers")]
     return {-1, *(tier.start for value in tiered for tier in value.tiers)}

@@ -55,7 +55,7 @@ def _read_strictly(body: bytes) -> tuple[Any, bool]:
     return _without_halves(document.value), any(flaw.code == "invalid_encoding" for flaw in document.flaws)
 
 
-def _without_halves(value: Any) -> Any:
+def _without_halves(value: object) -> Any:
     """Replace lone surrogates by U+FFFD; the strict parser bounds the depth."""
     if isinstance(value, str):
         return value if value.isascii() else _SURROGATE.sub("\ufffd", value)
@@ -64,7 +64,7 @@ def _without_halves(value: Any) -> Any:
     return [_without_halves(member) for member in value] if isinstance(value, list) else value
 
 
-def _typed(value: Any, kind: Any) -> Any:
+def _typed(value: object, kind: object) -> Any:
     try:
         return msgspec.convert(value, kind, strict=False)
     except msgspec.ValidationError:

@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.errors import UsageProblem
 from assay.core.model_call import ModelFailure, ModelRequest, Reply, Usage
 from assay.models.address import messages_sha256
@@ -128,14 +129,14 @@ def _judge(score: str) -> Script:
     def script(ask: ModelRequest) -> str:
         five = 1 + _number(ask) % 5 if score == "any" else int(score)
         reason = f"The script gives {'this' if score == 'any' else 'every'} answer the score {five}."
-        members: dict[str, Any] = (ask.reply_schema or _FIVE_POINT)["properties"]
+        members: JsonObject = (ask.reply_schema or _FIVE_POINT)["properties"]
         verdict = {name: _scripted(member, five, reason) for name, member in members.items() if name != "label"}
         return msgspec.json.encode(verdict).decode()
 
     return script
 
 
-_FIVE_POINT: dict[str, Any] = {"properties": {"score": {"type": "integer"}, "justification": {"type": "string"}}}
+_FIVE_POINT: JsonObject = {"properties": {"score": {"type": "integer"}, "justification": {"type": "string"}}}
 _MIDDLE = 3
 _MET = 4
 """The score from which a criterion counts as met."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.model_call import ModelRequest
 from assay.models.address import messages_sha256
 
@@ -39,7 +40,7 @@ def judge_script(name: str) -> Callable[[ModelRequest], str]:
 
     def script(ask: ModelRequest) -> str:
         blocks = {match["name"]: match["text"] for match in _BLOCK.finditer(ask.messages[-1].content if ask.messages else "")}
-        members: dict[str, Any] = (ask.reply_schema or {}).get("properties", {})
+        members: JsonObject = (ask.reply_schema or {}).get("properties", {})
         if "winner" in members:
             winner = _winner(blocks, ask, points=points, is_first=name == "first")
             return msgspec.json.encode({"winner": winner, "justification": f"The script prefers {winner}."}).decode()
@@ -57,7 +58,7 @@ def _winner(blocks: Blocks, ask: ModelRequest, *, points: Points, is_first: bool
     return "tie" if first == second else "first" if first > second else "second"
 
 
-def _value(member: Mapping[str, Any], five: int) -> Any:
+def _value(member: Mapping[str, object], five: int) -> Any:
     match member.get("type"), member.get("enum"):
         case "boolean", _:
             return five >= _MET

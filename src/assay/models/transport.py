@@ -139,7 +139,7 @@ class Transport:
             raise self._malformed(self._parse_problem(content, decoder) or str(problem), reply) from None
         return self._build_result(reply, content, decoded)
 
-    def refused(self, body: Any, request_id: str) -> ModelFailure:
+    def refused(self, body: object, request_id: str) -> ModelFailure:
         """Build the failure for an error inside a reply."""
         headers = {"x-request-id": request_id}
         refusal = ErrorResponse(provider=self.endpoint.provider, status=200, body=self._scrub.value(body), headers=headers)
@@ -151,7 +151,7 @@ class Transport:
             decoded.value, request_id_of(self._error_headers(reply)), decoded.has_replaced, raw, reply.headers.get("date", "")
         )
 
-    def _refusal(self, reply: HttpReply, body: Any) -> ErrorResponse:
+    def _refusal(self, reply: HttpReply, body: object) -> ErrorResponse:
         # Scrub before shortening: half a key would not be recognised.
         scrubbed = self._scrub.beginning(body, MAX_TEXT) if isinstance(body, str) else self._scrub.value(body)
         return ErrorResponse(
@@ -251,7 +251,7 @@ class KeyScrubber:
         scrubbed = self.text(text[:searched])
         return scrubbed[: max(0, len(scrubbed) - self._longest)]
 
-    def value(self, value: Any) -> Any:
+    def value(self, value: object) -> Any:
         """Scrub every text in a JSON-like value; short member names are kept, since errors are read by them."""
         if isinstance(value, str):
             return self.text(value)

@@ -5,7 +5,6 @@ Many providers use a status that means something else, such as 400 for an accoun
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 _MAX_CHARACTERS = 2_000
 """Maximum characters of a message that are searched: it may be a page of HTML."""
@@ -45,7 +44,7 @@ _WAIT = re.compile(r"\b(?:retry|try again) in (\d{1,9}(?:\.\d{1,9})?) ?s(?:econd
 _NO_QUOTA = re.compile(r"\blimit: 0\b|PerDay", re.IGNORECASE)
 
 
-def worded_code(status: int, message: str, error: Mapping[str, Any]) -> str:
+def worded_code(status: int, message: str, error: Mapping[str, object]) -> str:
     """Find the failure code for the words of an error; empty when its status is exact enough."""
     message = message[:_MAX_CHARACTERS]
     if status not in _PLAIN or (status == 429 and wait_of(message, error) is not None):
@@ -59,7 +58,7 @@ def worded_code(status: int, message: str, error: Mapping[str, Any]) -> str:
     return "not_found" if status != 429 and _MODEL.search(message) else ""
 
 
-def is_out_of_quota(message: str, error: Mapping[str, Any]) -> bool:
+def is_out_of_quota(message: str, error: Mapping[str, object]) -> bool:
     """Tell whether the quota is used up; some providers use these words for a limit that resets within a minute."""
     message = message[:_MAX_CHARACTERS]
     if not _QUOTA.search(message):
@@ -67,7 +66,7 @@ def is_out_of_quota(message: str, error: Mapping[str, Any]) -> bool:
     return wait_of(message, error) is None or bool(_NO_QUOTA.search(f"{message} {error.get('details', '')}"))
 
 
-def wait_of(message: str, error: Mapping[str, Any]) -> float | None:
+def wait_of(message: str, error: Mapping[str, object]) -> float | None:
     """Find the seconds to wait that a provider gives in the body only."""
     details = error.get("details")
     delays = [detail.get("retryDelay") for detail in details if isinstance(detail, dict)] if isinstance(details, list) else []
@@ -76,7 +75,7 @@ def wait_of(message: str, error: Mapping[str, Any]) -> float | None:
     return float(found[1]) if found else None
 
 
-def _is_flagged(error: Mapping[str, Any]) -> bool:
+def _is_flagged(error: Mapping[str, object]) -> bool:
     """Tell whether moderation in front of a model rejected this one text."""
     metadata = error.get("metadata")
     return isinstance(metadata, dict) and "flagged_input" in metadata

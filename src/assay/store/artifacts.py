@@ -4,15 +4,16 @@ import hashlib
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import msgspec
 
 from assay.core.errors import RunSealed
 from assay.core.input_document import INPUT, MANIFEST
+from assay.core.manifest import OWN_HASH, ArtifactHash
 from assay.store.failures import disk_errors, sync_folder
 from assay.store.hash_chain import self_hashed
 
@@ -35,20 +36,8 @@ entries in input_dataset.json."""
 EXPORTS = ("responses.jsonl", "eval_results.json")
 """Files in the formats of other tools."""
 
-OWN_HASH = "manifest_sha256"
-"""Member of the manifest: SHA-256 of its canonical JSON without this member."""
-
 _STAGING = "staging-"
 _BUFFER = 1 << 18
-
-
-class ArtifactHash(msgspec.Struct, frozen=True):
-    """Hash and size of one file, as the manifest lists them."""
-
-    sha256: str
-    bytes: int
-    lines: int
-    """Newline characters."""
 
 
 class Writer:
@@ -135,7 +124,7 @@ class StagingFolder:
         writer.write(content)
         writer.finish()
 
-    def seal(self, manifest: dict[str, Any]) -> bytes:
+    def seal(self, manifest: Mapping[str, object]) -> bytes:
         """Finish all files, write the manifest with their hashes last, and force everything to the disk; returns the manifest."""
         hashes = {name: msgspec.to_builtins(writer.finish()) for name, writer in self._writers.items()}
         self._manifest = self_hashed({**manifest, "artifacts": hashes}, OWN_HASH)

@@ -7,11 +7,10 @@ by a line of its own that records its size and hash.
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
-from assay.core.canonical import sha256_hex
+from assay.core.canonical import JsonObject, sha256_hex
 from assay.core.errors import StoreUnavailable
 from assay.store.files import AppendLog, LockedLog
 from assay.store.hash_chain import AttemptChain
@@ -19,8 +18,6 @@ from assay.store.hash_chain import AttemptChain
 AUDIT_FILE = "audit.jsonl"
 UNFINISHED = "unfinished_line"
 """Action of a line that replaces an unfinished one."""
-
-Entry = dict[str, Any]
 
 
 class AuditLog:
@@ -38,7 +35,7 @@ class AuditLog:
         self._lines = 0
         self._last = b""
 
-    def append(self, entry: Mapping[str, Any]) -> None:
+    def append(self, entry: Mapping[str, object]) -> None:
         """Add one decision and flush it to the disk. Raises StoreUnavailable, also when the log was tampered with."""
         with self._lock, self._file.locked() as log:
             try:
@@ -47,7 +44,7 @@ class AuditLog:
                 self._reset()
                 raise
 
-    def _add(self, log: LockedLog, entry: Mapping[str, Any]) -> None:
+    def _add(self, log: LockedLog, entry: Mapping[str, object]) -> None:
         if not self._is_unchanged(log):
             self._reset()
             self._inode = log.inode
@@ -78,12 +75,12 @@ class AuditLog:
             self._last = complete[complete.rfind(b"\n", 0, -1) + 1 :]
 
 
-def append_audit(runs_dir: Path, entry: Mapping[str, Any]) -> None:
+def append_audit(runs_dir: Path, entry: Mapping[str, object]) -> None:
     """Add one decision after checking the whole log; raises as AuditLog does."""
     AuditLog(runs_dir).append(entry)
 
 
-def read_audit(runs_dir: Path) -> list[Entry]:
+def read_audit(runs_dir: Path) -> list[JsonObject]:
     """Read every decision, the oldest first; raises StoreUnavailable when a line was changed or moved, or removed before others."""
     log, chain = AppendLog(runs_dir / AUDIT_FILE), AttemptChain()
     lines = log.lines()
@@ -99,7 +96,7 @@ def _tampered_error(path: Path, number: int) -> StoreUnavailable:
     )
 
 
-def _torn_line_entry(tail: bytes, entry: Mapping[str, Any]) -> Entry:
+def _torn_line_entry(tail: bytes, entry: Mapping[str, object]) -> JsonObject:
     """Return the line that records an unfinished one."""
     members = {"action": UNFINISHED, "bytes": len(tail), "sha256": sha256_hex(tail)}
     return {**{name: entry[name] for name in ("at", "by") if name in entry}, **members}

@@ -7,7 +7,8 @@ import msgspec
 
 from assay.core.errors import RunDamaged
 from assay.core.input_document import MANIFEST
-from assay.store.artifacts import ArtifactHash, StagingFolder
+from assay.core.manifest import ArtifactHash
+from assay.store.artifacts import StagingFolder
 from assay.store.published_run import TOMBSTONES
 from assay.store.run_storage import RunStorage
 from assay.store.verify import verify_run

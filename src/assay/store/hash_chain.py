@@ -2,8 +2,7 @@
 
 import hashlib
 from binascii import hexlify
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -80,7 +79,7 @@ def merkle_root(leaves: Iterable[bytes]) -> str:
     return tree.hexdigest()
 
 
-def self_hashed(document: dict[str, Any], member: str) -> bytes:
+def self_hashed(document: Mapping[str, object], member: str) -> bytes:
     """Return the document as indented JSON with one more member: the SHA-256 of its canonical JSON without that member."""
     digest = sha256_hex(canonical_json(document))
     return msgspec.json.format(canonical_json({**document, member: digest}), indent=2) + b"\n"

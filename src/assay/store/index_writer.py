@@ -103,7 +103,7 @@ class IndexWriter:
 
 
 def _facets(database: sqlite3.Connection) -> Facets:
-    def counts(query: str, *values: Any) -> dict[str, int]:
+    def counts(query: str, *values: object) -> dict[str, int]:
         return dict(database.execute(f"{query} GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {LISTED}", values).fetchall())
 
     verdicts = Counter(dict(database.execute("SELECT passed, count(*) FROM record GROUP BY 1").fetchall()))

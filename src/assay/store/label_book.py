@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -13,7 +12,7 @@ from assay.store.files import AppendLog
 FOLDER = ".labels"
 
 
-def append_label(run_dir: Path, line: Mapping[str, Any]) -> None:
+def append_label(run_dir: Path, line: Mapping[str, object]) -> None:
     """Add one label and flush it to the disk. Raises StoreUnavailable."""
     log = _log(run_dir)
     with disk_errors(log.path):

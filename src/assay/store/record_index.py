@@ -156,7 +156,7 @@ class RecordIndex:
         is_index = name.isascii() and name.isdigit() and len(name) <= 12
         return self._rows("record_id = ?", (name,)) + (self._rows("position = ?", (int(name),)) if is_index else [])
 
-    def _rows(self, condition: str, values: tuple[Any, ...]) -> list[IndexedRecord]:
+    def _rows(self, condition: str, values: tuple[object, ...]) -> list[IndexedRecord]:
         with self._open() as database:
             return list(map(_row, database.execute(f"{_SELECT} WHERE {condition} ORDER BY ordinal", values).fetchall()))
 

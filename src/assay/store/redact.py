@@ -4,12 +4,13 @@ import copy
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.redact_rule import RedactRule
 from assay.core.secrets import AS_CREDENTIAL, forms_of, is_distinctive
 from assay.store.redact_checks import is_placeholder
@@ -110,15 +111,15 @@ class Redactor:
         # JSON escapes change what a custom rule matches, with `^` or `"` for example, so that only built-in rules can search JSON.
         return not self._custom and self._triggers.Match(b"\n".join(documents)) is None
 
-    def value(self, value: Any) -> Any:
+    def value(self, value: object) -> Any:
         """Redact every text in a JSON-like value of the user, names of members included."""
         return self._value(value, None)
 
-    def structure(self, value: Any, form: StructureFields) -> Any:
+    def structure(self, value: object, form: StructureFields) -> Any:
         """Redact a JSON-like structure of the program or a contract; custom rules apply to the user's texts in it only."""
         return self._value(value, form if self._custom else None)
 
-    def _value(self, value: Any, form: StructureFields | None) -> Any:
+    def _value(self, value: object, form: StructureFields | None) -> Any:
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, dict):
@@ -131,7 +132,7 @@ class Redactor:
             return value if redacted == str(value) else redacted
         return value
 
-    def encoded(self, value: Any, form: StructureFields | None = None) -> bytes:
+    def encoded(self, value: object, form: StructureFields | None = None) -> bytes:
         """Encode a value, or Struct, as redacted JSON; a clean one is searched only once, as bytes."""
         form = form if self._custom else None
         try:
@@ -140,8 +141,8 @@ class Redactor:
             return _encode(self._value(msgspec.to_builtins(value), form))
         return line if self.is_clean_json((line,)) else _encode(self._value(msgspec.json.decode(line), form))
 
-    def _members(self, value: dict[str, Any], form: StructureFields | None) -> dict[str, Any]:
-        members: dict[str, Any] = {}
+    def _members(self, value: Mapping[str, object], form: StructureFields | None) -> JsonObject:
+        members: JsonObject = {}
         for name, member in value.items():
             is_own = form is not None and (form.names is None or name in form.names)
             base = unique = self.term(name) if is_own else self.text(name)
@@ -157,7 +158,7 @@ class Redactor:
                 )
         return members
 
-    def _member(self, name: str, member: Any, form: StructureFields | None) -> Any:
+    def _member(self, name: str, member: object, form: StructureFields | None) -> Any:
         if isinstance(member, int) and name.lower().endswith("seed") and (form is not None or not self._custom):
             return member
         if isinstance(member, dict) and personal_label(name) == "passport number":

@@ -9,7 +9,7 @@ import msgspec
 
 from assay.core.errors import RunDamaged, UsageProblem
 from assay.core.retention import RetentionPolicy, RetentionSettings, longest
-from assay.store.artifacts import EXPORTS, ArtifactHash
+from assay.store.artifacts import EXPORTS
 from assay.store.audit import append_audit
 from assay.store.failures import disk_errors, sync_folder
 from assay.store.hash_chain import self_hashed
@@ -33,10 +33,22 @@ _DAY = 86400.0
 _NOTHING_SET = RetentionSettings()
 
 
+class _Times(msgspec.Struct):
+    completed_at: str = ""
+
+
+class _Retained(_Times):
+    """The members of a manifest that decide how long artifacts are kept, also of one whose other members are damaged."""
+
+    created_at: str = ""
+    retention: RetentionPolicy = RetentionPolicy()
+    rescored_from: _Times | None = None
+
+
 def retention_of(run_dir: Path, wanted: RetentionSettings = _NOTHING_SET) -> RetentionPolicy:
     """Return how long a run's artifacts are stored: as its manifest or contract says, or longer if that is wanted."""
     try:
-        stated = msgspec.convert(open_run_folder(run_dir).manifest.get("retention") or {}, RetentionPolicy)
+        stated = msgspec.convert(open_run_folder(run_dir).members, _Retained).retention
     except msgspec.ValidationError as problem:
         raise RunDamaged(f'the manifest in "{run_dir}" is damaged: {problem}') from problem
     return longest(RetentionSettings(**msgspec.structs.asdict(stated)), wanted)
@@ -85,11 +97,11 @@ def purge_run(
 
 
 def _ended_at(run_dir: Path) -> float:
-    manifest = open_run_folder(run_dir).manifest
-    # A rescored run holds the texts of the original run, and must not keep them longer.
-    stamp = (manifest.get("rescored_from") or manifest).get("completed_at") or manifest.get("created_at")
     try:
-        return datetime.fromisoformat(str(stamp)).timestamp()
+        times = msgspec.convert(open_run_folder(run_dir).members, _Retained)
+        # A rescored run holds the texts of the original run, and must not keep them longer.
+        ended = times.completed_at if times.rescored_from is None else times.rescored_from.completed_at
+        return datetime.fromisoformat(ended or times.created_at).timestamp()
     except ValueError:
         raise UsageProblem(
             f'the manifest in "{run_dir}" does not say when the run ended', hint="`assay verify` shows what was changed"
@@ -112,10 +124,7 @@ def _utc(at: float) -> str:
 
 def _tombstones(run_dir: Path, names: Collection[str], *, at: str, reason: str) -> tuple[Tombstone, ...]:
     """Build tombstones from the manifest's hashes; a file that the manifest does not name is not an artifact and stays."""
-    try:
-        hashes = msgspec.convert(open_run_folder(run_dir).manifest.get("artifacts"), dict[str, ArtifactHash])
-    except msgspec.ValidationError as problem:
-        raise RunDamaged(f'the manifest in "{run_dir}" is damaged: {problem}') from problem
+    hashes = open_run_folder(run_dir).hashes
     known = [(name, hashes[name]) for name in names if name in hashes]
     return tuple(Tombstone(name, found.sha256, found.bytes, found.lines, at, reason) for name, found in known)
 

@@ -486,7 +486,7 @@ class SqliteLedger:
             ) from problem
 
 
-def _insert(database: sqlite3.Connection, table: str, rows: Sequence[tuple[Any, ...]], *, otherwise: str = "") -> None:
+def _insert(database: sqlite3.Connection, table: str, rows: Sequence[tuple[object, ...]], *, otherwise: str = "") -> None:
     for part in _parts(rows):
         placeholders = f"({', '.join('?' * len(part[0]))})"
         values = ", ".join([placeholders] * len(part))

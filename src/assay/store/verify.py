@@ -8,7 +8,7 @@ import msgspec
 
 from assay.core.errors import RunDamaged, RunNotFound
 from assay.core.input_document import MANIFEST
-from assay.store.artifacts import OWN_HASH, ArtifactHash
+from assay.core.manifest import OWN_HASH, ArtifactHash
 from assay.store.hash_chain import AttemptChain, MerkleTree, has_own_hash
 from assay.store.published_run import TOMBSTONES, TOMBSTONES_OWN_HASH, Tombstone, open_run_folder, parsed_tombstones, split_lines
 from assay.store.run_storage import LocalRunStorage, RunStorage
@@ -88,8 +88,8 @@ def removed_artifacts(path: Path) -> tuple[Tombstone, ...]:
     """List what retention has removed from a run folder; tombstones that do not agree with the manifest are ignored."""
     try:
         run = open_run_folder(path)
-        hashes = msgspec.convert(run.manifest.get("artifacts"), dict[str, ArtifactHash])
-    except (RunDamaged, msgspec.ValidationError):
+        hashes = run.hashes
+    except RunDamaged:
         return ()
     return tuple(
         tombstone for tombstone in run.removed() if tombstone.name in hashes and hashes[tombstone.name].sha256 == tombstone.sha256

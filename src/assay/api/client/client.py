@@ -22,12 +22,12 @@ from assay.api.client.http_transport import (
     pauses,
 )
 from assay.api.client.uploads import upload_of
+from assay.core.canonical import JsonObject
 from assay.core.errors import ServerProblem, UsageProblem
 from assay.core.http_answers import (
     Artifact,
     ArtifactsView,
     ComparisonView,
-    Document,
     ErrorsPage,
     Health,
     LinesPage,
@@ -201,17 +201,17 @@ class Client:
         """Go on with a run on which work has stopped."""
         return self._ask(Request(method="POST", path=f"{_path(run_id)}/resume", is_repeatable=False), RunStatus)
 
-    def records(self, run_id: str, *, status: str = "", passed: bool | None = None) -> Iterator[Document]:
+    def records(self, run_id: str, *, status: str = "", passed: bool | None = None) -> Iterator[JsonObject]:
         """The valid records with what came of them so far, as `predictions.jsonl` has them."""
         for page in self._pages(f"{_path(run_id)}/records", {"status": status, "passed": passed}, LinesPage):
             yield from page.items
 
-    def record(self, run_id: str, record_id: str, *, sample: int | None = None) -> Document:
+    def record(self, run_id: str, record_id: str, *, sample: int | None = None) -> JsonObject:
         """One record: what was asked, what came of it, every attempt."""
         path = f"{_path(run_id)}/records/{quote(record_id, safe='')}"
         return self._ask(Request(path=path, query=_query({"sample": sample})), RecordResponse).record
 
-    def failures(self, run_id: str) -> Iterator[Document]:
+    def failures(self, run_id: str) -> Iterator[JsonObject]:
         """Every record that ended in an error or did not pass, as `failures.jsonl` has them."""
         for page in self._pages(f"{_path(run_id)}/failures", {}, LinesPage):
             yield from page.items
@@ -221,9 +221,9 @@ class Client:
         for page in self._pages(f"{_path(run_id)}/errors", {}, ErrorsPage):
             yield from page.items
 
-    def distribution(self, run_id: str) -> Document:
+    def distribution(self, run_id: str) -> JsonObject:
         """How the scores of a run are spread, over all and for each criterion."""
-        return self._ask(Request(path=f"{_path(run_id)}/distribution"), dict[str, Any])
+        return self._ask(Request(path=f"{_path(run_id)}/distribution"), JsonObject)
 
     def artifacts(self, run_id: str) -> tuple[Artifact, ...]:
         """The files of a finished run with their hashes; none before its end."""
@@ -247,7 +247,7 @@ class Client:
             raise UsageProblem(f"run '{run_id}' is unfinished", hint="wait for it first")
         return publish(entries, run_id, Path(runs_dir), fetch=lambda name, path: self.artifact(run_id, name, path))
 
-    def compare(self, before: str, after: str, *, cluster: str = "", flips: int | None = None) -> Document:
+    def compare(self, before: str, after: str, *, cluster: str = "", flips: int | None = None) -> JsonObject:
         """What changed between two finished runs, and whether it can be believed."""
         query = _query({"before": before, "after": after, "cluster": cluster, "flips": flips})
         return self._ask(Request(path="/v1/compare", query=query), ComparisonView).comparison

@@ -6,7 +6,7 @@ send a clean record to the exact rules, it never lets a bad one pass.
 
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
-from typing import Annotated, Any, Literal, NotRequired, TypedDict
+from typing import Annotated, Literal, NotRequired, TypedDict
 
 import msgspec
 import orjson
@@ -14,6 +14,7 @@ from msgspec import Meta, Raw
 from orjson import OPT_SORT_KEYS
 from orjson import dumps as _dumps
 
+from assay.core.canonical import JsonObject
 from assay.core.field_uses import FieldUse
 from assay.datasets.batch_v1 import rules
 from assay.datasets.hashing import FloatHook, text_has_astral_name
@@ -22,7 +23,7 @@ from assay.datasets.source import BATCH_BYTES
 from assay.datasets.unsent_fields import NO_USES, ONLY_METADATA, batch_uses
 
 _LARGEST_RAW = 8 * rules.MAX_RECORD_BYTES
-NO_REFERENCE: dict[str, Any] = {}
+NO_REFERENCE: JsonObject = {}
 _Scalar = str | int | float | bool | None
 _Level5 = dict[str, _Scalar] | list[_Scalar]
 _Level4 = dict[str, _Scalar | _Level5] | list[_Scalar | _Level5]
@@ -46,11 +47,11 @@ class _Record(TypedDict):
     """
 
     record_id: Annotated[str, Meta(min_length=1, max_length=rules.MAX_ID)]
-    input: dict[str, Any]
-    reference: NotRequired[dict[str, Any]]
+    input: JsonObject
+    reference: NotRequired[JsonObject]
     tags: NotRequired[Annotated[list[_Tag], Meta(max_length=rules.MAX_TAGS)]]
     expected: NotRequired[_ExpectedFields]
-    metadata: NotRequired[dict[str, Any]]
+    metadata: NotRequired[JsonObject]
 
 
 class _WithMetadata(msgspec.Struct, gc=False):

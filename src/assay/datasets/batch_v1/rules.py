@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from collections.abc import Mapping
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -10,7 +11,7 @@ import msgspec
 import orjson
 
 from assay.core import open_fields
-from assay.core.canonical import canonical_json
+from assay.core.canonical import JsonObject, canonical_json
 from assay.core.case import Case, Criterion, Message
 from assay.core.issue import Path
 from assay.datasets.checks import (
@@ -64,7 +65,7 @@ _MOST_GROWTH = 6 * 4
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
-def check_head(head: dict[str, Any], config: ValidationConfig) -> Findings:
+def check_head(head: Mapping[str, object], config: ValidationConfig) -> Findings:
     """Everything outside the records: identity, version, time, metadata."""
     found = Findings(required=REQUIRED)
     is_record = "records" not in head and not {"record_id", "input"}.isdisjoint(head)
@@ -93,7 +94,7 @@ def check_head(head: dict[str, Any], config: ValidationConfig) -> Findings:
     return found
 
 
-def _check_normalization(found: Findings, value: Any, path: Path, config: ValidationConfig) -> None:
+def _check_normalization(found: Findings, value: object, path: Path, config: ValidationConfig) -> None:
     _note_normalization(found, NormalizedRecord(found, value, path).changed, config)
 
 
@@ -136,7 +137,7 @@ class NormalizedRecord:
         self._found = found
         self.value = self._walk(value, path)
 
-    def _walk(self, value: Any, path: Path) -> Any:
+    def _walk(self, value: object, path: Path) -> Any:
         if type(value) is str:
             return self._text(value, path)
         if type(value) is list:
@@ -145,8 +146,8 @@ class NormalizedRecord:
             return self._members(value, path)
         return value
 
-    def _members(self, value: dict[str, Any], path: Path) -> dict[str, Any]:
-        members: dict[str, Any] = {}
+    def _members(self, value: Mapping[str, object], path: Path) -> JsonObject:
+        members: JsonObject = {}
         for key, member in value.items():
             name = self._text(key, (*path, key), is_name=True)
             if name in members:
@@ -209,7 +210,7 @@ class CheckedRecord:
         return found if type(found) is str else None
 
 
-def _unescaped(text: str, value: Any) -> bytes | None:
+def _unescaped(text: str, value: object) -> bytes | None:
     """JSON of a value in which only control characters, quotes and backslashes are escaped; None where that cannot be written."""
     try:
         return orjson.dumps(value) if "\\u" in text else text.encode()
@@ -233,7 +234,7 @@ def _note_normalization(found: Findings, changed: list[tuple[Path, bool]], confi
         found.warn("not_normalized", path, f"{name_of(path)} is not in Unicode NFC and was normalised", hint=hint, on_key=is_name)
 
 
-def _check_record(found: Findings, value: Any, path: Path, config: ValidationConfig) -> None:
+def _check_record(found: Findings, value: object, path: Path, config: ValidationConfig) -> None:
     record = object_at(found, value, path, like=RECORD_LIKE)
     if record is None:
         return
@@ -255,14 +256,16 @@ def _check_record(found: Findings, value: Any, path: Path, config: ValidationCon
     _check_unknown(found, record, path, known=RECORD_FIELDS, config=config)
 
 
-def _check_unknown(found: Findings, value: dict[str, Any], path: Path, *, known: tuple[str, ...], config: ValidationConfig) -> None:
+def _check_unknown(
+    found: Findings, value: Mapping[str, object], path: Path, *, known: tuple[str, ...], config: ValidationConfig
+) -> None:
     note = found.add if config.unknown_fields == "error" else found.warn
     remedy = "remove it, or move it into metadata" if known is RECORD_FIELDS else f"remove it; known are {' and '.join(known)}"
     for unknown in unknown_members(value, known):
         note("unsupported_field", (*path, unknown.name), unknown.message, hint=unknown.hint or remedy, on_key=True)
 
 
-def _check_input(found: Findings, value: Any, path: Path) -> None:
+def _check_input(found: Findings, value: object, path: Path) -> None:
     members = object_at(found, value, path, like='{"prompt": "..."}')
     if members is None:
         return
@@ -272,13 +275,13 @@ def _check_input(found: Findings, value: Any, path: Path) -> None:
         string_at(found, members["prompt"], (*path, "prompt"), low=1, high=MAX_TEXT)
 
 
-def _check_reference(found: Findings, value: Any, path: Path) -> None:
+def _check_reference(found: Findings, value: object, path: Path) -> None:
     members = object_at(found, value, path, like='{"answer": "..."}')
     if members is not None and "answer" in members:
         string_at(found, members["answer"], (*path, "answer"), high=MAX_TEXT)
 
 
-def _check_tags(found: Findings, value: Any, path: Path) -> None:
+def _check_tags(found: Findings, value: object, path: Path) -> None:
     tags = array_at(found, value, path)
     if tags is None:
         return
@@ -288,7 +291,7 @@ def _check_tags(found: Findings, value: Any, path: Path) -> None:
         string_at(found, tag, (*path, index), low=1, high=MAX_TAG)
 
 
-def _check_expected(found: Findings, value: Any, path: Path, config: ValidationConfig) -> None:
+def _check_expected(found: Findings, value: object, path: Path, config: ValidationConfig) -> None:
     members = object_at(found, value, path, like='{"max_latency_ms": 2000}')
     if members is None:
         return
@@ -301,7 +304,7 @@ def _check_expected(found: Findings, value: Any, path: Path, config: ValidationC
     _check_unknown(found, members, path, known=EXPECTED_FIELDS, config=config)
 
 
-def check_metadata(found: Findings, value: Any, path: Path, *, limit: int) -> None:
+def check_metadata(found: Findings, value: object, path: Path, *, limit: int) -> None:
     """An object of at most five levels and `limit` bytes."""
     members = object_at(found, value, path, like='{"source": "..."}')
     if members is None:
@@ -318,7 +321,7 @@ def check_metadata(found: Findings, value: Any, path: Path, *, limit: int) -> No
         _too_large(found, path, size, limit)
 
 
-def _may_exceed(members: dict[str, Any], limit: int) -> bool:
+def _may_exceed(members: Mapping[str, object], limit: int) -> bool:
     """False when the canonical bytes surely fit; orjson is quick and off by a few digits of a number at most."""
     try:
         return len(orjson.dumps(members)) * _MOST_GROWTH > limit
@@ -336,7 +339,7 @@ def _too_large(found: Findings, path: Path, size: int, limit: int) -> None:
     )
 
 
-def _check_texts(found: Findings, value: Any, path: Path) -> None:
+def _check_texts(found: Findings, value: object, path: Path) -> None:
     """Control characters, everywhere; ids and tags are one line."""
     if type(value) is str:
         if not value.isprintable():
@@ -351,7 +354,7 @@ def _check_texts(found: Findings, value: Any, path: Path) -> None:
             _check_texts(found, member, (*path, key))
 
 
-def _check_one_line_texts(found: Findings, value: Any, path: Path) -> None:
+def _check_one_line_texts(found: Findings, value: object, path: Path) -> None:
     """The texts in which not even a line break is allowed."""
     if type(value) is dict:
         for field in ("record_id", "tags"):
@@ -359,7 +362,7 @@ def _check_one_line_texts(found: Findings, value: Any, path: Path) -> None:
                 _check_texts(found, value[field], (*path, field))
 
 
-def to_case(record: dict[str, Any], index: int, *, dataset: str, record_sha256: str) -> Case:
+def to_case(record: JsonObject, index: int, *, dataset: str, record_sha256: str) -> Case:
     """A valid record as a case; criteria are named here and described by the grading policy."""
     reference = record.get("reference", {})
     expected = record.get("expected", {})
@@ -385,7 +388,7 @@ def to_case(record: dict[str, Any], index: int, *, dataset: str, record_sha256: 
     )
 
 
-def _messages(given: dict[str, Any]) -> tuple[Message, ...]:
+def _messages(given: JsonObject) -> tuple[Message, ...]:
     """The conversation before the prompt, which follows as the user's next words unless it is the last of them."""
     earlier = tuple(Message(message["role"], message["content"]) for message in open_fields.earlier_messages(given))
     if not earlier or (earlier[-1].role == "user" and given["prompt"].strip() in earlier[-1].content):
@@ -393,9 +396,9 @@ def _messages(given: dict[str, Any]) -> tuple[Message, ...]:
     return (*earlier, Message("user", given["prompt"]))
 
 
-def _extra(record: dict[str, Any], criteria: list[str]) -> dict[str, Any]:
+def _extra(record: JsonObject, criteria: list[str]) -> JsonObject:
     """What a case has no field for, so that nothing of the record is lost."""
-    extra: dict[str, Any] = {key: member for key, member in record.items() if key not in RECORD_FIELDS}
+    extra: JsonObject = {key: member for key, member in record.items() if key not in RECORD_FIELDS}
     open_input = {key: member for key, member in record["input"].items() if key != "prompt"}
     open_reference = {key: member for key, member in record.get("reference", {}).items() if key != "answer"}
     extra |= {"input": open_input} if open_input else {}

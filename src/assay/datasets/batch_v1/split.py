@@ -4,11 +4,11 @@ import re
 from array import array
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 import numpy as np
 
+from assay.core.canonical import JsonObject
 from assay.core.document import Document, Excerpt, Location, excerpt
 from assay.core.issue import Finding, Issue, path_text
 from assay.core.strict_json import decode_utf8, parse_json
@@ -57,7 +57,7 @@ class SplitDocument:
         self.view = memoryview(buffer)
         self._address = address_of(buffer) if len(buffer) else 0
         self.records: Sequence[msgspec.Raw] = ()
-        self.head: dict[str, Any] = {}
+        self.head: JsonObject = {}
         self.issues = issues or IssueList()
         self._patched = array("q")
         """Offsets of unpaired surrogates, at which msgspec would refuse the whole document."""
@@ -202,7 +202,7 @@ class SplitDocument:
             known[at] = self.start + size + (gap if size > cut else 0)
         return [known[at] for at in characters]
 
-    def _check_members(self, found: Findings, value: Any) -> None:
+    def _check_members(self, found: Findings, value: object) -> None:
         if type(value) is not dict:
             expected = "an object with dataset_id, dataset_version, schema_version and records"
             found.wrong_type((), expected, value, like=rules.DOCUMENT_LIKE)
@@ -264,7 +264,7 @@ def _offset_in(document: Document, finding: Finding) -> int:
     return document.offset(finding.path, on_key=finding.on_key) if finding.offset is None else finding.offset
 
 
-INVALID_REQUEST: dict[str, Any] = {"http_status": 400, "error_code": "invalid_request"}
-PAYLOAD_TOO_LARGE: dict[str, Any] = {"http_status": 413, "error_code": "payload_too_large"}
+INVALID_REQUEST: JsonObject = {"http_status": 400, "error_code": "invalid_request"}
+PAYLOAD_TOO_LARGE: JsonObject = {"http_status": 413, "error_code": "payload_too_large"}
 _ONE_DOCUMENT = f"batch_v1 is one JSON document: {rules.DOCUMENT_LIKE}"
 _TOO_MANY = "split the dataset into files of at most 50,000 records"

@@ -187,7 +187,7 @@ class _ConversationReader:
             yield to_case(turns, index, dataset=dataset, record_sha256=record_sha256), turns
 
 
-def _record(finding: Finding, turns: Any, start: Location) -> RecordContext:
+def _record(finding: Finding, turns: object, start: Location) -> RecordContext:
     """The turn that a finding is about, or the conversation."""
     position = finding.path[0] if finding.path else None
     is_turn = isinstance(position, int) and type(turns) is list and position < len(turns)
@@ -196,7 +196,7 @@ def _record(finding: Finding, turns: Any, start: Location) -> RecordContext:
     return RecordContext(index, None if turn_id is None else str(turn_id), start=start)
 
 
-def _turn_id(turns: Any, index: int | None) -> int | None:
+def _turn_id(turns: object, index: int | None) -> int | None:
     turn = turns[index] if type(turns) is list and index is not None and index < len(turns) else None
     turn_id = turn.get("turn_id") if type(turn) is dict else None
     return turn_id if type(turn_id) is int else None

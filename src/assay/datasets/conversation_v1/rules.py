@@ -2,11 +2,12 @@
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.case import Case, Message, Role, Turn
 from assay.core.document import Document, ParseProblem
 from assay.core.issue import Finding, Path
@@ -73,7 +74,7 @@ def check_document(document: Document, config: ValidationConfig) -> Iterator[Fin
         yield from (found for found in check_conversation(document.value, config) if found.path not in unread)
 
 
-def drop_conversation_nulls(turns: Any, config: ValidationConfig) -> bool:
+def drop_conversation_nulls(turns: object, config: ValidationConfig) -> bool:
     """Remove the nulls that count as absent from the turns; True where there was one."""
     optional = turn_fields(config)
     return sum(len(drop_turn_nulls(turn, optional)) for turn in (turns if type(turns) is list else ())) > 0
@@ -106,7 +107,7 @@ def check_text(document: Document) -> Iterator[Finding]:
         yield msgspec.structs.replace(found, offset=flaw.offset)
 
 
-def check_conversation(turns: Any, config: ValidationConfig) -> Iterator[Finding]:
+def check_conversation(turns: object, config: ValidationConfig) -> Iterator[Finding]:
     """Every rule for one conversation: its shape, each turn, and the turn ids."""
     yield from check_shape(turns, config)
     if type(turns) is not list:
@@ -116,7 +117,7 @@ def check_conversation(turns: Any, config: ValidationConfig) -> Iterator[Finding
     yield from check_ids(turns, config)
 
 
-def check_shape(turns: Any, config: ValidationConfig) -> Iterator[Finding]:
+def check_shape(turns: object, config: ValidationConfig) -> Iterator[Finding]:
     """A list with as many turns as configured."""
     if type(turns) is not list:
         hint = "write the turns as a list at the top of the file"
@@ -132,7 +133,7 @@ def check_shape(turns: Any, config: ValidationConfig) -> Iterator[Finding]:
         yield finding("structure_error", "Turn count violation", (), message, code="value_out_of_range", hint=hint)
 
 
-def check_turn(turn: Any, position: int, config: ValidationConfig) -> Iterator[Finding]:
+def check_turn(turn: object, position: int, config: ValidationConfig) -> Iterator[Finding]:
     """Every rule for one turn."""
     path: Path = (position,)
     if type(turn) is not dict:
@@ -152,7 +153,7 @@ def check_turn(turn: Any, position: int, config: ValidationConfig) -> Iterator[F
     yield from _check_numbers(turn, path)
 
 
-def _wrong_type(field: str, path: Path, expected: str, value: Any, *, is_optional: bool = True) -> Finding:
+def _wrong_type(field: str, path: Path, expected: str, value: object, *, is_optional: bool = True) -> Finding:
     hint = retyped(expected, value, like=_LIKE.get(field, ""))
     if value is None and is_optional:
         hint = "leave the field out instead of writing null"
@@ -160,7 +161,7 @@ def _wrong_type(field: str, path: Path, expected: str, value: Any, *, is_optiona
     return finding("invalid_field_type", f"Invalid {field} type", (*path, field), message, hint=hint)
 
 
-def _check_required(turn: dict[str, Any], path: Path, config: ValidationConfig) -> Iterator[Finding]:
+def _check_required(turn: Mapping[str, object], path: Path, config: ValidationConfig) -> Iterator[Finding]:
     """Text fields belong to their speakers; every other required field belongs to every turn."""
     speaker = turn.get("speaker")
     own = _own_field(speaker) if speaker in config.allowed_speakers else None
@@ -176,7 +177,7 @@ def _check_required(turn: dict[str, Any], path: Path, config: ValidationConfig) 
             )
 
 
-def _check_turn_id(turn: dict[str, Any], path: Path) -> Iterator[Finding]:
+def _check_turn_id(turn: Mapping[str, object], path: Path) -> Iterator[Finding]:
     if "turn_id" not in turn:
         return
     if type(turn["turn_id"]) is not int:
@@ -187,7 +188,7 @@ def _check_turn_id(turn: dict[str, Any], path: Path) -> Iterator[Finding]:
         )
 
 
-def _check_speaker(turn: dict[str, Any], path: Path, config: ValidationConfig) -> Iterator[Finding]:
+def _check_speaker(turn: Mapping[str, object], path: Path, config: ValidationConfig) -> Iterator[Finding]:
     if "speaker" not in turn:
         return
     speaker = turn["speaker"]
@@ -202,7 +203,7 @@ def _check_speaker(turn: dict[str, Any], path: Path, config: ValidationConfig) -
         )
 
 
-def _check_texts(turn: dict[str, Any], path: Path, config: ValidationConfig) -> Iterator[Finding]:
+def _check_texts(turn: JsonObject, path: Path, config: ValidationConfig) -> Iterator[Finding]:
     """Lengths are those of what a speaker says: a field of the other one is odd, and may well be empty."""
     own = _own_field(turn.get("speaker"))
     for field in SPEAKER_FIELDS.values():
@@ -214,7 +215,7 @@ def _check_texts(turn: dict[str, Any], path: Path, config: ValidationConfig) -> 
             yield from _check_length(turn[field], (*path, field), config)
 
 
-def _own_field(speaker: Any) -> str | None:
+def _own_field(speaker: object) -> str | None:
     """Where a speaker's words stand; None for a speaker who may use either field."""
     return SPEAKER_FIELDS.get(speaker) if type(speaker) is str else None
 
@@ -248,7 +249,7 @@ def _bounds(field: str, config: ValidationConfig) -> tuple[int, int]:
     return config.min_assistant_reply_length, config.max_assistant_reply_length
 
 
-def _check_tools(turn: dict[str, Any], path: Path, config: ValidationConfig) -> Iterator[Finding]:
+def _check_tools(turn: Mapping[str, object], path: Path, config: ValidationConfig) -> Iterator[Finding]:
     if "tool_used" in turn:
         yield from _check_tool_name(turn["tool_used"], path, config)
         for field, is_required in (("tool_input", config.require_tool_input), ("tool_output", config.require_tool_output)):
@@ -269,7 +270,7 @@ def _check_tools(turn: dict[str, Any], path: Path, config: ValidationConfig) -> 
             yield finding("tool_error", "Invalid tool_input", (*path, "tool_input"), message, code="invalid_field_type", hint=hint)
 
 
-def _check_tool_name(value: Any, path: Path, config: ValidationConfig) -> Iterator[Finding]:
+def _check_tool_name(value: object, path: Path, config: ValidationConfig) -> Iterator[Finding]:
     if type(value) is not str:
         yield _wrong_type("tool_used", path, "a string", value)
     elif config.allowed_tools is not None and value not in config.allowed_tools:
@@ -280,7 +281,7 @@ def _check_tool_name(value: Any, path: Path, config: ValidationConfig) -> Iterat
         )
 
 
-def _check_confidence(turn: dict[str, Any], path: Path, config: ValidationConfig) -> Iterator[Finding]:
+def _check_confidence(turn: JsonObject, path: Path, config: ValidationConfig) -> Iterator[Finding]:
     if "confidence_score" not in turn:
         return
     score = turn["confidence_score"]
@@ -294,14 +295,14 @@ def _check_confidence(turn: dict[str, Any], path: Path, config: ValidationConfig
         yield finding("invalid_field_value", "Invalid confidence_score", (*path, "confidence_score"), message, hint=hint)
 
 
-def _check_habits(turn: dict[str, Any], path: Path, config: ValidationConfig) -> Iterator[Finding]:
+def _check_habits(turn: Mapping[str, object], path: Path, config: ValidationConfig) -> Iterator[Finding]:
     """Legal but odd: warnings, and errors in strict mode."""
     for odd in _habits(turn, path, config):
         severity = "error" if config.strict_mode else "warning"
         yield msgspec.structs.replace(odd, severity=severity, on_key=odd.code == "unsupported_field")
 
 
-def _habits(turn: dict[str, Any], path: Path, config: ValidationConfig) -> Iterator[Finding]:
+def _habits(turn: Mapping[str, object], path: Path, config: ValidationConfig) -> Iterator[Finding]:
     known = ("turn_id", "speaker", *config.required_fields, *config.optional_fields)
     for unknown in unknown_members(turn, known):
         where = (*path, unknown.name)
@@ -323,7 +324,7 @@ def _habits(turn: dict[str, Any], path: Path, config: ValidationConfig) -> Itera
             yield finding("content_error", "Blank message", (*path, field), f"{field} is white space only", hint=hint)
 
 
-def _tool_habits(turn: dict[str, Any], path: Path) -> Iterator[Finding]:
+def _tool_habits(turn: Mapping[str, object], path: Path) -> Iterator[Finding]:
     used = [field for field in TOOL_FIELDS if field in turn]
     if turn.get("speaker") == "user":
         for field in used:
@@ -335,14 +336,14 @@ def _tool_habits(turn: dict[str, Any], path: Path) -> Iterator[Finding]:
             yield finding("tool_error", "Missing tool_used", (*path, field), f"{field} without tool_used", hint=hint)
 
 
-def _check_characters(turn: dict[str, Any], path: Path) -> Iterator[Finding]:
+def _check_characters(turn: Mapping[str, object], path: Path) -> Iterator[Finding]:
     for text, where, _ in strings_in(turn, path):
         if "\x00" in text:
             message = f"{where[-1]} holds a NUL character (U+0000)"
             yield finding("content_error", "Invalid character", where, message, code="invalid_encoding", hint="remove it")
 
 
-def check_plain(value: Any, path: Path, *, depth: int = 0) -> Iterator[Finding]:
+def check_plain(value: object, path: Path, *, depth: int = 0) -> Iterator[Finding]:
     """Whether a Python value is JSON at all: names are strings, nothing is too deep, text can be encoded."""
     if depth > MAX_DEPTH:
         yield finding("structure_error", "Invalid value", path[:2], f"nested deeper than {MAX_DEPTH} levels, or inside itself")
@@ -359,7 +360,7 @@ def check_plain(value: Any, path: Path, *, depth: int = 0) -> Iterator[Finding]:
             yield from check_plain(member, (*path, index), depth=depth + 1)
 
 
-def _check_numbers(value: Any, path: Path) -> Iterator[Finding]:
+def _check_numbers(value: object, path: Path) -> Iterator[Finding]:
     """YAML can write .nan and .inf, which no JSON value is; a field of another type was told so."""
     if type(value) is float and not math.isfinite(value) and path[1:] not in _TYPED_FIELDS:
         message, hint = f"{path[-1]} is {value}, which JSON does not have", "write null, or a text"
@@ -401,7 +402,7 @@ def check_ids(turns: list[Any], config: ValidationConfig) -> Iterator[Finding]:
         expected = turn_id + 1
 
 
-def to_case(turns: list[dict[str, Any]], index: int, *, dataset: str, record_sha256: str) -> Case:
+def to_case(turns: list[JsonObject], index: int, *, dataset: str, record_sha256: str) -> Case:
     """A valid conversation as a case; what the user said first is its prompt."""
     recorded = tuple(_turn(turn, position) for position, turn in enumerate(turns, 1))
     messages = tuple(map(_message, recorded))
@@ -426,7 +427,7 @@ def _message(turn: Turn) -> Message:
     return Message(role, turn.assistant_reply if said_by_assistant else turn.message)
 
 
-def _turn(turn: dict[str, Any], position: int) -> Turn:
+def _turn(turn: JsonObject, position: int) -> Turn:
     return Turn(
         turn_id=turn.get("turn_id", position),
         speaker=turn.get("speaker", ""),

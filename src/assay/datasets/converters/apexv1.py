@@ -57,7 +57,7 @@ def _criterion(name: str, cells: SourceColumns) -> Row:
     return criterion
 
 
-def _attachments(value: Any) -> list[Row]:
+def _attachments(value: object) -> list[Row]:
     """One path per line; a path may contain commas and spaces."""
     if is_empty(value):
         return []

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import msgspec
 
@@ -156,5 +155,5 @@ def _check_document(document: Row, tally: ConversionCounts) -> None:
         raise UsageProblem(f"batch_v1 takes at most {rules.MAX_PAYLOAD_BYTES:,} bytes", hint="split the dataset")
 
 
-def _size(value: Any) -> int:
+def _size(value: object) -> int:
     return len(json_bytes(value))

@@ -1,7 +1,7 @@
 """Drafts of legal_eval_v1 rows into rows that the contract accepts, and the ids that converters give."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -67,7 +67,7 @@ def accepted(row: Row) -> Row:
     return row
 
 
-def filled(members: Row) -> Row:
+def filled(members: Mapping[str, object]) -> Row:
     """The members that say something: no empty text or list, and not nothing; 0 and false do."""
     return {name: value for name, value in members.items() if value or isinstance(value, int | float)}
 
@@ -82,7 +82,7 @@ def choice_id(position: int, style: IdStyle) -> str:
     return choice_id(lead - 1, style) + ALPHABET[last]
 
 
-def json_bytes(value: Any) -> bytes:
+def json_bytes(value: object) -> bytes:
     """The canonical JSON of a value; raises RowRefused for what JSON cannot hold."""
     try:
         return canonical_json(value)
@@ -92,7 +92,7 @@ def json_bytes(value: Any) -> bytes:
         raise RowRefused(f"a value has no JSON form: {problem}") from None
 
 
-def digest(*parts: Any) -> str:
+def digest(*parts: object) -> str:
     """Sixteen hexadecimal digits that depend on the parts alone; the JSON around them keeps their borders apart."""
     return sha256_hex(json_bytes(parts))[:16]
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from assay.core.canonical import JsonObject
 from assay.core.strict_json import parse_json
 
 MAX_LITERAL_LENGTH = 1_000_000
@@ -24,13 +25,13 @@ class SourceColumns:
     def __init__(self, row: Mapping[str, Any]) -> None:
         self.row = row
         self._names: dict[str, str] = {}
-        self._values: dict[str, Any] = {}
+        self._values: JsonObject = {}
         self._read: set[str] = set()
         self._inner: list[tuple[str, SourceColumns]] = []
         for name, value in row.items():
             self._add(name, value)
 
-    def _add(self, name: str, value: Any) -> None:
+    def _add(self, name: str, value: object) -> None:
         folded = str(name).strip().lower().replace(" ", "_")
         if isinstance(value, float) and math.isnan(value):
             value = None  # how tables write a missing value
@@ -47,7 +48,7 @@ class SourceColumns:
         self._read.add(name)
         return self._values.get(name)
 
-    def all(self) -> dict[str, Any]:
+    def all(self) -> JsonObject:
         """The whole row as it stands, every column of which counts as read."""
         self._read.update(self._values)
         return dict(self.row)
@@ -84,7 +85,7 @@ class SourceColumns:
         """The column's name as the source writes it, for messages."""
         return self._names.get(name, name)
 
-    def inside(self, name: str, value: Any) -> "SourceColumns":
+    def inside(self, name: str, value: object) -> "SourceColumns":
         """An object inside a cell, whose unread members count as unread columns; raises RowRefused for other values."""
         if not isinstance(value, dict):
             raise RowRefused(f"{name} is not an object but {kind(value)}")
@@ -99,12 +100,12 @@ class SourceColumns:
             yield from (f"{name}.{column}" for column in inner.unread())
 
 
-def is_empty(value: Any) -> bool:
+def is_empty(value: object) -> bool:
     """True for null, blank text and empty lists and objects."""
     return value is None or (isinstance(value, str) and not value.strip()) or (isinstance(value, list | dict) and not value)
 
 
-def kind(value: Any) -> str:
+def kind(value: object) -> str:
     """A word for the JSON type of a value, for messages."""
     if isinstance(value, bool):
         return "a boolean"
@@ -114,7 +115,7 @@ def kind(value: Any) -> str:
     return names.get(type(value), type(value).__name__)
 
 
-def whole_number(value: Any, what: str) -> int:
+def whole_number(value: object, what: str) -> int:
     """The integer that a cell holds: 2, 2.0 and "2" alike; raises RowRefused for anything else, 2.5 included."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
@@ -125,7 +126,7 @@ def whole_number(value: Any, what: str) -> int:
     raise RowRefused(f"{what} is not a whole number: {_excerpt(value)}")
 
 
-def option_text(value: Any, what: str) -> str:
+def option_text(value: object, what: str) -> str:
     """The text of one choice; whole numbers are written out."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
@@ -134,7 +135,7 @@ def option_text(value: Any, what: str) -> str:
     return value.strip()
 
 
-def list_cell(value: Any, what: str) -> list[Any]:
+def list_cell(value: object, what: str) -> list[Any]:
     """The list in a cell: a list, or a JSON or Python list written as text."""
     found = _parse_list(value, what) if isinstance(value, str) else value
     if not isinstance(found, list | tuple):
@@ -155,7 +156,7 @@ def _parse_list(text: str, what: str) -> Any:
         raise RowRefused(f"{what} is not a list that can be read: {_excerpt(text)}") from None
 
 
-def _identifier_text(value: Any, what: str) -> str:
+def _identifier_text(value: object, what: str) -> str:
     if isinstance(value, str):
         return value.strip()
     if isinstance(value, int | float) and not isinstance(value, bool) and value == value // 1:
@@ -163,6 +164,6 @@ def _identifier_text(value: Any, what: str) -> str:
     raise RowRefused(f"{what} is not an identifier but {kind(value)}")
 
 
-def _excerpt(value: Any) -> str:
+def _excerpt(value: object) -> str:
     text = (value if isinstance(value, str) else repr(value)).encode("utf-8", "replace").decode("utf-8")
     return text if len(text) <= 60 else f"{text[:60]}…"

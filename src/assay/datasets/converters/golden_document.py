@@ -1,7 +1,6 @@
 """Cases of batch_v1 into a golden_v1 document, where every rule of that contract holds."""
 
-from typing import Any
-
+from assay.core.canonical import JsonObject
 from assay.core.case import Case
 from assay.core.errors import UsageProblem
 from assay.core.issue import path_text
@@ -92,7 +91,7 @@ def _lost(case: Case, *, version: str | None) -> list[str]:
     }
     expected = {"max_latency_ms": case.max_latency_ms, "required_criteria": case.extra.get("required_criteria")}
     reference = {**({"answer": case.references} if case.references else {}), **case.extra.get("reference", {})}
-    nested: dict[str, dict[str, Any]] = {
+    nested: dict[str, JsonObject] = {
         "input": case.extra.get("input", {}),
         "reference": reference,
         "expected": {name: value for name, value in expected.items() if value},

@@ -1,10 +1,10 @@
 """Rows of LEXam into reference_qa rows (open questions) and mcq rows."""
 
 import re
-from typing import Any
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.datasets.converters.canonical import Row, RowDraft, RowOrigin, choice_id, digest, finish
 from assay.datasets.converters.columns import RowRefused, SourceColumns, is_empty, list_cell, option_text, whole_number
 
@@ -111,7 +111,7 @@ def _source_id(columns: SourceColumns, origin: RowOrigin, *, content: list[str])
     return columns.identifier("id") or fallback
 
 
-def _metadata(columns: SourceColumns, naming: _IdParts, *, policy: str) -> dict[str, Any]:
+def _metadata(columns: SourceColumns, naming: _IdParts, *, policy: str) -> JsonObject:
     return {
         **{name: columns.get(name) for name in METADATA},
         "question_type": naming.kind,

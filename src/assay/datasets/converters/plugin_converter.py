@@ -1,7 +1,6 @@
 """Converters of one's own: a function that makes canonical rows of a source row, held to the contract like ours."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from assay.core.plugin import Plugin
 from assay.core.third_party import ThirdPartyCode, ThirdPartyError
@@ -27,7 +26,7 @@ def own_converter(plugin: Plugin) -> Converter:
     return convert
 
 
-def _canonical(row: Any, plugin: Plugin) -> Row:
+def _canonical(row: object, plugin: Plugin) -> Row:
     if not isinstance(row, Mapping):
         raise RowRefused(f"the converter gave {type(row).__name__}, not a row")
     return accepted({"schema_version": SCHEMA_VERSION, "dataset": plugin.plan.name.rpartition(":")[2], **row})

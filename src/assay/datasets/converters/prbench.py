@@ -125,7 +125,7 @@ def _weight(annotations: SourceColumns, criterion: str) -> float | None:
     return None if chosen is None else _number(chosen, criterion)
 
 
-def _number(value: Any, criterion: str) -> float:
+def _number(value: object, criterion: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise RowRefused(f"the weight of criterion {criterion!r} is not a number but {kind(value)}")
     return float(value)

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from assay.core.canonical import pretty_json
+from assay.core.canonical import JsonObject, pretty_json
 from assay.core.issue import Issue
 from assay.core.plan import PluginPlan
 
@@ -76,7 +76,7 @@ class ConversionReport(msgspec.Struct, frozen=True, kw_only=True):
         """True when every source row is in the result."""
         return not any(counts.invalid or counts.skipped for counts in self.sources)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """The report as plain values, with totals over the sources."""
         totals = {name: sum(getattr(counts, name) for counts in self.sources) for name in ("read", "emitted", "invalid", "skipped")}
         return {
@@ -93,8 +93,8 @@ class ConversionResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result: rows for JSONL contracts, one document for the others, and the report."""
 
     report: ConversionReport
-    rows: tuple[dict[str, Any], ...] = ()
-    document: dict[str, Any] | None = None
+    rows: tuple[JsonObject, ...] = ()
+    document: JsonObject | None = None
 
     def lines(self) -> Iterator[bytes]:
         """The result as a file's lines: one row each, or the document indented by two spaces."""

@@ -5,13 +5,14 @@ import importlib
 import io
 import math
 import mmap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.document import Document, ParseProblem
 from assay.core.errors import MissingExtra, SourceUnreadable, UsageProblem
 from assay.core.strict_json import MAX_LOCAL_BYTES, parse_json
@@ -52,7 +53,7 @@ def _json_lines(source: OpenSource) -> Iterator[SourceLine]:
             yield number, _json_row(content)
 
 
-def _json_row(text: bytes) -> dict[str, Any] | UnreadableLine:
+def _json_row(text: bytes) -> JsonObject | UnreadableLine:
     document = parse_json(text)
     if document.flaws:
         return _flawed(document, _worst(document.flaws))
@@ -67,7 +68,7 @@ def _flawed(document: Document, flaw: ParseProblem) -> UnreadableLine:
     return UnreadableLine(f"{flaw.message} (column {document.place(flaw.offset).column})")
 
 
-def _as_row(value: Any) -> dict[str, Any] | UnreadableLine:
+def _as_row(value: object) -> JsonObject | UnreadableLine:
     return value if isinstance(value, dict) else UnreadableLine(f"a row is an object, this is {kind(value)}")
 
 
@@ -134,7 +135,7 @@ def _checked_header(header: list[str], name: str) -> list[str]:
     return header
 
 
-def _csv_row(header: list[str], cells: list[str]) -> dict[str, Any] | UnreadableLine:
+def _csv_row(header: list[str], cells: list[str]) -> JsonObject | UnreadableLine:
     if len(cells) != len(header):
         return UnreadableLine(f"{len(cells)} cells under a header of {len(header)}")
     try:
@@ -162,14 +163,14 @@ def _parquet_rows(file: Path) -> Iterator[SourceLine]:
         raise SourceUnreadable(f"cannot read '{file}': {problem}", hint="check the path and that the file is Parquet") from problem
 
 
-def _plain_row(row: dict[str, Any]) -> dict[str, Any] | UnreadableLine:
+def _plain_row(row: Mapping[str, object]) -> JsonObject | UnreadableLine:
     try:
         return {name: _plain(value) for name, value in row.items()}
     except (TypeError, ValueError) as problem:
         return UnreadableLine(f"a cell has no JSON form: {problem}")
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """The value as JSON knows it; NaN is how tables write a missing number."""
     if isinstance(value, float):
         if math.isinf(value):

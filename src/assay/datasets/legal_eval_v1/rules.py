@@ -2,9 +2,11 @@
 
 import math
 import re
+from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
+from assay.core.canonical import JsonObject
 from assay.core.case import Attachment, Case, Choice, Criterion, Message, Task
 from assay.core.issue import Finding, Path
 from assay.datasets.checks import (
@@ -51,7 +53,7 @@ _OUTSIDE = re.compile(r"^(?:[/\\~]|[A-Za-z][A-Za-z0-9+.-]*:)|(?:^|[/\\])\.\.(?:[
 """Absolute, home, drive, URL, UNC and parent paths, and backslashes, which are separators on one system only."""
 
 
-def check_row(row: Any, config: ValidationConfig) -> Findings:
+def check_row(row: object, config: ValidationConfig) -> Findings:
     """Every rule of the contract for one row."""
     found = Findings("the row", required=_NEVER_NULL)
     members = object_at(found, row, (), like=f'{{"schema_version": "{SCHEMA_VERSION}", ...}}, one object on each line')
@@ -78,7 +80,7 @@ def check_row(row: Any, config: ValidationConfig) -> Findings:
     return found
 
 
-def _check_unknown(found: Findings, members: dict[str, Any]) -> None:
+def _check_unknown(found: Findings, members: Mapping[str, object]) -> None:
     for unknown in unknown_members(members, FIELDS):
         found.warn("unsupported_field", (unknown.name,), unknown.message, hint=unknown.hint or "move it into metadata", on_key=True)
 
@@ -88,12 +90,12 @@ def warning_kind(finding: Finding) -> str:
     return ".".join([finding.code, *(step for step in finding.path if isinstance(step, str))])
 
 
-def unknown_fields(members: dict[str, Any]) -> list[str]:
+def unknown_fields(members: Mapping[str, object]) -> list[str]:
     """Top-level fields that the contract does not name; they are allowed."""
     return [key for key in members if key not in FIELDS]
 
 
-def _is_null(found: Findings, members: dict[str, Any], field: str) -> bool:
+def _is_null(found: Findings, members: Mapping[str, object], field: str) -> bool:
     """A null list is read as absent, with a warning."""
     if members[field] is not None:
         return False
@@ -101,7 +103,7 @@ def _is_null(found: Findings, members: dict[str, Any], field: str) -> bool:
     return True
 
 
-def _check_messages(found: Findings, members: dict[str, Any]) -> None:
+def _check_messages(found: Findings, members: Mapping[str, object]) -> None:
     if "messages" not in members or _is_null(found, members, "messages"):
         return
     messages = array_at(found, members["messages"], ("messages",), like=f"[{_MESSAGE}, ...]")
@@ -115,7 +117,7 @@ def _check_messages(found: Findings, members: dict[str, Any]) -> None:
     _check_last_message(found, messages, members.get("prompt"))
 
 
-def _check_message(found: Findings, value: Any, path: Path) -> None:
+def _check_message(found: Findings, value: object, path: Path) -> None:
     message = object_at(found, value, path, like=_MESSAGE)
     if message is None:
         return
@@ -128,7 +130,7 @@ def _check_message(found: Findings, value: Any, path: Path) -> None:
         filled_at(found, message["content"], (*path, "content"))
 
 
-def _check_last_message(found: Findings, messages: list[Any], prompt: Any) -> None:
+def _check_last_message(found: Findings, messages: list[Any], prompt: object) -> None:
     """The messages are what is sent; the prompt is for display and for the judge."""
     last = messages[-1]
     path: Path = ("messages", len(messages) - 1)
@@ -150,7 +152,7 @@ def _check_last_message(found: Findings, messages: list[Any], prompt: Any) -> No
         )
 
 
-def _check_attachments(found: Findings, members: dict[str, Any]) -> None:
+def _check_attachments(found: Findings, members: Mapping[str, object]) -> None:
     if "attachments" not in members or _is_null(found, members, "attachments"):
         return
     attachments = array_at(found, members["attachments"], ("attachments",), like=f"[{_ATTACHMENT}, ...]")
@@ -168,7 +170,7 @@ def _check_attachments(found: Findings, members: dict[str, Any]) -> None:
                 string_at(found, attachment[field], (*path, field))
 
 
-def _check_attachment_path(found: Findings, value: Any, path: Path) -> None:
+def _check_attachment_path(found: Findings, value: object, path: Path) -> None:
     text = filled_at(found, value, path)
     if text is not None and is_outside(text):
         found.add(
@@ -181,7 +183,7 @@ def is_outside(path: str) -> bool:
     return bool(_OUTSIDE.search(path))
 
 
-def _check_metadata(found: Findings, members: dict[str, Any]) -> None:
+def _check_metadata(found: Findings, members: Mapping[str, object]) -> None:
     if "metadata" not in members:
         return
     metadata = object_at(found, members["metadata"], ("metadata",), like='{"source": "..."}')
@@ -189,7 +191,7 @@ def _check_metadata(found: Findings, members: dict[str, Any]) -> None:
         string_at(found, metadata["policy_id"], ("metadata", "policy_id"))
 
 
-def _check_task(found: Findings, members: dict[str, Any]) -> None:
+def _check_task(found: Findings, members: Mapping[str, object]) -> None:
     if "task_type" not in members:
         return
     task = word_at(found, members["task_type"], ("task_type",), words=tuple(REQUIRED))
@@ -215,11 +217,11 @@ def _check_task(found: Findings, members: dict[str, Any]) -> None:
         _check_choices(found, members)
 
 
-def _forbidden_hint(value: Any) -> str:
+def _forbidden_hint(value: object) -> str:
     return "set null_as_absent: true if an export wrote nulls" if value is None else "remove it or change task_type"
 
 
-def _check_rubric(found: Findings, value: Any) -> None:
+def _check_rubric(found: Findings, value: object) -> None:
     rubric = array_at(found, value, ("rubric",), like=f"[{_CRITERION}, ...]")
     if rubric is None:
         return
@@ -241,7 +243,7 @@ def _check_rubric(found: Findings, value: Any) -> None:
         )
 
 
-def _check_criterion(found: Findings, value: Any, path: Path) -> None:
+def _check_criterion(found: Findings, value: object, path: Path) -> None:
     criterion = object_at(found, value, path, like=_CRITERION)
     if criterion is None:
         return
@@ -272,7 +274,7 @@ def _is_finite(value: int | float) -> bool:
         return False
 
 
-def _check_references(found: Findings, value: Any, *, is_required: bool) -> None:
+def _check_references(found: Findings, value: object, *, is_required: bool) -> None:
     references = array_at(found, value, ("reference_answers",))
     if references is None:
         return
@@ -283,7 +285,7 @@ def _check_references(found: Findings, value: Any, *, is_required: bool) -> None
         check(found, answer, ("reference_answers", index))
 
 
-def _check_choices(found: Findings, members: dict[str, Any]) -> None:
+def _check_choices(found: Findings, members: Mapping[str, object]) -> None:
     ids = _checked_choice_ids(found, members["choices"]) if "choices" in members else None
     if "correct_choice_ids" not in members:
         return
@@ -300,7 +302,7 @@ def _check_choices(found: Findings, members: dict[str, Any]) -> None:
             found.add("invalid_enum_value", path, f"{short(text)} is not the id of a choice", hint=known)
 
 
-def _checked_choice_ids(found: Findings, value: Any) -> dict[str, int] | None:
+def _checked_choice_ids(found: Findings, value: object) -> dict[str, int] | None:
     """The ids of well-formed choices; None when some are not known, so that nothing is said of them twice."""
     choices = array_at(found, value, ("choices",), like=f"[{_CHOICE}, ...]")
     if choices is None:
@@ -323,7 +325,7 @@ def _checked_choice_ids(found: Findings, value: Any) -> dict[str, int] | None:
     return first if known else None
 
 
-def to_case(row: dict[str, Any], index: int, *, record_sha256: str) -> Case:
+def to_case(row: JsonObject, index: int, *, record_sha256: str) -> Case:
     """A valid row as a case."""
     metadata = row.get("metadata", {})
     return Case(
@@ -349,5 +351,5 @@ def to_case(row: dict[str, Any], index: int, *, record_sha256: str) -> Case:
     )
 
 
-def _criterion(value: dict[str, Any]) -> Criterion:
+def _criterion(value: JsonObject) -> Criterion:
     return Criterion(value["id"], value["title"], value.get("description", ""), float(value.get("weight", 1.0)))

@@ -2,11 +2,12 @@
 
 import getpass
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.errors import RunNotFound, UsageProblem
 from assay.core.moment import iso
 from assay.core.version import __version__
@@ -39,19 +40,19 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
 def promote(run: PublishedRun, runs_dir: Path, *, name: str = "", reason: str = "") -> Baseline:
     """Make a finished run the baseline of a name, by default its dataset's; raises UsageProblem for an unsuitable run or name."""
     manifest = run.manifest
-    if not manifest["counts"]["evaluated_records"]:
-        raise UsageProblem(f"run '{manifest['run_id']}' evaluated nothing, so nothing can be measured against it")
-    if manifest["status"] not in COMPLETE:
+    if not manifest.counts.evaluated_records:
+        raise UsageProblem(f"run '{manifest.run_id}' evaluated nothing, so nothing can be measured against it")
+    if manifest.status not in COMPLETE:
         raise UsageProblem(
-            f"run '{manifest['run_id']}' is {manifest['status']}: it did not go through all its records",
+            f"run '{manifest.run_id}' is {manifest.status}: it did not go through all its records",
             hint="promote a complete run",
         )
     if name in (NO_BASELINE, PREVIOUS, "latest") or (name and (runs_dir / name).is_dir()):
         raise UsageProblem(f"a baseline cannot be called '{name}'", hint="the name means something else to `assay gate --baseline`")
     baseline = Baseline(
-        name=name or manifest["dataset_id"],
-        run_id=manifest["run_id"],
-        manifest_sha256=manifest["manifest_sha256"],
+        name=name or manifest.dataset_id,
+        run_id=manifest.run_id,
+        manifest_sha256=manifest.own_hash,
         at=iso(time.time()),
         by=whose_account(),
         reason=reason,
@@ -78,9 +79,9 @@ def previous_run(run: PublishedRun, runs_dir: Path) -> PublishedRun | None:
             continue
         other = open_run_folder(folders.sealed)
         if (
-            other.manifest["created_at"] < manifest["created_at"]
-            and other.manifest["dataset_id"] == manifest["dataset_id"]
-            and other.manifest["status"] in COMPLETE
+            other.manifest.created_at < manifest.created_at
+            and other.manifest.dataset_id == manifest.dataset_id
+            and other.manifest.status in COMPLETE
             and not is_derived(other)
         ):
             return other
@@ -89,7 +90,7 @@ def previous_run(run: PublishedRun, runs_dir: Path) -> PublishedRun | None:
 
 def is_derived(run: PublishedRun) -> bool:
     """Return True for a run made from another: rescored, or a retry of its failed records."""
-    return bool(run.manifest.get("rescored_from") or run.manifest["plan"].get("parent_run_id"))
+    return run.manifest.rescored_from is not None or bool(run.manifest.plan.get("parent_run_id"))
 
 
 def baseline_run(runs_dir: Path, baseline: Baseline) -> PublishedRun:
@@ -101,7 +102,7 @@ def baseline_run(runs_dir: Path, baseline: Baseline) -> PublishedRun:
         raise RunNotFound(
             f"the run '{baseline.run_id}' of baseline '{baseline.name}' is gone", hint="promote another: assay baseline set RUN"
         ) from None
-    if run.manifest.get("manifest_sha256") != baseline.manifest_sha256:
+    if run.manifest.own_hash != baseline.manifest_sha256:
         raise UsageProblem(
             f"run '{baseline.run_id}' is not the one that became baseline '{baseline.name}'",
             hint="`assay verify` says what changed",
@@ -109,12 +110,12 @@ def baseline_run(runs_dir: Path, baseline: Baseline) -> PublishedRun:
     return run
 
 
-def record(runs_dir: Path, action: str, members: dict[str, Any]) -> None:
+def record(runs_dir: Path, action: str, members: Mapping[str, object]) -> None:
     """Append an action to the audit log, with its time, account and version."""
     append_audit(runs_dir, audit_entry(action, members))
 
 
-def audit_entry(action: str, members: dict[str, Any]) -> dict[str, Any]:
+def audit_entry(action: str, members: Mapping[str, object]) -> JsonObject:
     """Return the audit entry of an action."""
     head = {"at": iso(time.time()), "by": whose_account(), "action": action, "assay_version": __version__}
     return {**head, **members}

@@ -10,7 +10,6 @@ import msgspec
 
 from assay.core.version import __version__
 from assay.engine.comparison.run_comparison import ComparisonOptions, StoredComparison, measure
-from assay.store.artifacts import OWN_HASH
 from assay.store.failures import disk_errors
 from assay.store.files import replace_file
 from assay.store.published_run import PublishedRun
@@ -42,7 +41,7 @@ def keep_comparison(runs_dir: Path, before: PublishedRun, after: PublishedRun, *
 
 def _cache_path(runs_dir: Path, before: PublishedRun, after: PublishedRun, *, choices: ComparisonOptions) -> Path:
     # The version is part of the key: another version may compute other results.
-    hashes = [str(run.manifest.get(OWN_HASH, "")) for run in (before, after)]
+    hashes = [run.manifest.own_hash for run in (before, after)]
     key = msgspec.json.encode((__version__, *hashes, choices.cluster, choices.slices))
     return runs_dir / CACHE_DIR / f"{hashlib.sha256(key).hexdigest()[:32]}.json"
 

@@ -1,10 +1,11 @@
 """Flips: records that passed in only one of two runs, their offsets in the files, and both runs' results."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.engine.comparison.alignment import RecordPair
 from assay.store.published_run import PublishedRun
 
@@ -91,7 +92,7 @@ def load_flips(offsets: Sequence[FlipOffsets], *, before: PublishedRun, after: P
     )
 
 
-def _flip_side(line: dict[str, Any], *, is_scaled: bool) -> FlipSide:
+def _flip_side(line: JsonObject, *, is_scaled: bool) -> FlipSide:
     return FlipSide(
         answer=line["model_response"],
         score=line["raw_score"] if is_scaled else line["score"],

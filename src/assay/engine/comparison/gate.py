@@ -1,9 +1,10 @@
 """A verdict on a run that may be released: its own thresholds, and how it compares with a baseline, with every reason in words."""
 
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.gate_text import GateText, gate_texts, missed_gates
 from assay.core.number_text import ChangeText, rate_change_text, score_change_text
 from assay.core.plan import Gates, Plan
@@ -53,9 +54,9 @@ class GateDecision(msgspec.Struct, frozen=True, kw_only=True):
     difference: Estimate | None
     """Paired, run - baseline."""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """The verdict as JSON documents hold it."""
-        members: dict[str, Any] = msgspec.to_builtins(self)
+        members: JsonObject = msgspec.to_builtins(self)
         return {"verdict": members.pop("word"), **members}
 
 

@@ -1,12 +1,12 @@
 """Two finished runs compared: the paired difference with its interval, tests that hold what they promise, flips, slices."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.core.canonical import JsonObject
 from assay.core.case import Case
 from assay.core.dataset_title import dataset_title
 from assay.core.errors import RunNotFound, UsageProblem
@@ -31,7 +31,6 @@ _EXPECTED = frozenset(
 
 Floats = NDArray[np.float64]
 Clusters = NDArray[np.int32]
-Json = dict[str, Any]
 
 
 class ComparisonSide(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,9 +108,9 @@ class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
     setting_notes: tuple[str, ...]
     """Those of the notes that name a setting in which the runs differ."""
 
-    def to_dict(self) -> Json:
+    def to_dict(self) -> JsonObject:
         """The comparison as JSON documents hold it."""
-        found: Json = msgspec.to_builtins(self)
+        found: JsonObject = msgspec.to_builtins(self)
         del found["setting_notes"]
         return found
 
@@ -183,7 +182,7 @@ def compare(before: PublishedRun, after: PublishedRun, choices: ComparisonOption
 
 def measure(before: PublishedRun, after: PublishedRun, choices: ComparisonOptions) -> StoredComparison:
     """Everything that can be said without the answers; raises UsageProblem when the runs have no record in common."""
-    plans = (msgspec.convert(before.manifest["plan"], Plan), msgspec.convert(after.manifest["plan"], Plan))
+    plans = (before.manifest.settings, after.manifest.settings)
     alignment = align(before, after)
     if not (alignment.pairs or alignment.unscored or alignment.changed):
         raise UsageProblem(

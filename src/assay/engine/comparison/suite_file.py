@@ -2,11 +2,12 @@
 
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
+from assay.core.canonical import JsonObject
 from assay.datasets.checks import Findings, check_flaws
 from assay.datasets.issue_locator import RecordContext, locate_issue
 from assay.datasets.source import open_source
@@ -64,7 +65,7 @@ def load_suite(path: str | Path) -> SuiteFile:
     """The suite file at a path; raises PlanProblems with everything that is wrong, SourceUnreadable where there is no file."""
     document = parse_yaml(bytes(open_source(path).buffer()))
     found = Findings()
-    members: dict[str, Any] = {}
+    members: JsonObject = {}
     if document.is_readable:
         members = read_settings(document.value or {}, SuiteFile, found=found, wordings={})
         _check(members, found)
@@ -79,7 +80,7 @@ def _hint(hint: str) -> str:
     return f" ({hint})" if hint else ""
 
 
-def _check(members: dict[str, Any], found: Findings) -> None:
+def _check(members: JsonObject, found: Findings) -> None:
     """What types cannot say: names are different, and a margin stands where one is used."""
     seen: set[str] = set()
     entries = members.get("runs", ())

@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
 
+from assay.core.canonical import JsonObject
 from assay.core.errors import AssayError, UsageProblem
 from assay.core.summary import Metric, Summary
 from assay.engine.comparison.baselines import COMPLETE, is_derived
@@ -58,9 +58,9 @@ class RunTrend(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     """What a change may come from, apart from the candidate."""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """The trend as JSON documents hold it."""
-        found: dict[str, Any] = msgspec.to_builtins(self)
+        found: JsonObject = msgspec.to_builtins(self)
         return found
 
 
@@ -69,10 +69,10 @@ def run_trend(runs_dir: Path, choice: TrendChoice, *, last: int | None = None) -
     opened = list(_sealed(runs_dir))
     if not opened:
         raise UsageProblem(f"'{runs_dir}' has no finished run", hint="make some: assay run DATASET --model M")
-    dataset = choice.dataset or opened[-1].manifest["dataset_id"]
-    runs = [run for run in opened if run.manifest["dataset_id"] == dataset]
+    dataset = choice.dataset or opened[-1].manifest.dataset_id
+    runs = [run for run in opened if run.manifest.dataset_id == dataset]
     if not runs:
-        names = sorted({run.manifest["dataset_id"] for run in opened})
+        names = sorted({run.manifest.dataset_id for run in opened})
         raise UsageProblem(f"no finished run is over '{dataset}'", hint=f"datasets here: {', '.join(names)}")
     newest = next((run for run in reversed(runs) if choice.candidate in ("", _candidate(run))), None)
     if newest is None:
@@ -101,24 +101,22 @@ def run_trend(runs_dir: Path, choice: TrendChoice, *, last: int | None = None) -
 
 def _notes(runs: Sequence[PublishedRun], newest: PublishedRun, shown: Collection[str]) -> Iterator[str]:
     """Another judge is another ruler, and its runs may differ for that reason alone."""
-    others = [run for run in runs if run.manifest["run_id"] in shown and _judges(run) != _judges(newest)]
+    others = [run for run in runs if run.manifest.run_id in shown and _judges(run) != _judges(newest)]
     if others:
         were = "1 run was" if len(others) == 1 else f"{len(others):,} runs were"
-        yield f"{were} judged by others than the newest: {', '.join(run.manifest['run_id'] for run in others[:FIRST])}" + (
+        yield f"{were} judged by others than the newest: {', '.join(run.manifest.run_id for run in others[:FIRST])}" + (
             ", …" if len(others) > FIRST else ""
         )
 
 
 def _judges(run: PublishedRun) -> list[str]:
-    return [judge["name"] for judge in run.manifest["plan"].get("judges", ())]
+    return [judge.name for judge in run.manifest.judges]
 
 
 def _ruler(run: PublishedRun) -> str:
     """What the score of a run is."""
-    profile = run.manifest.get("profile")
-    if not profile:
-        return "mean"
-    return f"{profile['id']} (compat)" if profile["compat"] else str(profile["id"])
+    profile = run.manifest.profile
+    return "mean" if profile is None else profile.name
 
 
 def _why_not(run: PublishedRun, newest: PublishedRun, choice: TrendChoice) -> str:
@@ -127,7 +125,7 @@ def _why_not(run: PublishedRun, newest: PublishedRun, choice: TrendChoice) -> st
         return "of other candidates"
     if is_derived(run):
         return "rescored or retried"
-    if run.manifest["status"] not in COMPLETE:
+    if run.manifest.status not in COMPLETE:
         return "that are not complete"
     if not choice.is_any_version and _contents(run) != _contents(newest):
         return "over other contents"
@@ -137,15 +135,14 @@ def _why_not(run: PublishedRun, newest: PublishedRun, choice: TrendChoice) -> st
 
 
 def _candidate(run: PublishedRun) -> str:
-    name: str = run.manifest["candidate"]["name"]
-    return name
+    return run.manifest.candidate.name
 
 
 def _contents(run: PublishedRun) -> list[str]:
     """What the run was over: the hashes of its datasets, and what was taken of them."""
-    plan = run.manifest["plan"]
-    chosen = [str(plan.get(name)) for name in ("limit", "sample", "seed" if plan.get("sample") else "limit")]
-    return [dataset["sha256"] for dataset in plan["datasets"]] + chosen
+    plan = run.manifest.settings
+    chosen = (plan.limit, plan.sample, plan.seed if plan.sample else plan.limit)
+    return [*(dataset.sha256 for dataset in plan.datasets), *map(str, chosen)]
 
 
 def _sealed(runs_dir: Path) -> Iterator[PublishedRun]:
@@ -168,9 +165,9 @@ def _point(run: PublishedRun, measure: Measure) -> TrendPoint | None:
     if metric.value is None:
         return None
     return TrendPoint(
-        run_id=run.manifest["run_id"],
-        created_at=run.manifest["created_at"],
-        candidate=run.manifest["candidate"]["name"],
+        run_id=run.manifest.run_id,
+        created_at=run.manifest.created_at,
+        candidate=run.manifest.candidate.name,
         n=summary.n_scored,
         value=metric.value,
         low=metric.interval.low if metric.interval else None,

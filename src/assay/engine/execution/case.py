@@ -5,7 +5,7 @@ import errno
 import traceback
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 import msgspec
 
@@ -567,7 +567,7 @@ def _check_machine(problem: Exception) -> None:
         ) from problem
 
 
-async def gather_attempts(calls: Iterable[Coroutine[Any, Any, Attempt]]) -> list[Attempt]:
+async def gather_attempts(calls: Iterable[Coroutine[object, object, Attempt]]) -> list[Attempt]:
     """Run all calls to their end, so that each paid one is recorded, and only then raise the first exception."""
     results = await asyncio.gather(*calls, return_exceptions=True)
     errors = [result for result in results if isinstance(result, BaseException)]

@@ -1,10 +1,11 @@
 """Events for a run's observer: times, tokens, scores and codes of each finished record, redacted; texts only on request."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.case import Case, Message
 from assay.core.model_call import ModelRequest, Usage
 from assay.core.outcome import Attempt, CancelledOutcome, FailedOutcome, Grade, GradedOutcome, Outcome, Score, record_status
@@ -34,7 +35,7 @@ class CallEvent(msgspec.Struct, frozen=True, kw_only=True):
     """The provider's protocol: `openai`, `anthropic` and so on."""
     base_url: str
     request_model: str
-    parameters: dict[str, Any]
+    parameters: JsonObject
     """The parameters as sent if there was a reply, otherwise as planned."""
     response_model: str = ""
     response_id: str = ""
@@ -154,7 +155,7 @@ class RecordEventEmitter:
             )
         )
 
-    def _outcome(self, outcome: Outcome) -> dict[str, Any]:
+    def _outcome(self, outcome: Outcome) -> JsonObject:
         if isinstance(outcome, GradedOutcome):
             return self._grade(outcome.grade)
         if isinstance(outcome, FailedOutcome | CancelledOutcome):
@@ -162,7 +163,7 @@ class RecordEventEmitter:
             return {"code": outcome.code, "message": self._redactor.text(outcome.message), "stage": stage}
         return {}
 
-    def _grade(self, grade: Grade) -> dict[str, Any]:
+    def _grade(self, grade: Grade) -> JsonObject:
         return {
             "score": grade.score,
             "raw_score": grade.raw_score,

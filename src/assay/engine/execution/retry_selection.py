@@ -2,11 +2,21 @@
 
 from collections.abc import Iterator
 
+import msgspec
+
 from assay.datasets.key_index import KeyIndex
 from assay.store.published_run import PublishedRun
 
 UNEVALUATED_STATUSES = frozenset({"timeout", "evaluation_error", "cancelled", "skipped"})
 """Statuses of valid records that have no grade."""
+
+
+class _EvaluationLine(msgspec.Struct):
+    """The members of a prediction that say which evaluation it is, and how it ended."""
+
+    record_sha256: str
+    status: str
+    sample: int = 0
 
 
 class EvaluationKeys:
@@ -38,5 +48,5 @@ def failed_evaluations(run: PublishedRun) -> EvaluationKeys:
 
 
 def _failed(run: PublishedRun) -> Iterator[tuple[str, int]]:
-    lines = run.lines("predictions.jsonl")
-    return ((line["record_sha256"], line.get("sample", 0)) for line in lines if line["status"] in UNEVALUATED_STATUSES)
+    lines = run.typed_lines("predictions.jsonl", _EvaluationLine)
+    return ((line.record_sha256, line.sample) for line in lines if line.status in UNEVALUATED_STATUSES)

@@ -3,7 +3,7 @@
 import asyncio
 import signal
 from collections.abc import Callable, Coroutine
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from assay.core.stop_signals import stop_signals
 
@@ -17,7 +17,7 @@ class InterruptiblePart(Protocol):
     """Set by the first signal."""
 
 
-def run_loop(main: Coroutine[Any, Any, T], loop: Callable[[], asyncio.AbstractEventLoop] | None = None) -> T:
+def run_loop(main: Coroutine[object, object, T], loop: Callable[[], asyncio.AbstractEventLoop] | None = None) -> T:
     """Run a coroutine to its end in a new event loop; raises CancelledError when a second signal ended it."""
     with asyncio.Runner(loop_factory=loop) as runner:
         return runner.run(main)

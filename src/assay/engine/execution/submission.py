@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.errors import RunNotFound
 from assay.core.field_uses import added
 from assay.core.input_document import SEVERAL
@@ -44,8 +45,6 @@ ERROR_MEMBERS = ("index", "record_id", "code", "message", "path", "severity")
 MOST_ERRORS = 1_000
 """Maximum errors listed in a response; the rest is counted, and all can be requested."""
 
-Line = dict[str, Any]
-
 
 class UploadVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """Result of validating and planning an upload, in plain values that can cross processes."""
@@ -53,13 +52,13 @@ class UploadVerdict(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Outcome
     contract: str = ""
     counts: Counts = Counts()
-    dataset_errors: tuple[Line, ...] = ()
+    dataset_errors: tuple[JsonObject, ...] = ()
     """The first of them."""
     dataset_errors_total: int = 0
-    record_errors: tuple[Line, ...] = ()
+    record_errors: tuple[JsonObject, ...] = ()
     """The first of them."""
     record_errors_total: int = 0
-    warnings: tuple[Line, ...] = ()
+    warnings: tuple[JsonObject, ...] = ()
     warnings_total: int = 0
     fields: dict[str, dict[str, int]] = {}
     """Use of fields that the contract leaves open, or that are sent to no model."""
@@ -108,7 +107,7 @@ def one_report(reports: Sequence[ValidationReport]) -> ValidationReport:
     )
 
 
-def fixed_error(error: Line) -> Line:
+def fixed_error(error: Mapping[str, object]) -> JsonObject:
     """Return a record error with the members of the API contract."""
     return {name: error[name] for name in ERROR_MEMBERS}
 
@@ -239,7 +238,7 @@ def accept_shared(plan: bytes, runs_dir: Path, *, row: SubmissionRow, book: Shar
     return True
 
 
-def queued_errors(folders: RunPaths) -> list[Line]:
+def queued_errors(folders: RunPaths) -> list[JsonObject]:
     """Return the record errors of an upload whose run has not read its input yet."""
     path = folders.active / ERRORS
     try:

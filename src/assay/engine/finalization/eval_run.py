@@ -1,22 +1,21 @@
 """`eval_results.json`: a run over one golden dataset as the EvalRun of golden_v1, with the gates of the run next to it."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
 from assay.core.artifact_lines import PredictionLine
+from assay.core.canonical import JsonObject
 from assay.core.case import Case
 from assay.core.outcome import Score
 from assay.core.plan import Gates, Plan
+from assay.core.summary import GateCheck
 from assay.engine.finalization.redacted_plan import RedactedPlan
 from assay.metrics.golden import PASS_SCORE, EvalResult, EvalRunParameters, eval_result, eval_run_metrics
 
 EVAL_RESULTS = "eval_results.json"
 GOLDEN_MAX_TOKENS = 4_096
 """The longest answer in a golden run whose request does not say it: the contract wants a number, and a number that is true."""
-
-Json = dict[str, Any]
 
 
 def why_no_eval_run(plan: Plan) -> str:
@@ -55,7 +54,7 @@ def eval_run_parameters(shown: RedactedPlan) -> EvalRunParameters:
     )
 
 
-def _thresholds(gates: Gates) -> Json:
+def _thresholds(gates: Gates) -> JsonObject:
     """A gate that is not set is a threshold that everything reaches."""
     return {
         "pass_rate_threshold": 0.0 if gates.pass_rate is None else gates.pass_rate,
@@ -64,7 +63,7 @@ def _thresholds(gates: Gates) -> Json:
     }
 
 
-def is_true_of(eval_run: Json, *, is_cancelled: bool) -> bool:
+def is_true_of(eval_run: JsonObject, *, is_cancelled: bool) -> bool:
     """False for the EvalRun of a cancelled run whose formula passes the part that was evaluated."""
     return not (is_cancelled and eval_run["metrics"]["overall_passed"])
 
@@ -95,9 +94,9 @@ def _vote_words(vote: Score) -> str:
     return f"{vote.criterion} ({vote.judge}): {vote.score:g}. {vote.justification}".rstrip()
 
 
-def regated(document: Json, plan: Plan, gates: Sequence[Json]) -> Json:
+def regated(document: JsonObject, plan: Plan, gates: Sequence[GateCheck]) -> JsonObject:
     """The EvalRun of a run as that of another one with the same results and other gates."""
     parameters = msgspec.convert({**document["parameters"], **_thresholds(plan.gates)}, EvalRunParameters)
     scores = [result["score"] for result in document["results"]]
     decided = {"parameters": msgspec.to_builtins(parameters), "metrics": eval_run_metrics(scores, parameters)}
-    return {**document, "run_id": plan.run_id, **decided, "gates": list(gates)}
+    return {**document, "run_id": plan.run_id, **decided, "gates": [msgspec.to_builtins(gate) for gate in gates]}

@@ -4,19 +4,20 @@ import platform
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from assay.core.artifact_lines import CaseLine, ResponseLine
-from assay.core.canonical import pretty_json
+from assay.core.canonical import JsonObject, pretty_json
 from assay.core.case import Case
 from assay.core.contract import CONTRACTS
 from assay.core.errors import StoreUnavailable
 from assay.core.input_document import INPUT
+from assay.core.manifest import BatchEntry, IgnoredFields, Manifest, PastFailure, StateEntry, UnsentFields
 from assay.core.moment import iso
 from assay.core.plan import DatasetPlan, Plan
 from assay.core.run_state import TERMINAL, State, count_records
+from assay.core.summary import GateResult
 from assay.core.version import __version__
 from assay.engine.finalization import forms
 from assay.engine.finalization.artifact_lines import RecordArtifacts, facts_of, invalid_facts, texts_of
@@ -43,7 +44,6 @@ from assay.store.redact import Redactor
 from assay.store.run_storage import publish_files
 from assay.store.verify import verify_run
 
-MANIFEST_VERSION = "1"
 _BLOCK_RECORDS = 32
 _BLOCK_BYTES = 1 << 20
 _encode = msgspec.json.Encoder().encode
@@ -70,7 +70,7 @@ def finalize(
         own = [secret.strip() for secret in secrets]
         artifacts = _Artifacts(RedactedPlan(plan, plan_redactor(plan, own)), staging, run, row_redactor=plan_redactor(plan, own))
         artifacts.write(ledger.finished())
-        staging.seal(artifacts.manifest(ledger.run()))
+        staging.seal(msgspec.to_builtins(artifacts.manifest(ledger.run())))
         check()
         if home:
             _send(staging.folder, home)
@@ -122,7 +122,7 @@ def _redacted_case(record: RecordRow, record_id: str | None, redactor: Redactor)
     case = msgspec.json.decode(record.case or b"{}")
     hashes = [attachment.pop("sha256", "") for attachment in case["attachments"]]
     del case["record_sha256"]
-    shown: dict[str, Any] = redactor.structure({**case, "id": ""}, forms.CASE)
+    shown: JsonObject = redactor.structure({**case, "id": ""}, forms.CASE)
     for attachment, digest in zip(shown["attachments"], hashes, strict=True):
         attachment["sha256"] = digest
     return _encode({**shown, "id": record_id, "record_sha256": record.sha256})
@@ -185,7 +185,7 @@ class _Artifacts:
         self._has_eval_run = self._plan.datasets[0].contract == "golden_v1" and not why_no_eval_run(self._plan)
         self._ranking = ranking_of(shown.comparison, seed=self._plan.seed)
         self._golden: list[EvalResult] = []
-        self._gate: dict[str, Any] = {}
+        self._gate = GateResult(False)
         self._statuses: dict[str, int] = {}
 
     def write(self, records: Iterable[FinishedRecord]) -> None:
@@ -269,101 +269,101 @@ class _Artifacts:
 
     def _write_metrics(self) -> None:
         metrics = metrics_of(self._facts, self._plan, panel=self._panel, ranking=self._ranking, is_cancelled=self._is_cancelled)
-        self._gate = msgspec.to_builtins(metrics.gate)
+        self._gate = metrics.gate
         for name, document in metrics.documents().items():
             self._staging.write(name, pretty_json(document))
         if self._has_eval_run:
             parameters = eval_run_parameters(self._shown)
             results = eval_results(
-                self._plan.run_id, self._started_at, parameters=parameters, results=self._golden, gates=self._gate["gates"]
+                self._plan.run_id, self._started_at, parameters=parameters, results=self._golden, gates=self._gate.gates
             )
             if is_true_of(results, is_cancelled=self._is_cancelled):
                 self._staging.write(EVAL_RESULTS, pretty_json(results))
 
-    def _batches(self, run: RunRow) -> list[dict[str, Any]]:
+    def _batches(self, run: RunRow) -> tuple[BatchEntry, ...]:
         """What became of the batches that the candidate was asked in."""
         rows = msgspec.json.decode(run.notes.get(BATCHES, "[]"), type=list[BatchRow])
-        return [
-            {
-                "number": row.number,
-                "batch_id": row.batch_id or None,
-                "status": row.status or row.state,
-                "submitted_at": iso(row.at),
-                "requests": row.requests,
-                "bytes": row.bytes,
-                "input_sha256": row.sha256,
-                "answered": row.answered,
-                "errors": row.errors,
-                "asked_live": row.asked_live,
-                "duplicates": row.duplicates,
-                "unknown": row.unknown,
-                "malformed": row.malformed,
-                "problems": [self._redactor.text(problem) for problem in row.problems],
-            }
+        return tuple(
+            BatchEntry(
+                number=row.number,
+                batch_id=row.batch_id or None,
+                status=row.status or row.state,
+                submitted_at=iso(row.at),
+                requests=row.requests,
+                bytes=row.bytes,
+                input_sha256=row.sha256,
+                answered=row.answered,
+                errors=row.errors,
+                asked_live=row.asked_live,
+                duplicates=row.duplicates,
+                unknown=row.unknown,
+                malformed=row.malformed,
+                problems=tuple(map(self._redactor.text, row.problems)),
+            )
             for row in rows
-        ]
+        )
 
-    def _failures_before(self, run: RunRow) -> list[dict[str, Any]]:
+    def _failures_before(self, run: RunRow) -> tuple[PastFailure, ...] | msgspec.UnsetType:
         """The run-level failures after which the run was resumed."""
-        return [
-            {
-                "code": failure.code,
-                "message": self._redactor.text(failure.message),
-                "failed_at": iso(failure.at),
-                "resumed_at": None if failure.resumed_at is None else iso(failure.resumed_at),
-            }
+        found = tuple(
+            PastFailure(
+                code=failure.code,
+                message=self._redactor.text(failure.message),
+                failed_at=iso(failure.at),
+                resumed_at=None if failure.resumed_at is None else iso(failure.resumed_at),
+            )
             for failure in past_failures(run)
-        ]
+        )
+        return found or msgspec.UNSET
 
-    def manifest(self, run: RunRow) -> dict[str, Any]:
+    def manifest(self, run: RunRow) -> Manifest:
         """What the run was and how it ended; hashes of the artifacts are added when it is sealed."""
         plan, final = self._plan, msgspec.convert(run.notes["final_state"], State)
         completed_at = iso(float(run.notes["completed_at"]))
         # Somebody else may have ended the run a moment ago, and has published the same.
         entered = msgspec.structs.replace(run, states=tuple((state, at) for state, at in run.states if state not in TERMINAL))
-        states = [{"state": state, "entered_at": iso(at)} for state, at in states_with_failures(entered)]
+        states = tuple(StateEntry(state, iso(at)) for state, at in states_with_failures(entered))
         shown = self._shown
         first, parameters = shown.datasets[0], plan.candidate.parameters
-        return {
-            "manifest_version": MANIFEST_VERSION,
-            "assay_version": __version__,
-            "run_id": plan.run_id,
-            "status": final,
-            "created_at": states[0]["entered_at"],
-            "started_at": next((state["entered_at"] for state in states if state["state"] == "running"), None),
-            "completed_at": completed_at,
-            "states": [*states, {"state": final, "entered_at": completed_at}],
-            "contract": first.contract,
-            "dataset_id": first.dataset_id,
-            "dataset_version": first.dataset_version,
-            "schema_version": first.schema_version,
-            "counts": msgspec.to_builtins(count_records(self._statuses)),
-            "gate": self._gate,
-            "model": shown.candidate.model,
-            "temperature": parameters.temperature,
-            "top_p": parameters.top_p,
-            "max_new_tokens": parameters.max_tokens,
-            "seed": parameters.seed,
-            "candidate": msgspec.to_builtins(shown.candidate),
-            "judges": msgspec.to_builtins(shown.judges),
-            "ignored_fields": _ignored_fields(shown.datasets),
-            "not_sent": _not_sent(shown.datasets),
-            "evaluator_version": _evaluator(plan),
-            "policies": {**policies(), **shown.policy_hashes},
-            "templates": dict(templates()),
-            "profile": None if self._profiler is None else self._profiler.profile.to_json(),
-            "rescored_from": None,
-            "retention": msgspec.to_builtins(plan.retention),
-            "plan": shown.members(),
-            "plan_sha256": run.plan_sha256,
-            "blocked": run.notes.get("blocked"),
-            **({"failures": self._failures_before(run)} if past_failures(run) else {}),
-            "batches": self._batches(run),
-            "redactions": dict(sorted(self._redactor.counts.items())),
-            "records_merkle_root": self._tree.hexdigest(),
-            "attempt_chain_sha256": self._chain.hexdigest(),
-            "environment": {"python": platform.python_version(), "platform": platform.system()},
-        }
+        return Manifest(
+            assay_version=__version__,
+            run_id=plan.run_id,
+            status=final,
+            created_at=states[0].entered_at,
+            started_at=next((entry.entered_at for entry in states if entry.state == "running"), None),
+            completed_at=completed_at,
+            states=(*states, StateEntry(final, completed_at)),
+            contract=first.contract,
+            dataset_id=first.dataset_id,
+            dataset_version=first.dataset_version,
+            schema_version=first.schema_version,
+            counts=count_records(self._statuses),
+            gate=self._gate,
+            model=shown.candidate.model,
+            temperature=parameters.temperature,
+            top_p=parameters.top_p,
+            max_new_tokens=parameters.max_tokens,
+            seed=parameters.seed,
+            candidate=shown.candidate,
+            judges=shown.judges,
+            ignored_fields=_ignored_fields(shown.datasets),
+            not_sent=_not_sent(shown.datasets),
+            evaluator_version=_evaluator(plan),
+            policies={**policies(), **shown.policy_hashes},
+            templates=dict(templates()),
+            profile=None if self._profiler is None else self._profiler.profile.named(),
+            rescored_from=None,
+            retention=plan.retention,
+            plan=shown.members(),
+            plan_sha256=run.plan_sha256,
+            blocked=run.notes.get("blocked"),
+            failures=self._failures_before(run),
+            batches=self._batches(run),
+            redactions=dict(sorted(self._redactor.counts.items())),
+            records_merkle_root=self._tree.hexdigest(),
+            attempt_chain_sha256=self._chain.hexdigest(),
+            environment={"python": platform.python_version(), "platform": platform.system()},
+        )
 
 
 def _evaluator(plan: Plan) -> str:
@@ -372,12 +372,12 @@ def _evaluator(plan: Plan) -> str:
     return f"assay {__version__}" if imported is None else f"{imported.tool} {imported.version}".strip()
 
 
-def _not_sent(datasets: Iterable[DatasetPlan]) -> list[dict[str, Any]]:
+def _not_sent(datasets: Iterable[DatasetPlan]) -> tuple[UnsentFields, ...]:
     """Fields of records that no model was sent, by dataset."""
     named = ((dataset.dataset_id, dataset.fields.get("not_sent")) for dataset in datasets)
-    return [{"dataset_id": dataset_id, "fields": fields} for dataset_id, fields in named if fields]
+    return tuple(UnsentFields(dataset_id, fields) for dataset_id, fields in named if fields)
 
 
-def _ignored_fields(datasets: Iterable[DatasetPlan]) -> list[dict[str, Any]]:
+def _ignored_fields(datasets: Iterable[DatasetPlan]) -> tuple[IgnoredFields, ...]:
     """Members of documents that were accepted without any effect, by dataset."""
-    return [{"dataset_id": dataset.dataset_id, "fields": dataset.ignored_fields} for dataset in datasets if dataset.ignored_fields]
+    return tuple(IgnoredFields(dataset.dataset_id, dataset.ignored_fields) for dataset in datasets if dataset.ignored_fields)

@@ -1,9 +1,10 @@
 """The accepted records of a run as a document of their own contract, written row by row: input_dataset.json."""
 
-from typing import Any
+from collections.abc import Mapping
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.contract import CONTRACTS
 from assay.core.input_document import REFERENCE, ROW_MEMBERS, SEVERAL, DatasetHead
 from assay.core.plan import DatasetPlan, Plan
@@ -84,7 +85,7 @@ class InputDataset:
         self._writer.write(b"\n]}\n" if self._is_several else b"\n")
 
 
-def _opening(contract: str, members: dict[str, Any]) -> bytes:
+def _opening(contract: str, members: Mapping[str, object]) -> bytes:
     """A document up to its first row: of the contract's own, of the small one that its rows are stored in, or a plain list."""
     if contract not in CONTRACTS:
         return b"[\n"
@@ -94,7 +95,7 @@ def _opening(contract: str, members: dict[str, Any]) -> bytes:
     return _encode({**head, listed: []})[:-2] + b"\n"
 
 
-def _reference(shown: RedactedPlan) -> dict[str, Any]:
+def _reference(shown: RedactedPlan) -> JsonObject:
     """What the input was: files by their hashes, and of a comparison the runs by those of their manifests."""
     plan: Plan = shown.plan
     same = ("dataset_id", "dataset_version", "contract", "sha256")

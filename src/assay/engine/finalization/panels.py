@@ -5,7 +5,7 @@ from itertools import groupby
 
 import msgspec
 
-from assay.core.artifact_lines import AttemptLine, PredictionLine, read_attempt, read_prediction
+from assay.core.artifact_lines import AttemptLine, PredictionLine
 from assay.core.plan import Plan
 from assay.engine.run_counters import FREE
 from assay.grading import AGAIN
@@ -34,16 +34,16 @@ def read_panel(run: PublishedRun, plan: Plan) -> PanelFigures | None:
     """The figures of a run's panel from its artifacts; None where it has none."""
     figures = panel_of(plan)
     # Earlier versions kept the votes of a panel, but not how they were decided.
-    if figures is None or "panel" not in run.manifest["plan"]:
+    if figures is None or "panel" not in run.manifest.plan:
         return None
-    logged = groupby(run.lines("attempt_logs.jsonl"), key=lambda line: int(line["index"]))
+    logged = groupby(run.typed_lines("attempt_logs.jsonl", AttemptLine), key=lambda line: line.index)
     following = next(logged, None)
-    for line in run.lines("predictions.jsonl"):
+    for prediction in run.typed_lines("predictions.jsonl", PredictionLine):
         attempts: list[AttemptLine] = []
-        if following is not None and following[0] == line["index"]:
-            attempts = [read_attempt(attempt) for attempt in following[1]]
+        if following is not None and following[0] == prediction.index:
+            attempts = list(following[1])
             following = next(logged, None)
-        add_record(figures, read_prediction(line), attempts)
+        add_record(figures, prediction, attempts)
     return figures
 
 

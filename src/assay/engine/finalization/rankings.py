@@ -1,9 +1,8 @@
 """Lines of a comparing run's artifacts into the figures of its ranking, while they are written or when they are read back."""
 
 from collections.abc import Callable
-from typing import Any
 
-from assay.core.artifact_lines import PredictionLine
+from assay.core.artifact_lines import AttemptLine, PredictionLine
 from assay.core.case import Case
 from assay.core.model_call import FailedReply, Reply, Usage
 from assay.core.plan import ComparisonPlan
@@ -14,7 +13,6 @@ from assay.store.published_run import PublishedRun
 
 PAIR = "assay_pair"
 """Member of a comparison's metadata: the record, and the places of the two runs in the plan, from 1."""
-Line = dict[str, Any]
 _RESULTS: dict[float | None, Result] = {1.0: "first", 0.5: "tie", 0.0: "second"}
 
 
@@ -38,21 +36,22 @@ def add_comparison(figures: PairwiseFigures, prediction: PredictionLine, case: C
 
 def earlier_verdicts(parent: PublishedRun) -> Callable[[str, str], Reply | None]:
     """What judges said of the comparisons that a ranking has a result of, by their hash and the call; None for all others."""
-    decided = {line["index"]: line["record_sha256"] for line in parent.lines("predictions.jsonl") if line["status"] == "evaluated"}
+    predictions = parent.typed_lines("predictions.jsonl", PredictionLine)
+    decided = {line.index: line.record_sha256 for line in predictions if line.status == "evaluated"}
     said = {
-        (decided[line["index"]], line["call_id"]): Reply(
-            text=line["response"], finish_reason=line["finish_reason"] or "", flags=("prefilled",), usage=_usage(line)
+        (decided[line.index], line.call_id): Reply(
+            text=line.response, finish_reason=line.finish_reason or "", flags=("prefilled",), usage=_usage(line)
         )
-        for line in parent.lines("attempt_logs.jsonl")
-        if line["index"] in decided and line["response"] is not None
+        for line in parent.typed_lines("attempt_logs.jsonl", AttemptLine)
+        if line.index in decided and line.response is not None
     }
     hashes = set(decided.values())
-    lost = FailedReply(text="", code="vote_lost", message=f"no verdict in run '{parent.manifest['run_id']}'")
+    lost = FailedReply(text="", code="vote_lost", message=f"no verdict in run '{parent.manifest.run_id}'")
     return lambda sha256, call_id: said.get((sha256, call_id), lost) if sha256 in hashes else None
 
 
-def _usage(line: Line) -> Usage:
-    return Usage(**{name: line[name] for name in ("input_tokens", "output_tokens", "total_tokens", "cached_tokens")})
+def _usage(line: AttemptLine) -> Usage:
+    return Usage(line.input_tokens, line.output_tokens, line.total_tokens, line.cached_tokens)
 
 
 def _result(prediction: PredictionLine) -> Result | None:

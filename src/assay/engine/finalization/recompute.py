@@ -1,13 +1,13 @@
 """Metrics recomputed from the artifacts alone, to be compared with those that were published."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from assay.core.artifact_lines import PredictionLine, read_prediction
+from assay.core.artifact_lines import PredictionLine, ValidationLine
 from assay.core.case import Case
+from assay.core.manifest import Manifest
 from assay.core.plan import Plan
 from assay.core.summary import BY_SLICE, METRICS, GateResult, SlicesSummary, Summary
 from assay.engine.finalization.artifact_lines import facts_of, invalid_facts
@@ -20,10 +20,11 @@ from assay.metrics.pairwise import PairwiseFigures
 from assay.metrics.panel import PanelFigures
 from assay.metrics.profiles import profile_of
 from assay.metrics.summary import summarize, summarize_slices
-from assay.store.published_run import PublishedRun
+from assay.store.published_run import PublishedRun, decoded_as
 
-Line = dict[str, Any]
-Read = Callable[[Line, Case], PredictionLine]
+_decode_prediction = msgspec.json.Decoder(PredictionLine).decode
+Read = Callable[[bytes, PredictionLine, Case], None]
+"""Called with every prediction, as its line and as a struct, and with its case."""
 
 _TALLIES = frozenset({"errors", "flags", "left_out", "unscored"})
 """Members that count records by words of theirs: one that is not there is a count of 0, not a figure that was added later.
@@ -46,26 +47,24 @@ class RunMetrics(msgspec.Struct, frozen=True, kw_only=True):
 
 def recompute(run: PublishedRun) -> RunMetrics:
     """The metrics of a run and of its slices, from the predictions, the input and the validation results."""
-    plan = msgspec.convert(run.manifest["plan"], Plan)
+    plan = run.manifest.settings
     ranking = ranking_of(plan.comparison, seed=plan.seed)
     groups = RecordGroups(plan.datasets, is_former="slices_version" not in run.document(BY_SLICE))
 
-    def ranked(line: Line, case: Case) -> PredictionLine:
-        prediction = read_prediction(line)
+    def rank(_: bytes, prediction: PredictionLine, case: Case) -> None:
         if ranking is not None:
             add_comparison(ranking, prediction, case, cluster=groups.cluster(case, plan.cluster_key))
-        return prediction
 
-    columns = columns_of(run, plan, read=ranked, groups=groups)
+    columns = columns_of(run, plan, read=rank, groups=groups)
     return metrics_of(
         columns, plan, panel=read_panel(run, plan), ranking=ranking, is_cancelled=_is_said_to_be_cancelled(run.manifest)
     )
 
 
-def _is_said_to_be_cancelled(manifest: Line) -> bool:
+def _is_said_to_be_cancelled(manifest: Manifest) -> bool:
     """Whether a cancelled run did not pass for that; the first versions decided by the part that was evaluated."""
-    counts = manifest["counts"]
-    return cancelled_reason(counts["evaluated_records"], counts["total_records"]) in manifest["gate"]["reasons"]
+    counts = manifest.counts
+    return cancelled_reason(counts.evaluated_records, counts.total_records) in manifest.gate.reasons
 
 
 def metrics_of(
@@ -94,14 +93,16 @@ def columns_of(run: PublishedRun, plan: Plan, *, read: Read, groups: RecordGroup
     """The facts of all records in their order; `read` is called with every prediction and its case."""
     groups = groups or RecordGroups(plan.datasets)
     cases = (msgspec.convert(entry["record"], Case) for entry in run.records())
-    predictions = run.lines("predictions.jsonl")
+    predictions, path = run.raw_lines("predictions.jsonl"), run.path / "predictions.jsonl"
     columns = RecordColumns()
-    for line in run.lines("record_validation.jsonl"):
-        if line["result"] == "rejected":
-            columns.append(invalid_facts(line["index"], line.get("slices") or {}))
+    for line in run.typed_lines("record_validation.jsonl", ValidationLine):
+        if line.result == "rejected":
+            columns.append(invalid_facts(line.index, line.slices or {}))
             continue
         case = next(cases)
-        prediction = read(next(predictions), case)
+        raw = next(predictions)
+        prediction = decoded_as(_decode_prediction, raw, path)
+        read(raw, prediction, case)
         columns.append(facts_of(prediction, groups.slices(case, plan.slices), groups.cluster(case, plan.cluster_key)))
     return columns
 
@@ -118,7 +119,7 @@ def differences(run: PublishedRun) -> list[str]:
     ]
 
 
-def _differing(stored: Any, computed: Any, path: tuple[str, ...]) -> Iterator[str]:
+def _differing(stored: object, computed: object, path: tuple[str, ...]) -> Iterator[str]:
     if isinstance(stored, dict) and isinstance(computed, dict):
         for name in sorted({*stored, *computed} if path[-1] in _TALLIES else stored):
             yield from _differing(stored.get(name), computed.get(name), (*path, name))

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 from pathlib import PurePath
-from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.plan import ComparisonPlan, DatasetPlan, ImportPlan, ModelPlan, Plan, PluginPlan
 from assay.core.provider import PROVIDERS
 from assay.core.redact_rule import RedactRule
@@ -72,7 +72,7 @@ class RedactedPlan:
         self._names = {model.name: shown.name for model, shown in models}
         self.has_redacted_names = any(name != shown for name, shown in self._names.items())
         self.policy_hashes = custom_policies(plan)
-        self._applied: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
+        self._applied: dict[str, tuple[JsonObject, JsonObject]] = {}
         self._judges = frozenset(quoted(judge.name) for judge in plan.judges)
         self._kept_calls: set[str] = set()
 
@@ -94,20 +94,20 @@ class RedactedPlan:
             self._kept_calls.add(call_id)
         return shown
 
-    def applied(self, model: str, applied: dict[str, Any]) -> dict[str, Any]:
+    def applied(self, model: str, applied: JsonObject) -> JsonObject:
         """Parameters as they were sent, which are nearly always those of the model's last call."""
         last = self._applied.get(model)
         if last is None or last[0] != applied:
             last = self._applied[model] = (applied, self.redactor.structure(applied, OWN_NAMES))
         return last[1]
 
-    def members(self) -> dict[str, Any]:
+    def members(self) -> JsonObject:
         """The whole plan as JSON-like values; hashes stay, though one of many digits may look like the number of a card."""
         plan = self.plan
         imported = plan.imported and _imported(plan.imported, self.redactor)
         bare = _replace(plan, datasets=(), responses_sha256="", comparison=None, imported=None, plugins=())
         hashless = _replace(bare, candidate=self.candidate, judges=self.judges)
-        shown: dict[str, Any] = self.redactor.structure(msgspec.to_builtins(hashless), _PLAN)
+        shown: JsonObject = self.redactor.structure(msgspec.to_builtins(hashless), _PLAN)
         shown["redact"] = [{"name": rule.name, "pattern": self._pattern(rule)} for rule in plan.redact]
         hashed = {"datasets": self.datasets, "comparison": self.comparison, "imported": imported, "plugins": self.plugins}
         # Whose run it is decides who may see it, so that it is never changed.

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.contract import CONTRACTS
 from assay.core.input_document import ROW_MEMBERS
 from assay.core.redact_rule import REDACTION_MARK
@@ -29,7 +30,7 @@ class RowRedactor:
     A mark may be longer than what it replaces. Where a row would break a limit of its contract that way, its marks become short.
     """
 
-    def __init__(self, redactor: Redactor, contract: str, validation: dict[str, Any]) -> None:
+    def __init__(self, redactor: Redactor, contract: str, validation: JsonObject) -> None:
         self._redactor = redactor
         self._contract = contract
         settings = msgspec.convert(validation, ValidationConfig)
@@ -47,9 +48,9 @@ class RowRedactor:
         short = _no_longer(given, self._value(given))
         return _encode(self._with_ids(given, short, short_id, is_redacted=shown_id != given_id))
 
-    def head(self, given: dict[str, Any]) -> dict[str, Any]:
+    def head(self, given: JsonObject) -> JsonObject:
         """The members of a document around its rows."""
-        members: dict[str, Any] = self._redactor.structure(given, ROWS.get(self._contract) or OWN_NAMES)
+        members: JsonObject = self._redactor.structure(given, ROWS.get(self._contract) or OWN_NAMES)
         if (
             self._contract == "batch_v1"
             and check_head({**_with_dataset_id(given, members), "records": []}, self._config).has_errors
@@ -57,7 +58,7 @@ class RowRedactor:
             members = _no_longer(given, members)
         return _with_dataset_id(given, members)
 
-    def _value(self, given: Any) -> Any:
+    def _value(self, given: object) -> Any:
         form = ROWS.get(self._contract)
         return self._redactor.value(given) if form is None else self._redactor.structure(given, form)
 
@@ -72,7 +73,7 @@ class RowRedactor:
             _number_ids(given, row)
         return row
 
-    def _is_valid(self, row: Any) -> bool:
+    def _is_valid(self, row: object) -> bool:
         """True where the contract accepts a dataset of the one row."""
         member = ROW_MEMBERS.get(self._contract) or CONTRACTS[self._contract].member
         document = {**_HEADS.get(self._contract, {"schema_version": self._contract}), member: [row]}
@@ -85,12 +86,12 @@ _HEADS = {
 }
 
 
-def _with_dataset_id(given: dict[str, Any], members: dict[str, Any]) -> dict[str, Any]:
+def _with_dataset_id(given: JsonObject, members: JsonObject) -> JsonObject:
     name = members.get("dataset_id")
     return members if name == given.get("dataset_id") else {**members, "dataset_id": _NOT_IN_DATASET_ID.sub("_", str(name))}
 
 
-def _number_ids(given: dict[str, Any], row: dict[str, Any]) -> None:
+def _number_ids(given: JsonObject, row: JsonObject) -> None:
     """Give the redacted ids of criteria and choices their number; answers name a choice as it is called then."""
     for member in ("rubric", "choices"):
         names: dict[str, str] = {}
@@ -121,7 +122,7 @@ def _has_grown(given: Any, redacted: Any) -> bool:
 def _no_longer(given: Any, redacted: Any) -> Any:
     """The redacted value in which no text is longer than the given one: its marks say less."""
     if isinstance(redacted, dict):
-        members: dict[str, Any] = {}
+        members: JsonObject = {}
         for (before, old), (after, new) in zip(given.items(), redacted.items(), strict=True):
             name = _no_longer(before, after)
             # Two names of which the same is left stay apart.

@@ -1,11 +1,11 @@
 """Calibration of a judge against human labels, and a run's metrics corrected for the judge's errors."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import msgspec
 import numpy as np
 
+from assay.core.canonical import JsonObject
 from assay.core.case import Case
 from assay.core.errors import RunNotFound
 from assay.core.plan import Plan
@@ -34,8 +34,6 @@ MAX_LISTED = 100
 _BINS = 10
 _MANY_TIES = 0.05
 """Fraction of ties above which a note warns: the records with a majority are then easier, and look better, than all are."""
-
-Json = dict[str, Any]
 
 
 class Alphas(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,15 +109,15 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     reliability: tuple[ReliabilityBin, ...]
     notes: tuple[str, ...]
 
-    def to_dict(self) -> Json:
+    def to_dict(self) -> JsonObject:
         """Return the calibration as a JSON object."""
-        found: Json = msgspec.to_builtins(self)
+        found: JsonObject = msgspec.to_builtins(self)
         return found
 
 
 def calibrate(run: PublishedRun, labels: Sequence[HumanLabel], *, slices: tuple[str, ...] | None = None) -> Calibration:
     """Measure a run's judge against labels; raises UsageProblem when no label belongs to a graded record of the run."""
-    plan = msgspec.convert(run.manifest["plan"], Plan)
+    plan = run.manifest.settings
     matched = match_labels(run, labels, plan)
     check_any(matched, labels, plan.run_id)
     labelled = matched.labelled
@@ -237,7 +235,7 @@ def _together(clusters: Clusters | None) -> str:
     return f"intervals count {count:,} {what}"
 
 
-def _groups(run: PublishedRun, labelled: Sequence[LabelledAnswer], plan: Plan, names: tuple[str, ...]) -> tuple[Json, str]:
+def _groups(run: PublishedRun, labelled: Sequence[LabelledAnswer], plan: Plan, names: tuple[str, ...]) -> tuple[JsonObject, str]:
     """Labelled records by slice and value."""
     places: dict[tuple[str, str], list[int]] = {}
     for place, one in enumerate(labelled):
@@ -255,7 +253,7 @@ def _groups(run: PublishedRun, labelled: Sequence[LabelledAnswer], plan: Plan, n
     return found, ""
 
 
-def _slices(verdicts: JudgeLabelPairs, groups: Json) -> Iterable[JudgeSlice]:
+def _slices(verdicts: JudgeLabelPairs, groups: JsonObject) -> Iterable[JudgeSlice]:
     for name, values in groups.items():
         largest = sorted(values.items(), key=lambda group: (-len(group[1]), group[0] is None, group[0] or ""))
         for value, places in largest[:MAX_SLICE_VALUES] if len(largest) > 1 else ():

@@ -9,7 +9,6 @@ from assay.core.redact_rule import RedactRule
 from assay.engine.judge_quality.label_matching import SCALES
 from assay.engine.judge_quality.labels import HumanLabel, digest_of
 from assay.engine.planning.request import PlanProblems
-from assay.engine.readers.run_reader import Line
 from assay.store.label_book import append_label, damaged_label, read_label_lines
 from assay.store.published_run import PublishedRun
 from assay.store.redact import Redactor
@@ -37,6 +36,18 @@ class KeptLabel(msgspec.Struct, frozen=True, kw_only=True):
         return self.dataset, self.record_id, self.sample
 
 
+class AnswerLine(msgspec.Struct, frozen=True):
+    """The members of a prediction that a label is about; of a record that broke its contract, of its failure."""
+
+    record_id: str | None
+    dataset: str = ""
+    sample: int = 0
+    response_sha256: str | None = None
+    """Of the answer as it came, before redaction."""
+    passed: bool | None = None
+    scale: str | None = None
+
+
 class LabelInput(msgspec.Struct, frozen=True, kw_only=True):
     """A label as a person submits it; with neither verdict nor score it withdraws the person's earlier label."""
 
@@ -46,15 +57,15 @@ class LabelInput(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""
 
 
-def keep_label(run: PublishedRun, prediction: Line, opinion: LabelInput, *, at: str) -> KeptLabel:
+def keep_label(run: PublishedRun, prediction: AnswerLine, opinion: LabelInput, *, at: str) -> KeptLabel:
     """Store a person's label on the answer of a prediction; raises UsageProblem for a label that no calibration could use."""
     _check(prediction, opinion)
     redactor = Redactor(custom=_custom_rules(run))
     label = KeptLabel(
-        record_id=prediction["record_id"],
-        dataset=prediction["dataset"],
-        sample=prediction.get("sample") or 0,
-        answer_sha256=digest_of(prediction["response_sha256"]),
+        record_id=prediction.record_id or "",
+        dataset=prediction.dataset,
+        sample=prediction.sample,
+        answer_sha256=digest_of(prediction.response_sha256),
         rater=redactor.text(opinion.rater.strip()),
         passed=opinion.passed,
         score=opinion.score,
@@ -66,16 +77,16 @@ def keep_label(run: PublishedRun, prediction: Line, opinion: LabelInput, *, at: 
 
 
 def _custom_rules(run: PublishedRun) -> tuple[RedactRule, ...]:
-    return msgspec.convert((run.manifest.get("plan") or {}).get("redact", ()), tuple[RedactRule, ...])
+    return run.manifest.settings.redact
 
 
-def _check(prediction: Line, opinion: LabelInput) -> None:
-    if prediction.get("passed") is None:
+def _check(prediction: AnswerLine, opinion: LabelInput) -> None:
+    if prediction.passed is None:
         raise UsageProblem("this record has no grade that a label could be compared with", hint="label one that was evaluated")
-    low, high = SCALES.get(prediction["scale"] or "", (float("-inf"), float("inf")))
+    low, high = SCALES.get(prediction.scale or "", (float("-inf"), float("inf")))
     if opinion.score is not None and not low <= opinion.score <= high:
         raise UsageProblem(
-            f"the score {opinion.score:g} is not on the run's scale {prediction['scale']}", hint="leave it out, or correct it"
+            f"the score {opinion.score:g} is not on the run's scale {prediction.scale}", hint="leave it out, or correct it"
         )
     for name, text, most in (("note", opinion.note, MAX_NOTE), ("name", opinion.rater, MAX_RATER)):
         if len(text) > most:
@@ -104,11 +115,11 @@ def human_labels(labels: tuple[KeptLabel, ...]) -> tuple[HumanLabel, ...]:
     )
 
 
-def labels_of(predictions: Iterable[Line], labels: Sequence[HumanLabel], *, path: str) -> tuple[KeptLabel, ...]:
+def labels_of(predictions: Iterable[AnswerLine], labels: Sequence[HumanLabel], *, path: str) -> tuple[KeptLabel, ...]:
     """Match the labels of a file with answers; raises PlanProblems with all labels that match none."""
-    answers: dict[tuple[str, int], list[Line]] = {}
+    answers: dict[tuple[str | None, int], list[AnswerLine]] = {}
     for line in predictions:
-        answers.setdefault((line["record_id"], line.get("sample") or 0), []).append(line)
+        answers.setdefault((line.record_id, line.sample), []).append(line)
     found: list[KeptLabel] = []
     problems: list[str] = []
     for label in labels:
@@ -116,12 +127,12 @@ def labels_of(predictions: Iterable[Line], labels: Sequence[HumanLabel], *, path
         if not about:
             problems.append(f"{path}:{label.line}: the run has no such answer to '{label.record_id}'")
         shared = {name: getattr(label, name) for name in ("record_id", "sample", "rater", "passed", "score", "answer_sha256")}
-        found += [KeptLabel(dataset=line["dataset"], **shared) for line in about[:1]]
+        found += [KeptLabel(dataset=line.dataset, **shared) for line in about[:1]]
     if problems:
         raise PlanProblems(problems)
     return tuple(found)
 
 
-def _is_about(label: HumanLabel, line: Line) -> bool:
-    is_same = not label.answer_sha256 or label.answer_sha256 == digest_of(line["response_sha256"])
-    return is_same and label.dataset in ("", line["dataset"])
+def _is_about(label: HumanLabel, line: AnswerLine) -> bool:
+    is_same = not label.answer_sha256 or label.answer_sha256 == digest_of(line.response_sha256)
+    return is_same and label.dataset in ("", line.dataset)

@@ -39,9 +39,6 @@ class HashedPrediction(PredictionSummary, frozen=True):
         return self.is_scored and self.evaluator not in PROGRAMMATIC_EVALUATORS
 
 
-_decode = msgspec.json.Decoder(HashedPrediction).decode
-
-
 class LabelledAnswer(msgspec.Struct, frozen=True):
     """One graded answer with its labels."""
 
@@ -96,7 +93,7 @@ def match_labels(run: PublishedRun, labels: Sequence[HumanLabel], plan: Plan) ->
     used: set[int] = set()
     programmatic: set[int] = set()
     problems: list[str] = []
-    for prediction in filter(lambda one: one.is_scored, map(_decode, run.raw_lines("predictions.jsonl"))):
+    for prediction in filter(lambda one: one.is_scored, run.typed_lines("predictions.jsonl", HashedPrediction)):
         candidates = [
             label
             for label in by_answer.get((prediction.record_id, prediction.sample), ())

@@ -4,10 +4,11 @@ import csv
 import io
 import random
 from collections.abc import Iterator
-from typing import Any
 
 import msgspec
 
+from assay.core.artifact_lines import PredictionLine
+from assay.core.canonical import JsonObject
 from assay.core.case import Case
 from assay.core.errors import UsageProblem
 from assay.engine.judge_quality.label_matching import HashedPrediction
@@ -20,13 +21,12 @@ COLUMNS = (
     "answer", "judge_passed", "judge_score", "judge_reason", "rater", "passed", "score", "note",
 )  # fmt: skip
 """Columns of the file; the last four are for the rater to fill in."""
-_decode = msgspec.json.Decoder(HashedPrediction).decode
 
 
 class LabelSample(msgspec.Struct, frozen=True, kw_only=True):
     """A sample of answers."""
 
-    rows: tuple[dict[str, Any], ...]
+    rows: tuple[JsonObject, ...]
     strata: dict[str, tuple[int, int]]
     """By stratum, the records in the run and those drawn."""
 
@@ -39,14 +39,13 @@ def draw_sample(run: PublishedRun, count: int, *, seed: int = 0, shows_judge: bo
     for: who has read it tends to agree.
     """
     strata: dict[str, list[int]] = {}
-    for number, line in enumerate(run.raw_lines("predictions.jsonl")):
-        prediction = _decode(line)
+    for number, prediction in enumerate(run.typed_lines("predictions.jsonl", HashedPrediction)):
         if prediction.is_judged:
             strata.setdefault(prediction.dataset, []).append(number)
     total = sum(map(len, strata.values()))
     if not total:
         raise UsageProblem(
-            f"no judge graded an answer of run '{run.manifest['run_id']}', so that there is nothing to label",
+            f"no judge graded an answer of run '{run.manifest.run_id}', so that there is nothing to label",
             hint="multiple choice and tool calls are graded by a rule; labels say how good a judge is",
         )
     chance = random.Random(seed)
@@ -68,15 +67,13 @@ def _allotted(sizes: dict[str, int], count: int) -> dict[str, int]:
     return taken
 
 
-def _rows(run: PublishedRun, lines: list[int], *, shows_judge: bool) -> Iterator[dict[str, Any]]:
+def _rows(run: PublishedRun, lines: list[int], *, shows_judge: bool) -> Iterator[JsonObject]:
     wanted = set(lines)
-    found = {
-        number: msgspec.json.decode(line) for number, line in enumerate(run.raw_lines("predictions.jsonl")) if number in wanted
-    }
-    inputs = _inputs(run, {(line["record_id"], line["record_sha256"]) for line in found.values()})
+    found = {number: line for number, line in enumerate(run.typed_lines("predictions.jsonl", PredictionLine)) if number in wanted}
+    inputs = _inputs(run, {(line.record_id, line.record_sha256) for line in found.values()})
     for number in lines:
         line = found[number]
-        case = inputs.get((line["record_id"], line["record_sha256"]))
+        case = inputs.get((line.record_id, line.record_sha256))
         yield {**_asked(case), **_answered(line, shows_judge=shows_judge)}
 
 
@@ -85,7 +82,7 @@ def _inputs(run: PublishedRun, wanted: set[tuple[str, str]]) -> dict[tuple[str, 
     return {(name, digest): msgspec.convert(record, Case) for name, digest, record in keyed if (name, digest) in wanted}
 
 
-def _asked(case: Case | None) -> dict[str, Any]:
+def _asked(case: Case | None) -> JsonObject:
     if case is None:
         return {}
     criteria = "\n".join(f"{criterion.weight:+g} {criterion.title}" for criterion in case.criteria)
@@ -101,14 +98,14 @@ def _asked(case: Case | None) -> dict[str, Any]:
     return {"task": task_text(case), **{name: text for name, text in shown.items() if text}}
 
 
-def _answered(line: dict[str, Any], *, shows_judge: bool) -> dict[str, Any]:
-    judge = {"judge_passed": line["passed"], "judge_score": line["raw_score"], "judge_reason": line["justification"]}
+def _answered(line: PredictionLine, *, shows_judge: bool) -> JsonObject:
+    judge = {"judge_passed": line.passed, "judge_score": line.raw_score, "judge_reason": line.justification}
     return {
-        "record_id": line["record_id"],
-        "dataset": line["dataset"],
-        "sample": line.get("sample", 0),
-        "answer_sha256": digest_of(line["response_sha256"]),
-        "answer": line["model_response"] or "",
+        "record_id": line.record_id,
+        "dataset": line.dataset,
+        "sample": line.sample or 0,
+        "answer_sha256": digest_of(line.response_sha256),
+        "answer": line.model_response or "",
         **(judge if shows_judge else {}),
         "rater": "",
         "passed": None,
@@ -133,5 +130,5 @@ def sample_table(sample: LabelSample) -> Iterator[str]:
         yield out.getvalue()
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return "" if value is None else str(value)

@@ -2,13 +2,14 @@
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.strict_json import parse_json
 from assay.datasets.checks import nearest
 from assay.datasets.source import open_source
@@ -72,7 +73,7 @@ def read_labels(path: str | Path) -> LabelFile:
     return LabelFile(labels, empty)
 
 
-def _json_rows(text: bytes, problems: list[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+def _json_rows(text: bytes, problems: list[str]) -> Iterator[tuple[int, JsonObject]]:
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
@@ -86,7 +87,7 @@ def _json_rows(text: bytes, problems: list[str]) -> Iterator[tuple[int, dict[str
             yield number, document.value
 
 
-def _csv_rows(text: bytes, problems: list[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+def _csv_rows(text: bytes, problems: list[str]) -> Iterator[tuple[int, JsonObject]]:
     try:
         decoded = text.decode("utf-8-sig")
     except UnicodeDecodeError as problem:
@@ -119,7 +120,7 @@ def digest_of(response_sha256: str | None) -> str:
     return f"sha256:{response_sha256[:DIGEST]}" if response_sha256 else ""
 
 
-def _label(row: dict[str, Any], line: int, problems: list[str]) -> HumanLabel | None:
+def _label(row: Mapping[str, object], line: int, problems: list[str]) -> HumanLabel | None:
     record_id = row.get("record_id")
     if type(record_id) is int:
         # Ids that are numbers are texts in the run.
@@ -144,7 +145,7 @@ def _label(row: dict[str, Any], line: int, problems: list[str]) -> HumanLabel | 
     )
 
 
-def _without_id(row: dict[str, Any]) -> str:
+def _without_id(row: Mapping[str, object]) -> str:
     given = row.get("record_id")
     if given not in (None, ""):
         return f"record_id is {given!r}, which is no text"
@@ -158,7 +159,7 @@ _MEANINGS = {"passed": "verdict (passed or not passed)", "score": "number", "sam
 _WRONG: Any = object()
 
 
-def _verdict(value: Any) -> Any:
+def _verdict(value: object) -> Any:
     if value is None or value == "":
         return None
     if isinstance(value, bool):
@@ -176,7 +177,7 @@ def _number(value: Any) -> Any:
     return number if isfinite(number) and not isinstance(value, bool) else _WRONG
 
 
-def _whole(value: Any) -> Any:
+def _whole(value: object) -> Any:
     number = _number(value)
     return number if number in (None, _WRONG) else int(number) if number == int(number) else _WRONG
 

@@ -8,13 +8,11 @@ import msgspec
 
 from assay.core.case import Case
 from assay.core.errors import RunNotFound, UsageProblem
-from assay.core.plan import read_plan
 from assay.engine.judge_quality.probe_items import Items, ProbeItem, shipped_items
 from assay.engine.planning.inputs import DatasetInput, cases_of, dataset_plan, read_dataset
 from assay.engine.storage.integrity import intact_run
 from assay.engine.storage.run_paths import find_run
 from assay.grading import is_judged, kind_of
-from assay.store.artifacts import OWN_HASH
 from assay.store.published_run import PublishedRun
 
 FEWEST = 2
@@ -41,9 +39,6 @@ class _ProbeAnswer(msgspec.Struct):
 
     model_response: str | None = None
     sample: int = 0
-
-
-_decode_answer = msgspec.json.Decoder(_ProbeAnswer).decode
 
 
 def source_items(source: str, *, runs_dir: str, limit: int, seed: int) -> Items:
@@ -81,8 +76,8 @@ def dataset_items(path: str, *, limit: int, seed: int) -> Items:
 
 def run_items(run: PublishedRun, *, limit: int, seed: int) -> Items:
     """Take questions and answers from a finished run; the quality of the answers does not matter."""
-    plan = read_plan(msgspec.json.encode(run.manifest.get("plan")))
-    run_id = run.manifest["run_id"]
+    plan = run.manifest.settings
+    run_id = run.manifest.run_id
     if plan.comparison is not None:
         raise UsageProblem(f"run '{run_id}' compares the answers of other runs", hint="name one of those, or a dataset")
     cases, known = [], []
@@ -92,13 +87,12 @@ def run_items(run: PublishedRun, *, limit: int, seed: int) -> Items:
             known.append(_SourceQuestion(case, _reference(case), answer))
     chosen = _chosen(known, limit=limit, seed=seed, source=f"run '{run_id}'")
     items = tuple(_item(one, other=_other(chosen, place), partial=one.answer) for place, one in enumerate(chosen))
-    return Items(items=items, source=f"run {run_id}", sha256=run.manifest[OWN_HASH], left_out=_left_out(cases, known), run=plan)
+    return Items(items=items, source=f"run {run_id}", sha256=run.manifest.own_hash, left_out=_left_out(cases, known), run=plan)
 
 
 def _answers(run: PublishedRun) -> Iterator[tuple[Case, str]]:
     """Yield every record with its first answer."""
-    for entry, line in zip(run.records(), run.raw_lines("predictions.jsonl"), strict=True):
-        answer = _decode_answer(line)
+    for entry, answer in zip(run.records(), run.typed_lines("predictions.jsonl", _ProbeAnswer), strict=True):
         if not answer.sample:
             yield msgspec.convert(entry["record"], Case), (answer.model_response or "").strip()
 

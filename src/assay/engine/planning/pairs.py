@@ -11,16 +11,14 @@ import msgspec
 
 from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.case import Case, Choice
-from assay.core.errors import RunDamaged, UsageProblem
+from assay.core.errors import UsageProblem
 from assay.core.plan import (
-    DEFAULT_PROJECT,
     ComparedRun,
     ComparisonPlan,
     DatasetPlan,
     ModelPlan,
     Plan,
     ProviderPlan,
-    read_plan,
 )
 from assay.core.provider import PROVIDER_KINDS
 from assay.core.redact_rule import is_redacted
@@ -36,7 +34,6 @@ from assay.engine.storage.integrity import intact_run
 from assay.engine.storage.run_paths import check_target_free, find_run, folders_of
 from assay.grading import GRADING_METHODS, PAIRWISE_ID
 from assay.models import check_models
-from assay.store.artifacts import OWN_HASH
 from assay.store.ledger import RecordRow
 from assay.store.published_run import PublishedRun, open_run_folder
 
@@ -87,9 +84,6 @@ class _PredictionFields(msgspec.Struct):
     evaluator: str | None = None
 
 
-_decode_line = msgspec.json.Decoder(_PredictionFields).decode
-
-
 class _Side:
     """One of the runs: which records it has answered."""
 
@@ -100,8 +94,8 @@ class _Side:
         self.choices: dict[tuple[str, int], None] = {}
         """Multiple-choice records, which are right or wrong and never better than each other."""
         # Where a grader of the run's own graded, its evaluator may have any name.
-        by_choice = () if _plan_of(run).grader() else GRADING_METHODS["mcq"].evaluators
-        for line in map(_read_line, run.raw_lines("predictions.jsonl")):
+        by_choice = () if run.manifest.settings.grader() else GRADING_METHODS["mcq"].evaluators
+        for line in run.typed_lines("predictions.jsonl", _PredictionFields):
             name = line.record_id, line.sample
             if line.evaluator in by_choice:
                 self.choices[name] = None
@@ -115,22 +109,11 @@ class _Side:
         return {**{(key.record_id, key.sample): None for key in self.answered}, **self.unanswered, **self.choices}
 
 
-def _plan_of(run: PublishedRun) -> Plan:
-    return read_plan(msgspec.json.encode(run.manifest.get("plan")))
-
-
-def _read_line(line: bytes) -> _PredictionFields:
-    try:
-        return _decode_line(line)
-    except ValueError as problem:
-        raise RunDamaged(f"predictions.jsonl is damaged: {problem}") from problem
-
-
 def plan_comparison(request: RankRequest, *, environ: Mapping[str, str], new_run_id: Callable[[], str]) -> PlannedComparison:
     """The run that a request describes; raises PlanProblems, UsageProblem and RunNotFound before any call."""
     runs = [intact_run(find_run(Path(request.runs_dir), name)) for name in request.runs]
     _check_runs(runs)
-    plans = list(map(_plan_of, runs))
+    plans = [run.manifest.settings for run in runs]
     settings = MergedSettings(_as_run_request(request))
     run_id = request.run_id or new_run_id()
     folders = folders_of(Path(request.runs_dir).absolute(), run_id)
@@ -159,17 +142,17 @@ def plan_comparison(request: RankRequest, *, environ: Mapping[str, str], new_run
 def _check_runs(runs: Sequence[PublishedRun]) -> None:
     if len(runs) < 2:
         raise UsageProblem("one run alone has no rank", hint="name two or more finished runs over the same dataset")
-    ids = Counter(run.manifest["run_id"] for run in runs)
+    ids = Counter(run.manifest.run_id for run in runs)
     for run_id in (run_id for run_id, count in ids.items() if count > 1):
         raise UsageProblem(f"run '{run_id}' is named twice", hint="name every run once")
-    projects = sorted({(run.manifest.get("plan") or {}).get("project", DEFAULT_PROJECT) for run in runs})
+    projects = sorted({run.manifest.settings.project for run in runs})
     if len(projects) > 1:
         raise UsageProblem(
             f"the runs belong to different projects: {', '.join(projects)}", hint="rank the runs of one project at a time"
         )
     for run in runs:
-        if (run.manifest.get("plan") or {}).get("comparison"):
-            raise UsageProblem(f"run '{run.manifest['run_id']}' is itself a ranking", hint="name the runs that it compares")
+        if run.manifest.settings.comparison is not None:
+            raise UsageProblem(f"run '{run.manifest.run_id}' is itself a ranking", hint="name the runs that it compares")
 
 
 def _as_run_request(request: RankRequest) -> RunRequest:
@@ -178,15 +161,15 @@ def _as_run_request(request: RankRequest) -> RunRequest:
 
 
 def _compared(runs: Sequence[PublishedRun]) -> tuple[ComparedRun, ...]:
-    counts = Counter(run.manifest["candidate"]["name"] for run in runs)
+    counts = Counter(run.manifest.candidate.name for run in runs)
     return tuple(
         ComparedRun(
-            run_id=run.manifest["run_id"],
-            name=name if counts[name] == 1 else f"{name} · {run.manifest['run_id']}",
+            run_id=run.manifest.run_id,
+            name=name if counts[name] == 1 else f"{name} · {run.manifest.run_id}",
             path=str(run.path.absolute()),
-            manifest_sha256=run.manifest[OWN_HASH],
+            manifest_sha256=run.manifest.own_hash,
         )
-        for run, name in ((run, run.manifest["candidate"]["name"]) for run in runs)
+        for run, name in ((run, run.manifest.candidate.name) for run in runs)
     )
 
 
@@ -321,7 +304,7 @@ def _name(entry: Mapping[str, object]) -> tuple[str, int]:
 
 def _reopened(run: ComparedRun) -> PublishedRun:
     found = open_run_folder(Path(run.path))
-    if found.manifest.get(OWN_HASH) != run.manifest_sha256:
+    if found.manifest.own_hash != run.manifest_sha256:
         raise UsageProblem(
             f"run '{run.run_id}' is not the one that the comparison was planned with", hint="bring its folder back, or start anew"
         )

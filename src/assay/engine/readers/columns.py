@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.errors import MissingExtra
 
-Line = dict[str, Any]
 Kind = Literal["text", "number", "count", "truth", "time", "texts", "json", "scores", "messages", "criteria", "choices"]
 
 SCORE_MEMBERS: Mapping[str, Kind] = {
@@ -41,7 +41,7 @@ class RecordTable(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     columns: Mapping[str, Kind]
-    rows: Callable[[], Iterator[Line]]
+    rows: Callable[[], Iterator[JsonObject]]
     """A value for each column, None where there is none; entries of lists have all their members."""
     facts: Mapping[str, str]
     """Name and provenance of the table, for readers who have only the file."""
@@ -65,7 +65,7 @@ def arrow_of(table: RecordTable) -> ArrowTable:
     return ArrowTable(schema, (pyarrow.table(_columns(group, table), schema=schema) for group in _groups(table.rows())))
 
 
-def typed(row: Line, columns: Mapping[str, Kind]) -> Line:
+def typed(row: Mapping[str, object], columns: Mapping[str, Kind]) -> JsonObject:
     """Convert a row's values for typed columns: times to datetimes, free-form values to JSON."""
     return {name: _value(row[name], kind) for name, kind in columns.items()}
 
@@ -77,7 +77,7 @@ def _pyarrow() -> Any:
         raise MissingExtra("typed columns need pyarrow, which is not installed", hint="pip install 'assay[tables]'") from problem
 
 
-def _arrow_kinds(pyarrow: Any) -> dict[str, Any]:
+def _arrow_kinds(pyarrow: Any) -> JsonObject:
     kinds = {
         "text": pyarrow.string(),
         "json": pyarrow.string(),
@@ -94,7 +94,7 @@ def _arrow_kinds(pyarrow: Any) -> dict[str, Any]:
     return kinds | lists
 
 
-def _columns(group: list[Line], table: RecordTable) -> dict[str, list[Any]]:
+def _columns(group: list[JsonObject], table: RecordTable) -> dict[str, list[Any]]:
     return {name: [_value(row[name], kind) for row in group] for name, kind in table.columns.items()}
 
 
@@ -106,7 +106,7 @@ def _value(value: Any, kind: Kind) -> Any:
     return msgspec.json.encode(value).decode() if kind == "json" else value
 
 
-def _estimate_size(value: Any) -> int:
+def _estimate_size(value: object) -> int:
     """Estimate the memory that a value takes, in characters."""
     if isinstance(value, str):
         return len(value)
@@ -115,8 +115,8 @@ def _estimate_size(value: Any) -> int:
     return sum(map(_estimate_size, value.values())) if isinstance(value, dict) else 0
 
 
-def _groups(rows: Iterator[Line]) -> Iterator[list[Line]]:
-    group: list[Line] = []
+def _groups(rows: Iterator[JsonObject]) -> Iterator[list[JsonObject]]:
+    group: list[JsonObject] = []
     remaining = GROUP_CHARACTERS
     for row in rows:
         group.append(row)

@@ -11,7 +11,6 @@ from assay.core.artifact_lines import Slices
 from assay.core.case import Case
 from assay.core.errors import RunDamaged, StoreUnavailable
 from assay.core.outcome import PanelDecision
-from assay.core.plan import Plan
 from assay.core.record_query import INVALID
 from assay.engine.groups import RecordGroups
 from assay.grading.transcript import context_text, grading_text, task_text
@@ -96,7 +95,8 @@ def index_run(run_dir: Path) -> RecordIndex:
 def _write(run: PublishedRun, new: Path) -> None:
     writer = IndexWriter(new)
     try:
-        total = run.manifest.get("artifacts", {}).get("record_validation.jsonl", {}).get("lines") or 1
+        validations = run.hashes.get("record_validation.jsonl")
+        total = (validations and validations.lines) or 1
         for ordinal, entry in enumerate(_entries(run)):
             if ordinal % _STEP == 0:
                 note_progress(new, run.path, min(99, 100 * ordinal // total))
@@ -146,7 +146,7 @@ class _RejectedRecord(msgspec.Struct):
 
 def _rejected(run: PublishedRun) -> Iterator[Slices]:
     """Yield the slices of the records that broke their contract, in order."""
-    if not run.manifest["counts"]["invalid_records"]:
+    if not run.manifest.counts.invalid_records:
         return
     decode = msgspec.json.Decoder(_RejectedRecord).decode
     for _, line in placed_lines(run, "record_validation.jsonl"):
@@ -158,7 +158,7 @@ class _ArtifactReader:
     """Reader of the artifacts that accompany a run's predictions, in step with them."""
 
     def __init__(self, run: PublishedRun) -> None:
-        plan = msgspec.convert(run.manifest["plan"], Plan)
+        plan = run.manifest.settings
         self._slices = tuple(dict.fromkeys((*plan.slices, "tags", "dataset")))
         self._groups = RecordGroups(plan.datasets)
         self.rejected = _rejected(run)

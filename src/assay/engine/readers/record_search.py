@@ -2,10 +2,11 @@
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.errors import RunNotFound, UsageProblem
 from assay.core.record_query import RecordSearch
 from assay.engine.readers.record_index import index_run
-from assay.engine.readers.run_reader import Line, RunReader
+from assay.engine.readers.run_reader import RunReader
 from assay.engine.storage.run_paths import RunPaths, folders_of
 from assay.store.index_folder import index_of
 from assay.store.record_index import Facets, IndexedRecord, RecordIndex
@@ -14,7 +15,7 @@ from assay.store.record_index import Facets, IndexedRecord, RecordIndex
 class RecordHit(msgspec.Struct, frozen=True, kw_only=True):
     """One record in a list."""
 
-    line: Line
+    line: JsonObject
     """Its prediction; for a record that broke its contract, its failure."""
     question: str
     """The record's question; empty when the record cannot be read."""
@@ -112,7 +113,7 @@ def _read(run: RunReader, row: IndexedRecord) -> RecordHit:
     return RecordHit(line=run.line_of(row), question=question_of(run.input_of(row)), row=row)
 
 
-def question_of(record: Line) -> str:
+def question_of(record: JsonObject) -> str:
     """Return a record's question: its prompt, or the last message to the candidate."""
     texts = [turn.get("message") or "" for turn in record.get("turns") or ()]
     texts += [message["content"] for message in record.get("messages") or () if message.get("role") == "user"]

@@ -2,16 +2,18 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from heapq import nsmallest
 from itertools import groupby, islice
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.errors import RunDamaged, RunNotFound, StoreUnavailable
 from assay.core.input_document import MANIFEST
+from assay.core.manifest import Manifest
 from assay.core.moment import iso
 from assay.core.outcome import PanelDecision
 from assay.core.plan import Plan
@@ -21,7 +23,7 @@ from assay.core.run_state import TERMINAL
 from assay.engine.finalization.artifact_lines import RecordArtifacts
 from assay.engine.finalization.forms import CASE
 from assay.engine.finalization.redacted_plan import RedactedPlan, redactor_of
-from assay.engine.runs import read_manifest, result_of
+from assay.engine.runs import result_of
 from assay.engine.storage.remote_store import SEALED_IN, not_here_error
 from assay.engine.storage.run_failure import failure_of, states_with_failures
 from assay.engine.storage.run_paths import RunPaths
@@ -32,7 +34,7 @@ from assay.store.published_run import PublishedRun, Tombstone, decoded, open_run
 from assay.store.record_index import IndexedRecord, RecordIndex
 from assay.store.redact import Redactor
 
-Line = dict[str, Any]
+T = TypeVar("T")
 _SAMPLE_MEMBERS = ("sample", "index", "status", "score", "raw_score", "scale", "passed", "error_code")
 
 
@@ -78,8 +80,8 @@ class RunReader:
         self.folders = folders
         self._sealed: PublishedRun | None = open_run_folder(folders.sealed) if folders.is_sealed else None
         if self._sealed is not None:
-            # Said here once, so that nothing below finds a member missing.
-            read_manifest(self._sealed)
+            # Read here once, so that a damaged one is reported before anything is shown of the run.
+            _ = self._sealed.manifest
 
     @property
     def result(self) -> RunResult:
@@ -87,18 +89,35 @@ class RunReader:
         return result_of(self.folders)
 
     @property
-    def manifest(self) -> Line:
-        """The manifest; for an unfinished run what it would begin with."""
-        if self._sealed is not None:
-            return self._sealed.manifest
-        shown = self._shown_plan()
-        return {"run_id": shown.plan.run_id, "status": self.result.state, "plan": shown.members()}
+    def shown_plan(self) -> JsonObject:
+        """Return the settings of the run, redacted."""
+        return self._shown_plan().members() if self._sealed is None else self._sealed.manifest.plan
 
     @property
-    def moments(self) -> Line:
+    def run_manifest(self) -> Manifest:
+        """Return the manifest; of an unfinished run, what is known of it so far."""
+        if self._sealed is not None:
+            return self._sealed.manifest
+        result, shown = self.result, self._shown_plan()
+        first = shown.datasets[0]
+        return Manifest(
+            run_id=shown.plan.run_id,
+            status=result.state,
+            created_at=self.moments["created_at"],
+            dataset_id=first.dataset_id,
+            dataset_version=first.dataset_version,
+            counts=result.counts,
+            gate=result.gate,
+            candidate=shown.candidate,
+            judges=shown.judges,
+            plan=shown.members(),
+        )
+
+    @property
+    def moments(self) -> JsonObject:
         """When the run was created, started and completed, and every state that it has entered, in the words of the manifest."""
         if self._sealed is not None:
-            return {name: self._sealed.manifest[name] for name in ("created_at", "started_at", "completed_at", "states")}
+            return {name: self._sealed.members[name] for name in ("created_at", "started_at", "completed_at", "states")}
         ledger = self.folders.open_ledger()
         try:
             row = ledger.run()
@@ -111,7 +130,7 @@ class RunReader:
         ended = iso(float(completed)) if completed else None
         return {"created_at": states[0]["entered_at"], "started_at": started, "completed_at": ended, "states": states}
 
-    def validations(self) -> Iterator[Line]:
+    def validations(self) -> Iterator[JsonObject]:
         """Every record with what validation says of it, in order; none before an unfinished run has read its input."""
         if self._sealed is not None:
             yield from self._sealed.lines("record_validation.jsonl")
@@ -123,7 +142,7 @@ class RunReader:
         """The files of a finished run by name; empty before its end."""
         if self._sealed is None:
             return {}
-        names = (MANIFEST, *self._sealed.manifest["artifacts"])
+        names = (MANIFEST, *self._sealed.manifest.files)
         return {name: self._sealed.path / name for name in names if (self._sealed.path / name).is_file()}
 
     def artifact(self, name: str) -> Path:
@@ -136,7 +155,7 @@ class RunReader:
         """What retention has removed from a finished run."""
         return () if self._sealed is None else self._sealed.removed()
 
-    def predictions(self, start: int = 0) -> Iterator[Line]:
+    def predictions(self, start: int = 0) -> Iterator[JsonObject]:
         """Every valid record with what came of it so far, in order, from the one at `start` on."""
         if self._sealed is not None:
             # Of the lines before it only the ends are looked for.
@@ -144,12 +163,12 @@ class RunReader:
             return
         yield from islice(self._open_predictions(), start, None)
 
-    def _open_predictions(self) -> Iterator[Line]:
+    def _open_predictions(self) -> Iterator[JsonObject]:
         for finished, evidence in self._open_evidence():
             if finished.record.case is not None and finished.outcome is not None:
                 yield msgspec.to_builtins(evidence.prediction(evidence.redacted(_dataset(finished))))
 
-    def pairs(self) -> Iterator[tuple[Line, Line]]:
+    def pairs(self) -> Iterator[tuple[JsonObject, JsonObject]]:
         """Every prediction so far with the record that was asked, in order; raises StoreUnavailable where one has no record."""
         if self._sealed is None:
             redactor = self._shown_plan().redactor
@@ -166,13 +185,13 @@ class RunReader:
                 )
             yield line, entry["record"]
 
-    def entries(self) -> Iterator[Line]:
+    def entries(self) -> Iterator[JsonObject]:
         """Every valid record of a finished run in order, each as `record` has it: `input`, `prediction` and `attempts`."""
         assert self._sealed is not None
         groups = groupby(self._sealed.lines("attempt_logs.jsonl"), key=lambda line: line["index"])
         index, attempts = next(groups, (None, iter(())))
         for prediction, asked in self.pairs():
-            found: list[Line] = []
+            found: list[JsonObject] = []
             if index == prediction["index"]:
                 found = list(attempts)
                 index, attempts = next(groups, (None, iter(())))
@@ -185,9 +204,15 @@ class RunReader:
             return
         yield from (msgspec.convert(line, ScoreLine) for line in self._open_predictions())
 
+    def predictions_as(self, kind: type[T]) -> Iterator[T]:
+        """Read every valid record so far as a struct with the members that a caller needs, in order."""
+        if self._sealed is not None:
+            return self._sealed.typed_lines("predictions.jsonl", kind)
+        return (msgspec.convert(line, kind) for line in self._open_predictions())
+
     def live_part(
         self, search: RecordFilter, *, limit: int, offset: int = 0, first: int = 0
-    ) -> tuple[int, list[tuple[Line, Line]]]:
+    ) -> tuple[int, list[tuple[JsonObject, JsonObject]]]:
         """A part of the records of an unfinished run by status and verdict, each with what was asked, and how many there are."""
         shown = self._shown_plan()
         ledger = self._open_records()
@@ -199,14 +224,14 @@ class RunReader:
             ledger.close()
         return total, [_told(finished, RecordArtifacts(finished, shown), shown.redactor) for finished in part]
 
-    def failures(self, start: int = 0) -> Iterator[Line]:
+    def failures(self, start: int = 0) -> Iterator[JsonObject]:
         """Every record that ended in an error or did not pass, from the one at `start` on."""
         if self._sealed is not None:
             yield from self._sealed.lines("failures.jsonl", start)
             return
         yield from islice(self._open_failures(), start, None)
 
-    def _open_failures(self) -> Iterator[Line]:
+    def _open_failures(self) -> Iterator[JsonObject]:
         for finished, evidence in self._open_evidence():
             failure = evidence.failure() if finished.outcome is not None else None
             if failure is not None:
@@ -224,7 +249,7 @@ class RunReader:
             found.update((line.code, line.taxonomy_label) for line in map(decode, lines))
         return found
 
-    def latest_failures(self, limit: int) -> list[Line]:
+    def latest_failures(self, limit: int) -> list[JsonObject]:
         """The last records of an unfinished run that ended with an error, the last first; none of a finished one."""
         if self._sealed is not None:
             return []
@@ -237,12 +262,12 @@ class RunReader:
         failures = (RecordArtifacts(finished, shown).failure() for finished in found)
         return [msgspec.to_builtins(failure) for failure in failures if failure is not None]
 
-    def slices(self) -> Line:
+    def slices(self) -> JsonObject:
         """Slices by name as in metrics_by_slice.json; empty for an unfinished run."""
-        found: Line = {} if self._sealed is None else self._sealed.document("metrics_by_slice.json")["slices"]
+        found: JsonObject = {} if self._sealed is None else self._sealed.document("metrics_by_slice.json")["slices"]
         return found
 
-    def worst(self, limit: int) -> list[Line]:
+    def worst(self, limit: int) -> list[JsonObject]:
         """Predictions that were graded and did not pass, the lowest scores first."""
         if self._sealed is not None:
             # Of all the predictions of a large run only a few are shown, so only those are decoded whole.
@@ -251,17 +276,17 @@ class RunReader:
         missed = (line for line in self.predictions() if line["passed"] is False)
         return nsmallest(limit, missed, key=lambda line: (line["score"], line["index"]))
 
-    def disagreements(self) -> list[Line]:
+    def disagreements(self) -> list[JsonObject]:
         """Every criterion on which judges do not say the same, with all votes; the widest apart first."""
         if self._sealed is not None:
             raw = self._sealed.raw_lines("predictions.jsonl")
-            lines: Iterator[Line] = (msgspec.json.decode(line) for line in raw if DISAGREE.encode() in line)
+            lines: Iterator[JsonObject] = (msgspec.json.decode(line) for line in raw if DISAGREE.encode() in line)
         else:
             lines = self.predictions()
         found = [entry for line in lines for entry in _disagreements(line)]
         return sorted(found, key=lambda entry: (-entry["spread"], entry["index"]))
 
-    def attempts(self, record_id: str) -> Iterator[Line]:
+    def attempts(self, record_id: str) -> Iterator[JsonObject]:
         """Every attempt at one record."""
         if self._sealed is not None:
             yield from (line for line in self._sealed.lines("attempt_logs.jsonl") if line["record_id"] == record_id)
@@ -271,7 +296,7 @@ class RunReader:
                 for number, attempt in enumerate(finished.attempts, 1):
                     yield msgspec.to_builtins(evidence.attempt(number, attempt))
 
-    def record(self, record_id: str, *, sample: int | None = None) -> Line:
+    def record(self, record_id: str, *, sample: int | None = None) -> JsonObject:
         """One record by its id or its index: what was asked, what came of it, every attempt; raises RunNotFound.
 
         Of a record that was asked several times it is the first answer, or the one with the number `sample`; `samples` has
@@ -288,13 +313,13 @@ class RunReader:
             raise self._without(record_id, sample)
         return self._whole(prediction)
 
-    def _whole(self, prediction: Line) -> Line:
+    def _whole(self, prediction: JsonObject) -> JsonObject:
         index = prediction["index"]
         attempts = [line for line in self.attempts(prediction["record_id"]) if line["index"] == index]
         found = {"input": self._input(prediction), "prediction": prediction, "attempts": attempts}
         return {**found, "samples": self._samples(prediction)} if "sample" in prediction else found
 
-    def record_at(self, position: int) -> Line:
+    def record_at(self, position: int) -> JsonObject:
         """As `record`, by the index alone: an id may look like the index of another record."""
         index = None if self._sealed is None else index_of(self._sealed.path)
         if index is not None:
@@ -307,7 +332,7 @@ class RunReader:
             raise self._without(str(position), None)
         return {"failure": failure} if line is None else self._whole(line)
 
-    def _live_record(self, position: int) -> Line:
+    def _live_record(self, position: int) -> JsonObject:
         shown = self._shown_plan()
         ledger = self._open_records()
         try:
@@ -323,7 +348,7 @@ class RunReader:
         attempts = [msgspec.to_builtins(evidence.attempt(number, attempt)) for number, attempt in enumerate(part[0].attempts, 1)]
         return {"input": asked, "prediction": line, "attempts": attempts}
 
-    def record_of(self, row: IndexedRecord) -> Line:
+    def record_of(self, row: IndexedRecord) -> JsonObject:
         """As `record`, at a place of the index."""
         return self._indexed(row)
 
@@ -340,7 +365,7 @@ class RunReader:
                 return found
         raise self._without(record_id, sample)
 
-    def _indexed(self, row: IndexedRecord) -> Line:
+    def _indexed(self, row: IndexedRecord) -> JsonObject:
         """As `record`, without reading the lines of all the others; only samples are looked for in the index."""
         line = self.line_of(row)
         if row.status == INVALID:
@@ -348,29 +373,29 @@ class RunReader:
         found = {"input": self.input_of(row), "prediction": line, "attempts": self.attempts_of(row)}
         return found if row.sample is None else {**found, "samples": self._samples(line)}
 
-    def line_of(self, row: IndexedRecord) -> Line:
+    def line_of(self, row: IndexedRecord) -> JsonObject:
         """The prediction at a place of the index; of a record that broke its contract, its failure. Raises StoreUnavailable."""
         (line,) = self._span("failures.jsonl" if row.status == INVALID else "predictions.jsonl", row.line_start, row.line_size)
         if (line.get("index"), line.get("record_id")) != (row.position, row.record_id):
             raise RunDamaged("the artifacts are not those of the index")
         return line
 
-    def input_of(self, row: IndexedRecord) -> Line:
+    def input_of(self, row: IndexedRecord) -> JsonObject:
         """What was asked, at a place of the index; empty for a record that broke its contract."""
         assert self._sealed is not None
-        found: Line = next(iter(self._span(self._sealed.cases_name, row.input_start, row.input_size)), {}).get("record", {})
+        found: JsonObject = next(iter(self._span(self._sealed.cases_name, row.input_start, row.input_size)), {}).get("record", {})
         return found
 
-    def attempts_of(self, row: IndexedRecord) -> list[Line]:
+    def attempts_of(self, row: IndexedRecord) -> list[JsonObject]:
         """Every attempt at the record at a place of the index."""
         return self._span("attempt_logs.jsonl", row.attempts_start, row.attempts_size)
 
-    def _span(self, name: str, start: int, size: int) -> list[Line]:
+    def _span(self, name: str, start: int, size: int) -> list[JsonObject]:
         assert self._sealed is not None
         path = self._sealed.path / name
         return [decoded(line, path) for line in self._sealed.span(name, start, size).splitlines()]
 
-    def _samples(self, prediction: Line) -> list[Line]:
+    def _samples(self, prediction: JsonObject) -> list[JsonObject]:
         """What came of every answer to the record of a prediction."""
         record_id = prediction["record_id"]
         index = None if self._sealed is None else index_of(self._sealed.path)
@@ -380,14 +405,14 @@ class RunReader:
             same = (self.line_of(row) for row in index.named(record_id) if row.status != INVALID)
         return [{name: line[name] for name in _SAMPLE_MEMBERS} for line in same]
 
-    def _input(self, prediction: Line) -> Line:
+    def _input(self, prediction: Mapping[str, object]) -> JsonObject:
         if self._sealed is not None:
             same = ("record_id", "record_sha256")
             records = (entry for entry in self._sealed.records() if all(entry[name] == prediction[name] for name in same))
             return next((entry["record"] for entry in records), {})
         redactor = self._shown_plan().redactor
         cases = (finished.record.case for finished, _ in self._open_evidence() if finished.record.position == prediction["index"])
-        found: Line = redactor.structure(msgspec.json.decode(next(cases) or b"{}"), CASE)
+        found: JsonObject = redactor.structure(msgspec.json.decode(next(cases) or b"{}"), CASE)
         return found
 
     def _shown_plan(self) -> RedactedPlan:
@@ -423,18 +448,18 @@ class RunReader:
             ledger.close()
 
 
-def _disagreements(line: Line) -> Iterator[Line]:
+def _disagreements(line: JsonObject) -> Iterator[JsonObject]:
     """What the judges of one prediction do not agree on."""
-    same: Line = {name: line[name] for name in ("record_id", "index", "sample", "passed") if name in line}
+    same: JsonObject = {name: line[name] for name in ("record_id", "index", "sample", "passed") if name in line}
     for decision in msgspec.convert(line.get("panel", ()), tuple[PanelDecision, ...]):
         votes = [score for score in line["evaluator_scores"] if score["criterion"] == decision.criterion]
         if decision.spread:
             yield {**same, **msgspec.structs.asdict(decision), "votes": votes}
 
 
-def _named(lines: Iterator[Line], name: str, sample: int | None) -> Line | None:
+def _named(lines: Iterator[JsonObject], name: str, sample: int | None) -> JsonObject | None:
     """The line with that record id, of that sample where one is given; where there is none, the one with that index."""
-    at_index: Line | None = None
+    at_index: JsonObject | None = None
     for line in lines:
         if line["record_id"] == name and sample in (None, line.get("sample", 0)):
             return line
@@ -443,7 +468,7 @@ def _named(lines: Iterator[Line], name: str, sample: int | None) -> Line | None:
     return at_index
 
 
-def _told(finished: FinishedRecord, evidence: RecordArtifacts, redactor: Redactor) -> tuple[Line, Line]:
+def _told(finished: FinishedRecord, evidence: RecordArtifacts, redactor: Redactor) -> tuple[JsonObject, JsonObject]:
     """The prediction of a record and what was asked; of one that broke its contract, its failure."""
     case = finished.record.case
     if case is None:

@@ -1,7 +1,6 @@
 """The dataset stored in a finished run, as a file that can be validated and run again."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import msgspec
 
@@ -31,7 +30,7 @@ class StoredDataset:
             raise UsageProblem(f"run '{run_id}' is unfinished; its dataset is stored at its end", hint=f"assay resume {run_id}")
         path = run.artifact(INPUT)
         self._source: Source = open_source(path)
-        if CASES not in run.manifest["artifacts"]:
+        if CASES not in run.run_manifest.files:
             raise UsageProblem(
                 f"run '{run_id}' was sealed by an earlier version, which stored its records in another form",
                 hint="its manifest names the dataset's file under plan.datasets",
@@ -39,7 +38,7 @@ class StoredDataset:
         if holds_hashes(self._source):
             raise UsageProblem(f"run '{run_id}' names its input by hash and holds none of it", hint=f"see {INPUT} in its folder")
         self._path = path
-        self._datasets: list[dict[str, Any]] = run.manifest["plan"]["datasets"]
+        self._datasets = run.run_manifest.settings.datasets
         self._contract = row_document(self._source)
 
     @property
@@ -50,10 +49,10 @@ class StoredDataset:
     @property
     def options(self) -> tuple[str, ...]:
         """The options that `assay validate` and `assay run` need for a copy of the file outside the run's folder."""
-        is_golden = [found["contract"] for found in self._datasets] == ["golden_v1"]
+        is_golden = [found.contract for found in self._datasets] == ["golden_v1"]
         count = len(msgspec.json.decode(self._source.buffer(), type=_GoldenDocument).cases) if is_golden else MIN_CASES
         size = () if MIN_CASES <= count <= MAX_CASES else ("--allow-size",)
-        is_loose = any(found.get("validation", {}).get("null_as_absent") for found in self._datasets)
+        is_loose = any(found.validation.get("null_as_absent") for found in self._datasets)
         return (*size, "--null-as-absent") if is_loose else size
 
     def chunks(self) -> Iterator[bytes]:

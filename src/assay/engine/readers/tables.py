@@ -5,10 +5,11 @@ from typing import Any
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.case import Case
 from assay.core.report import ValidationReport
 from assay.core.version import __version__
-from assay.engine.readers.columns import ArrowTable, Kind, Line, RecordTable, arrow_of, typed
+from assay.engine.readers.columns import ArrowTable, Kind, RecordTable, arrow_of, typed
 from assay.engine.readers.record_search import question_of
 from assay.engine.readers.run_reader import RunReader
 
@@ -94,40 +95,49 @@ CASE_COLUMNS: Mapping[str, Kind] = {
 
 _SCORE_DEFAULTS: Mapping[str, Any] = {"weight": 1.0, "justification": "", "judge": "", "confidence": None, "flags": ()}
 """What a line does not say of an entry of `evaluator_scores`."""
-_HASHES = ("manifest_sha256", "plan_sha256", "records_merkle_root", "attempt_chain_sha256")
 _CASE_MEMBERS = ("task", "tags", "references", "correct_choice_ids", "metadata")
 
 
-def table_rows(run: RunReader) -> Iterator[Line]:
+def table_rows(run: RunReader) -> Iterator[JsonObject]:
     """A row for each valid record so far, in order: a value for each column, None where there is none."""
     for line, record in run.pairs():
         scores = [{**_SCORE_DEFAULTS, **score} for score in line["evaluator_scores"] or ()]
         yield {**dict.fromkeys(COLUMNS), **_case_columns(record), **line, "evaluator_scores": scores}
 
 
-def typed_rows(run: RunReader) -> Iterator[Line]:
+def typed_rows(run: RunReader) -> Iterator[JsonObject]:
     """As `table_rows`, with values that a typed column takes: times are times, and what has no shape of its own is JSON."""
     return (typed(row, COLUMNS) for row in table_rows(run))
 
 
-def _case_columns(record: Line) -> Line:
+def _case_columns(record: JsonObject) -> JsonObject:
     return {"question": question_of(record) or None, **{name: record.get(name) for name in _CASE_MEMBERS}}
 
 
 def run_facts(run: RunReader) -> dict[str, str]:
     """What a table is about, for whoever finds it without its run: names, versions, times, and hashes of what it was made from."""
-    manifest = run.manifest
-    plan = manifest.get("plan") or {}
-    datasets, judges = plan.get("datasets", ()), manifest.get("judges", ())
+    manifest = run.run_manifest
     facts = {
-        **{name: manifest.get(name) for name in ("run_id", "status", "contract", "dataset_id", "dataset_version")},
-        "candidate": (manifest.get("candidate") or {}).get("name"),
-        **{name: manifest.get(name) for name in ("model", "temperature", "seed")},
-        "judges": ", ".join(judge["name"] for judge in judges),
-        "profile": (manifest.get("profile") or {}).get("id"),
-        **{name: manifest.get(name) for name in ("created_at", "completed_at", "assay_version", "evaluator_version")},
-        "dataset_sha256": ", ".join(dataset["sha256"] for dataset in datasets),
-        **{name: manifest.get(name) for name in _HASHES},
+        "run_id": manifest.run_id,
+        "status": manifest.status,
+        "contract": manifest.contract,
+        "dataset_id": manifest.dataset_id,
+        "dataset_version": manifest.dataset_version,
+        "candidate": manifest.candidate.name,
+        "model": manifest.model,
+        "temperature": manifest.temperature,
+        "seed": manifest.seed,
+        "judges": ", ".join(judge.name for judge in manifest.judges),
+        "profile": manifest.profile and manifest.profile.id,
+        "created_at": manifest.created_at,
+        "completed_at": manifest.completed_at,
+        "assay_version": manifest.assay_version,
+        "evaluator_version": manifest.evaluator_version,
+        "dataset_sha256": ", ".join(dataset["sha256"] for dataset in manifest.plan.get("datasets", ())),
+        "manifest_sha256": manifest.own_hash,
+        "plan_sha256": manifest.plan_sha256,
+        "records_merkle_root": manifest.records_merkle_root,
+        "attempt_chain_sha256": manifest.attempt_chain_sha256,
     }
     return {name: str(value) for name, value in facts.items() if value not in (None, "")}
 
@@ -150,6 +160,6 @@ def case_table(report: ValidationReport, *, sha256: str) -> RecordTable:
     return RecordTable(name=name, columns=CASE_COLUMNS, rows=lambda: map(_case_row, report.cases), facts=facts)
 
 
-def _case_row(case: Case) -> Line:
-    row: Line = msgspec.to_builtins(case)
+def _case_row(case: Case) -> JsonObject:
+    row: JsonObject = msgspec.to_builtins(case)
     return {name: row[name] for name in CASE_COLUMNS}

@@ -25,6 +25,6 @@ def fetch_published(address: str, runs_dir: Path) -> RunPaths:
             raise UsageProblem(f"run '{found.run_id}' is unfinished here", hint=f"resume it: assay resume {found.run_id}")
         check_target_free(folders)
         fetch_new(storage, active=folders.active, sealed=folders.sealed)
-    if open_run_folder(folders.sealed).manifest.get("manifest_sha256") != found.manifest_sha256:
+    if open_run_folder(folders.sealed).manifest.own_hash != found.manifest_sha256:
         raise RunSealed(f"'{folders.sealed}' is another run of that id", hint="fetch it into another --runs-dir")
     return folders

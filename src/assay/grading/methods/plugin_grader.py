@@ -61,7 +61,7 @@ def _driven(assignment: Assignment, answer: str) -> Judging:
         raise GradingFailure(GRADER_ERROR, f"the grader raised {failure}") from failure.problem
 
 
-def _ask(question: Any, assignment: Assignment, *, number: int) -> ModelRequest:
+def _ask(question: object, assignment: Assignment, *, number: int) -> ModelRequest:
     """Turn a grader's question into a request to a judge; calls are numbered, so that a resumed run finds their replies."""
     judges, call_id = assignment.settings.judges, f"judge:{CALL_ID}:{number}"
     if not judges:
@@ -74,7 +74,7 @@ def _ask(question: Any, assignment: Assignment, *, number: int) -> ModelRequest:
     raise GradingFailure(GRADER_ERROR, f"the grader asks {what}; it may yield a text, or an Ask to one of: {', '.join(judges)}")
 
 
-def _answer_to(question: Any, reply: Reply) -> Any:
+def _answer_to(question: object, reply: Reply) -> Any:
     return reply.text if isinstance(question, str) else reply
 
 

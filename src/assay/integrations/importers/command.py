@@ -106,7 +106,7 @@ class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
 @json_option
 @click.option("-v", "--verbose", is_flag=True, help="List every note and every value that was not imported.")
 @click.pass_context
-def command(context: click.Context, /, **given: Any) -> None:
+def command(context: click.Context, /, **given: object) -> None:
     """Entry of the command; see HELP."""
     context.exit(import_sources(msgspec.convert(given, ImportOptions)))
 

@@ -36,7 +36,7 @@ def push_dataset(run: api.RunReader, tracking: TrackingConnection, target: Track
     """Keep the records of a run as a dataset, once for all runs over the same ones, and name it as the run's input."""
     hashes = sorted({line["record_sha256"] for line in run.predictions()})
     digest = sha256_hex("\n".join(hashes).encode())
-    name = f"{_UNQUOTABLE.sub('_', run.manifest['dataset_id'])[:LONGEST_NAME]}@{digest[:12]}"
+    name = f"{_UNQUOTABLE.sub('_', run.run_manifest.dataset_id)[:LONGEST_NAME]}@{digest[:12]}"
     stored = _found(tracking, name, target) or _made(tracking, name, target=target, tags=_tags(run, digest))
     if _count(stored) < len(hashes):
         records = _records(run)
@@ -58,8 +58,8 @@ def _made(tracking: TrackingConnection, name: str, *, target: TrackedRun, tags: 
 
 
 def _tags(run: api.RunReader, digest: str) -> dict[str, str]:
-    manifest = run.manifest
-    return {CONTENT_TAG: digest, "assay.contract": manifest["contract"], "assay.dataset_version": manifest["dataset_version"]}
+    manifest = run.run_manifest
+    return {CONTENT_TAG: digest, "assay.contract": manifest.contract, "assay.dataset_version": manifest.dataset_version}
 
 
 def _count(stored: Any) -> int:

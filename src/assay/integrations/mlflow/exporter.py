@@ -105,12 +105,12 @@ class _Push:
         self._tracking = tracking
         self._to = to
         self._watch = watch
-        self._manifest = run.manifest
+        self._manifest = run.run_manifest
         self._notes: list[str] = []
 
     def whole(self) -> PushResult:
         """Everything, in an order in which the run in MLflow is over only when all of it is there."""
-        experiment = self._to.experiment or self._manifest["dataset_id"]
+        experiment = self._to.experiment or self._manifest.dataset_id
         figures = figures_of(self._run)
         if figures.slices_left_out:
             self._notes.append(
@@ -127,7 +127,7 @@ class _Push:
         if found is None or traces_sent or files_sent:
             self._note(target)
         return PushResult(
-            run_id=self._manifest["run_id"],
+            run_id=self._manifest.run_id,
             mlflow_run_id=target.run_id,
             experiment=experiment,
             uri=shown_uri(self._tracking.uri),
@@ -144,7 +144,7 @@ class _Push:
     def _create(self, experiment_id: str, tags: dict[str, str]) -> TrackedRun:
         shown = {"mlflow.runType": "genai_evaluate", "mlflow.source.name": "assay", "mlflow.source.type": "LOCAL"}
         return self._tracking.create_run(
-            experiment_id, self._manifest["run_id"], start_ms=self._moment("created_at"), tags={**tags, **shown}
+            experiment_id, self._manifest.run_id, start_ms=self._moment("created_at"), tags={**tags, **shown}
         )
 
     def _send_eval_run(self, target: TrackedRun) -> int:
@@ -153,7 +153,7 @@ class _Push:
         if path is None:
             return 0
         document = msgspec.json.decode(path.read_bytes())
-        eval_run = {**document, "run_id": target.run_id, "assay_run_id": self._manifest["run_id"]}
+        eval_run = {**document, "run_id": target.run_id, "assay_run_id": self._manifest.run_id}
         return self._tracking.upload_document(target.run_id, "eval_run.json", eval_run)
 
     def _send_records(self, sender: TraceSender, target: TrackedRun) -> int:
@@ -180,25 +180,25 @@ class _Push:
         for label in said.values():
             labels.setdefault(label.answer, []).append(label)
         criteria = {score.criterion for line in self._run.scores() for score in line.evaluator_scores}
-        models = (self._manifest["candidate"], *self._manifest["judges"])
+        models = (self._manifest.candidate, *self._manifest.judges)
         return TraceContext(
             mlflow_run_id=target.run_id,
-            run_id=self._manifest["run_id"],
-            started_at=self._manifest["started_at"] or self._manifest["created_at"],
-            dataset_id=self._manifest["dataset_id"],
-            providers={model["name"]: model["provider"] for model in models},
+            run_id=self._manifest.run_id,
+            started_at=self._manifest.started_at or self._manifest.created_at,
+            dataset_id=self._manifest.dataset_id,
+            providers={model.name: model.provider for model in models},
             has_own_names=len(criteria) <= MOST_CRITERIA,
             labels=labels,
         )
 
     def _end(self, target: TrackedRun) -> None:
         self._tracking.tag_run(target.run_id, {"mlflow.note.content": self._description()})
-        status = _STATUS.get(self._manifest["status"], "FINISHED")
+        status = _STATUS.get(self._manifest.status, "FINISHED")
         self._tracking.end_run(target.run_id, status, end_ms=self._moment("completed_at"))
 
     def _note(self, target: TrackedRun) -> None:
         """What the run is called there, in the audit log here."""
-        members = {"run_id": self._manifest["run_id"], "mlflow_run_id": target.run_id, "uri": shown_uri(self._tracking.uri)}
+        members = {"run_id": self._manifest.run_id, "mlflow_run_id": target.run_id, "uri": shown_uri(self._tracking.uri)}
         api.note_audit(self._run.folders.runs_dir, "mlflow_pushed", members)
 
     def _description(self) -> str:
@@ -213,7 +213,7 @@ class _Push:
         return "\n".join([f"assay run `{result.run_id}`: {words}.", "", *decided, *notes]).strip()
 
     def _moment(self, name: str) -> int:
-        return milliseconds(self._manifest[name])
+        return milliseconds(getattr(self._manifest, name))
 
 
 def milliseconds(moment: Any) -> int:

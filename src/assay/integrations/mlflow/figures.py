@@ -9,6 +9,7 @@ import msgspec
 
 from assay import api
 from assay.core.dataset_title import dataset_title
+from assay.core.manifest import Manifest
 from assay.core.metrics_summary import interval_of, latencies
 
 Json = dict[str, Any]
@@ -48,7 +49,7 @@ class MlflowRunData(msgspec.Struct, frozen=True, kw_only=True):
 
 def figures_of(run: api.RunReader) -> MlflowRunData:
     """The parameters, metrics and tags of a finished run; what is not known is not there, and an error is in no score."""
-    result, manifest = run.result, run.manifest
+    result, manifest = run.result, run.run_manifest
     golden = _golden(run)
     slices = _slices(run) if result.metrics else {}
     kept = dict(list(slices.items())[:MOST_SLICES])
@@ -70,7 +71,7 @@ def _golden(run: api.RunReader) -> Json:
     return found
 
 
-def _cases(metrics: Json, manifest: Json) -> Json:
+def _cases(metrics: Json, manifest: Manifest) -> Json:
     """EvalRunMetrics of a run over another contract: the same names for the same things, so that runs line up."""
     if not metrics:
         return {}
@@ -86,9 +87,9 @@ def _cases(metrics: Json, manifest: Json) -> Json:
     }
 
 
-def _gates(manifest: Json) -> Json:
+def _gates(manifest: Manifest) -> Json:
     """The gates that are set."""
-    return {name: value for name, value in (manifest["plan"]["gates"] or {}).items() if value is not None}
+    return {name: value for name, value in (manifest.plan["gates"] or {}).items() if value is not None}
 
 
 def _own(metrics: Mapping[str, Any]) -> dict[str, float]:
@@ -203,25 +204,25 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
 
-def _parameters(manifest: Json, golden: Json) -> dict[str, str]:
-    plan, candidate, gates = manifest["plan"], manifest["candidate"], _gates(manifest)
+def _parameters(manifest: Manifest, golden: Json) -> dict[str, str]:
+    plan, candidate, gates = manifest.plan, manifest.candidate, _gates(manifest)
     contract = {
-        "assistant_model": candidate["model"],
-        "judge_model": ", ".join(judge["model"] for judge in manifest["judges"]),
-        "temperature": manifest["temperature"],
-        "max_tokens": manifest["max_new_tokens"],
-        "dataset_version": manifest["dataset_version"],
+        "assistant_model": candidate.model,
+        "judge_model": ", ".join(judge.model for judge in manifest.judges),
+        "temperature": manifest.temperature,
+        "max_tokens": manifest.max_new_tokens,
+        "dataset_version": manifest.dataset_version,
         "pass_rate_threshold": gates.get("pass_rate"),
         "score_threshold": gates.get("min_score"),
         "max_error_rate": gates.get("max_error_rate"),
         **golden,
     }
     further = {
-        "candidate": candidate["name"],
-        "judges": ", ".join(judge["name"] for judge in manifest["judges"]),
+        "candidate": candidate.name,
+        "judges": ", ".join(judge.name for judge in manifest.judges),
         "dataset": ", ".join(dataset["dataset_id"] for dataset in plan["datasets"]),
         "contract": ", ".join(dict.fromkeys(dataset["contract"] for dataset in plan["datasets"])),
-        "profile": (manifest["profile"] or {}).get("id"),
+        "profile": manifest.profile and manifest.profile.id,
         **{
             name: plan[name]
             for name in ("limit", "sample", "repeat", "seed", "response_source", "pass_threshold", "case_pass_score")
@@ -230,16 +231,16 @@ def _parameters(manifest: Json, golden: Json) -> dict[str, str]:
     return {name: str(value)[:LONGEST_VALUE] for name, value in {**contract, **further}.items() if value not in (None, "")}
 
 
-def _tags(manifest: Json) -> dict[str, str]:
-    verdict = {"assay.gate": "passed" if manifest["gate"]["passed"] else "missed"} if _gates(manifest) else {}
+def _tags(manifest: Manifest) -> dict[str, str]:
+    verdict = {"assay.gate": "passed" if manifest.gate.passed else "missed"} if _gates(manifest) else {}
     return {
-        RUN_TAG: manifest["run_id"],
-        MANIFEST_TAG: manifest["manifest_sha256"],
-        "assay.version": manifest["assay_version"],
-        "assay.status": manifest["status"],
-        "assay.dataset": ", ".join(map(dataset_title, manifest["plan"]["datasets"]))[:LONGEST_VALUE],
-        "assay.dataset_id": manifest["dataset_id"][:LONGEST_VALUE],
-        "assay.dataset_version": manifest["dataset_version"][:LONGEST_VALUE],
-        "assay.dataset_sha256": ",".join(dataset["sha256"] for dataset in manifest["plan"]["datasets"])[:LONGEST_VALUE],
+        RUN_TAG: manifest.run_id,
+        MANIFEST_TAG: manifest.own_hash,
+        "assay.version": manifest.assay_version,
+        "assay.status": manifest.status,
+        "assay.dataset": ", ".join(map(dataset_title, manifest.plan["datasets"]))[:LONGEST_VALUE],
+        "assay.dataset_id": manifest.dataset_id[:LONGEST_VALUE],
+        "assay.dataset_version": manifest.dataset_version[:LONGEST_VALUE],
+        "assay.dataset_sha256": ",".join(dataset["sha256"] for dataset in manifest.plan["datasets"])[:LONGEST_VALUE],
         **verdict,
     }

@@ -268,7 +268,7 @@ class GateItem(pytest.Item):
         made = self.runs.evaluated(self.group)
         self.user_properties += [("assay.run_id", made.run_id), ("assay.pass_rate", made.pass_rate.value)]
         if not made.gate.passed:
-            view = RunReport(result=made.result, manifest=made.manifest)
+            view = RunReport(result=made.result, manifest=made.run_manifest)
             reasons = filter(None, (*(decision.reason for decision in decisions(view)), decision_note(view)))
             pytest.fail("\n".join([f"run {made.run_id} missed its gates", *map(printable, reasons)]), pytrace=False)
 

@@ -34,10 +34,10 @@ def _told(name: str, runs_dir: Path) -> list[str]:
 
 
 def _figures(run: Run) -> str:
-    counts, metrics = run.counts, run.metrics
-    if not metrics:
+    counts, metrics, summary = run.counts, run.metrics, run.result.summary
+    if summary is None:
         return f"{counts.evaluated_records:,} of {counted(counts.total_records, 'record')} evaluated"
-    rate = f"pass rate {run.pass_rate} · {metrics['pass_count']:,} of {counted(metrics['n_scored'], 'record')}"
+    rate = f"pass rate {run.pass_rate} · {summary.pass_count:,} of {counted(summary.n_scored, 'record')}"
     invalid = f" · {counts.invalid_records:,} of them invalid" if counts.invalid_records else ""
     errors = counts.failed_records + counts.cancelled_records
     return f"{rate} · {counted(errors, 'error')}{invalid} · cost {cost_text(metrics['cost_usd'])}"

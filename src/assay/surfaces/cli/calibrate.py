@@ -54,7 +54,7 @@ class CalibrateOptions(msgspec.Struct, frozen=True, kw_only=True):
 @runs_dir_option
 @json_option
 @click.pass_context
-def command(context: click.Context, /, **given: Any) -> None:
+def command(context: click.Context, /, **given: object) -> None:
     """Entry of the command; see HELP."""
     show(msgspec.convert(given, CalibrateOptions))
     context.exit(exits.VALID)

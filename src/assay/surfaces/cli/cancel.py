@@ -1,7 +1,5 @@
 """`assay cancel`: ends a run for good, also one that another process or a server works on."""
 
-from typing import Any
-
 import click
 
 from assay import api
@@ -34,7 +32,7 @@ Exit codes:
 @json_option
 @server_options
 @click.pass_context
-def command(context: click.Context, /, run: str, runs_dir: str, *, is_json: bool, **given: Any) -> None:
+def command(context: click.Context, /, run: str, runs_dir: str, *, is_json: bool, **given: object) -> None:
     """Entry of the command; see HELP."""
     remote = remote_of(given)
     result = api.cancel(run, runs_dir=runs_dir) if remote is None else cancel_there(remote, run)

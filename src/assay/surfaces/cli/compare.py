@@ -1,7 +1,5 @@
 """`assay compare`: two finished runs, record by record."""
 
-from typing import Any
-
 import click
 import msgspec
 
@@ -71,7 +69,7 @@ class CompareOptions(msgspec.Struct, frozen=True, kw_only=True):
 @markdown_option
 @click.option("-v", "--verbose", is_flag=True, help="Show all slices and full texts.")
 @click.pass_context
-def command(context: click.Context, /, **given: Any) -> None:
+def command(context: click.Context, /, **given: object) -> None:
     """Entry of the command; see HELP."""
     show(msgspec.convert(given, CompareOptions))
     context.exit(exits.VALID)

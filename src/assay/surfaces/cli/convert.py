@@ -95,7 +95,7 @@ class ConversionJob(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("--report", metavar="FILE", help="Write the conversion report to FILE as JSON.")
 @click.option("-v", "--verbose", is_flag=True, help="List every note instead of grouping similar ones.")
 @click.pass_context
-def command(context: click.Context, /, **given: Any) -> None:
+def command(context: click.Context, /, **given: object) -> None:
     """Entry of the command; see HELP."""
     context.exit(convert(msgspec.convert(given, ConvertOptions)))
 

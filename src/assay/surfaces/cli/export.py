@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import click
 import msgspec
@@ -119,7 +118,7 @@ class ExportTarget(msgspec.Struct, frozen=True):
 @runs_dir_option
 @json_option
 @click.pass_context
-def command(context: click.Context, /, **given: Any) -> None:
+def command(context: click.Context, /, **given: object) -> None:
     """Entry of the command; see HELP."""
     write(msgspec.convert(given, ExportOptions))
     context.exit(exits.VALID)
@@ -156,7 +155,7 @@ def _run(run: api.RunReader) -> ExportSubject:
 
 def _datasets_of(run: api.RunReader) -> list[str]:
     """The files that the run was made of."""
-    return [str(dataset["path"]) for dataset in (run.manifest.get("plan") or {}).get("datasets", ())]
+    return [dataset["path"] for dataset in run.run_manifest.plan.get("datasets", ())]
 
 
 def _dataset(path: str) -> ExportSubject:

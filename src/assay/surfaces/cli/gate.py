@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 import msgspec
 
@@ -98,7 +96,7 @@ class GateOptions(msgspec.Struct, frozen=True, kw_only=True):
 @github_option
 @markdown_option
 @click.pass_context
-def command(context: click.Context, /, **given: Any) -> None:
+def command(context: click.Context, /, **given: object) -> None:
     """Entry of the command; see HELP."""
     context.exit(decide(msgspec.convert(given, GateOptions)))
 

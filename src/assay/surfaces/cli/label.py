@@ -1,7 +1,6 @@
 """`assay label`: a sample of a run's answers for people to label."""
 
 from pathlib import Path
-from typing import Any
 
 import click
 import msgspec
@@ -54,7 +53,7 @@ class LabelOptions(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("--force", is_flag=True, help="Overwrite an existing file and the labels in it.")
 @runs_dir_option
 @click.pass_context
-def command(context: click.Context, /, **given: Any) -> None:
+def command(context: click.Context, /, **given: object) -> None:
     """Entry of the command; see HELP."""
     export(msgspec.convert(given, LabelOptions))
     context.exit(exits.VALID)

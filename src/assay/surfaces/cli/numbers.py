@@ -28,7 +28,7 @@ class Port(click.IntRange):
     def __init__(self) -> None:
         super().__init__(0, _LAST_PORT)
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """The port; fails as click's own types do."""
         text = str(value)
         if not (text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= _LAST_PORT):

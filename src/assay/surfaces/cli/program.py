@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import click
 from click.shell_completion import CompletionItem
@@ -116,7 +116,7 @@ class Program(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
-    def main(self, *arguments: Any, **settings: Any) -> NoReturn:
+    def main(self, *arguments: object, **settings: object) -> NoReturn:
         """Run and exit; no traceback, whatever happens."""
         boundary = ErrorBoundary()
         run: Callable[..., int | None] = super().main

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import click
 import msgspec
@@ -55,7 +54,7 @@ class PurgeOptions(msgspec.Struct, frozen=True, kw_only=True):
 @runs_dir_option
 @json_option
 @click.pass_context
-def command(context: click.Context, /, **given: Any) -> None:
+def command(context: click.Context, /, **given: object) -> None:
     """Entry of the command; see HELP."""
     context.exit(purge(msgspec.convert(given, PurgeOptions)))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import click
 import msgspec
@@ -79,7 +78,7 @@ class ReportOptions(msgspec.Struct, frozen=True, kw_only=True):
 @runs_dir_option
 @json_option
 @click.pass_context
-def command(context: click.Context, /, **given: Any) -> None:
+def command(context: click.Context, /, **given: object) -> None:
     """Entry of the command; see HELP."""
     write(msgspec.convert(given, ReportOptions))
     context.exit(exits.VALID)

@@ -85,7 +85,7 @@ def command(context: click.Context, /, run: str, runs_dir: str, **given: Any) ->
 
 def _note_lost_gate(parent: api.RunReader, profile: str, *, min_score: float | None) -> None:
     """A threshold for one figure says nothing about another; what does not count any more is said."""
-    plan = parent.manifest.get("plan") or {}
+    plan = parent.run_manifest.plan
     limit = (plan.get("gates") or {}).get("min_score")
     if limit is not None and min_score is None and plan.get("profile") != profile:
         name = printable(parent.folders.run_id)

@@ -88,7 +88,8 @@ def _next_commands(run: api.RunReader, view: RunReport, shown: OutputOptions) ->
         return []
     record = _record_to_show(run, view)
     commands = [] if record is None else [_show_command(result.run_id, record, shown)]
-    if result.metrics.get("panel", {}).get("n_disagree"):
+    summary = result.summary
+    if summary is not None and summary.panel and summary.panel.n_disagree:
         commands.append(command_line("show", result.run_id, "--disagreements", shown=shown))
     counts = result.counts
     if counts.failed_records - counts.invalid_records + counts.skipped_records and not view.plan.get("imported"):
@@ -118,7 +119,8 @@ def _show_command(run_id: str, record: str, shown: OutputOptions) -> str:
 
 def _charts_command(views: Sequence[RunReport], shown: OutputOptions) -> list[str]:
     """Only where there is something to draw that was not drawn already."""
-    drawn = [view.result.run_id for view in views if view.result.metrics.get("n_scored")]
+    summaries = ((view.result.run_id, view.result.summary) for view in views)
+    drawn = [run_id for run_id, summary in summaries if summary is not None and summary.n_scored]
     return [command_line("charts", *drawn, shown=shown)] if drawn and shown.charts is None else []
 
 

@@ -1,7 +1,6 @@
 """`assay serve`: the batch evaluation service over HTTP."""
 
 from pathlib import Path
-from typing import Any
 
 import click
 import msgspec
@@ -50,7 +49,7 @@ Exit codes:
 @temporal_options(is_short=True)
 @telemetry_options
 @click.pass_context
-def command(context: click.Context, /, host: str, port: int, *, runs_dir: str, config: str, **given: Any) -> None:
+def command(context: click.Context, /, host: str, port: int, *, runs_dir: str, config: str, **given: object) -> None:
     """Entry of the command; see HELP."""
     try:
         from assay.surfaces.server.app import ServeOptions, serve  # noqa: PLC0415  # an extra: only this command needs it

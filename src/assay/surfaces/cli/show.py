@@ -62,7 +62,7 @@ class ShowOptions(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("--sample", type=click.IntRange(min=0), metavar="N", help="For a record with several answers: answer N, from 0.")
 @click.option("-v", "--verbose", is_flag=True, help="List every record; for one record, show long texts in full.")
 @click.pass_context
-def command(context: click.Context, /, **given: Any) -> None:
+def command(context: click.Context, /, **given: object) -> None:
     """Entry of the command; see HELP."""
     options = msgspec.convert(given, ShowOptions)
     opened = api.open_run(options.run, runs_dir=options.runs_dir)

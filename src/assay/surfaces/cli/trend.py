@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import click
 import msgspec
@@ -56,7 +56,7 @@ class TrendOptions(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("--chart", metavar="FILE", help="Draw it as an SVG file.")
 @json_option
 @click.pass_context
-def command(context: click.Context, /, **given: Any) -> None:
+def command(context: click.Context, /, **given: object) -> None:
     """Entry of the command; see HELP."""
     show(msgspec.convert(given, TrendOptions))
     context.exit(exits.VALID)

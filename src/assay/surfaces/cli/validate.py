@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 import click
 import msgspec
@@ -139,7 +138,7 @@ class SourceFiles(msgspec.Struct, frozen=True):
 @github_option
 @click.option("-v", "--verbose", is_flag=True, help="Show every issue in full instead of grouping similar ones.")
 @click.pass_context
-def command(context: click.Context, /, **given: Any) -> None:
+def command(context: click.Context, /, **given: object) -> None:
     """Entry of the command; see HELP."""
     context.exit(validate(msgspec.convert(given, ValidateOptions)))
 

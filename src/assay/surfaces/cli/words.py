@@ -1,7 +1,6 @@
 """Options and arguments that take one of several words."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import click
 
@@ -18,7 +17,7 @@ class UnknownWord(click.BadParameter):
 class WordChoice(click.Choice[str]):
     """One of several words; the error for another one names it, so that the nearest can be found."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the word, or raise UnknownWord."""
         if value in self.choices:
             return str(value)

@@ -5,7 +5,6 @@ import io
 import unicodedata
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any
 
 from assay.api import RecordTable, RunReader, run_table
 from assay.surfaces.exports.export_progress import ExportProgress
@@ -43,7 +42,7 @@ def _text(rows: Iterable[Iterable[object]]) -> bytes:
     return text.getvalue().encode("utf-8", "replace")
 
 
-def cell(value: Any) -> object:
+def cell(value: object) -> object:
     """A value as a cell: numbers stay numbers, what is not known is empty, and no text is evaluated."""
     if value is None:
         return ""

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from assay.api import TABLE_LISTS, RecordTable, RunReader, run_table
+from assay.core.canonical import JsonObject
 from assay.surfaces.exports.export_progress import ExportProgress
 from assay.surfaces.exports.parquet_file import table_parquet
 from assay.surfaces.reporters.markdown import code
@@ -76,7 +76,7 @@ def _card(table: RecordTable, about: Iterable[str]) -> Iterator[str]:
     yield from (f"| {name} | {code(value)} |\n" for name, value in table.facts.items())
 
 
-def _front(table: RecordTable) -> dict[str, Any]:
+def _front(table: RecordTable) -> JsonObject:
     return {
         "pretty_name": table.name,
         "tags": ["evaluation", "assay"],
@@ -85,7 +85,7 @@ def _front(table: RecordTable) -> dict[str, Any]:
     }
 
 
-def _feature(kind: str) -> dict[str, Any]:
+def _feature(kind: str) -> JsonObject:
     if kind in TABLE_LISTS:
         return {"list": [{"name": name, **_feature(member)} for name, member in TABLE_LISTS[kind].items()]}
     return {"list": "string"} if kind == "texts" else {"dtype": _KINDS[kind]}

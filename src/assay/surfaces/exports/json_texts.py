@@ -1,16 +1,25 @@
 """Predictions as JSON and JSON Lines, and answers in the form that other runs take."""
 
 from collections.abc import Iterator
-from typing import Any
+
+import msgspec
 
 from assay.api import RecordTable, RunReader, StoredDataset, filled_eval_run
+from assay.core.artifact_lines import ResponseLine
 from assay.core.canonical import pretty_json
 from assay.core.errors import UsageProblem
 from assay.surfaces.exports.export_progress import ExportProgress
 from assay.surfaces.reporters.plain_json import json_text
 from assay.surfaces.reporters.wording import counted
 
-Line = dict[str, Any]
+
+class _Answer(msgspec.Struct):
+    """The members of a prediction that make a response."""
+
+    record_id: str
+    candidate_name: str
+    model_response: str | None
+    sample: int | msgspec.UnsetType = msgspec.UNSET
 
 
 def json_chunks(run: RunReader, teller: ExportProgress) -> Iterator[bytes]:
@@ -55,33 +64,33 @@ def dataset_chunks(run: RunReader, teller: ExportProgress) -> Iterator[bytes]:
 def responses_chunks(run: RunReader, teller: ExportProgress) -> Iterator[bytes]:
     """The answers, as `assay run --responses` and other runners take them: a row for each record that has one."""
     for line in _answered(run, teller):
-        row = {"example_id": line["record_id"], "candidate_name": line["candidate_name"], "response_text": line["model_response"]}
-        yield json_text({**row, **({"sample": line["sample"]} if "sample" in line else {})}).encode() + b"\n"
+        row = ResponseLine(line.record_id, line.candidate_name, line.model_response or "", line.sample)
+        yield json_text(msgspec.to_builtins(row)).encode() + b"\n"
 
 
 def response_object_chunks(run: RunReader, teller: ExportProgress) -> Iterator[bytes]:
     """The answers of the one candidate as one object of record id and text; raises UsageProblem where ids are not enough."""
     seen: set[str] = set()
     for line in _answered(run, teller):
-        name = line["record_id"]
+        name = line.record_id
         if name in seen:
             raise UsageProblem(
                 f"record '{name}' has several answers, and an object holds one for each id", hint="write rows: -o answers.jsonl"
             )
-        yield (b",\n" if seen else b"{\n") + json_text(name).encode() + b":" + json_text(line["model_response"]).encode()
+        yield (b",\n" if seen else b"{\n") + json_text(name).encode() + b":" + json_text(line.model_response).encode()
         seen.add(name)
     yield b"\n}\n" if seen else b"{}\n"
 
 
-def _answered(run: RunReader, teller: ExportProgress) -> Iterator[Line]:
+def _answered(run: RunReader, teller: ExportProgress) -> Iterator[_Answer]:
     """The predictions that have an answer; the others, and what was redacted, are told of."""
-    for line in teller.counted(run.predictions()):
-        if line["model_response"] is None:
+    for line in teller.counted(run.predictions_as(_Answer)):
+        if line.model_response is None:
             teller.left_out += 1
         else:
             yield line
     if teller.left_out:
         teller.notes.append(f"left out: {counted(teller.left_out, 'record')} without an answer")
-    redacted = sum((run.manifest.get("redactions") or {}).values())
+    redacted = sum(run.run_manifest.redactions.values())
     if redacted:
         teller.notes.append(f"redacted in the run: {counted(redacted, 'text')}; answers among them may be graded differently")

@@ -1,13 +1,11 @@
 """Rows onto sheets of a workbook: texts that stay texts, cells that fit, and sheets that go on when they are full."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from assay.surfaces.reporters.plain_json import json_text
-
-Line = dict[str, Any]
 
 CELL_UNITS = 32_767
 """What a cell may hold, as Excel counts: in units of UTF-16."""
@@ -46,7 +44,7 @@ class Sheets:
         self.failed = book.add_format(_FAILED)
         self.cut_cells = 0
 
-    def add(self, name: str, columns: Sequence[SheetColumn], rows: Iterable[Line]) -> None:
+    def add(self, name: str, columns: Sequence[SheetColumn], rows: Iterable[Mapping[str, object]]) -> None:
         """A whole sheet."""
         sheet = self.sheet(name, columns)
         for row in rows:
@@ -61,7 +59,7 @@ class Sheets:
         """A sheet of the library."""
         return self._book.add_worksheet(name, worksheet_class=self._class)
 
-    def note_cut(self, place: Line) -> None:
+    def note_cut(self, place: Mapping[str, object]) -> None:
         """List a cell that was cut."""
         self.cut_cells += 1
         if self._cut is None:
@@ -108,7 +106,7 @@ class Sheet:
             self._page.set_column(place, place, width, self._sheets.wrapped)
             self._page.write_string(0, place, column.name, self._sheets.header)
 
-    def write(self, row: Line) -> None:
+    def write(self, row: Mapping[str, object]) -> None:
         """One more row; members that are no column are left to other sheets."""
         self._row += 1
         if self._row == self._sheets.sheet_rows:
@@ -119,7 +117,7 @@ class Sheet:
         for place, column in enumerate(self._columns):
             self._write_cell(place, column, row.get(column.name))
 
-    def _write_cell(self, place: int, column: SheetColumn, value: Any) -> None:
+    def _write_cell(self, place: int, column: SheetColumn, value: object) -> None:
         sheets = self._sheets
         if value is None:
             return

@@ -70,7 +70,7 @@ def summary_rows(run: RunReader) -> Iterator[Line]:
     for what, counts in (("error", metrics["errors"]), ("label", metrics["labels"])):
         for name, count in counts.items():
             yield {"figure": f"{what}: {name}", "value": count, "n": total, "meaning": "records"}
-    view = RunReport(result=result, manifest=run.manifest)
+    view = RunReport(result=result, manifest=run.run_manifest)
     for decision in decisions(view):
         yield {"figure": "gate", "value": decision.word, "meaning": decision.reason}
     note = decision_note(view)

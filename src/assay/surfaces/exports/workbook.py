@@ -8,13 +8,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from assay.api import TABLE_COLUMNS, RunReader, run_facts, table_rows
+from assay.core.canonical import JsonObject
 from assay.core.errors import MissingExtra
 from assay.surfaces.exports.export_progress import ExportProgress
 from assay.surfaces.exports.sheets import SheetColumn, Sheets
 from assay.surfaces.exports.summary_rows import SLICES, SUMMARY, slice_rows, summary_rows
 from assay.surfaces.reporters.wording import counted
-
-Line = dict[str, Any]
 
 BLOCK = 1 << 18
 ROW_HEIGHT = 45
@@ -103,14 +102,14 @@ def _write_records(run: RunReader, sheets: Sheets, *, teller: ExportProgress) ->
     criteria.close()
 
 
-def _about(run: RunReader) -> Iterator[Line]:
+def _about(run: RunReader) -> Iterator[JsonObject]:
     facts = run_facts(run)
     for name, value in {**facts, "redactions": _redactions(run), **_READING}.items():
         yield {"fact": name, "value": value}
 
 
 def _redactions(run: RunReader) -> str:
-    found = run.manifest.get("redactions") or {}
+    found = run.run_manifest.redactions
     return ", ".join(f"{rule}: {count}" for rule, count in found.items()) or "none"
 
 

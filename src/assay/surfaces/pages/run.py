@@ -8,6 +8,7 @@ import msgspec
 
 from assay.core.dataset_title import dataset_title
 from assay.core.gate_text import gate_texts
+from assay.core.manifest import Manifest
 from assay.core.summary import RunKind, kind_of_metrics
 from assay.surfaces.pages import display_values
 from assay.surfaces.pages.display_values import Badge, DecisionView, DisplayValue, Fact, KeyMetric, Timestamp
@@ -201,19 +202,19 @@ def _settings(plan: Json) -> Iterator[Fact]:
     yield Fact("Passing score", f"{plan['case_pass_score']} on 1-5, {plan['pass_threshold']} on 0-1")
 
 
-def _hashes(manifest: Json) -> Iterator[Fact]:
+def _hashes(manifest: Manifest) -> Iterator[Fact]:
     named = (
-        ("Manifest", "manifest_sha256"),
-        ("Plan", "plan_sha256"),
-        ("Records (Merkle root)", "records_merkle_root"),
-        ("Attempts (hash chain)", "attempt_chain_sha256"),
+        ("Manifest", manifest.own_hash),
+        ("Plan", manifest.plan_sha256),
+        ("Records (Merkle root)", manifest.records_merkle_root),
+        ("Attempts (hash chain)", manifest.attempt_chain_sha256),
     )
-    yield from (Fact(label, manifest[member], is_hash=True) for label, member in named if manifest.get(member))
-    datasets, more = first_datasets((manifest.get("plan") or {}).get("datasets", ()))
+    yield from (Fact(label, digest, is_hash=True) for label, digest in named if digest)
+    datasets, more = first_datasets(manifest.plan.get("datasets", ()))
     for dataset in datasets:
         if dataset.get("sha256"):
             yield Fact(f"Dataset {dataset_title(dataset)}", dataset["sha256"], is_hash=True)
     if more:
         yield Fact("Datasets", f"{more}; all hashes are in manifest.json")
-    if manifest.get("assay_version"):
-        yield Fact("Made with", f"assay {manifest['assay_version']}")
+    if manifest.assay_version:
+        yield Fact("Made with", f"assay {manifest.assay_version}")

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from assay.core.manifest import Manifest
 from assay.core.metrics_summary import latencies
 from assay.core.summary import Latency
 from assay.surfaces.pages import display_values
@@ -257,17 +258,17 @@ def spending_table(metrics: Json) -> PageTable:
 
 
 def artifact_table(
-    manifest: Json, *, run_id: str, place: PageLinks, files: Mapping[str, Path], problems: Sequence[str] | None
+    manifest: Manifest, *, run_id: str, place: PageLinks, files: Mapping[str, Path], problems: Sequence[str] | None
 ) -> PageTable:
     """The files of a finished run; `problems` is what a verification said of them, None before one."""
-    known: Json = manifest.get("artifacts", {})
+    known = manifest.files
     rows = tuple(
         (
             text_cell(name, address=place.artifact(run_id, name) if name in files else "", is_code=True),
-            text_cell(display_values.size(known[name]["bytes"]) if name in known else display_values.DASH),
-            text_cell(f"{known[name]['lines']:,}" if name in known else display_values.DASH),
+            text_cell(display_values.size(known[name].bytes) if name in known else display_values.DASH),
+            text_cell(f"{known[name].lines:,}" if name in known else display_values.DASH),
             PageCell(mark=_condition(name, is_there=name in files, problems=problems)),
-            text_cell(known[name]["sha256"], is_code=True) if name in known else text_cell("names and hashes all others"),
+            text_cell(known[name].sha256, is_code=True) if name in known else text_cell("names and hashes all others"),
         )
         for name in dict.fromkeys(("run_manifest.json", *sorted(known)))
     )

@@ -7,9 +7,9 @@ from types import ModuleType
 from typing import Any
 
 from assay import api
+from assay.core.canonical import JsonObject
 from assay.core.errors import MissingExtra
 
-Line = dict[str, Any]
 RUN_ID = "run_id"
 """The first column, which tells the runs of one table apart."""
 GROUP = 5_000
@@ -58,7 +58,7 @@ def polars_frame(runs: Sequence[api.RunReader]) -> Any:
     return polars.concat(frames) if frames else polars.DataFrame(schema=schema)
 
 
-def _polars_kinds(polars: Any) -> dict[str, Any]:
+def _polars_kinds(polars: Any) -> JsonObject:
     kinds = {
         **dict.fromkeys(("text", "json"), polars.String),
         "number": polars.Float64,
@@ -78,12 +78,12 @@ def _library(name: str, extra: str) -> ModuleType:
         raise MissingExtra(f"this table needs {name}, which is not installed", hint=f"pip install 'assay[{extra}]'") from problem
 
 
-def _rows(runs: Iterable[api.RunReader]) -> Iterator[Line]:
+def _rows(runs: Iterable[api.RunReader]) -> Iterator[JsonObject]:
     for run in runs:
         for row in api.typed_rows(run):
             yield {RUN_ID: run.folders.run_id, **row}
 
 
-def _groups(rows: Iterator[Line]) -> Iterator[list[Line]]:
+def _groups(rows: Iterator[JsonObject]) -> Iterator[list[JsonObject]]:
     while group := list(islice(rows, GROUP)):
         yield group

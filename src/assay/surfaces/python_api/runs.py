@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from assay import api
+from assay.core.canonical import JsonObject
 from assay.core.errors import UsageProblem
 from assay.core.plan import Gates
 from assay.core.run_backend import RUNS_DIR
@@ -23,7 +24,6 @@ from assay.surfaces.python_api.progress import shown_progress
 
 RECORDS = 5_000
 """Records that a report has unless told otherwise: it should open at once, and go into a mail."""
-Line = dict[str, Any]
 Mode = Literal["absolute", "superiority", "non-inferiority"]
 
 
@@ -34,6 +34,13 @@ class Run(api.RunReader):
     def run_id(self) -> str:
         """The name of the run, which is that of its folder."""
         return self.folders.run_id
+
+    @property
+    def manifest(self) -> JsonObject:
+        """The manifest as plain values; of an unfinished run its id, its state and its plan."""
+        if self._sealed is not None:
+            return self._sealed.members
+        return {"run_id": self.run_id, "status": self.state, "plan": self.shown_plan}
 
     @property
     def run_dir(self) -> str:
@@ -61,7 +68,7 @@ class Run(api.RunReader):
         return self.result.counts
 
     @property
-    def metrics(self) -> Line:
+    def metrics(self) -> JsonObject:
         """The metrics summary; empty for a run that has not ended."""
         return self.result.metrics
 
@@ -93,20 +100,20 @@ class Run(api.RunReader):
     @property
     def error_rate(self) -> float | None:
         """The share of records without a grade because of an error; None before the end."""
-        found: float | None = self.metrics.get("error_rate")
-        return found
+        summary = self.result.summary
+        return None if summary is None else summary.error_rate
 
     @property
     def cost(self) -> float | None:
         """US dollars of all calls with a known price; None where none is known."""
-        found: float | None = (self.metrics.get("cost_usd") or {}).get("sum")
-        return found
+        summary = self.result.summary
+        return None if summary is None else summary.cost_usd.sum
 
-    def __iter__(self) -> Iterator[Line]:
+    def __iter__(self) -> Iterator[JsonObject]:
         """Every valid record with what came of it, in order."""
         return self.predictions()
 
-    def to_dict(self) -> Line:
+    def to_dict(self) -> JsonObject:
         """The result as plain values, in the shape of `assay run --json`."""
         return self.result.to_dict()
 

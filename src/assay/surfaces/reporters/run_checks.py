@@ -70,7 +70,7 @@ class CheckedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 def checked_run(run: api.RunReader) -> CheckedRun:
     """A run with its own gates."""
-    view = RunReport(result=run.result, manifest=run.manifest)
+    view = RunReport(result=run.result, manifest=run.run_manifest)
     gates = [
         CiCheck(
             name=_subject(decision.reason),

@@ -75,7 +75,7 @@ def _record(checked: CheckedRun, record: RecordCheck) -> str:
 
 def _dataset_file(checked: CheckedRun) -> str | None:
     """The dataset as the repository names it, where there is one dataset and it is below the working folder."""
-    datasets = (checked.run.manifest.get("plan") or {}).get("datasets", ())
+    datasets = checked.run.run_manifest.plan.get("datasets", ())
     paths = {dataset["path"] for dataset in datasets}
     if len(paths) != 1:
         return None

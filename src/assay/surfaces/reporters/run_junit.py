@@ -36,16 +36,16 @@ def _suite(name: str, outcomes: Counter[Any]) -> Iterator[str]:
 
 
 def _properties(checked: CheckedRun) -> Iterator[str]:
-    result, manifest = checked.run.result, checked.run.manifest
+    result, manifest = checked.run.result, checked.run.run_manifest
     metrics = result.metrics
     known = {
         "run_id": checked.name,
         "status": result.state,
         "candidate": result.candidate,
-        "dataset": manifest.get("dataset_id"),
+        "dataset": manifest.dataset_id,
         "pass_rate": figure_text(metrics, "pass_rate") if metrics else None,
         "n_scored": metrics.get("n_scored"),
-        "manifest_sha256": manifest.get("manifest_sha256"),
+        "manifest_sha256": manifest.own_hash,
     }
     yield "    <properties>\n"
     for name, value in known.items():

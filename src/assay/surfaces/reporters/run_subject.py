@@ -6,6 +6,7 @@ from typing import Any
 
 from assay.core.dataset_title import dataset_words
 from assay.core.field_uses import added
+from assay.core.manifest import BatchEntry, Manifest
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.imports import imported_words
 from assay.surfaces.reporters.wording import AUDIENCES, counted, field_lines, first_datasets, plugin_words
@@ -20,7 +21,7 @@ _ODD_LINES = {"duplicates": "repeated", "unknown": "unknown", "malformed": "unre
 """Lines of results of batches that became nothing."""
 
 
-def subject(plan: Json, manifest: Json, *, has_candidate: bool = True) -> Iterator[Fact]:
+def subject(plan: Json, manifest: Manifest, *, has_candidate: bool = True) -> Iterator[Fact]:
     """What was asked, who answered, who graded, and where it comes from."""
     datasets, more = first_datasets(plan.get("datasets", ()))
     for dataset in datasets:
@@ -33,10 +34,10 @@ def subject(plan: Json, manifest: Json, *, has_candidate: bool = True) -> Iterat
     yield from sent_fields(plan)
     if plan.get("imported"):
         yield "imported", imported_words(plan["imported"])
-    if manifest.get("batches"):
-        yield "batches", tuple(batch_words(manifest["batches"]))
-    if manifest.get("rescored_from"):
-        yield "rescored", (f"from {manifest['rescored_from']['run_id']}, without any call",)
+    if manifest.batches:
+        yield "batches", tuple(batch_words(manifest.batches))
+    if manifest.rescored_from is not None:
+        yield "rescored", (f"from {manifest.rescored_from.run_id}, without any call",)
     elif plan.get("parent_run_id"):
         what = (
             "the comparisons of {} with an error; the others are as they were"
@@ -103,13 +104,13 @@ def _plain(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def batch_words(batches: Sequence[Json]) -> Iterator[str]:
+def batch_words(batches: Sequence[BatchEntry]) -> Iterator[str]:
     """What became of the batches: how many requests were answered, and what became of the others."""
-    taken = [batch for batch in batches if batch["status"] != "failed"]
+    taken = [batch for batch in batches if batch.status != "failed"]
     errors = Counter[str]()
     for batch in taken:
-        errors.update(batch["errors"])
-    total = {name: sum(batch[name] for batch in taken) for name in ("answered", "requests", "asked_live", *_ODD_LINES)}
+        errors.update(batch.errors)
+    total = {name: sum(getattr(batch, name) for batch in taken) for name in ("answered", "requests", "asked_live", *_ODD_LINES)}
     yield "1 batch" if len(taken) == 1 else f"{len(taken):,} batches"
     yield f"{total['answered']:,} of {counted(total['requests'], 'request')} answered"
     if errors:
@@ -120,4 +121,4 @@ def batch_words(batches: Sequence[Json]) -> Iterator[str]:
         if total[name]:
             yield f"{counted(total[name], f'{odd} line')} of results"
     for batch in taken:
-        yield from map(printable, batch.get("problems", ()))
+        yield from map(printable, batch.problems)

@@ -13,6 +13,7 @@ import msgspec
 
 from assay import api
 from assay.core.errors import RunNotFound, StoreUnavailable
+from assay.core.manifest import Manifest
 from assay.core.run_result import RunResult
 from assay.core.summary import RunKind
 
@@ -61,7 +62,7 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a report on one run needs."""
 
     result: RunResult
-    manifest: Json
+    manifest: Manifest
     failures: tuple[FailureGroup, ...] = ()
     cases: tuple[Json, ...] = ()
     """Predictions to list one by one."""
@@ -81,32 +82,32 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def plan(self) -> Json:
         """The plan as the manifest keeps it."""
-        return self.manifest.get("plan") or {}
+        return self.manifest.plan
 
     @property
     def seconds(self) -> float | None:
         """From the first call to the end."""
-        begin, end = (self.manifest.get(name) for name in ("started_at", "completed_at"))
+        begin, end = self.manifest.started_at, self.manifest.completed_at
         return (datetime.fromisoformat(end) - datetime.fromisoformat(begin)).total_seconds() if begin and end else None
 
 
 def view_of(run: api.RunReader, *, is_verbose: bool = False, is_worst_first: bool = True) -> RunReport:
     """The view of an opened run; golden datasets list their cases, other contracts theirs only when everything is asked for."""
-    view = RunReport(result=run.result, manifest=run.manifest)
+    view = RunReport(result=run.result, manifest=run.run_manifest)
     if not view.result.is_finished or view.result.is_away:
         return view
     is_ranking = view.result.kind is RunKind.RANKING
     # What a slice passes is about answers; of comparisons it would only say how many were decided.
     for fill in (_with_failures,) if is_ranking else (_with_slices, _with_failures):
         view = _kept(fill, run, view)
-    if is_verbose or (run.manifest.get("contract") == "golden_v1" and not is_ranking):
+    if is_verbose or (run.run_manifest.contract == "golden_v1" and not is_ranking):
         view = _kept(_with_worst_first if is_worst_first else _with_cases, run, view, limit=None if is_verbose else MAX_CASES)
     return view
 
 
 def sketch_of(run: api.RunReader) -> RunReport:
     """The view of an opened run without any of its records: what its metrics say, however large it is."""
-    view = RunReport(result=run.result, manifest=run.manifest)
+    view = RunReport(result=run.result, manifest=run.run_manifest)
     if not view.result.is_finished or view.result.is_away or view.result.kind is RunKind.RANKING:
         return view
     return _kept(_with_slices, run, _kept(_with_counts, run, view))

@@ -12,7 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 import msgspec
 import uvicorn
@@ -22,6 +21,7 @@ from litestar.exceptions import HTTPException
 from litestar.types import ASGIApp
 
 from assay import api
+from assay.core.canonical import JsonObject
 from assay.core.errors import AssayError, StoreRefused, StoreUnavailable, UsageProblem
 from assay.core.moment import iso
 from assay.core.run_backend import LOCAL_BACKEND, RunBackend
@@ -132,7 +132,7 @@ def check_listening(listening: ServeOptions) -> None:
         )
 
 
-def addresses() -> dict[str, Any]:
+def addresses() -> JsonObject:
     """Build the OpenAPI document without a service."""
     return openapi(Litestar(route_handlers=list(HANDLERS), openapi_config=None))
 

@@ -82,7 +82,7 @@ class Drafts:
         """Return a stored result about a draft; None without one."""
         return self._results.get((draft.id, what))
 
-    def keep_result(self, draft: UploadDraft, what: str, result: Any) -> None:
+    def keep_result(self, draft: UploadDraft, what: str, result: object) -> None:
         """Store a result about a draft, for as long as the draft exists."""
         with self._lock:
             if draft.id in self._kept:

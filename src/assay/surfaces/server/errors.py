@@ -12,6 +12,7 @@ from litestar.exceptions import HTTPException
 from litestar.types import HTTPScope
 
 from assay import api
+from assay.core.canonical import JsonObject
 from assay.core.errors import (
     ArtifactGone,
     AssayError,
@@ -76,7 +77,7 @@ class HttpError(Exception):
     """An exception that is answered with an error."""
 
     def __init__(
-        self, status: int, message: str, *, details: dict[str, Any] | None = None, headers: dict[str, str] | None = None
+        self, status: int, message: str, *, details: JsonObject | None = None, headers: dict[str, str] | None = None
     ) -> None:
         super().__init__(message)
         self.status = status
@@ -85,7 +86,7 @@ class HttpError(Exception):
         self.headers = headers or {}
 
 
-def envelope(status: int, message: str, *, request_id: str, details: dict[str, Any]) -> bytes:
+def envelope(status: int, message: str, *, request_id: str, details: Mapping[str, object]) -> bytes:
     """The body of an error; `details` is always there, so that a client reads every error the same way."""
     code = CODES.get(status, CODES[500] if status >= 500 else CODES[400])
     return json_text({"error": {"code": code, "message": message, "details": details}, "request_id": request_id}).encode()
@@ -135,7 +136,7 @@ def failed(request: Request[Any, Any, Any], problem: AssayError) -> Response[byt
     """Answer an error of the library, by its class."""
     status = next((status for kind, status in STATUSES if isinstance(problem, kind)), 500)
     told = request.app.state.server.told
-    details: dict[str, Any] = {"hint": told(problem.hint)} if problem.hint else {}
+    details: JsonObject = {"hint": told(problem.hint)} if problem.hint else {}
     if isinstance(problem, api.PlanProblems):
         details["errors"] = list(map(told, problem.problems))
     headers = {"Retry-After": str(RETRY_SECONDS)} if status == 503 else {}
@@ -150,7 +151,7 @@ def framework_failed(request: Request[Any, Any, Any], problem: HTTPException) ->
     }
     message = messages.get(problem.status_code, problem.detail)
     headers = dict(problem.headers or {})
-    details: dict[str, Any] = {"errors": problem.extra} if isinstance(problem.extra, list) and problem.extra else {}
+    details: JsonObject = {"errors": problem.extra} if isinstance(problem.extra, list) and problem.extra else {}
     if problem.status_code == 404:
         details["hint"] = "/docs lists the addresses"
     elif problem.status_code == 405:

@@ -17,6 +17,7 @@ from litestar.enums import ScopeType
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 from litestar.utils import normalize_path
 
+from assay.core.canonical import JsonObject
 from assay.core.errors import StoreUnavailable
 from assay.surfaces.observers import FIELDS
 from assay.surfaces.server import keys
@@ -175,7 +176,7 @@ class RequestMiddleware:
             await self._app(scope, receive, send)
             return
         exchange = _Exchange(scope, receive, send, idle_seconds=self._idle_seconds)
-        state: dict[str, Any] = scope.setdefault("state", {})
+        state: JsonObject = scope.setdefault("state", {})
         state["request_id"] = exchange.request_id
         # RFC 9110 9.3.2: HEAD answers with the headers of GET; uvicorn leaves the body out.
         asked: HTTPScope = {**scope, "method": "GET"} if exchange.is_head else scope

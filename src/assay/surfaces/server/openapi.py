@@ -9,12 +9,12 @@ from litestar import Litestar
 from litestar.handlers import HTTPRouteHandler
 
 from assay.core import http_answers
+from assay.core.canonical import JsonObject
 from assay.core.http_answers import ErrorAnswer
 from assay.core.version import __version__
 from assay.surfaces.server.errors import CODES
 from assay.surfaces.server.middleware import OPEN_PATHS
 
-Json = dict[str, Any]
 REASONS = {
     200: "Success.",
     202: "Accepted.",
@@ -47,7 +47,7 @@ _DESCRIPTION = (
 )
 
 
-def openapi(app: Litestar) -> Json:
+def openapi(app: Litestar) -> JsonObject:
     """Build the document of an application's addresses."""
     operations = sorted(_operations(app), key=lambda entry: (entry[0], entry[1]))
     kinds = {kind for _, _, handler in operations for kind in (handler.opt["query"], handler.opt["answer"]) if _is_struct(kind)}
@@ -57,7 +57,7 @@ def openapi(app: Litestar) -> Json:
         if kind.__name__ in found and not kind.__struct_config__.omit_defaults:
             _require_members(found[kind.__name__])
     components = {_NAMES.get(name, name): _published(schema) for name, schema in found.items() if name not in _OPEN}
-    paths: Json = {}
+    paths: JsonObject = {}
     for path, method, handler in operations:
         paths.setdefault(path, {})[method] = _operation(path, method, handler=handler, components=components)
     shown = {name: schema for name, schema in components.items() if not name.endswith("Query")}
@@ -76,7 +76,7 @@ def openapi(app: Litestar) -> Json:
     }
 
 
-def _require_members(schema: Json) -> None:
+def _require_members(schema: JsonObject) -> None:
     """Require every member of an answer: defaults are for clients of older services. A constant needs no mention."""
     for member in schema["properties"].values():
         if len(member.get("enum", ())) != 1:
@@ -105,7 +105,7 @@ def _name_of(kind: type) -> str:
     return _NAMES.get(kind.__name__, kind.__name__)
 
 
-def _is_struct(kind: Any) -> bool:
+def _is_struct(kind: object) -> bool:
     return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 
 
@@ -121,11 +121,11 @@ def _operations(app: Litestar) -> Iterator[tuple[str, str, HTTPRouteHandler]]:
                     )
 
 
-def _operation(path: str, method: str, *, handler: HTTPRouteHandler, components: Json) -> Json:
+def _operation(path: str, method: str, *, handler: HTTPRouteHandler, components: JsonObject) -> JsonObject:
     # The framework wraps handlers that run in threads, and the wrapper has a docstring of its own.
     summary = " ".join((getattr(handler.fn, "func", handler.fn).__doc__ or "").split())
     query = components[handler.opt["query"].__name__]
-    found: Json = {
+    found: JsonObject = {
         "operationId": handler.handler_name,
         "summary": summary,
         "tags": [_tag(path)],
@@ -133,7 +133,7 @@ def _operation(path: str, method: str, *, handler: HTTPRouteHandler, components:
         "responses": {str(status): _response(status, handler) for status in _statuses(path, handler)},
     }
     if handler.opt.get("takes_dataset"):
-        schema: Json = {"description": "A dataset of the contract in the query."}
+        schema: JsonObject = {"description": "A dataset of the contract in the query."}
         content = {"schema": schema if path == "/v1/validate" else {**schema, "type": "object"}}
         found["requestBody"] = {"required": True, "content": {"application/json": content}}
     return found
@@ -144,13 +144,13 @@ def _tag(path: str) -> str:
     return "service" if parts[0] != "v1" else {"runs": "runs", "validate": "datasets"}.get(parts[1], "decisions")
 
 
-def _path_parameters(path: str) -> Iterator[Json]:
+def _path_parameters(path: str) -> Iterator[JsonObject]:
     for name in re.findall(r"\{(\w+)\}", path):
         schema = {"type": "string", "minLength": 1}
         yield {"name": name, "in": "path", "required": True, "description": _PLACES[name], "schema": schema}
 
 
-def _query_parameters(query: Json) -> Iterator[Json]:
+def _query_parameters(query: JsonObject) -> Iterator[JsonObject]:
     for name, schema in query["properties"].items():
         required = name in query.get("required", ())
         shown = {key: value for key, value in schema.items() if key != "description"}
@@ -162,7 +162,7 @@ def _query_parameters(query: Json) -> Iterator[Json]:
         yield {"name": name, "in": "query", "required": required, "description": schema.get("description", ""), "schema": shown}
 
 
-def _headers(path: str, method: str) -> Iterator[Json]:
+def _headers(path: str, method: str) -> Iterator[JsonObject]:
     if (path, method) == ("/v1/runs", "post"):
         schema = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]*[!-~][ -~]*$"}
         text = "The same key and body never make two runs; another body under it is a conflict."
@@ -181,8 +181,8 @@ def _statuses(path: str, handler: HTTPRouteHandler) -> list[int]:
     return sorted({handler.status_code, *errors})
 
 
-def _response(status: int, handler: HTTPRouteHandler) -> Json:
-    shown: Json = {"description": REASONS[status]}
+def _response(status: int, handler: HTTPRouteHandler) -> JsonObject:
+    shown: JsonObject = {"description": REASONS[status]}
     if status == 304:
         return shown
     answer = handler.opt["answer"]

@@ -1,9 +1,9 @@
 """The OpenAPI document as a reference page in Markdown."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
 
-Json = dict[str, Any]
+from assay.core.canonical import JsonObject
+
 HEAD = """# HTTP
 
 Every address of `assay serve`. This page is made from the OpenAPI document that the server has at `/openapi.json`. [Use the
@@ -14,7 +14,7 @@ Every answer has `x-request-id` and `x-latency-ms`; every error has the shape of
 """
 
 
-def reference(document: Json) -> str:
+def reference(document: JsonObject) -> str:
     """The page."""
     parts = [HEAD]
     for path, methods in document["paths"].items():
@@ -31,7 +31,7 @@ def reference(document: Json) -> str:
     return "".join(parts)
 
 
-def _parameters(operation: Json) -> Iterator[str]:
+def _parameters(operation: JsonObject) -> Iterator[str]:
     if operation["parameters"]:
         yield "\n| parameter | in | type | meaning |\n|---|---|---|---|\n"
     for entry in operation["parameters"]:
@@ -39,25 +39,25 @@ def _parameters(operation: Json) -> Iterator[str]:
         yield f"| `{entry['name']}` | {entry['in']} | {_type(entry['schema'])}{_default(entry['schema'])} | {meaning} |\n"
 
 
-def _answers(operation: Json) -> Iterator[str]:
+def _answers(operation: JsonObject) -> Iterator[str]:
     yield "\n| answer | with | meaning |\n|---|---|---|\n"
     for status, answer in operation["responses"].items():
         shapes = ", ".join(_shape(media_type, content) for media_type, content in answer.get("content", {}).items())
         yield f"| {status} | {shapes} | {answer['description']} |\n"
 
 
-def _shape(media_type: str, content: Json) -> str:
+def _shape(media_type: str, content: JsonObject) -> str:
     return _type(content["schema"]) if "schema" in content else f"`{media_type}`"
 
 
-def _members(schema: Json) -> Iterator[str]:
+def _members(schema: JsonObject) -> Iterator[str]:
     if schema.get("properties"):
         yield "\n| member | type | meaning |\n|---|---|---|\n"
     for name, member in schema.get("properties", {}).items():
         yield f"| `{name}` | {_type(member)} | {member.get('description', '')} |\n"
 
 
-def _type(schema: Json) -> str:
+def _type(schema: JsonObject) -> str:
     """A schema in a few words."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
@@ -71,7 +71,7 @@ def _type(schema: Json) -> str:
     return str(schema.get("type", "any")) + _range(schema)
 
 
-def _range(schema: Json) -> str:
+def _range(schema: Mapping[str, object]) -> str:
     """`, 1 to 1,000`; nothing where a number may be any."""
     least, most = schema.get("minimum"), schema.get("maximum")
     if least is None:
@@ -79,7 +79,7 @@ def _range(schema: Json) -> str:
     return f", {least:,} or more" if most is None else f", {least:,} to {most:,}"
 
 
-def _default(schema: Json) -> str:
+def _default(schema: Mapping[str, object]) -> str:
     """What counts where nothing is said."""
     default = schema.get("default")
     return "" if default in (None, (), []) else f"; `{default}` by default"

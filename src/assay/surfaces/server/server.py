@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 from litestar import Response
@@ -192,7 +192,7 @@ def caller_of(request: AnyRequest) -> Caller:
     return found
 
 
-def answered(value: Any, *, status: int = 200, headers: dict[str, str] | None = None) -> Answer:
+def answered(value: object, *, status: int = 200, headers: dict[str, str] | None = None) -> Answer:
     """Build a JSON response."""
     text = json_text(msgspec.to_builtins(value)).encode()
     return Response(text, status_code=status, headers=headers, media_type="application/json")

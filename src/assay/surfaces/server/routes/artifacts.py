@@ -39,20 +39,20 @@ def list_artifacts(request: AnyRequest, run_id: FromPath[str]) -> Answer:
 
 
 def _view(run: api.RunReader, name: str, path: Path) -> Artifact:
-    known = run.manifest["artifacts"].get(name, {})
+    known = run.run_manifest.files.get(name)
     return Artifact(
         name=name,
         sha256=_sha256(run, name, path),
         bytes=path.stat().st_size,
-        lines=known.get("lines"),
+        lines=None if known is None else known.lines,
         url=f"/v1/runs/{run.folders.run_id}/artifacts/{name}",
     )
 
 
 def _sha256(run: api.RunReader, name: str, path: Path) -> str:
     """As the manifest says; of the manifest itself, which cannot, by reading it."""
-    known: str = run.manifest["artifacts"].get(name, {}).get("sha256") or hashlib.sha256(path.read_bytes()).hexdigest()
-    return known
+    known = run.run_manifest.files.get(name)
+    return hashlib.sha256(path.read_bytes()).hexdigest() if known is None else known.sha256
 
 
 @get(

@@ -2,10 +2,10 @@
 
 import re
 from html import escape
-from typing import Any
 
 from litestar import Response, get
 
+from assay.core.canonical import JsonObject
 from assay.surfaces.server.openapi import openapi
 from assay.surfaces.server.queries import AnyRequest, NoQuery, read_query
 from assay.surfaces.server.server import Answer, answered
@@ -41,7 +41,7 @@ async def docs_style(request: AnyRequest) -> Answer:
     return Response(_SHEET.encode(), media_type="text/css")
 
 
-def page(document: dict[str, Any]) -> str:
+def page(document: JsonObject) -> str:
     """An OpenAPI document as HTML."""
     parts = [
         "<!doctype html><html lang='en'><head><meta charset='utf-8'><title>assay: addresses</title>",
@@ -59,7 +59,7 @@ def _marked_up(text: str) -> str:
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
-def _operation(path: str, method: str, operation: dict[str, Any]) -> str:
+def _operation(path: str, method: str, operation: JsonObject) -> str:
     head = f"<summary><code>{method.upper()} {escape(path)}</code> {_marked_up(operation['summary'])}</summary>"
     rows = "".join(
         f"<tr><td><code>{escape(entry['name'])}</code></td><td>{escape(entry['in'])}</td><td>{_marked_up(entry['description'])}</td></tr>"

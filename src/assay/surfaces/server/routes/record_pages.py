@@ -1,7 +1,7 @@
 """Pages about the records of a run: the list, one record, and what people say of its answer."""
 
 from asyncio import to_thread
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from litestar import Response, get, post
@@ -9,6 +9,7 @@ from litestar.params import FromPath
 from msgspec import Meta
 
 from assay import api
+from assay.core.canonical import JsonObject
 from assay.core.errors import RunNotFound
 from assay.surfaces.pages.record import RecordNavigation, RecordView, label_view, record_view
 from assay.surfaces.pages.records import PAGE, RecordsChoice, indexing_view, records_view
@@ -88,7 +89,7 @@ def _steps(run: api.RunReader, index: int, choice: RecordsChoice) -> RecordNavig
     )
 
 
-def _issues(run: api.RunReader, found: dict[str, Any]) -> list[dict[str, Any]]:
+def _issues(run: api.RunReader, found: JsonObject) -> list[JsonObject]:
     """Everything that is wrong with a record that broke its contract."""
     if "failure" not in found:
         return []
@@ -96,7 +97,7 @@ def _issues(run: api.RunReader, found: dict[str, Any]) -> list[dict[str, Any]]:
     return next((line["issues"] for line in run.validations() if line["index"] == index), [])
 
 
-def _with_labels(view: RecordView, run: api.RunReader, found: dict[str, Any], *, choice: RecordsChoice) -> RecordView:
+def _with_labels(view: RecordView, run: api.RunReader, found: JsonObject, *, choice: RecordsChoice) -> RecordView:
     line = found.get("prediction", {})
     if not run.artifacts() or line.get("passed") is None:
         return view

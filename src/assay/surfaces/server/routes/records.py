@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any
 from urllib.parse import unquote
 
 import msgspec
@@ -11,6 +10,7 @@ from litestar import get
 from litestar.params import FromPath
 
 from assay import api
+from assay.core.canonical import JsonObject
 from assay.core.http_answers import Distribution, LinesPage, RecordResponse, Submission
 from assay.core.record_query import VALID, RecordSearch
 from assay.surfaces.reporters.plain_json import json_text
@@ -18,7 +18,6 @@ from assay.surfaces.server.errors import HttpError, request_id_of
 from assay.surfaces.server.queries import AnyRequest, NoQuery, PageQuery, RecordQuery, RecordsQuery, read_query
 from assay.surfaces.server.server import Answer, answered, caller_of, server_of
 
-Line = dict[str, Any]
 PAGE_BYTES = 8 << 20
 """What a page may weigh: a record may have 256 KB, and a thousand of them would be in memory several times."""
 
@@ -62,7 +61,7 @@ def _records(request: AnyRequest, run: api.RunReader, query: RecordsQuery) -> An
     return _page(entries, query.limit, total=found.total, request_id=request_id_of(request))
 
 
-def _from(first: int, lines: Iterable[Line]) -> Iterator[tuple[int, Line]]:
+def _from(first: int, lines: Iterable[JsonObject]) -> Iterator[tuple[int, JsonObject]]:
     """Lines with the indexes of their records, from an index on."""
     return ((line["index"], line) for line in lines if line["index"] >= first)
 
@@ -147,18 +146,18 @@ def _distribution(request: AnyRequest, run: api.RunReader) -> Answer:
     )
 
 
-def _levels(scores: Counter[float]) -> Iterator[Line]:
+def _levels(scores: Counter[float]) -> Iterator[JsonObject]:
     return ({"score": score, "records": count} for score, count in sorted(scores.items()))
 
 
 def _total(run: api.RunReader, name: str) -> int | None:
-    found: int | None = run.manifest.get("artifacts", {}).get(name, {}).get("lines")
-    return found
+    found = run.run_manifest.files.get(name)
+    return None if found is None else found.lines
 
 
-def _page(entries: Iterable[tuple[int, Line]], limit: int, *, total: int | None, request_id: str) -> Answer:
+def _page(entries: Iterable[tuple[int, JsonObject]], limit: int, *, total: int | None, request_id: str) -> Answer:
     """One page of numbered lines, shorter when they are long; the number of the first one that is not shown names the next."""
-    items: list[Line] = []
+    items: list[JsonObject] = []
     room, cursor = PAGE_BYTES, None
     for number, line in entries:
         room -= len(json_text(line))

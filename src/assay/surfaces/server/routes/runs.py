@@ -111,9 +111,9 @@ def _view(server: Server, run: api.RunReader, *, request_id: str) -> RunStatus:
     run_id = run.folders.run_id
     # Asked before the run is looked at: work that ends in between has not stopped before the end.
     is_waiting = server.queue.has(run_id)
-    result, moments, manifest = run.result, run.moments, run.manifest
+    result, moments, plan = run.result, run.moments, run.shown_plan
     total, done = _progress(server, result)
-    dataset = manifest["plan"]["datasets"][0]
+    dataset = plan["datasets"][0]
     return RunStatus(
         run_id=result.run_id,
         state=result.state,
@@ -127,7 +127,7 @@ def _view(server: Server, run: api.RunReader, *, request_id: str) -> RunStatus:
         dataset_version=dataset["dataset_version"],
         dataset_file=dataset_file(dataset),
         model=result.candidate,
-        project=manifest["plan"].get("project", DEFAULT_PROJECT),
+        project=plan.get("project", DEFAULT_PROJECT),
         counts=msgspec.structs.replace(result.counts, total_records=total),
         done_records=done,
         eta_seconds=None if result.is_finished else _eta(server, run_id, started=moments["started_at"], total=total, done=done),

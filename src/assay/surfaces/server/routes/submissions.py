@@ -7,12 +7,12 @@ import time
 from contextlib import suppress
 from functools import partial
 from itertools import islice
-from typing import Any
 
 import msgspec
 from litestar import post
 
 from assay import api
+from assay.core.canonical import JsonObject
 from assay.core.errors import RunNotFound
 from assay.core.http_answers import RecordError, RecordSummary, Submission, Validation
 from assay.surfaces.server.errors import HttpError, request_id_of
@@ -263,9 +263,9 @@ def refusal_for(verdict: api.UploadVerdict, server: Server) -> HttpError:
     if verdict.problems:
         problems = [server.told(problem) for problem in verdict.problems]
         return HttpError(400, "the run cannot be started with these settings", details={"errors": problems})
-    first: dict[str, Any] = verdict.dataset_errors[0] if verdict.dataset_errors else {}
+    first: JsonObject = verdict.dataset_errors[0] if verdict.dataset_errors else {}
     message = first.get("message") or _INVALID[verdict.outcome == "rejected"]
-    details: dict[str, Any] = dict(first.get("details") or {})
+    details: JsonObject = dict(first.get("details") or {})
     if verdict.record_errors:
         details |= {
             "rejected_records": verdict.counts.rejected_records,

@@ -1,0 +1,190 @@
+"""The manifest of a finished run: the type of `run_manifest.json`, written at its end and read by everything that shows a run.
+
+The struct is encoded as canonical JSON, so that the order of its members does not matter. What earlier versions did not write has a
+default here, and `read_manifest` is the only reader; members of later versions are ignored, and stay in `PublishedRun.members`.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from assay.core.canonical import JsonObject
+from assay.core.errors import RunDamaged
+from assay.core.plan import ModelPlan, Plan
+from assay.core.retention import RetentionPolicy
+from assay.core.run_state import RunCounts, State
+from assay.core.summary import GateResult
+
+MANIFEST_VERSION = "1"
+OWN_HASH = "manifest_sha256"
+"""Member of the manifest: SHA-256 of its canonical JSON without this member."""
+
+
+class ArtifactHash(msgspec.Struct, frozen=True):
+    """Hash and size of one file, as the manifest lists them."""
+
+    sha256: str
+    bytes: int
+    lines: int
+    """Newline characters."""
+
+
+class StateEntry(msgspec.Struct, frozen=True):
+    """A state that the run was in, and since when."""
+
+    state: State
+    entered_at: str
+
+
+class IgnoredFields(msgspec.Struct, frozen=True):
+    """Members of a dataset's document that its contract does not know; they were accepted and had no effect."""
+
+    dataset_id: str
+    fields: tuple[str, ...]
+
+
+class UnsentFields(msgspec.Struct, frozen=True):
+    """Fields of a dataset's records that no model was sent, with the number of records that have them."""
+
+    dataset_id: str
+    fields: dict[str, int]
+
+
+class ScoringProfile(msgspec.Struct, frozen=True):
+    """The benchmark by whose rules the run is scored."""
+
+    id: str
+    version: str
+    sha256: str
+    compat: bool
+
+    @property
+    def name(self) -> str:
+        """`prbench` or `prbench (compat)`."""
+        return f"{self.id} (compat)" if self.compat else self.id
+
+
+class RescoredRun(msgspec.Struct, frozen=True):
+    """The run whose answers and grades a rescored run has."""
+
+    run_id: str
+    manifest_sha256: str
+    completed_at: str
+    """When its answers were graded, however often they were rescored since."""
+
+
+class PastFailure(msgspec.Struct, frozen=True):
+    """A failure of the run as a whole, after which it was resumed."""
+
+    code: str
+    message: str
+    failed_at: str
+    resumed_at: str | None
+
+
+class BatchEntry(msgspec.Struct, frozen=True):
+    """What became of one batch of requests to a provider."""
+
+    number: int
+    batch_id: str | None
+    status: str
+    submitted_at: str
+    requests: int
+    bytes: int
+    input_sha256: str
+    answered: int
+    errors: dict[str, int]
+    asked_live: int
+    duplicates: int
+    unknown: int
+    malformed: int
+    problems: tuple[str, ...] = ()
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """`run_manifest.json`: what a run was, how it ended, and the hashes of all its files."""
+
+    manifest_version: str = MANIFEST_VERSION
+    assay_version: str = ""
+    """The version that wrote it."""
+    run_id: str
+    status: State
+    created_at: str
+    started_at: str | None = None
+    completed_at: str | None = None
+    """None only of a run that has not ended."""
+    states: tuple[StateEntry, ...] = ()
+    contract: str = ""
+    """Of the first dataset, as are the three below."""
+    dataset_id: str
+    dataset_version: str
+    schema_version: str = ""
+    counts: RunCounts
+    gate: GateResult
+    model: str = ""
+    """Of the candidate, at its provider."""
+    temperature: int | float | None = None
+    """As it was written: reports show 0, not 0.0."""
+    top_p: int | float | None = None
+    max_new_tokens: int | None = None
+    seed: int | None = None
+    candidate: ModelPlan
+    judges: tuple[ModelPlan, ...] = ()
+    ignored_fields: tuple[IgnoredFields, ...] = ()
+    not_sent: tuple[UnsentFields, ...] = ()
+    evaluator_version: str = ""
+    """Who graded: this product, or the tool that the run was imported from."""
+    policies: dict[str, str] = {}
+    """Hashes of the policies by name."""
+    templates: dict[str, str] = {}
+    """Hashes of the prompt templates by id and version."""
+    profile: ScoringProfile | None = None
+    rescored_from: RescoredRun | None = None
+    retention: RetentionPolicy = RetentionPolicy()
+    plan: JsonObject
+    """The settings, redacted and exactly as they were written: `settings` has them as a type."""
+    plan_sha256: str = ""
+    """Of the plan before redaction."""
+    blocked: str | None = None
+    """Why a provider took no more calls."""
+    failures: tuple[PastFailure, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Only of a run that was resumed after one."""
+    batches: tuple[BatchEntry, ...] = ()
+    redactions: dict[str, int] = {}
+    """Number of redactions by rule."""
+    records_merkle_root: str = ""
+    """Of the hashes of all records, in the order of predictions.jsonl."""
+    attempt_chain_sha256: str = ""
+    """End of the hash chain of attempt_logs.jsonl."""
+    environment: dict[str, str] = {}
+    artifacts: dict[str, ArtifactHash] | msgspec.UnsetType = msgspec.UNSET
+    """Added when the run is sealed, as is the last member."""
+    manifest_sha256: str | msgspec.UnsetType = msgspec.UNSET
+    """Of the canonical JSON of the members above."""
+
+    @property
+    def settings(self) -> Plan:
+        """The plan as its type; raises RunDamaged where this version cannot read it.
+
+        The member itself stays JSON: reports show its numbers as they were written, and a run of a later version, whose plan may
+        have a value that no type here knows, can still be listed and shown.
+        """
+        try:
+            return msgspec.convert(self.plan, Plan)
+        except msgspec.ValidationError as problem:
+            raise RunDamaged(f"the plan in the manifest of run '{self.run_id}' cannot be read: {problem}") from problem
+
+    @property
+    def files(self) -> dict[str, ArtifactHash]:
+        """The hashes of all other files by name; empty before the run is sealed."""
+        return {} if self.artifacts is msgspec.UNSET else self.artifacts
+
+    @property
+    def own_hash(self) -> str:
+        """The manifest's own hash; empty before the run is sealed."""
+        return "" if self.manifest_sha256 is msgspec.UNSET else self.manifest_sha256
+
+
+def read_manifest(document: Mapping[str, object]) -> Manifest:
+    """Read the manifest of any version; raises msgspec.ValidationError for a document that is not one."""
+    return msgspec.convert(document, Manifest)
