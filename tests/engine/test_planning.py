@@ -5,7 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from assay.core.plan import Gates, plan_sha256
+from assay.core.plan import plan_sha256
+from assay.core.settings import Gates
 from assay.engine.planning.plans import list_records
 from assay.engine.planning.providers import split_model
 from assay.engine.planning.request import PlanProblems, RunRequest

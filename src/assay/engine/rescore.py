@@ -14,7 +14,8 @@ from assay.core.case import Case
 from assay.core.errors import RunSealed, UsageProblem
 from assay.core.input_document import INPUT
 from assay.core.moment import iso
-from assay.core.plan import Gates, Plan, ProfileId, plan_sha256, read_plan
+from assay.core.plan import Plan, plan_sha256, read_plan
+from assay.core.settings import Gates, ProfileId
 from assay.core.version import __version__
 from assay.engine.finalization.eval_run import EVAL_RESULTS, is_true_of, regated, why_no_eval_run
 from assay.engine.finalization.panels import read_panel

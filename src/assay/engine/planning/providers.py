@@ -5,10 +5,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from assay.core.plan import ModelPlan, Parameters, ProviderPlan
 from assay.core.provider import FUNCTIONS, PROVIDER_KINDS, PROVIDERS, ProviderKind
+from assay.core.settings import ModelEntry, ProviderEntry
 from assay.datasets.checks import nearest
-from assay.engine.planning.run_file import ModelEntry, ProviderEntry
 from assay.models import model_problems
 
 _MODEL = re.compile(r"(?P<provider>[A-Za-z0-9_.-]+)(?P<mark>:/(?!/)|/|:)(?P<model>.+)", re.DOTALL)
@@ -68,16 +70,8 @@ def provider_plan(entry: ProviderEntry, environ: Mapping[str, str]) -> ProviderP
         # A server of one's own often wants no key; the vendor's always does.
         is_keyed = url == vendor.url or bool(environ.get(vendor.key_variable))
         key_variable = key_variable or (vendor.key_variable if is_keyed else "")
-    return ProviderPlan(
-        name=entry.name,
-        kind=kind,
-        base_url=url,
-        key_variable=key_variable,
-        timeout=entry.timeout,
-        requests_per_minute=entry.requests_per_minute,
-        tokens_per_minute=entry.tokens_per_minute,
-        headers=entry.headers,
-    )
+    given = msgspec.structs.asdict(entry)
+    return ProviderPlan(**{**given, "kind": kind, "base_url": url, "key_variable": key_variable})
 
 
 def provider_kind(entry: ProviderEntry) -> ProviderKind:

@@ -9,24 +9,17 @@ import msgspec
 from assay.core.errors import UsageProblem
 from assay.core.issue import Finding
 from assay.core.issue import Path as Steps
-from assay.core.plan import DEFAULT_PROJECT, Fallback, OnInvalid, PluginKind, ProfileId, ResponseSource
+from assay.core.plan import DEFAULT_PROJECT, PluginKind
 from assay.core.plugin import Plugin, given_plugin
 from assay.core.problem_lines import in_one_line
 from assay.core.provider import FUNCTIONS
 from assay.core.redact_rule import RedactRule
 from assay.core.report import ValidationReport
 from assay.core.retention import RetentionSettings
+from assay.core.settings import DatasetEntry, Fallback, ModelEntry, OnInvalid, ProfileId, ResponseSource, RunFile
 from assay.datasets.checks import Findings
 from assay.datasets.read_options import Interface
-from assay.engine.planning.run_file import (
-    DatasetEntry,
-    LoadedRunFile,
-    ModelEntry,
-    RunFile,
-    issue_of,
-    load_run_file,
-    read_members,
-)
+from assay.engine.planning.run_file import LoadedRunFile, issue_of, load_run_file, read_members
 from assay.store.redact_custom import rule_problems
 
 

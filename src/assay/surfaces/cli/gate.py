@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from assay import api
-from assay.core.plan import Gates
+from assay.core.settings import Gates
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.numbers import Number
 from assay.surfaces.cli.pipeline import PipelineOptions, github_option, junit_option

@@ -8,7 +8,7 @@ import click
 
 from assay import api
 from assay.core.errors import UsageProblem
-from assay.core.plan import ProfileId
+from assay.core.settings import ProfileId
 from assay.surfaces.cli.numbers import Number
 from assay.surfaces.cli.pipeline import PipelineOptions, github_option, junit_option
 from assay.surfaces.cli.run_options import (

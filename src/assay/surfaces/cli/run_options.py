@@ -16,9 +16,9 @@ import msgspec
 
 from assay import __version__, api
 from assay.core.errors import UsageProblem
-from assay.core.plan import ProfileId
 from assay.core.run_backend import RUNS_DIR
 from assay.core.run_result import RunResult
+from assay.core.settings import ProfileId
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.pipeline import PipelineOptions
 from assay.surfaces.cli.streams import (

@@ -11,8 +11,8 @@ from msgspec import Meta
 from assay import api
 from assay.core.contract import BUILT_IN, CONTRACTS
 from assay.core.issue import CODES, Issue, Severity
-from assay.core.plan import OnInvalid
 from assay.core.report import Counts, Outcome
+from assay.core.settings import OnInvalid
 from assay.surfaces.pages import display_values
 from assay.surfaces.pages.display_values import DASH, Badge, DisplayValue, Fact, KeyMetric, Kind
 from assay.surfaces.pages.tables import PageCell, PageColumn, PageTable, text_cell

@@ -8,9 +8,9 @@ from litestar import Request
 from msgspec import Meta, inspect
 
 from assay.core.contract import ContractId
-from assay.core.plan import CriterionName, OnInvalid, ProfileId
 from assay.core.record_query import VALID, RecordSearch
 from assay.core.run_state import State
+from assay.core.settings import CriterionName, OnInvalid, ProfileId
 from assay.surfaces.server.errors import HttpError
 
 ContractChoice = Literal[ContractId, "auto"]
