@@ -13,6 +13,8 @@ from msgspec import Meta
 FIXED = Meta(extra_json_schema={"readOnly": True})
 """Marks a field that plans have and run files cannot set."""
 
+_EXACT, _LARGEST = 2**53, 1_000_000_000
+
 
 class Option(msgspec.Struct, frozen=True):
     """A command-line option of `assay run`; its type and its bounds are those of the setting."""
@@ -84,9 +86,9 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """Its keys in a run file."""
     kind: Any
     """Its type, without None and without bounds."""
-    low: float | None
-    high: float | None
-    """Bounds, which it may reach."""
+    low: Any
+    high: Any
+    """Bounds of a number, which it may reach; None where there is none."""
     option: Option | None
     parameter: Parameter | None
     form: FormField | None
@@ -123,6 +125,27 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     def parameter_name(self) -> str:
         """Its name in a query."""
         return (self.parameter.name if self.parameter else "") or self.member
+
+    @property
+    def query_kind(self) -> Any:
+        """Its type in a query, where None is not given; numbers have bounds within which all programs are exact."""
+        if self.parameter is not None and self.parameter.kind is not None:
+            return self.parameter.kind
+        kind = self.kind
+        if kind in (int, float):
+            low, high = (-_EXACT, _EXACT) if self.low is None else (self.low, _LARGEST if self.high is None else self.high)
+            kind = Annotated[kind, Meta(ge=low, le=high)]
+        return kind if self.is_list else kind | None
+
+    @property
+    def query_default(self) -> Any:
+        """The value of its parameter where it is not given."""
+        return () if get_origin(self.query_kind) is tuple else None
+
+    @property
+    def query_text(self) -> str:
+        """What the HTTP reference says of its parameter."""
+        return (self.parameter.text if self.parameter else "") or (self.option.help if self.option else "")
 
 
 def exposed_settings(section: type[msgspec.Struct], above: tuple[str, ...] = ()) -> Iterator[Setting]:
