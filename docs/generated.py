@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from assay.core import settings
 from assay.core.provider import PROVIDERS
 from assay.core.settings import run_settings
 from assay.engine.planning.run_file import run_file_schema
@@ -23,7 +24,7 @@ _TABLE = re.compile(r"(?P<mark><!-- (?P<what>[\w ]+) -->\n\n)(?:\|.*\n)+")
 def generated() -> dict[Path, str]:
     """What the files ought to hold."""
     schema = msgspec.to_builtins(run_file_schema())
-    tables = {f"keys of {name}": _keys(component) for name, component in schema["$defs"].items()}
+    tables = {f"keys of {name}": _keys(name, component) for name, component in schema["$defs"].items()}
     tables["kinds of providers"] = _kinds()
     tables["settings given elsewhere"] = _given_elsewhere()
     page = _TABLE.sub(lambda found: found["mark"] + "".join(f"{row}\n" for row in tables[found["what"]]), PAGE.read_text("utf-8"))
@@ -31,10 +32,12 @@ def generated() -> dict[Path, str]:
     return {SCHEMA: json.dumps(schema, indent=2, sort_keys=True, ensure_ascii=False) + "\n", PAGE: page, COMMANDS: commands}
 
 
-def _keys(component: dict[str, Any]) -> Iterator[str]:
+def _keys(name: str, component: dict[str, Any]) -> Iterator[str]:
+    """The keys of a section, its own before those that it shares with a part of the plan."""
+    own = getattr(settings, name).__annotations__
     yield "| key | what it says | default |"
     yield "|---|---|---|"
-    for key, member in component["properties"].items():
+    for key, member in sorted(component["properties"].items(), key=lambda entry: entry[0].removeprefix("$") not in own):
         if not member.get("deprecated"):
             yield f"| `{key}` | {member['description']} | {_default(member, is_required=key in component['required'])} |"
 

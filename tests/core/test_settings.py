@@ -14,7 +14,7 @@ import pytest
 from assay import RunRequest
 from assay.core.exposure import Setting
 from assay.core.plan import Plan
-from assay.core.settings import RunFile, RunSection, run_settings
+from assay.core.settings import PanelSection, RunFile, RunSection, run_settings, stated
 from assay.engine.planning.run_file import run_file_schema
 from assay.surfaces.cli.program import program
 from assay.surfaces.pages.validation_page import RunFormQuery
@@ -172,6 +172,11 @@ def test_a_plan_has_the_defaults_of_the_settings(section: type[msgspec.Struct]) 
     same = {field.name: field.default for field in msgspec.structs.fields(section) if field.name in planned.keys() - DECIDED}
     assert len(same) >= 10
     assert {name: planned[name] for name in same} == same
+
+
+def test_a_section_of_a_plan_states_its_numbers_even_if_they_are_the_defaults() -> None:
+    assert msgspec.to_builtins(PanelSection()) == {}
+    assert msgspec.to_builtins(stated(PanelSection())) == {"min_confidence": 0.7}
 
 
 LISTED_NOWHERE = {

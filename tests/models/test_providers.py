@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from assay.core.model_call import ModelFailure
-from assay.core.plan import Parameters, ProviderPlan
+from assay.core.plan import ProviderPlan
 from assay.core.provider import PROVIDER_KINDS, PROVIDERS, ProviderKind, Vendor
-from assay.core.settings import ProviderEntry
+from assay.core.settings import Parameters, ProviderEntry
 from assay.engine.planning.doctor import examine_keys, keyed_providers
 from assay.engine.planning.providers import provider_plan
 from assay.models import check_models, load_provider

@@ -18,6 +18,7 @@ from assay.core.settings import (
     McqMode,
     OnInvalid,
     PanelSection,
+    Parameters,
     ProfileId,
     ProviderEntry,
     ResponseSource,
@@ -27,21 +28,6 @@ from assay.core.settings import (
 )
 
 PluginKind = Literal["grader", "model", "policy", "converter", "contract"]
-
-
-class Parameters(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Sampling parameters; None leaves a value to the provider."""
-
-    temperature: float | None = 0.0
-    top_p: float | None = None
-    frequency_penalty: float | None = None
-    presence_penalty: float | None = None
-    max_tokens: int | None = None
-    seed: int | None = None
-    reasoning_effort: str | None = None
-    thinking_budget: int | None = None
-    extra_body: dict[str, Any] = {}
-    """Members that are sent unchanged."""
 
 
 NO_PARAMETERS = Parameters(temperature=None)

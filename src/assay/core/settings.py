@@ -5,7 +5,7 @@ surface lists its settings in the order in which they are defined here.
 """
 
 from functools import cache
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import msgspec
 from msgspec import Meta
@@ -83,12 +83,9 @@ class DatasetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     config: Annotated[str, described("File with settings of its validation, as for `assay validate --config`.")] = ""
 
 
-class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A candidate or a judge; a text alone is its `provider/model`."""
+class Parameters(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Sampling parameters; None leaves a value to the provider."""
 
-    model: Annotated[Name, described("`provider/model` (also `provider:model`), or the model alone beside `provider`.")]
-    provider: Annotated[str, described("Name of a provider. Default: the first part of `model`.")] = ""
-    name: Annotated[str, described("What reports and response files call it. Default: `provider/model`.")] = ""
     temperature: Annotated[
         Annotated[float, Meta(ge=0, le=2)] | None, described("Sampling temperature; null leaves it to the provider.")
     ] = 0.0
@@ -100,6 +97,14 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     reasoning_effort: Annotated[str | None, described("How much a reasoning model thinks, in the provider's words.")] = None
     thinking_budget: Annotated[Count | None, described("Tokens that a thinking model may spend before it answers.")] = None
     extra_body: Annotated[dict[str, Any], described("Further members of the request, sent as they are.")] = {}
+
+
+class ModelEntry(Parameters, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A candidate or a judge; a text alone is its `provider/model`."""
+
+    model: Annotated[Name, described("`provider/model` (also `provider:model`), or the model alone beside `provider`.")]
+    provider: Annotated[str, described("Name of a provider. Default: the first part of `model`.")] = ""
+    name: Annotated[str, described("What reports and response files call it. Default: `provider/model`.")] = ""
 
 
 class StageSection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -488,6 +493,17 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     cluster_key: Annotated[
         str, described("Member of metadata, of records or their document, whose records belong together, for honest intervals.")
     ] = ""
+
+
+Section = TypeVar("Section", bound=msgspec.Struct)
+
+
+def stated(section: Section) -> Section:
+    """Copy a section for a plan, where it is encoded with its numbers even if they are the defaults.
+
+    An encoder that omits defaults leaves out a number only if it is the very object in the definition.
+    """
+    return msgspec.json.decode(msgspec.json.encode(msgspec.structs.asdict(section)), type=type(section))
 
 
 @cache

@@ -14,7 +14,7 @@ import msgspec
 from assay.core.case import Attachment
 from assay.core.errors import SourceUnreadable, StoreUnavailable, UsageProblem
 from assay.core.issue import Path as Steps
-from assay.core.plan import GOLDEN_GATES, NO_PARAMETERS, ModelPlan, Parameters, Plan, function_model
+from assay.core.plan import GOLDEN_GATES, NO_PARAMETERS, ModelPlan, Plan, function_model
 from assay.core.plugin import Plugin
 from assay.core.provider import FUNCTIONS
 from assay.core.report import ValidationReport
@@ -25,10 +25,12 @@ from assay.core.settings import (
     Gates,
     MlflowSection,
     ModelEntry,
+    Parameters,
     ProviderEntry,
     ResponseSource,
     RunFile,
     RunSection,
+    stated,
 )
 from assay.datasets.checks import nearest
 from assay.engine.finalization.eval_run import EVAL_RESULTS, GOLDEN_MAX_TOKENS, why_no_eval_run
@@ -379,6 +381,7 @@ class _Planner:
             "datasets": tuple(dataset.plan for dataset in self.inputs),
             "candidate": candidate,
             "judges": tuple(self.judges),
+            "panel": stated(value.panel),
             "providers": used_providers((*models, *graders), self._declared, environ=self._environ),
             "response_source": self._source,
             "responses_path": self._responses.path if self._responses else "",

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from assay.core.plan import ModelPlan, Parameters, ProviderPlan
+from assay.core.plan import ModelPlan, ProviderPlan
 from assay.core.provider import FUNCTIONS, PROVIDER_KINDS, PROVIDERS, ProviderKind
-from assay.core.settings import ModelEntry, ProviderEntry
+from assay.core.settings import ModelEntry, Parameters, ProviderEntry, stated
 from assay.datasets.checks import nearest
 from assay.models import model_problems
 
@@ -93,7 +93,7 @@ def model_plan(entry: ModelEntry, declared: Mapping[str, ProviderEntry], *, fold
     named = ModelName(entry.provider, entry.model) if entry.provider else split_model(entry.model)
     provider = find_provider(named.provider, declared)
     is_recording = provider_kind(provider) in _FILE_KINDS
-    parameters = Parameters(**{name: getattr(entry, name) for name in _PARAMETERS})
+    parameters = stated(Parameters(**{name: getattr(entry, name) for name in _PARAMETERS}))
     return ModelPlan(
         name=entry.name or f"{named.provider}/{named.model}",
         provider=named.provider,
