@@ -73,9 +73,12 @@ def _with_options(page: str) -> str:
     before, heading, rest = page.partition("## `assay run`\n")
     section, below, after = rest.partition("\n## ")
     last = "--model"
-    for name, option in ((setting.option_name, setting.option) for setting in run_settings().values() if setting.option):
+    for setting in run_settings().values():
+        name, option = setting.option_name, setting.option
+        if option is None:
+            continue
         if f"| `{name}" not in section:
-            row = f"| `{f'{name} {option.metavar}'.strip()}` | {option.help} |\n"
+            row = f"| `{f'{name} {option.metavar}'.strip()}` | {setting.option_text} |\n"
             end = section.index("\n", section.index(f"| `{last}")) + 1
             section = section[:end] + row + section[end:]
         last = name

@@ -108,7 +108,7 @@ def test_a_new_setting_has_its_parameter(new: dict[str, Any]) -> None:
 
 
 def test_a_new_setting_has_its_field_in_the_form(new: dict[str, Any]) -> None:
-    assert ["patience", "6", {"min": "1", "inputmode": "numeric"}] in new["form"]
+    assert ["patience", "6", {"type": "number", "min": "1", "inputmode": "numeric"}] in new["form"]
     assert ["ties", {"fail": "not passed"}] in new["extra"]
 
 
@@ -146,6 +146,7 @@ def test_every_setting_is_on_the_surfaces_that_its_definition_names(setting: Set
     assert (setting.member in options) is (setting.option is not None)
     assert (setting.parameter_name in parameters) is (setting.parameter is not None)
     assert (setting.parameter_name in fields) is (setting.form is not None)
+    assert setting.parameter is not None or setting.form is None
     assert (f"| `{'.'.join(setting.path)}` | " in table) is (setting.option is not None or setting.parameter is not None)
     if setting.option is not None:
         assert (options[setting.member].opts, options[setting.member].help) == ([setting.option_name], setting.option_help)

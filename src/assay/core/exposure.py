@@ -3,7 +3,7 @@
 The annotation of a field says it, next to its bounds and its description; the surfaces generate their parts from these.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -19,7 +19,8 @@ _EXACT, _LARGEST = 2**53, 1_000_000_000
 class Option(msgspec.Struct, frozen=True):
     """A command-line option of `assay run`; its type and its bounds are those of the setting."""
 
-    help: str
+    help: str = ""
+    """Where it differs from the description of the key."""
     metavar: str = ""
     name: str = ""
     """Where it differs from the name in a request, as `--max-cost` does not from `max_cost`."""
@@ -31,7 +32,7 @@ class Parameter(msgspec.Struct, frozen=True):
     """A query parameter of `POST /v1/runs`."""
 
     text: str = ""
-    """Where it differs from the help of the option."""
+    """Where it differs from the help of the option, or the description."""
     name: str = ""
     """Where it differs from the name in a request."""
     kind: Any = None
@@ -41,12 +42,12 @@ class Parameter(msgspec.Struct, frozen=True):
 
 
 class FormField(msgspec.Struct, frozen=True):
-    """A field of the form that starts a run."""
+    """A field of the form that starts a run, for a setting with a parameter."""
 
     label: str
     placeholder: str
     words: Mapping[str, str] = {}
-    """Labels of the values that can be chosen; the placeholder stands for none of them."""
+    """Labels of the values that can be chosen (`true` and `false` of a switch); the placeholder stands for none of them."""
     is_extra: bool = False
     """Below "More settings"."""
     needs_rejected: bool = False
@@ -86,6 +87,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """Its keys in a run file."""
     kind: Any
     """Its type, without None and without bounds."""
+    description: str
     low: Any
     high: Any
     """Bounds of a number, which it may reach; None where there is none."""
@@ -115,11 +117,15 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
         return (self.option.name if self.option else "") or "--" + self.member.replace("_", "-")
 
     @property
+    def option_text(self) -> str:
+        """What its option does."""
+        return (self.option.help if self.option else "") or self.description
+
+    @property
     def option_help(self) -> str:
         """What the help says of its option, with the default."""
-        return (
-            "" if self.option is None else self.option.help + (f"  [default: {self.option.default}]" if self.option.default else "")
-        )
+        default = self.option.default if self.option else ""
+        return self.option_text + (f"  [default: {default}]" if default else "")
 
     @property
     def parameter_name(self) -> str:
@@ -145,7 +151,14 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def query_text(self) -> str:
         """What the HTTP reference says of its parameter."""
-        return (self.parameter.text if self.parameter else "") or (self.option.help if self.option else "")
+        return (self.parameter.text if self.parameter else "") or self.option_text
+
+
+def settings_struct(
+    name: str, fields: Iterable[tuple[str, Any, Any]], *, module: str, base: type[msgspec.Struct] = msgspec.Struct
+) -> type[msgspec.Struct]:
+    """Make the base of a struct that has settings as its fields; each is a name, a type and a default."""
+    return msgspec.defstruct(name, fields, bases=(base,), frozen=True, kw_only=True, module=module)
 
 
 def exposed_settings(section: type[msgspec.Struct], above: tuple[str, ...] = ()) -> Iterator[Setting]:
@@ -156,18 +169,21 @@ def exposed_settings(section: type[msgspec.Struct], above: tuple[str, ...] = ())
         path = (*above, field.encode_name)
         exposure = next((meta.extra["exposure"] for meta in metas if meta.extra and "exposure" in meta.extra), None)
         if exposure is not None:
-            yield _setting(exposure, path, field=field)
+            yield _setting(
+                exposure, path, field=field, description=next(meta.description or "" for meta in metas if meta.description)
+            )
         if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
             yield from exposed_settings(kind, path)
 
 
-def _setting(exposure: Exposure, path: tuple[str, ...], *, field: msgspec.structs.FieldInfo) -> Setting:
+def _setting(exposure: Exposure, path: tuple[str, ...], *, field: msgspec.structs.FieldInfo, description: str) -> Setting:
     kind, metas = (bool, ()) if exposure.switch else _unwrapped(exposure.kind or field.type)
     option = exposure.option and msgspec.structs.replace(exposure.option, default=exposure.option.default.format(field.default))
     return Setting(
         member=exposure.member or path[-1],
         path=(*path, exposure.switch) if exposure.switch else path,
         kind=kind,
+        description=description,
         low=next((meta.ge for meta in metas if meta.ge is not None), None),
         high=next((meta.le for meta in metas if meta.le is not None), None),
         option=option,

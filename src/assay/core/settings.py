@@ -177,7 +177,7 @@ class RunSection(GradingRules, frozen=True, kw_only=True, forbid_unknown_fields=
         exposed(
             "Maximum concurrent calls.",
             kind=Count,
-            option=Option("Maximum concurrent calls.", "N", default="{}"),
+            option=Option(metavar="N", default="{}"),
             parameter=Parameter(),
         ),
     ] = 32
@@ -214,7 +214,7 @@ class PanelSection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         bool,
         exposed(
             "Call the first judge, and the others only if it is unsure.",
-            option=Option("Call the first judge, and the others only if it is unsure."),
+            option=Option(),
             parameter=Parameter(),
         ),
     ] = False
@@ -382,7 +382,7 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         int,
         exposed(
             "Seed of the sample and of resampled intervals.",
-            option=Option("Seed of the sample and of resampled intervals.", "S", default="{}"),
+            option=Option(metavar="S", default="{}"),
             parameter=Parameter(),
         ),
     ] = 0
@@ -436,7 +436,7 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         bool,
         exposed(
             "Accept golden datasets with fewer than 5 or more than 20 cases.",
-            option=Option("Accept golden datasets with fewer than 5 or more than 20 cases."),
+            option=Option(),
             parameter=Parameter(is_later=True),
         ),
     ] = False

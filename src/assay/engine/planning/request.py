@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from assay.core.errors import UsageProblem
-from assay.core.exposure import Setting
+from assay.core.exposure import Setting, settings_struct
 from assay.core.issue import Finding
 from assay.core.issue import Path as Steps
 from assay.core.plan import DEFAULT_PROJECT, PluginKind
@@ -26,12 +26,8 @@ from assay.store.redact_custom import rule_problems
 if TYPE_CHECKING:
     _GivenSettings = msgspec.Struct
 else:
-    _GivenSettings = msgspec.defstruct(
-        "_GivenSettings",
-        [(setting.member, Any, setting.nothing) for setting in run_settings().values()],
-        frozen=True,
-        kw_only=True,
-        module=__name__,
+    _GivenSettings = settings_struct(
+        "_GivenSettings", [(one.member, Any, one.nothing) for one in run_settings().values()], module=__name__
     )
 
 

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from assay import api
 from assay.core.contract import BUILT_IN, CONTRACTS
-from assay.core.exposure import FormField, Setting
+from assay.core.exposure import FormField, Setting, settings_struct
 from assay.core.issue import CODES, Issue, Severity
 from assay.core.report import Counts, Outcome
 from assay.core.settings import run_settings
@@ -148,9 +148,8 @@ class FormInput(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     field: FormField
     value: str
-    is_number: bool
     attributes: Mapping[str, str]
-    """Bounds and step of a number, for the browser."""
+    """Type, bounds and step, for the browser."""
 
 
 class _ChosenModels(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,13 +163,8 @@ _ON_FORM = tuple(setting for setting in run_settings().values() if setting.form 
 if TYPE_CHECKING:
     _ChosenSettings = _ChosenModels
 else:
-    _ChosenSettings = msgspec.defstruct(
-        "_ChosenSettings",
-        [(setting.parameter_name, setting.query_kind, None) for setting in _ON_FORM],
-        bases=(_ChosenModels,),
-        frozen=True,
-        kw_only=True,
-        module=__name__,
+    _ChosenSettings = settings_struct(
+        "_ChosenSettings", [(one.parameter_name, one.query_kind, None) for one in _ON_FORM], base=_ChosenModels, module=__name__
     )
 
 
@@ -204,19 +198,13 @@ class RunFormQuery(_ChosenSettings, frozen=True, kw_only=True, forbid_unknown_fi
 
 def _form_input(setting: Setting, field: FormField, *, chosen: RunFormQuery) -> FormInput:
     value = getattr(chosen, setting.parameter_name)
-    bounds = {"min": setting.low, "max": setting.high} if setting.kind in (int, float) else {}
-    attributes = {name: str(bound) for name, bound in bounds.items() if bound is not None}
-    if setting.kind is float:
-        attributes["step"] = "any"
-    if bounds:
-        attributes["inputmode"] = "decimal" if setting.kind is float else "numeric"
-    return FormInput(
-        name=setting.parameter_name,
-        field=field,
-        value="" if value is None else str(value),
-        is_number=bool(bounds),
-        attributes=attributes,
-    )
+    attributes = {"type": "text"}
+    if setting.kind in (int, float):
+        bounds = {"min": setting.low, "max": setting.high, "step": "any" if setting.kind is float else None}
+        given = {name: str(bound) for name, bound in bounds.items() if bound is not None}
+        attributes = {"type": "number", **given, "inputmode": "decimal" if setting.kind is float else "numeric"}
+    text = "" if value is None else str(value).lower() if setting.kind is bool else str(value)
+    return FormInput(name=setting.parameter_name, field=field, value=text, attributes=attributes)
 
 
 class ModelChoices(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ from litestar import Request
 from msgspec import Meta, inspect
 
 from assay.core.contract import ContractId
+from assay.core.exposure import settings_struct
 from assay.core.record_query import VALID, RecordSearch
 from assay.core.run_state import State
 from assay.core.settings import run_settings
@@ -52,12 +53,10 @@ SUBMITTED = tuple(setting for setting in run_settings().values() if setting.para
 if TYPE_CHECKING:
     _SubmittedSettings = SubmittedDataset
 else:
-    _SubmittedSettings = msgspec.defstruct(
+    _SubmittedSettings = settings_struct(
         "_SubmittedSettings",
         [(one.parameter_name, Annotated[one.query_kind, _says(one.query_text)], one.query_default) for one in SUBMITTED],
-        bases=(SubmittedDataset,),
-        frozen=True,
-        kw_only=True,
+        base=SubmittedDataset,
         module=__name__,
     )
 
