@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from assay.surfaces.charts import svg
 from assay.surfaces.charts.scales import LinearScale
-from assay.surfaces.charts.values import Caption
+from assay.presentation.charts import Caption
 
 WIDTH = 760
 ROW = 28

@@ -3,15 +3,18 @@
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from assay.engine.run_counters import BatchProgress
 from assay.surfaces.cli.progress import RunProgress, Throughput, plain_line
-from assay.surfaces.reporters.run_subject import batch_words
+from assay.surfaces.reporters.run_text import run_text
+from assay.surfaces.reporters.settings import ReportSettings
 from tests.commands import assay
 from tests.engine.batch_runs import write_run
 from tests.models.batch_provider import BatchProvider, Faults
 from tests.surfaces.conftest import HOSTILE
+from tests.surfaces.run_views import golden_view
 from tests.surfaces.test_cli_run_progress import Screen, at
 
 
@@ -104,7 +107,11 @@ def test_a_log_is_not_filled_while_nothing_changes(capsys: pytest.CaptureFixture
 
 def test_words_of_a_provider_are_harmless_in_a_report() -> None:
     row = {"status": "ended", "requests": 1, "answered": 0, "asked_live": 0, "duplicates": 0, "unknown": 0, "malformed": 0}
-    assert "\x1b" not in "".join(batch_words([{**row, "errors": {HOSTILE: 1}}]))
+    batches = [{**row, "errors": {HOSTILE: 1}, "problems": [HOSTILE]}]
+    view = msgspec.structs.replace(golden_view(), manifest={**golden_view().manifest, "batches": batches})
+    said = "".join(run_text(view, ReportSettings(version="1")))
+    assert "batches     1 batch · 0 of 1 request answered" in said
+    assert "\x1b" not in said
 
 
 def test_a_run_that_was_handed_in_as_it_was_asked_for_is_no_error_of_a_pipeline(tmp_path: Path) -> None:

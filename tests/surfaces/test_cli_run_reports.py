@@ -10,14 +10,14 @@ from rich.cells import cell_len
 from assay.api import CostEstimate, ModelEstimate, PlannedRuns
 from assay.core.plan import DatasetPlan, Gates, ModelPlan, Plan, ProviderPlan
 from assay.core.run_result import RunListing
-from assay.surfaces.reporters.run_candidates import candidates_text
+from assay.presentation.run_report import RunReport, grouped, worst_record
+from assay.presentation.words import bar, dollars, duration, latency, percent
+from assay.surfaces.reporters.markdown import inert
 from assay.surfaces.reporters.run_list import runs_text
-from assay.surfaces.reporters.run_markdown import inert, run_markdown
-from assay.surfaces.reporters.run_numbers import bar, dollars, duration, latency, percent
+from assay.surfaces.reporters.run_markdown import run_markdown
 from assay.surfaces.reporters.run_plan import plan_text
 from assay.surfaces.reporters.run_record import record_text
-from assay.surfaces.reporters.run_text import run_text
-from assay.surfaces.reporters.run_view import RunReport, grouped, worst_record
+from assay.surfaces.reporters.run_text import candidates_text, run_text
 from assay.surfaces.reporters.settings import ReportSettings
 from tests.surfaces.conftest import HOSTILE, Snapshot
 from tests.surfaces.run_views import (

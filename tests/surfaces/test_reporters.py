@@ -10,9 +10,9 @@ from rich.cells import cell_len
 
 from assay.core.issue import CODES, Issue
 from assay.core.report import Counts, ValidationReport
+from assay.presentation.validation import SUGGESTIONS
 from assay.surfaces.reporters.formats import FORMATS
 from assay.surfaces.reporters.settings import ReportSettings
-from assay.surfaces.reporters.wording import SUGGESTIONS
 from tests.surfaces.conftest import Snapshot
 
 PLAIN = ReportSettings(version="9.9.9")

@@ -10,6 +10,7 @@ from rich.progress import MofNCompleteColumn
 
 from assay import api
 from assay.core.errors import AssayError
+from assay.presentation.words import counted
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.meter import ProgressMeter
 from assay.surfaces.cli.run_options import RUN, OutputOptions, command_line, json_option, runs_dir_option, write_json, write_text
@@ -17,7 +18,6 @@ from assay.surfaces.mlflow.exporter import Destination, PushResult, destination,
 from assay.surfaces.mlflow.selection import MOST_TRACES, read_choice
 from assay.surfaces.mlflow.tracking_uri import shown_uri
 from assay.surfaces.printable import printable
-from assay.surfaces.reporters.wording import counted
 
 LINE_EVERY = 5.0
 """Seconds between two plain lines at least."""

@@ -15,6 +15,7 @@ from assay.core.errors import SourceUnreadable, UsageProblem
 from assay.core.plan import ProfileId
 from assay.core.run_backend import LOCAL_BACKEND, RUNS_DIR, RunBackend
 from assay.core.run_result import RunResult
+from assay.presentation.words import counted
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.chart_files import charts_option, check_charts
 from assay.surfaces.cli.numbers import Number
@@ -49,7 +50,6 @@ from assay.surfaces.cli.telemetry import (
 from assay.surfaces.cli.words import WordChoice
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.run_estimate import batch_text
-from assay.surfaces.reporters.wording import counted
 from assay.surfaces.telemetry.observers import ObserverGroup
 
 HELP = """Run models on a dataset, grade the answers, and write all artifacts to a folder.

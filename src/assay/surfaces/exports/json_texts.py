@@ -6,9 +6,9 @@ from typing import Any
 from assay.api import RecordTable, RunReader, StoredDataset, filled_eval_run
 from assay.core.canonical import pretty_json
 from assay.core.errors import UsageProblem
+from assay.presentation.words import counted
 from assay.surfaces.exports.export_progress import ExportProgress
 from assay.surfaces.reporters.plain_json import json_text
-from assay.surfaces.reporters.wording import counted
 
 Line = dict[str, Any]
 

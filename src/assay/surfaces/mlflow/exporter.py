@@ -10,6 +10,9 @@ import msgspec
 
 from assay import api
 from assay.core.errors import RunDamaged, UsageProblem
+from assay.presentation.run_decision import decision_note, decisions
+from assay.presentation.run_report import RunReport
+from assay.presentation.words import NO_GATES, counted
 from assay.surfaces.mlflow.datasets import push_dataset
 from assay.surfaces.mlflow.figures import MANIFEST_TAG, RUN_TAG, figures_of
 from assay.surfaces.mlflow.selection import MOST_TRACES, Choice, chosen_records
@@ -17,9 +20,6 @@ from assay.surfaces.mlflow.trace_sender import TraceSender
 from assay.surfaces.mlflow.traces import MOST_CRITERIA, UNNAMED, TraceContext, short_name, trace_of
 from assay.surfaces.mlflow.tracking import EXPERIMENT_VARIABLE, URI_VARIABLE, TrackedRun, TrackingConnection, connected
 from assay.surfaces.mlflow.tracking_uri import check_uri, shown_uri
-from assay.surfaces.reporters.run_decision import NO_GATES, decision_note, decisions
-from assay.surfaces.reporters.run_view import RunReport
-from assay.surfaces.reporters.wording import counted
 
 Watch = Callable[[str, int, int], None]
 """Told what is being sent, how much of it is, and how much there is."""

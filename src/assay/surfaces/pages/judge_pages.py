@@ -9,19 +9,18 @@ import msgspec
 from assay import api
 from assay.core.judge_card import JudgeCard, ProbeResult, Soundness
 from assay.core.run_result import RunListing
+from assay.presentation import words
+from assay.presentation.sections import Badge, Cell, Column, DisplayValue, Fact, KeyMetric, Table, Timestamp, Tone
+from assay.presentation.words import DASH, counted, decimal, rate
 from assay.surfaces.charts import Caption, IntervalRow, PlottedEstimate, ScoreBin, interval_plot, reliability_diagram
-from assay.surfaces.pages import display_values
-from assay.surfaces.pages.display_values import DASH, Badge, DisplayValue, Fact, KeyMetric, Kind, Timestamp
 from assay.surfaces.pages.links import PageLinks
-from assay.surfaces.pages.tables import ChartPair, PageCell, PageColumn, PageTable, drawing, text_cell
+from assay.surfaces.pages.tables import ChartPair, drawing, text_cell
 from assay.surfaces.reporters.calibration import corrected, figure, rate_figure
 from assay.surfaces.reporters.judge_card import TITLES, WORDS, asked_text, card_verdict, failed_text, slips_text
-from assay.surfaces.reporters.run_numbers import decimal, rate
-from assay.surfaces.reporters.wording import counted
 
 SHOWN_RUNS = 3
 MAX_SLICES = 40
-_KINDS: dict[Soundness, Kind] = {
+_KINDS: dict[Soundness, Tone] = {
     "pass": "good",
     "warn": "warn",
     "fail": "bad",
@@ -39,7 +38,7 @@ class JudgeRow(msgspec.Struct, frozen=True, kw_only=True):
     probed: Timestamp | None
     cards: int
     runs: int
-    newest: tuple[PageCell, ...]
+    newest: tuple[Cell, ...]
     """The judge pages of its newest runs."""
 
 
@@ -74,7 +73,7 @@ def _judge_row(judge: str, card: api.KeptCard | None, runs: list[RunListing], *,
         judge=judge,
         mark=None if card is None else _card_mark(card.card),
         card_address="" if card is None else f"/judges/{card.id}",
-        probed=None if card is None else display_values.moment(card.card.created_at),
+        probed=None if card is None else words.moment(card.card.created_at),
         cards=cards,
         runs=len(runs),
         newest=tuple(text_cell(run.run_id, address=place.run(run.run_id, "judge"), is_code=True) for run in finished[:SHOWN_RUNS]),
@@ -91,7 +90,7 @@ class ProbeView(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     mark: Badge
     slips: DisplayValue
-    rate: PageCell
+    rate: Cell
     expectation: str
     words: str
     failed: str
@@ -109,7 +108,7 @@ class CardPage(msgspec.Struct, frozen=True, kw_only=True):
     drawing: ChartPair | None
     facts: tuple[Fact, ...]
     templates: tuple[Fact, ...]
-    others: tuple[PageCell, ...]
+    others: tuple[Cell, ...]
     """Other cards of the same judge."""
 
 
@@ -120,7 +119,7 @@ def card_page(kept: api.KeptCard, others: Sequence[api.KeptCard]) -> CardPage:
     return CardPage(
         judge=card.judge,
         mark=_card_mark(card),
-        made=display_values.moment(card.created_at),
+        made=words.moment(card.created_at),
         asked=asked_text(card),
         probes=tuple(_probe(probe) for probe in card.probes),
         drawing=_rates(measured) if measured else None,
@@ -137,19 +136,19 @@ def card_page(kept: api.KeptCard, others: Sequence[api.KeptCard]) -> CardPage:
 def _probe(probe: ProbeResult) -> ProbeView:
     interval = None if probe.low is None or probe.high is None else (probe.low, probe.high)
     tolerated = "" if probe.tolerance is None else f"; up to {rate(probe.tolerance)} is tolerated"
-    says = f"Share of slips among {probe.n:,}, with its 95 % interval {display_values.rate_interval_text(interval)}{tolerated}."
-    shown = DASH if probe.rate is None else f"{rate(probe.rate)} [{rate(probe.low)}, {rate(probe.high)}]"
+    says = f"Share of slips among {probe.n:,}, with its 95 % interval {words.interval_text(interval, is_rate=True)}{tolerated}."
+    shown = words.shown(words.with_interval(probe.rate, interval, rate))
     more = f" and {probe.slips - len(probe.seen):,} more" if probe.slips > len(probe.seen) else ""
     return ProbeView(
         title=TITLES[probe.id],
         mark=Badge(WORDS[probe.verdict].lower(), _KINDS[probe.verdict]),
         slips=DisplayValue(
-            display_values.shown(slips_text(probe)), "Answers that a sound judge would have decided otherwise, of all that count."
+            words.shown(slips_text(probe)), "Answers that a sound judge would have decided otherwise, of all that count."
         ),
-        rate=PageCell(figure=DisplayValue(shown, says if probe.n else ""), bar=display_values.whisker(probe.rate, interval)),
+        rate=Cell(shown, says if probe.n else "", bar=words.whisker(probe.rate, interval)),
         expectation=probe.expectation,
         words=probe.words,
-        failed=display_values.shown(failed_text(probe)),
+        failed=words.shown(failed_text(probe)),
         seen=f"{', '.join(probe.seen)}{more}" if probe.seen else "",
     )
 
@@ -178,10 +177,10 @@ class CalibrationView(msgspec.Struct, frozen=True, kw_only=True):
 
     subject: str
     key_figures: tuple[KeyMetric, ...]
-    corrections: PageTable
-    alphas: PageTable
+    corrections: Table
+    alphas: Table
     drawing: ChartPair | None
-    slices: PageTable | None
+    slices: Table | None
     notes: tuple[str, ...]
 
 
@@ -230,16 +229,16 @@ def _agreement(found: api.Calibration) -> Iterator[KeyMetric]:
         interval = None if estimate.interval is None else (estimate.interval.low, estimate.interval.high)
         # Kappa is a coefficient; the others are shares.
         is_rate = domain == (0.0, 1.0)
-        text, ends = (rate, display_values.rate_interval_text) if is_rate else (decimal, display_values.interval_text)
+        text, ends = rate if is_rate else decimal, words.interval_text(interval, is_rate=is_rate)
         yield KeyMetric(
             label=label,
-            figure=DisplayValue(display_values.shown(text(estimate.value)), f"{says} n {estimate.n:,}.", f"n {estimate.n:,}"),
-            note=f"95 %: {ends(interval)}" if interval else estimate.reason or "no interval",
-            bar=display_values.whisker(estimate.value, interval, domain=domain),
+            figure=DisplayValue(words.shown(text(estimate.value)), f"{says} n {estimate.n:,}.", f"n {estimate.n:,}"),
+            note=f"95 %: {ends}" if interval else estimate.reason or "no interval",
+            bar=words.whisker(estimate.value, interval, domain=domain),
         )
 
 
-def _corrections(found: api.Calibration) -> PageTable:
+def _corrections(found: api.Calibration) -> Table:
     rows = [
         ("Pass rate", rate_figure(found.judged), corrected(found.mean_passes, is_rate=True), "PPI++, of all answers"),
         (
@@ -252,32 +251,32 @@ def _corrections(found: api.Calibration) -> PageTable:
     if found.mean_score is not None:
         rows.append(("Mean score", figure(found.mean_score.raw), corrected(found.mean_score), "PPI++, of all answers"))
     columns = (
-        PageColumn("Figure"),
-        PageColumn("As judged", "By the judge's grades, with a 95 % interval."),
-        PageColumn("Corrected", "Corrected for the judge's errors by the labels; not shown with too few labels."),
-        PageColumn("By"),
+        Column("Figure"),
+        Column("As judged", "By the judge's grades, with a 95 % interval."),
+        Column("Corrected", "Corrected for the judge's errors by the labels; not shown with too few labels."),
+        Column("By"),
     )
-    cells = tuple(tuple(text_cell(display_values.shown(text)) for text in row) for row in rows)
-    return PageTable(caption="Corrected figures", columns=columns, rows=cells)
+    cells = tuple(tuple(text_cell(words.shown(text)) for text in row) for row in rows)
+    return Table(title="Corrected figures", columns=columns, rows=cells)
 
 
-def _alphas(found: api.Calibration) -> PageTable:
+def _alphas(found: api.Calibration) -> Table:
     named: tuple[tuple[str, Any], ...] = (("People among themselves", found.people), ("People and the judge", found.everybody))
     rows = tuple(
         (
             text_cell(label),
-            *(text_cell(display_values.shown(figure(estimate))) for estimate in (of.nominal, of.ordinal, of.interval)),
+            *(text_cell(words.shown(figure(estimate))) for estimate in (of.nominal, of.ordinal, of.interval)),
         )
         for label, of in named
         if of is not None
     )
     columns = (
-        PageColumn("Krippendorff's alpha"),
-        PageColumn("Nominal", "Of passed and not passed."),
-        PageColumn("Ordinal", "Of scores, by their order."),
-        PageColumn("Interval", "Of scores, by their distance."),
+        Column("Krippendorff's alpha"),
+        Column("Nominal", "Of passed and not passed."),
+        Column("Ordinal", "Of scores, by their order."),
+        Column("Interval", "Of scores, by their distance."),
     )
-    return PageTable(caption="Krippendorff's alpha", columns=columns, rows=rows)
+    return Table(title="Krippendorff's alpha", columns=columns, rows=rows)
 
 
 def _reliability(found: api.Calibration) -> ChartPair:
@@ -297,7 +296,7 @@ def _drawn(estimate: Any) -> PlottedEstimate:
     )
 
 
-def _slices(found: api.Calibration) -> PageTable:
+def _slices(found: api.Calibration) -> Table:
     shown = found.slices[:MAX_SLICES]
     rows = tuple(
         (
@@ -308,16 +307,16 @@ def _slices(found: api.Calibration) -> PageTable:
         for row in shown
     )
     columns = (
-        PageColumn("Slice"),
-        PageColumn("Labels", "Labelled answers with this value.", is_number=True),
-        PageColumn("Agreement", "With its 95 % interval.", is_number=True),
-        PageColumn("Sensitivity", "With its 95 % interval.", is_number=True),
-        PageColumn("Specificity", "With its 95 % interval.", is_number=True),
+        Column("Slice"),
+        Column("Labels", "Labelled answers with this value.", is_number=True),
+        Column("Agreement", "With its 95 % interval.", is_number=True),
+        Column("Sensitivity", "With its 95 % interval.", is_number=True),
+        Column("Specificity", "With its 95 % interval.", is_number=True),
     )
     omitted = len(found.slices) - len(shown)
     note = f"… and {counted(omitted, 'more value')}" if omitted else ""
-    return PageTable(caption="By slice", columns=columns, rows=rows, note=note)
+    return Table(title="By slice", columns=columns, rows=rows, note=note)
 
 
-def _short(estimate: Any) -> PageCell:
+def _short(estimate: Any) -> Cell:
     return text_cell(DASH if estimate.value is None else rate_figure(estimate), estimate.reason or "")

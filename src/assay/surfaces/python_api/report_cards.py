@@ -4,17 +4,17 @@ import msgspec
 
 from assay.core.issue import Issue
 from assay.core.report import ValidationReport
-from assay.surfaces.pages.display_values import Badge, Kind
+from assay.presentation.sections import Badge, Tone
+from assay.presentation.validation import OUTCOME_WORDS, contract_name, in_order, record_counts
+from assay.presentation.words import counted
 from assay.surfaces.python_api.cards import rendered
 from assay.surfaces.reporters.excerpts import PointedLine, pointed
-from assay.surfaces.reporters.selection import in_order
-from assay.surfaces.reporters.wording import OUTCOME_WORDS, contract_name, counted, record_counts
 
 ISSUES = 20
 """Issues that are shown; the report has them all."""
 TEXT = 600
 """Characters of a message."""
-_KINDS: dict[str, Kind] = {"accepted": "good", "accepted_with_record_errors": "warn", "rejected": "bad"}
+_KINDS: dict[str, Tone] = {"accepted": "good", "accepted_with_record_errors": "warn", "rejected": "bad"}
 
 
 class IssueRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from assay import api
+from assay.presentation.run import SLICE_LIMIT
+from assay.presentation.run_subject import NAME_LIMIT
+from assay.presentation.sections import Column
+from assay.presentation.words import UNKNOWN, counted, decimal, ends_of, rate, with_interval
 from assay.surfaces.printable import printable, printable_id
-from assay.surfaces.reporters.paint import Paint, hanging, painter
-from assay.surfaces.reporters.run_numbers import UNKNOWN, decimal, rate
-from assay.surfaces.reporters.run_table import TextColumn, table
-from assay.surfaces.reporters.run_text import NAME_LIMIT, SLICE_LIMIT
 from assay.surfaces.reporters.settings import ReportSettings
-from assay.surfaces.reporters.wording import counted
+from assay.surfaces.reporters.terminal import Paint, hanging, painter, table
 
 LABEL = 19
 """Columns of the labels at the left."""
@@ -128,12 +128,11 @@ def rate_figure(estimate: Any) -> str:
     return _figure(estimate, rate)
 
 
-def _figure(estimate: Any, text: Callable[[float | None], str]) -> str:
+def _figure(estimate: Any, text: Callable[[float], str]) -> str:
     if estimate.value is None:
         return f"{UNKNOWN} ({estimate.reason})" if estimate.reason else UNKNOWN
-    if estimate.interval is None:
-        return f"{text(estimate.value)} ({estimate.reason})" if estimate.reason else text(estimate.value)
-    return f"{text(estimate.value)} [{text(estimate.interval.low)}, {text(estimate.interval.high)}]"
+    shown = with_interval(estimate.value, ends_of(estimate.interval), text)
+    return f"{shown} ({estimate.reason})" if estimate.interval is None and estimate.reason else shown
 
 
 def _slices(found: api.Calibration, settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
@@ -141,12 +140,12 @@ def _slices(found: api.Calibration, settings: ReportSettings, *, paint: Paint) -
         return
     shown = found.slices if settings.is_verbose else found.slices[:MAX_SLICES]
     columns = (
-        TextColumn("slice"),
-        TextColumn("value"),
-        TextColumn("labels", is_number=True),
-        TextColumn("agreement", is_number=True),
-        TextColumn("sensitivity", is_number=True),
-        TextColumn("specificity", is_number=True),
+        Column("slice"),
+        Column("value"),
+        Column("labels", is_number=True),
+        Column("agreement", is_number=True),
+        Column("sensitivity", is_number=True),
+        Column("specificity", is_number=True),
     )
     rows = [
         (

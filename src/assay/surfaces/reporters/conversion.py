@@ -5,10 +5,10 @@ from typing import Any
 
 from rich.cells import cell_len
 
+from assay.presentation.words import counted
 from assay.surfaces.printable import printable
-from assay.surfaces.reporters.paint import Paint, hanging, painter
 from assay.surfaces.reporters.settings import ReportSettings
-from assay.surfaces.reporters.wording import counted
+from assay.surfaces.reporters.terminal import Paint, hanging, painter
 
 MAX_KINDS = 20
 """Different remarks shown unless all are called for."""

@@ -4,10 +4,9 @@ from collections.abc import Iterable, Iterator
 
 from assay.core.issue import Issue
 from assay.core.report import ValidationReport
+from assay.presentation.validation import Totals, change_line, limited, record_label
 from assay.surfaces.printable import printable, printable_lines
-from assay.surfaces.reporters.selection import limited
 from assay.surfaces.reporters.settings import ReportSettings
-from assay.surfaces.reporters.wording import Totals, change_line, record_label
 
 
 def github_report(reports: Iterable[ValidationReport], settings: ReportSettings) -> Iterator[str]:

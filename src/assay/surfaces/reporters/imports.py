@@ -1,31 +1,19 @@
 """An import's report: what was read and refused, what was carried over, and what was not, by name."""
 
 from collections.abc import Iterator
-from pathlib import PurePath
 from typing import Any
 
+from assay.presentation.words import counted
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.conversion import conversion_text
-from assay.surfaces.reporters.paint import Paint, hanging, painter
 from assay.surfaces.reporters.settings import ReportSettings
-from assay.surfaces.reporters.wording import counted
+from assay.surfaces.reporters.terminal import Paint, hanging, painter
 
 LABEL = 18
 NAME_LIMIT = 200
 SHOWN_LEFT_OUT = 12
 
 Json = dict[str, Any]
-
-
-def imported_words(imported: Json) -> tuple[str, ...]:
-    """Where an imported run comes from: `from inspect_ai 0.3.285`, `scorer includes (0/1)`, `capitals.eval`."""
-    tool = f"from {imported['tool']} {imported['version']}".strip()
-    scorer = f"scorer {imported['scorer']} ({imported['scale']})" if imported["scorer"] else "no scorer"
-    files = [PurePath(file["name"]).name for file in imported["files"]]
-    more = [f"and {len(files) - 3:,} more files"] if len(files) > 3 else []
-    # Runs that were imported by earlier versions do not say it.
-    incomplete = [f"incomplete: {'; '.join(imported['incomplete'])}"] if imported.get("incomplete") else []
-    return tool, scorer, *files[:3], *more, *incomplete
 
 
 def import_text(report: Json, settings: ReportSettings, *, dataset: str = "") -> Iterator[str]:

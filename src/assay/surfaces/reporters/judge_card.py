@@ -3,13 +3,12 @@
 from collections.abc import Iterator
 
 from assay.core.judge_card import JudgeCard, ProbeResult, Soundness
+from assay.presentation.sections import Cell, Column, Tone
+from assay.presentation.words import UNKNOWN, counted, dollars, ends_between, price_unknown_text, rate, with_interval
 from assay.surfaces.printable import printable
-from assay.surfaces.reporters.paint import hanging, painter
-from assay.surfaces.reporters.run_markdown import cell, inert, markdown_table
-from assay.surfaces.reporters.run_numbers import UNKNOWN, dollars, rate
-from assay.surfaces.reporters.run_table import TextCell, TextColumn, table
+from assay.surfaces.reporters.markdown import inert, markdown_table, name
 from assay.surfaces.reporters.settings import ReportSettings
-from assay.surfaces.reporters.wording import counted, price_unknown_text
+from assay.surfaces.reporters.terminal import hanging, painter, table
 
 TITLES: dict[str, str] = {
     "retest": "test and retest",
@@ -36,11 +35,11 @@ _VERDICTS: dict[Soundness, str] = {
     "not_enough_evidence": "NOT ENOUGH EVIDENCE",
     "not_tried": "NOT TRIED",
 }
-_STYLES: dict[Soundness, str] = {
-    "pass": "accepted",
-    "warn": "warning",
-    "fail": "error",
-    "not_enough_evidence": "warning",
+TONES: dict[Soundness, Tone] = {
+    "pass": "good",
+    "warn": "warn",
+    "fail": "bad",
+    "not_enough_evidence": "warn",
     "not_tried": "quiet",
 }
 
@@ -48,19 +47,19 @@ _STYLES: dict[Soundness, str] = {
 def judge_card_text(card: JudgeCard, settings: ReportSettings) -> Iterator[str]:
     """The verdict, a line for each probe, and what each of them found."""
     paint = painter(is_coloured=settings.is_coloured)
-    yield f"{paint(card_verdict(card), _STYLES[card.verdict])} · {printable(card.judge)}\n"
+    yield f"{paint(card_verdict(card), TONES[card.verdict])} · {printable(card.judge)}\n"
     yield f"{printable(asked_text(card))}\n\n"
     columns = (
-        TextColumn("probe"),
-        TextColumn("verdict"),
-        TextColumn("slips", is_number=True),
-        TextColumn("rate"),
-        TextColumn("no verdict"),
+        Column("probe"),
+        Column("verdict"),
+        Column("slips", is_number=True),
+        Column("rate"),
+        Column("no verdict"),
     )
     rows = [
         (
             TITLES[probe.id],
-            TextCell(WORDS[probe.verdict], _STYLES[probe.verdict]),
+            Cell(WORDS[probe.verdict], tone=TONES[probe.verdict]),
             slips_text(probe),
             rate_text(probe),
             printable(failed_text(probe)),
@@ -76,17 +75,17 @@ def judge_card_text(card: JudgeCard, settings: ReportSettings) -> Iterator[str]:
 
 def judge_card_markdown(card: JudgeCard) -> Iterator[str]:
     """The whole card."""
-    yield f"# Judge card: {card_verdict(card)}\n\n{cell(card.judge)} · {inert(asked_text(card))}\n\n"
+    yield f"# Judge card: {card_verdict(card)}\n\n{name(card.judge)} · {inert(asked_text(card))}\n\n"
     rows = [
         (TITLES[probe.id], f"**{WORDS[probe.verdict]}**", slips_text(probe), rate_text(probe), inert(failed_text(probe)))
         for probe in card.probes
     ]
-    yield from markdown_table(("probe", "verdict", "slips", "rate", "no verdict"), rows, n_texts=2)
+    yield from markdown_table(("probe", "verdict", "slips", "rate", "no verdict"), rows, [False, False, True, True, True])
     yield "\nA rate has its 95 % interval (Wilson). By chance, a sound judge fails at most 1 in 20 probes.\n"
     for probe in card.probes:
         yield f"\n## {TITLES[probe.id][:1].upper()}{TITLES[probe.id][1:]}: {WORDS[probe.verdict]}\n\n"
         yield f"A sound judge {inert(probe.expectation)}.\n\nFound: {inert(probe.words)}.{inert(_seen(probe))}\n"
-    yield f"\n## How\n\n- judge: {cell(card.judge)}, parameters {inert(_pairs(card.parameters))}\n"
+    yield f"\n## How\n\n- judge: {name(card.judge)}, parameters {inert(_pairs(card.parameters))}\n"
     yield f"- records: {inert(card.source)} (SHA-256 {card.source_sha256}), seed {card.seed}\n"
     yield from (f"- prompt {name} (SHA-256 {sha256})\n" for name, sha256 in card.templates.items())
     yield f"- made by assay {card.product_version} at {card.created_at}\n"
@@ -116,7 +115,7 @@ def slips_text(probe: ProbeResult) -> str:
 
 def rate_text(probe: ProbeResult) -> str:
     """`18.8 % [6.6 %, 43.0 %]`."""
-    return UNKNOWN if probe.rate is None else f"{rate(probe.rate)} [{rate(probe.low)}, {rate(probe.high)}]"
+    return with_interval(probe.rate, ends_between(probe.low, probe.high), rate)
 
 
 def failed_text(probe: ProbeResult) -> str:

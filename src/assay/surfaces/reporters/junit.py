@@ -5,9 +5,9 @@ from itertools import groupby
 
 from assay.core.issue import Issue
 from assay.core.report import ValidationReport
-from assay.surfaces.reporters.selection import limited
+from assay.presentation.validation import change_line, contract_name, limited, place, record_label
+from assay.presentation.words import counted
 from assay.surfaces.reporters.settings import ReportSettings
-from assay.surfaces.reporters.wording import change_line, contract_name, counted, place, record_label
 from assay.surfaces.reporters.xml_text import attribute, content
 
 

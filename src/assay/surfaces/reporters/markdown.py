@@ -1,4 +1,4 @@
-"""Reports as Markdown, for pull requests and mail: files first, then the findings by kind with a suggested fix."""
+"""Sections as Markdown that no code host reads as more than text, and reports on datasets: files first, then findings by kind."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -7,25 +7,32 @@ import msgspec
 
 from assay.core.issue import CODES, Issue
 from assay.core.report import ValidationReport
-from assay.surfaces.printable import printable
-from assay.surfaces.reporters.selection import limited
-from assay.surfaces.reporters.settings import ReportSettings
-from assay.surfaces.reporters.wording import (
+from assay.presentation.sections import Cell, Column, Table
+from assay.presentation.validation import (
     OUTCOME_WORDS,
     SUGGESTIONS,
     Totals,
     change_line,
     contract_name,
-    counted,
+    limited,
+    place,
     record_counts,
     record_label,
 )
+from assay.presentation.words import DASH, UNKNOWN, counted, cut, one_line
+from assay.surfaces.printable import printable
+from assay.surfaces.reporters.settings import ReportSettings
 
 TEXT_LIMIT = 400
+NAME_LIMIT = 48
+"""Characters of a name or an id in a table."""
 
 # An underscore inside a word is no markup, and names read better without backslashes.
 _SPECIAL = re.compile(r"[\\`*\[\]<>|~&$]|(?<!\w)_|_(?!\w)")
 _BACKTICKS = re.compile("`+")
+_NOTIFYING = re.compile(r"@|[#!](?=\w)|:(?=//)|(?<=www)(?=\.)|(?<=\bgh)-(?=\d)", re.IGNORECASE)
+_NOTHING = "&#8203;"
+"""A space without width: code hosts look for names, numbers and addresses in the finished text, where an escape is gone."""
 
 
 class FileIssue(msgspec.Struct, frozen=True):
@@ -82,9 +89,44 @@ def _suggestion(kind: str) -> str:
 
 def _issue_row(item: FileIssue) -> str:
     issue = item.issue
-    place = ":".join([item.file, *(str(number) for number in (issue.line, issue.column) if number is not None)])
     message = plain(f"{issue.message} ({issue.hint})" if issue.hint else issue.message)
-    return f"| {code(place)} | {plain(record_label(issue))} | {code(issue.path)} | {message} |\n"
+    return f"| {code(place(item.file, issue))} | {plain(record_label(issue))} | {code(issue.path)} | {message} |\n"
+
+
+def table_markdown(found: Table) -> Iterator[str]:
+    """A table with its note."""
+    rows = ([_cell(one, column) for one, column in zip(row, found.columns, strict=True)] for row in found.rows)
+    yield from markdown_table([column.title for column in found.columns], rows, [column.is_number for column in found.columns])
+    if found.note:
+        yield f"\n{plain(found.note)}\n"
+
+
+def markdown_table(titles: Sequence[str], rows: Iterable[Sequence[str]], are_numbers: Sequence[bool]) -> Iterator[str]:
+    """A table of cells that are already Markdown."""
+    yield f"| {' | '.join(titles)} |\n"
+    yield f"|{'|'.join('---:' if is_number else '---' for is_number in are_numbers)}|\n"
+    yield from (f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def _cell(found: Cell, column: Column) -> str:
+    text = UNKNOWN if found.full == DASH else found.full
+    if column.is_name:
+        return name(text) if text != UNKNOWN else text
+    if column.is_number:
+        # `<1 ms` is no tag, and two amounts in dollars are no formula.
+        return text.replace("<", "&lt;").replace(">", "&gt;").replace("$", "\\$")
+    return " ".join(filter(None, (", ".join(map(name, found.names)), inert(text, limit=column.limit or None))))
+
+
+def name(text: str) -> str:
+    """Names and ids as code, in which nothing is read as markup or as a mention."""
+    return code(cut(one_line(text), NAME_LIMIT))
+
+
+def inert(text: str, *, limit: int | None = None) -> str:
+    """Text from outside as one line that no code host reads as markup, a mention, a reference or an address."""
+    line = one_line(text)
+    return _NOTIFYING.sub(lambda match: match[0] + _NOTHING, plain(line if limit is None else cut(line, limit)))
 
 
 def plain(text: str) -> str:

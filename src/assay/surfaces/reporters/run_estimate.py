@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from assay import api
-from assay.surfaces.reporters.run_numbers import dollars
-from assay.surfaces.reporters.wording import counted
+from assay.presentation.words import counted, dollars
 
 
 def cost_text(estimate: api.CostEstimate) -> str:

@@ -5,10 +5,10 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePath
 
+from assay.presentation.words import counted
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.github import annotation
 from assay.surfaces.reporters.run_checks import CheckedRun, RecordCheck, failing
-from assay.surfaces.reporters.wording import counted
 
 SHOWN = 10
 """What GitHub shows of each kind for one step."""

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from assay.presentation.words import metric_text
 from assay.surfaces.reporters.run_checks import CheckedRun, CiCheck, RecordCheck
-from assay.surfaces.reporters.run_numbers import figure_text
 from assay.surfaces.reporters.xml_text import attribute, content
 
 MESSAGE_LIMIT = 400
@@ -37,14 +37,14 @@ def _suite(name: str, outcomes: Counter[Any]) -> Iterator[str]:
 
 def _properties(checked: CheckedRun) -> Iterator[str]:
     result, manifest = checked.run.result, checked.run.manifest
-    metrics = result.metrics
+    summary = result.summary
     known = {
         "run_id": checked.name,
         "status": result.state,
         "candidate": result.candidate,
         "dataset": manifest.get("dataset_id"),
-        "pass_rate": figure_text(metrics, "pass_rate") if metrics else None,
-        "n_scored": metrics.get("n_scored"),
+        "pass_rate": None if summary is None else metric_text(summary.pass_rate_metric, is_rate=True),
+        "n_scored": None if summary is None else summary.n_scored,
         "manifest_sha256": manifest.get("manifest_sha256"),
     }
     yield "    <properties>\n"

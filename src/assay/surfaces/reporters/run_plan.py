@@ -12,14 +12,13 @@ from assay.core.dataset_title import file_stem
 from assay.core.field_uses import Audience, added
 from assay.core.gate_text import gate_texts
 from assay.core.plan import DatasetPlan, ModelPlan, Plan
+from assay.presentation.run_decision import default_gates_text
+from assay.presentation.run_subject import graders, model_words, sent_fields
+from assay.presentation.words import counted, dollars, first_datasets
 from assay.surfaces.printable import printable
-from assay.surfaces.reporters.paint import hanging, painter
-from assay.surfaces.reporters.run_decision import default_gates_text
 from assay.surfaces.reporters.run_estimate import assumption_text, batch_text, cost_text
-from assay.surfaces.reporters.run_numbers import dollars
-from assay.surfaces.reporters.run_subject import graders, model_words, sent_fields
 from assay.surfaces.reporters.settings import ReportSettings
-from assay.surfaces.reporters.wording import counted, first_datasets
+from assay.surfaces.reporters.terminal import hanging, painter
 
 LABEL = 12
 TEXT_LIMIT = 400

@@ -7,23 +7,25 @@ from rich.cells import cell_len
 
 from assay.core.issue import CODES, MAX_ERRORS, MAX_LISTED, Issue
 from assay.core.report import ValidationReport
-from assay.surfaces.printable import printable
-from assay.surfaces.reporters.excerpts import marked
-from assay.surfaces.reporters.paint import Paint, hanging, painter
-from assay.surfaces.reporters.selection import IssueSelection, SimilarIssues, select
-from assay.surfaces.reporters.settings import ReportSettings
-from assay.surfaces.reporters.wording import (
+from assay.presentation.validation import (
     OUTCOME_WORDS,
+    IssueSelection,
+    SimilarIssues,
     Totals,
     change_line,
     contract_name,
-    counted,
     field_lines,
     place,
     record_counts,
     record_label,
     record_word,
+    select,
 )
+from assay.presentation.words import counted
+from assay.surfaces.printable import printable
+from assay.surfaces.reporters.excerpts import marked
+from assay.surfaces.reporters.settings import ReportSettings
+from assay.surfaces.reporters.terminal import Paint, hanging, painter
 
 MAX_ISSUES = 20
 """Issues shown per file unless the caller says otherwise."""

@@ -6,13 +6,12 @@ from collections.abc import Iterator
 
 from assay import api
 from assay.core.number_text import rate_change_text, score_text
+from assay.presentation.run import ID_LIMIT
+from assay.presentation.sections import Column
+from assay.presentation.words import bar, counted, decimal, ends_between, rate, with_interval
 from assay.surfaces.printable import printable, printable_id
-from assay.surfaces.reporters.paint import Paint, hanging, painter
-from assay.surfaces.reporters.run_numbers import bar, decimal, rate
-from assay.surfaces.reporters.run_table import TextColumn, table
-from assay.surfaces.reporters.run_text import ID_LIMIT, LABEL
 from assay.surfaces.reporters.settings import ReportSettings
-from assay.surfaces.reporters.wording import counted
+from assay.surfaces.reporters.terminal import LABEL, Paint, hanging, painter, table
 
 _STYLES = {"up": "accepted", "down": "error", "none": "quiet"}
 
@@ -23,12 +22,12 @@ def trend_text(found: api.RunTrend, settings: ReportSettings, *, chart: str = ""
     largest = 1.0 if found.measure == "pass_rate" else max((point.value for point in found.points), default=1.0)
     text = rate if found.measure == "pass_rate" else decimal
     columns = (
-        TextColumn("run"),
-        TextColumn("started"),
-        TextColumn("candidate"),
-        TextColumn("n", is_number=True),
-        TextColumn(printable(_title(found)), is_number=True),
-        TextColumn(""),
+        Column("run"),
+        Column("started"),
+        Column("candidate"),
+        Column("n", is_number=True),
+        Column(printable(_title(found)), is_number=True),
+        Column(""),
     )
     rows = [
         (
@@ -36,7 +35,7 @@ def trend_text(found: api.RunTrend, settings: ReportSettings, *, chart: str = ""
             point.created_at[:16].replace("T", " "),
             printable(point.candidate, limit=ID_LIMIT),
             f"{point.n:,}",
-            f"{text(point.value)} [{text(point.low)}, {text(point.high)}]",
+            with_interval(point.value, ends_between(point.low, point.high), text),
             bar(max(0, round(1000 * point.value)), round(1000 * largest)),
         )
         for point in found.points
