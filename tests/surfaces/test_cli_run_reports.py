@@ -15,9 +15,8 @@ from assay.presentation.words import bar, dollars, duration, latency, percent
 from assay.surfaces.reporters.markdown import inert
 from assay.surfaces.reporters.run_list import runs_text
 from assay.surfaces.reporters.run_markdown import run_markdown
-from assay.surfaces.reporters.run_plan import plan_text
 from assay.surfaces.reporters.run_record import record_text
-from assay.surfaces.reporters.run_text import candidates_text, run_text
+from assay.surfaces.reporters.run_text import candidates_text, plan_text, run_text
 from assay.surfaces.reporters.settings import ReportSettings
 from tests.surfaces.conftest import HOSTILE, Snapshot
 from tests.surfaces.run_views import (

@@ -2,15 +2,16 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
 
 from assay.core.contract import CONTRACTS
 from assay.core.field_uses import OTHERS, FieldCounts
-from assay.core.issue import Issue
+from assay.core.issue import CODES, Issue
 from assay.core.report import Outcome, ValidationReport
+from assay.presentation.sections import Cell, Column, Fact, Section, Table
 from assay.presentation.words import counted
 
 OUTCOME_WORDS: dict[Outcome, str] = {
@@ -110,6 +111,8 @@ _INDEX = re.compile(r"\[\d+\]")
 AUDIENCES = {"candidate_and_judge": "candidate and judge", "judge_only": "judge only", "not_sent": "not sent"}
 """Where fields go, in words; what goes to both is usual, and is listed last."""
 MAX_FIELDS = 12
+TEXT_LIMIT = 400
+"""Characters of a place or a path in a table."""
 
 
 def field_lines(fields: FieldCounts, noun: str = "record") -> list[tuple[str, str]]:
@@ -134,7 +137,7 @@ def record_word(contract: str | None) -> str:
     return CONTRACTS[contract].record_word if contract is not None and contract in CONTRACTS else "record"
 
 
-def record_counts(report: ValidationReport) -> str:
+def accepted_counts(report: ValidationReport) -> str:
     """`12 records`, `9 of 12 records accepted`; the records of a conversation are turns."""
     counts = report.counts
     records = counted(counts.total_records, record_word(report.contract))
@@ -162,6 +165,59 @@ def change_line(change: Change) -> str:
     """`line 7 · records[0].record_id · trailing space removed`."""
     parts = (f"line {change.line}" if change.line is not None else "", change.path, change.message)
     return " · ".join(part for part in parts if part)
+
+
+# Files and findings as tables
+
+FILE_COLUMNS = (
+    Column("file", is_name=True, limit=TEXT_LIMIT),
+    Column("contract"),
+    Column("outcome"),
+    Column("records"),
+    Column("errors", is_number=True),
+    Column("warnings", is_number=True),
+)
+
+
+def file_row(report: ValidationReport) -> tuple[Cell, ...]:
+    """One file: its contract, its outcome and its counts."""
+    texts = (report.path, contract_name(report), OUTCOME_WORDS[report.outcome], accepted_counts(report))
+    return (*map(Cell, texts), *(Cell(f"{report.count(severity):,}") for severity in ("error", "warning")))
+
+
+class FileIssue(msgspec.Struct, frozen=True):
+    """An issue and the file that it was found in."""
+
+    file: str
+    issue: Issue
+
+
+def finding_sections(found: Sequence[FileIssue], severity: str) -> Iterator[Section]:
+    """Issues of one severity by error type or code, the most frequent first, each with what to do about it."""
+    kinds: dict[str, list[FileIssue]] = {}
+    for item in found:
+        if item.issue.severity == severity:
+            kinds.setdefault(item.issue.error_type or item.issue.code, []).append(item)
+    columns = (
+        Column("place", is_name=True, limit=TEXT_LIMIT),
+        Column("record"),
+        Column("path", is_name=True, limit=TEXT_LIMIT),
+        Column("message"),
+    )
+    for kind, members in sorted(kinds.items(), key=lambda entry: -len(entry[1])):
+        rows = tuple(map(_finding_row, members))
+        yield Section(
+            title=kind,
+            tables=(Table(title=counted(len(members), severity), columns=columns, rows=rows),),
+            notes=(CODES[kind],) if kind in CODES else (),
+            facts=(Fact("Suggested fix", SUGGESTIONS[kind]),) if kind in SUGGESTIONS else (),
+        )
+
+
+def _finding_row(item: FileIssue) -> tuple[Cell, ...]:
+    issue = item.issue
+    message = f"{issue.message} ({issue.hint})" if issue.hint else issue.message
+    return tuple(map(Cell, (place(item.file, issue), record_label(issue), issue.path, message)))
 
 
 # Which issues are shown

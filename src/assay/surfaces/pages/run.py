@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from assay.core.summary import RankingSummary
-from assay.presentation import run, words
+from assay.presentation import run, run_details, words
 from assay.presentation.run_charts import run_charts
 from assay.presentation.run_decision import decision_marks, decision_note
 from assay.presentation.run_report import RunReport
@@ -91,6 +91,7 @@ def run_page(
     run_id = result.run_id
     ranking = None if summary is None else summary.ranking
     judges = None if summary is None else summary.judges
+    artifacts = run_details.artifact_table(view.manifest, run_id=run_id, links=place, files=files, problems=problems)
     return RunPage(
         run_id=run_id,
         state=words.state_mark(result.standing),
@@ -99,25 +100,25 @@ def run_page(
         verdict_note=decision_note(view),
         subject=run.subject_section(view).facts,
         created=words.moment(moments["created_at"] or ""),
-        key_figures=tuple(run.key_metrics(view)),
-        shares=run.shares(view, place) if result.is_finished else (),
+        key_figures=tuple(run_details.key_metrics(view)),
+        shares=run_details.shares(view, place) if result.is_finished else (),
         total=_total(view),
-        notes=() if summary is None else tuple(run.note_facts(summary)),
+        notes=() if summary is None else tuple(run_details.note_facts(summary)),
         rankings=tuple(run.ranking_sections(ranking)) if isinstance(ranking, RankingSummary) else (),
         drawings=_drawings(view),
         slices=_slices(view, place) if view.slices else None,
-        errors=None if summary is None else run.error_table(view, place),
-        reasons=None if summary is None else run.reason_table(view),
+        errors=None if summary is None else run_details.error_table(view, place),
+        reasons=None if summary is None else run_details.reason_table(view),
         judges=run.judge_table(judges) if isinstance(judges, tuple) else None,
-        latencies=None if summary is None else run.latency_table(view, summary),
-        spending=None if summary is None else run.spending_table(summary),
-        settings=tuple(run.setting_facts(view.plan)),
+        latencies=None if summary is None else run_details.latency_table(view, summary),
+        spending=None if summary is None else run_details.spending_table(summary),
+        settings=tuple(run_details.setting_facts(view.plan)),
         plan_json=msgspec.json.format(msgspec.json.encode(view.plan), indent=2).decode(),
-        hashes=tuple(run.hash_facts(view.manifest)),
-        artifacts=run.artifact_table(view.manifest, run_id=run_id, links=place, files=files, problems=problems) if files else None,
+        hashes=tuple(run_details.hash_facts(view.manifest)),
+        artifacts=artifacts if files else None,
         missing=view.missing,
         standing=standing,
-        verified=None if problems is None else run.verification_mark(problems),
+        verified=None if problems is None else run_details.verification_mark(problems),
         problems=tuple(problems or ()),
         records_address=place.records(run_id),
         compare_address=place.compare(after=run_id) if result.is_finished else "",

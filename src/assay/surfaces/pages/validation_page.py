@@ -16,10 +16,9 @@ from assay.core.report import Counts, Outcome
 from assay.presentation import words
 from assay.presentation.sections import Badge, Cell, Column, DisplayValue, Fact, KeyMetric, Table, Tone
 from assay.presentation.validation import OUTCOME_WORDS, SimilarIssues, field_lines, record_label, record_word, select
-from assay.presentation.words import DASH, counted, dollars
+from assay.presentation.words import DASH, assumption_text, counted, dollars, estimate_text
 from assay.surfaces.pages.tables import text_cell
 from assay.surfaces.reporters.excerpts import PointedLine, pointed
-from assay.surfaces.reporters.run_estimate import assumption_text, cost_text
 
 SHOWN = 100
 """Issues that the page lists; all of them are counted."""
@@ -299,7 +298,7 @@ def estimate_view(found: EstimateResult) -> EstimateView | None:
         Column("Cost", "Tokens times the listed price, in US dollars.", is_number=True),
     )
     return EstimateView(
-        cost=cost_text(estimate),
+        cost=estimate_text(estimate),
         assumptions=assumption_text(estimate),
         models=Table(title="Cost by model", columns=columns, rows=rows),
         notes=found.notes,

@@ -10,17 +10,22 @@ import msgspec
 from assay import api
 from assay.core.dataset_title import dataset_title
 from assay.core.errors import RunNotFound, StoreUnavailable
+from assay.core.issue import Issue
+from assay.core.report import ValidationReport
 from assay.presentation.comparison import conclusion_mark, difference_table, flip_mark, flip_scores, listed_records
-from assay.presentation.run import candidate_table, failure_table, key_metrics, record_counts, score_of, shared_mean
+from assay.presentation.run import candidate_table, failure_table, record_counts, score_of, shared_mean
 from assay.presentation.run_charts import run_charts
 from assay.presentation.run_decision import decision_marks, decision_note
+from assay.presentation.run_details import key_metrics
 from assay.presentation.run_report import RunReport, WorstRecord, view_of
 from assay.presentation.run_subject import own_code
-from assay.presentation.sections import Badge, DecisionView, KeyMetric, Table
+from assay.presentation.sections import Badge, DecisionView, KeyMetric, Table, Tone
+from assay.presentation.validation import OUTCOME_WORDS, accepted_counts, contract_name, in_order
 from assay.presentation.words import NO_GATES, UNFINISHED, counted, cut, first_datasets, sampled_name, state_mark
 from assay.surfaces.charts import draw
 from assay.surfaces.pages.links import FileLinks
 from assay.surfaces.pages.page_renderer import PageViewer, page
+from assay.surfaces.reporters.excerpts import PointedLine, pointed
 
 WORST = 5
 """Answers that did not pass which are shown; `failures()` has them all."""
@@ -39,6 +44,11 @@ _REASONS = {
     UNFINISHED: "{}: continue with run.resume()",
 }
 """Reasons in the words of Python and not of the command line."""
+ISSUES = 20
+"""Issues that are shown; the report has them all."""
+MESSAGE_LIMIT = 600
+"""Characters of a message."""
+_OUTCOMES: dict[str, Tone] = {"accepted": "good", "accepted_with_record_errors": "warn", "rejected": "bad"}
 _PLACE, _READER = FileLinks(), PageViewer()
 
 
@@ -229,4 +239,58 @@ def _flip(flip: api.Flip) -> FlipRow:
         scores=flip_scores(flip),
         before=cut(flip.before.answer or "", TEXT),
         after=cut(flip.after.answer or "", TEXT),
+    )
+
+
+# Reports on datasets
+
+
+class IssueRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One issue."""
+
+    place: str
+    """Line and column; empty where the source is no file."""
+    mark: Badge
+    path: str
+    message: str
+    hint: str
+    excerpt: PointedLine | None
+    """The line, and what of it is meant."""
+
+
+class ReportCard(msgspec.Struct, frozen=True, kw_only=True):
+    """One report."""
+
+    name: str
+    contract: str
+    outcome: Badge
+    counts: str
+    issues: tuple[IssueRow, ...]
+    more: str
+    """How many issues are not shown; empty for none."""
+
+
+def report_card(report: ValidationReport) -> str:
+    """The outcome, and every issue with its place and what to do, the first ones of many."""
+    more = report.issue_counts.total() - ISSUES
+    card = ReportCard(
+        name=report.path,
+        contract=contract_name(report),
+        outcome=Badge(OUTCOME_WORDS[report.outcome], _OUTCOMES[report.outcome]),
+        counts=accepted_counts(report),
+        issues=tuple(_issue_row(issue) for issue in in_order(report)[:ISSUES]),
+        more=counted(more, "more issue") if more > 0 else "",
+    )
+    return rendered("notebook_report.html", card)
+
+
+def _issue_row(issue: Issue) -> IssueRow:
+    numbers = (str(number) for number in (issue.line, issue.column) if number is not None)
+    return IssueRow(
+        place=":".join(numbers),
+        mark=Badge(issue.code, "bad" if issue.severity == "error" else "warn"),
+        path=issue.path,
+        message=cut(issue.message, MESSAGE_LIMIT),
+        hint=cut(issue.hint, MESSAGE_LIMIT),
+        excerpt=pointed(issue) if issue.excerpt else None,
     )

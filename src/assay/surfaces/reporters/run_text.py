@@ -1,8 +1,11 @@
 """Reports on runs for people in a terminal: what was asked, what came out, whether it is enough and why, and what to do next."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from assay import api
 from assay.presentation.run import (
     CANDIDATE_LIMIT,
     ID_LIMIT,
@@ -18,6 +21,7 @@ from assay.presentation.run import (
     worst_section,
 )
 from assay.presentation.run_decision import decision_facts
+from assay.presentation.run_plan import plan_section
 from assay.presentation.run_report import RunReport
 from assay.presentation.sections import Cell, Column, Fact, Section, Table
 from assay.presentation.words import NOT_PASSED, PASSED, counted, cut, sampled_name, state_mark
@@ -77,6 +81,13 @@ def candidates_text(
     if commands:
         yield "\n"
         yield from command_lines(commands, settings)
+
+
+def plan_text(planned: api.PlannedRuns, estimate: api.CostEstimate, settings: ReportSettings) -> Iterator[str]:
+    """What a run would do."""
+    paint = painter(is_coloured=settings.is_coloured)
+    yield paint("dry run", "strong") + " · no model was called\n"
+    yield from section_lines(plan_section(planned, estimate), settings, paint=paint)
 
 
 def disagreement_text(run_id: str, disagreements: Sequence[Json], settings: ReportSettings) -> Iterator[str]:

@@ -12,11 +12,11 @@ from assay.presentation.validation import (
     IssueSelection,
     SimilarIssues,
     Totals,
+    accepted_counts,
     change_line,
     contract_name,
     field_lines,
     place,
-    record_counts,
     record_label,
     record_word,
     select,
@@ -86,7 +86,7 @@ def _file(report: ValidationReport, settings: ReportSettings, *, paint: Paint) -
 
 def _header(report: ValidationReport, settings: ReportSettings, *, paint: Paint) -> str:
     path, outcome = printable(report.path), OUTCOME_WORDS[report.outcome]
-    facts = f"{contract_name(report)} · {outcome} · {record_counts(report)}"
+    facts = f"{contract_name(report)} · {outcome} · {accepted_counts(report)}"
     is_narrow = settings.width is not None and cell_len(f"{path} · {facts}") > settings.width
     separator = f"\n{'':{INDENT}}" if is_narrow else " · "
     return paint(path, "strong") + separator + facts.replace(outcome, paint(outcome, _OUTCOME_STYLES[report.outcome]), 1) + "\n"
