@@ -23,7 +23,7 @@ from assay.surfaces.cli.streams import (
     write_stream,
 )
 from assay.surfaces.cli.words import WordChoice
-from assay.surfaces.reporters.imports import import_text
+from assay.surfaces.reporters.conversion import import_text
 
 FORMATS = ("inspect", "promptfoo", "openai-evals", "openai-batch", "lm-eval", "deepeval")
 

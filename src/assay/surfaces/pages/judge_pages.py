@@ -7,26 +7,31 @@ from typing import Any
 import msgspec
 
 from assay import api
-from assay.core.judge_card import JudgeCard, ProbeResult, Soundness
+from assay.core.judge_card import JudgeCard, ProbeResult
 from assay.core.run_result import RunListing
 from assay.presentation import words
-from assay.presentation.sections import Badge, Cell, Column, DisplayValue, Fact, KeyMetric, Table, Timestamp, Tone
-from assay.presentation.words import DASH, counted, decimal, rate
+from assay.presentation.judges import (
+    TITLES,
+    TONES,
+    WORDS,
+    agreement_metrics,
+    alpha_table,
+    asked_text,
+    calibration_slices,
+    card_verdict,
+    correction_table,
+    failed_text,
+    labels_text,
+    slips_text,
+)
+from assay.presentation.sections import Badge, Cell, DisplayValue, Fact, KeyMetric, Table, Timestamp
+from assay.presentation.words import counted, rate
 from assay.surfaces.charts import Caption, IntervalRow, PlottedEstimate, ScoreBin, interval_plot, reliability_diagram
 from assay.surfaces.pages.links import PageLinks
 from assay.surfaces.pages.tables import ChartPair, drawing, text_cell
-from assay.surfaces.reporters.calibration import corrected, figure, rate_figure
-from assay.surfaces.reporters.judge_card import TITLES, WORDS, asked_text, card_verdict, failed_text, slips_text
 
 SHOWN_RUNS = 3
 MAX_SLICES = 40
-_KINDS: dict[Soundness, Tone] = {
-    "pass": "good",
-    "warn": "warn",
-    "fail": "bad",
-    "not_enough_evidence": "warn",
-    "not_tried": "quiet",
-}
 
 
 class JudgeRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,7 +86,7 @@ def _judge_row(judge: str, card: api.KeptCard | None, runs: list[RunListing], *,
 
 
 def _card_mark(card: JudgeCard) -> Badge:
-    return Badge(card_verdict(card).lower(), _KINDS[card.verdict], "Result of `assay probe`; see the card.")
+    return Badge(card_verdict(card).lower(), TONES[card.verdict], "Result of `assay probe`; see the card.")
 
 
 class ProbeView(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,14 +139,14 @@ def card_page(kept: api.KeptCard, others: Sequence[api.KeptCard]) -> CardPage:
 
 
 def _probe(probe: ProbeResult) -> ProbeView:
-    interval = None if probe.low is None or probe.high is None else (probe.low, probe.high)
+    interval = words.ends_between(probe.low, probe.high)
     tolerated = "" if probe.tolerance is None else f"; up to {rate(probe.tolerance)} is tolerated"
     says = f"Share of slips among {probe.n:,}, with its 95 % interval {words.interval_text(interval, is_rate=True)}{tolerated}."
     shown = words.shown(words.with_interval(probe.rate, interval, rate))
     more = f" and {probe.slips - len(probe.seen):,} more" if probe.slips > len(probe.seen) else ""
     return ProbeView(
         title=TITLES[probe.id],
-        mark=Badge(WORDS[probe.verdict].lower(), _KINDS[probe.verdict]),
+        mark=Badge(WORDS[probe.verdict].lower(), TONES[probe.verdict]),
         slips=DisplayValue(
             words.shown(slips_text(probe)), "Answers that a sound judge would have decided otherwise, of all that count."
         ),
@@ -199,84 +204,15 @@ class RunJudgePage(msgspec.Struct, frozen=True, kw_only=True):
 
 def calibration_view(found: api.Calibration) -> CalibrationView:
     """What labels say of the judge of a run."""
-    raters = [rater for rater in found.raters if rater]
-    who = f" by {', '.join(raters)}" if raters else ""
     return CalibrationView(
-        subject=f"{counted(found.n_labels, 'label')} on {counted(found.n_records, 'graded record')}{who}",
-        key_figures=tuple(_agreement(found)),
-        corrections=_corrections(found),
-        alphas=_alphas(found),
+        subject=labels_text(found),
+        key_figures=tuple(agreement_metrics(found)),
+        corrections=correction_table(found),
+        alphas=alpha_table(found),
         drawing=_reliability(found) if found.reliability else None,
         slices=_slices(found) if found.slices else None,
         notes=found.notes,
     )
-
-
-def _agreement(found: api.Calibration) -> Iterator[KeyMetric]:
-    detection = found.detection
-    named: tuple[tuple[str, Any, str, tuple[float, float]], ...] = (
-        ("Agreement", found.agreement, "Share of labelled answers on which judge and people agree.", (0.0, 1.0)),
-        ("Cohen's kappa", found.kappa, "Agreement beyond chance; 1 is perfect, 0 is chance.", (-1.0, 1.0)),
-        ("Sensitivity", detection.sensitivity, "Of the answers that people pass, the share that the judge passes.", (0.0, 1.0)),
-        (
-            "Specificity",
-            detection.specificity,
-            "Of the answers that people do not pass, the share that the judge does not pass.",
-            (0.0, 1.0),
-        ),
-    )
-    for label, estimate, says, domain in named:
-        interval = None if estimate.interval is None else (estimate.interval.low, estimate.interval.high)
-        # Kappa is a coefficient; the others are shares.
-        is_rate = domain == (0.0, 1.0)
-        text, ends = rate if is_rate else decimal, words.interval_text(interval, is_rate=is_rate)
-        yield KeyMetric(
-            label=label,
-            figure=DisplayValue(words.shown(text(estimate.value)), f"{says} n {estimate.n:,}.", f"n {estimate.n:,}"),
-            note=f"95 %: {ends}" if interval else estimate.reason or "no interval",
-            bar=words.whisker(estimate.value, interval, domain=domain),
-        )
-
-
-def _corrections(found: api.Calibration) -> Table:
-    rows = [
-        ("Pass rate", rate_figure(found.judged), corrected(found.mean_passes, is_rate=True), "PPI++, of all answers"),
-        (
-            "Pass rate",
-            rate_figure(found.pass_rate.raw),
-            corrected(found.pass_rate, is_rate=True),
-            "Rogan and Gladen, of the answers without labels",
-        ),
-    ]
-    if found.mean_score is not None:
-        rows.append(("Mean score", figure(found.mean_score.raw), corrected(found.mean_score), "PPI++, of all answers"))
-    columns = (
-        Column("Figure"),
-        Column("As judged", "By the judge's grades, with a 95 % interval."),
-        Column("Corrected", "Corrected for the judge's errors by the labels; not shown with too few labels."),
-        Column("By"),
-    )
-    cells = tuple(tuple(text_cell(words.shown(text)) for text in row) for row in rows)
-    return Table(title="Corrected figures", columns=columns, rows=cells)
-
-
-def _alphas(found: api.Calibration) -> Table:
-    named: tuple[tuple[str, Any], ...] = (("People among themselves", found.people), ("People and the judge", found.everybody))
-    rows = tuple(
-        (
-            text_cell(label),
-            *(text_cell(words.shown(figure(estimate))) for estimate in (of.nominal, of.ordinal, of.interval)),
-        )
-        for label, of in named
-        if of is not None
-    )
-    columns = (
-        Column("Krippendorff's alpha"),
-        Column("Nominal", "Of passed and not passed."),
-        Column("Ordinal", "Of scores, by their order."),
-        Column("Interval", "Of scores, by their distance."),
-    )
-    return Table(title="Krippendorff's alpha", columns=columns, rows=rows)
 
 
 def _reliability(found: api.Calibration) -> ChartPair:
@@ -297,26 +233,5 @@ def _drawn(estimate: Any) -> PlottedEstimate:
 
 
 def _slices(found: api.Calibration) -> Table:
-    shown = found.slices[:MAX_SLICES]
-    rows = tuple(
-        (
-            text_cell(f"{row.slice}: {'(none)' if row.value is None else row.value}"),
-            text_cell(f"{row.n:,}"),
-            *(_short(estimate) for estimate in (row.agreement, row.detection.sensitivity, row.detection.specificity)),
-        )
-        for row in shown
-    )
-    columns = (
-        Column("Slice"),
-        Column("Labels", "Labelled answers with this value.", is_number=True),
-        Column("Agreement", "With its 95 % interval.", is_number=True),
-        Column("Sensitivity", "With its 95 % interval.", is_number=True),
-        Column("Specificity", "With its 95 % interval.", is_number=True),
-    )
-    omitted = len(found.slices) - len(shown)
-    note = f"… and {counted(omitted, 'more value')}" if omitted else ""
-    return Table(title="By slice", columns=columns, rows=rows, note=note)
-
-
-def _short(estimate: Any) -> Cell:
-    return text_cell(DASH if estimate.value is None else rate_figure(estimate), estimate.reason or "")
+    table, omitted = calibration_slices(found, limit=MAX_SLICES)
+    return msgspec.structs.replace(table, note=f"… and {counted(omitted, 'more value')}" if omitted else "")

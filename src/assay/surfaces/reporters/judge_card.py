@@ -1,47 +1,31 @@
-"""A judge card for the terminal, and as the Markdown that is kept beside its JSON."""
+"""Judges for the terminal: a judge card, which is also kept as Markdown, and a judge beside people."""
+
+from __future__ import annotations
 
 from collections.abc import Iterator
 
-from assay.core.judge_card import JudgeCard, ProbeResult, Soundness
-from assay.presentation.sections import Cell, Column, Tone
-from assay.presentation.words import UNKNOWN, counted, dollars, ends_between, price_unknown_text, rate, with_interval
+from assay import api
+from assay.core.judge_card import JudgeCard, ProbeResult
+from assay.presentation.judges import (
+    TITLES,
+    TONES,
+    WORDS,
+    asked_text,
+    calibration_sections,
+    card_verdict,
+    failed_text,
+    rate_text,
+    slips_text,
+)
+from assay.presentation.sections import Cell, Column
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.markdown import inert, markdown_table, name
 from assay.surfaces.reporters.settings import ReportSettings
-from assay.surfaces.reporters.terminal import hanging, painter, table
+from assay.surfaces.reporters.terminal import hanging, painter, report_lines, table
 
-TITLES: dict[str, str] = {
-    "retest": "test and retest",
-    "discernment": "right from wrong",
-    "stray": "off the question",
-    "empty": "empty answer",
-    "length": "length",
-    "injection": "injection",
-    "reference": "exchanged reference",
-    "position": "order of answers",
-    "family": "same family",
-}
-WORDS: dict[Soundness, str] = {
-    "pass": "passed",
-    "warn": "warning",
-    "fail": "NOT PASSED",
-    "not_enough_evidence": "not enough evidence",
-    "not_tried": "not tried",
-}
-_VERDICTS: dict[Soundness, str] = {
-    "pass": "SOUND",
-    "warn": "SOUND, with warnings",
-    "fail": "NOT SOUND",
-    "not_enough_evidence": "NOT ENOUGH EVIDENCE",
-    "not_tried": "NOT TRIED",
-}
-TONES: dict[Soundness, Tone] = {
-    "pass": "good",
-    "warn": "warn",
-    "fail": "bad",
-    "not_enough_evidence": "warn",
-    "not_tried": "quiet",
-}
+LABEL = 19
+"""Columns of the labels at the left of a calibration."""
+NAME_LIMIT = 120
 
 
 def judge_card_text(card: JudgeCard, settings: ReportSettings) -> Iterator[str]:
@@ -91,38 +75,6 @@ def judge_card_markdown(card: JudgeCard) -> Iterator[str]:
     yield f"- made by assay {card.product_version} at {card.created_at}\n"
 
 
-def card_verdict(card: JudgeCard) -> str:
-    """The verdict; a probe that was not tried could have found something."""
-    untried = sum(probe.verdict == "not_tried" for probe in card.probes)
-    is_open = untried and card.verdict in ("pass", "warn")
-    return f"{_VERDICTS[card.verdict]}, as far as tried ({counted(untried, 'probe')} not)" if is_open else _VERDICTS[card.verdict]
-
-
-def asked_text(card: JudgeCard) -> str:
-    """`16 records of shipped questions · 272 calls · $0.12`."""
-    left_out = f" ({card.records_left_out:,} left out)" if card.records_left_out else ""
-    cost = [dollars(card.cost)] if card.cost or not card.unknown_costs else []
-    cost += [price_unknown_text(card.unknown_costs, "call")] if card.unknown_costs else []
-    failed = f", {card.failed_calls:,} without a reply" if card.failed_calls else ""
-    where = "shipped questions" if card.source == "shipped" else card.source
-    return f"{counted(card.records, 'record')} of {where}{left_out} · {counted(card.calls, 'call')}{failed} · {' · '.join(cost)}"
-
-
-def slips_text(probe: ProbeResult) -> str:
-    """`3/16`."""
-    return f"{probe.slips}/{probe.n}" if probe.n else UNKNOWN
-
-
-def rate_text(probe: ProbeResult) -> str:
-    """`18.8 % [6.6 %, 43.0 %]`."""
-    return with_interval(probe.rate, ends_between(probe.low, probe.high), rate)
-
-
-def failed_text(probe: ProbeResult) -> str:
-    """Calls without a judgment, by code."""
-    return ", ".join(f"{code} {count:,}" for code, count in sorted(probe.failed.items())) or UNKNOWN
-
-
 def _seen(probe: ProbeResult) -> str:
     more = f" and {probe.slips - len(probe.seen)} more" if probe.slips > len(probe.seen) else ""
     return f" Seen in {', '.join(map(printable, probe.seen))}{more}." if probe.seen else ""
@@ -130,3 +82,12 @@ def _seen(probe: ProbeResult) -> str:
 
 def _pairs(members: dict[str, object]) -> str:
     return ", ".join(f"{name} {value}" for name, value in members.items() if value is not None) or "the provider's own"
+
+
+def calibration_text(found: api.Calibration, settings: ReportSettings, *, chart: str = "") -> Iterator[str]:
+    """A judge beside people."""
+    paint = painter(is_coloured=settings.is_coloured)
+    judges = ", ".join(found.judges) or "programmatic grading"
+    yield f"{paint(printable(found.run_id), 'strong')} · {printable(judges, limit=NAME_LIMIT)}\n"
+    sections = calibration_sections(found, is_verbose=settings.is_verbose, chart=chart)
+    yield from report_lines(sections, settings, paint=paint, label=LABEL)
