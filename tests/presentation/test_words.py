@@ -74,3 +74,47 @@ def test_a_bar_stays_on_its_line() -> None:
 @pytest.mark.parametrize(("p95", "text"), [(0.4, "95 % took <1 ms"), (812, "95 % took less than 812 ms"), (None, "")])
 def test_how_long_nearly_all_took_is_said_in_one_sentence(p95: float | None, text: str) -> None:
     assert words.most_took(p95) == text
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [(None, "-"), (0.2, "<1 ms"), (812.4, "812 ms"), (2140.0, "2.1 s"), (59_700.0, "1 min 00 s"), (185_000.0, "3 min 05 s")],
+)
+def test_latencies_are_told_in_the_unit_that_fits(milliseconds: float | None, text: str) -> None:
+    assert words.latency(milliseconds) == text
+
+
+def test_durations_of_hours_are_told_in_hours() -> None:
+    assert words.duration(7_620) == "2 h 07 min"
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [(0.0, "$0.00"), (1204.5, "$1,204.50"), (0.43, "$0.4300"), (0.01234, "$0.0123"), (0.0000045, "$0.00000450")],
+)
+def test_small_amounts_keep_three_digits(amount: float, text: str) -> None:
+    assert words.dollars(amount) == text
+
+
+def test_a_bar_is_as_long_as_its_share_and_never_empty_for_something() -> None:
+    assert (words.bar(0, 9), words.bar(3, 6), len(words.bar(6, 6)), words.bar(1, 10_000)) == ("", "█" * 12, 24, "▏")
+
+
+def test_a_share_says_100_only_when_everything_is_done() -> None:
+    assert (words.percent(999, 1000), words.percent(1000, 1000), words.percent(0, 0)) == ("99 %", "100 %", "-")
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        ("no whole answer within 60 s", "timeout: no whole answer within 60 s"),
+        ("judge a/b: timeout: no whole answer", "timeout: judge a/b: no whole answer"),
+        ("judge a/b: timeout after 3 attempts: no whole answer", "timeout: judge a/b after 3 attempts: no whole answer"),
+        ("timeout after 3 attempts: no whole answer", "timeout: after 3 attempts: no whole answer"),
+        ("judge a/timeout: slow", "timeout: judge a/timeout: slow"),
+        ("", "timeout"),
+        (None, "timeout"),
+    ],
+)
+def test_an_error_in_words(message: str | None, text: str) -> None:
+    assert words.error_text("timeout", message) == text

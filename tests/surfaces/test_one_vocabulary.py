@@ -9,7 +9,6 @@ from click.testing import CliRunner
 import assay
 from assay import api
 from assay.presentation.run_report import sketch_of
-from assay.presentation.words import error_text
 from assay.surfaces.cli.program import program
 from assay.surfaces.pages.links import FileLinks, ServerLinks
 from assay.surfaces.pages.record import RecordNavigation, record_view
@@ -134,19 +133,3 @@ def test_the_code_of_an_error_is_said_once(runs: Path) -> None:
     assert f"    {MESSAGE}\n" in printed(runs, "show", "unjudged", "leap-year")
     assert view.problem is not None
     assert view.problem.text == MESSAGE
-
-
-@pytest.mark.parametrize(
-    ("message", "text"),
-    [
-        ("no whole answer within 60 s", "timeout: no whole answer within 60 s"),
-        ("judge a/b: timeout: no whole answer", "timeout: judge a/b: no whole answer"),
-        ("judge a/b: timeout after 3 attempts: no whole answer", "timeout: judge a/b after 3 attempts: no whole answer"),
-        ("timeout after 3 attempts: no whole answer", "timeout: after 3 attempts: no whole answer"),
-        ("judge a/timeout: slow", "timeout: judge a/timeout: slow"),
-        ("", "timeout"),
-        (None, "timeout"),
-    ],
-)
-def test_an_error_in_words(message: str | None, text: str) -> None:
-    assert error_text("timeout", message) == text

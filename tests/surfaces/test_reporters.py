@@ -17,15 +17,6 @@ from tests.surfaces.conftest import Snapshot
 
 PLAIN = ReportSettings(version="9.9.9")
 SUFFIXES = {"text": "txt", "json": "json", "jsonl": "jsonl", "sarif": "sarif", "junit": "xml", "github": "log", "markdown": "md"}
-ERROR_TYPES = (
-    "structure_error",
-    "required_field_missing",
-    "invalid_field_type",
-    "invalid_field_value",
-    "sequence_error",
-    "content_error",
-    "tool_error",
-)
 
 
 class Fix(NamedTuple):
@@ -260,8 +251,3 @@ def test_markdown_groups_conversations_by_error_type_with_a_suggested_fix(conver
     text = shown("markdown", conversation)
     assert "## `sequence_error`: 1 error\n" in text
     assert f"**Suggested fix:** {SUGGESTIONS['sequence_error']}" in text
-
-
-@pytest.mark.parametrize("name", [*CODES, *ERROR_TYPES])
-def test_every_code_and_error_type_has_a_suggestion(name: str) -> None:
-    assert SUGGESTIONS[name].endswith(".")

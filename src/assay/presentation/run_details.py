@@ -241,7 +241,7 @@ def spending_table(summary: Summary) -> Table:
         (
             Cell("Tokens of judges" if name == "judge" else f"Tokens, {name}"),
             Cell(f"{found.sum:,}"),
-            Cell(f"{found.mean:,.1f}"),
+            Cell(UNKNOWN if found.mean is None else f"{found.mean:,.1f}"),
             Cell(f"{found.n_known:,}"),
             Cell(f"{found.n_unknown:,}"),
         )
