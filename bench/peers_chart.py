@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from math import ceil, floor, log10
 from typing import NamedTuple
 
+from assay.presentation.charts import Caption
 from assay.surfaces.charts import svg
 from assay.surfaces.charts.scales import LinearScale
-from assay.surfaces.charts.values import Caption
 
 WIDTH = 760
 ROW = 28

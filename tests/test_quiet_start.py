@@ -104,7 +104,7 @@ UNUSED_IN_A_RUN = {
     "assay.integrations.postgres",
     "assay.store.record_index",
     "assay.surfaces.cli.run_reports",
-    "assay.surfaces.reporters.run_plan",
+    "assay.presentation.run_plan",
     "assay.surfaces.reporters.run_text",
     "assay.surfaces.reporters.text",
     "email",

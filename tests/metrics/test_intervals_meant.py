@@ -3,11 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
-from assay.core.metrics_summary import interval_of
 from assay.core.summary import Summary
 from assay.metrics.facts import RecordFacts
 from assay.metrics.summary import summarize
-from tests.metrics.documents import as_written
 
 
 def records(scale: str, *, cluster: str | None) -> Summary:
@@ -48,9 +46,3 @@ def test_with_clusters_that_of_a_mean_is_on_its_own_scale(scale: str, factor: in
     found, mean = metrics.raw_score_mean_metric.interval, metrics.score_mean_cluster_interval
     assert mean is not None
     assert found == replace(mean, low=first + factor * mean.low, high=first + factor * mean.high)
-
-
-@pytest.mark.parametrize("member", ["pass_rate", "score_mean", "raw_score_mean"])
-def test_mappings_are_read_in_the_same_way(member: str) -> None:
-    metrics = records("1-5", cluster="book")
-    assert interval_of(as_written(metrics), member) == as_written(getattr(metrics, f"{member}_metric").interval)

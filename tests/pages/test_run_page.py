@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from assay import api
-from assay.surfaces.pages.display_values import Badge
+from assay.presentation.sections import Badge
 from assay.surfaces.pages.links import ServerLinks
 from assay.surfaces.pages.record import RecordNavigation, record_view
 from tests.pages.browsing import Visit, aside, barriers, make_run

@@ -8,8 +8,8 @@ from assay.core.manifest import Manifest
 from assay.core.plan import ModelPlan
 from assay.core.run_result import RunResult
 from assay.core.run_state import RunCounts, State
-from assay.core.summary import GateResult
-from assay.surfaces.reporters.run_view import RunReport, SliceValue, WorstRecord, grouped
+from assay.core.summary import GateResult, SliceSummary, read_slices
+from assay.presentation.run_report import RunReport, SliceValue, WorstRecord, grouped
 from tests.metrics.documents import summarize
 from tests.surfaces.conftest import HOSTILE
 
@@ -153,8 +153,15 @@ WORST = tuple(
 )
 
 
+def slice_of(figures: Json) -> SliceSummary:
+    """The metrics of a slice as they are read from a file."""
+    values = {"n_values": 1, "n_values_omitted": 0, "values": [figures]}
+    return read_slices({"total_records": 6, "slices": {"name": values}}).slices["name"].values[0]
+
+
 def slice_value(name: str, value: str | None, n: int, *, rate: float = 0.75) -> SliceValue:
-    return SliceValue(name=name, value=value, figures={**METRICS, "n_scored": n, "pass_rate": rate})
+    figures = {**METRICS, "n_scored": n, "pass_rate": rate, "value": value, "slice": f"{name}={value}"}
+    return SliceValue(name=name, value=value, figures=slice_of(figures))
 
 
 SLICES = (slice_value("dataset", "assistant", 3), slice_value("dataset", "other", 1, rate=1.0), slice_value("tags", None, 4))

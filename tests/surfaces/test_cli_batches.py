@@ -3,16 +3,19 @@
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from assay.core.manifest import BatchEntry
 from assay.engine.run_counters import BatchProgress
 from assay.surfaces.cli.progress import RunProgress, Throughput, plain_line
-from assay.surfaces.reporters.run_subject import batch_words
+from assay.surfaces.reporters.run_text import run_text
+from assay.surfaces.reporters.settings import ReportSettings
 from tests.commands import assay
 from tests.engine.batch_runs import write_run
 from tests.models.batch_provider import BatchProvider, Faults
 from tests.surfaces.conftest import HOSTILE
+from tests.surfaces.run_views import golden_view
 from tests.surfaces.test_cli_run_progress import Screen, at
 
 
@@ -114,8 +117,12 @@ def test_words_of_a_provider_are_harmless_in_a_report() -> None:
         input_sha256="",
         **dict.fromkeys(("answered", "asked_live", "duplicates", "unknown", "malformed"), 0),
         errors={HOSTILE: 1},
+        problems=(HOSTILE,),
     )
-    assert "\x1b" not in "".join(batch_words([batch]))
+    view = msgspec.structs.replace(golden_view(), manifest=msgspec.structs.replace(golden_view().manifest, batches=(batch,)))
+    said = "".join(run_text(view, ReportSettings(version="1")))
+    assert "batches     1 batch · 0 of 1 request answered" in said
+    assert "\x1b" not in said
 
 
 def test_a_run_that_was_handed_in_as_it_was_asked_for_is_no_error_of_a_pipeline(tmp_path: Path) -> None:

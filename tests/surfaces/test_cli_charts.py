@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from click.testing import Result
 
-from assay.surfaces.reporters.run_charts import run_charts
-from assay.surfaces.reporters.run_view import RunReport, SliceValue
+from assay.presentation.run_charts import run_charts
+from assay.presentation.run_report import RunReport, SliceValue
 from tests.commands import assay
 from tests.surfaces.conftest import HOSTILE
 from tests.surfaces.run_views import METRICS, golden_view

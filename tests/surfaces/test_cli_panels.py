@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from assay.surfaces.reporters.run_panel import disagreement_text, judge_table, panel_lines
-from assay.surfaces.reporters.run_repeats import repeat_lines
+from assay.surfaces.reporters.run_text import disagreement_text
 from assay.surfaces.reporters.settings import ReportSettings
 from tests.commands import assay
 from tests.surfaces.conftest import HOSTILE
@@ -80,31 +79,3 @@ def test_what_judges_say_cannot_move_the_cursor_or_begin_a_line() -> None:
     assert "\x1b" not in text
     assert "\u202e" not in text
     assert "\n::warning" not in text
-
-
-def test_a_judge_whose_prices_are_unknown_in_part_has_a_lower_bound() -> None:
-    run(*JUDGES)
-    (judge, _) = json.loads(assay("show", "x", "--json").stdout)["metrics"]["judges"]
-    unpriced = {**judge, "cost_usd": {"sum": None, "mean": None, "n_known": 0, "n_unknown": 5}}
-    priced = {**judge, "cost_usd": {"sum": 1.5, "mean": 0.5, "n_known": 3, "n_unknown": 2}}
-    said = "".join(judge_table([unpriced, priced], PLAIN, paint=lambda text, _: text))
-    assert [line.split()[-1] for line in said.splitlines()[1:]] == ["unknown", "$1.50"]
-    assert "> $1.50" in said
-
-
-def test_what_escalation_saved_is_told_in_dollars() -> None:
-    panel = {"n_records": 9, "n_disagree": 0, "n_tied": 0, "n_vote_lost": 1, "escalate": True, "n_escalated": 2, "n_calls_saved": 7}
-    assert [text for _, text in panel_lines({**panel, "cost_saved_usd": 0.5})] == [
-        "9 records judged · 0 with different votes · 1 with a vote lost",
-        "2 escalated to all judges · 7 calls saved, about $0.5000",
-    ]
-
-
-def test_records_that_are_left_out_are_counted_with_their_reasons() -> None:
-    by_k = [{"k": 1, "value": None, "interval": None}, {"k": 2, "value": None, "interval": None}]
-    passes = [{"passes": count, "records": 0} for count in range(3)]
-    nothing = {"within": None, "between": None, "intraclass_correlation": None}
-    repeats = {"repeat": 2, "n_records": 3, "n_left_out": 3, "left_out": {"timeout": 3}, "passes": passes}
-    lines = dict(repeat_lines({**repeats, "pass_at_k": by_k, "pass_hat_k": by_k, "variance": {"score": nothing}}))
-    assert lines[""] == "3 records left out here, without a score for every answer: timeout 3"
-    assert lines["variance"] == "-"

@@ -11,20 +11,17 @@ from assay.api import CostEstimate, ModelEstimate, PlannedRuns
 from assay.core.plan import DatasetPlan, ModelPlan, Plan, ProviderPlan
 from assay.core.run_result import RunListing
 from assay.core.settings import Gates
-from assay.surfaces.reporters.run_candidates import candidates_text
+from assay.presentation.run_report import RunReport
+from assay.surfaces.reporters.markdown import inert
 from assay.surfaces.reporters.run_list import runs_text
-from assay.surfaces.reporters.run_markdown import inert, run_markdown
-from assay.surfaces.reporters.run_numbers import bar, dollars, duration, latency, percent
-from assay.surfaces.reporters.run_plan import plan_text
+from assay.surfaces.reporters.run_markdown import run_markdown
 from assay.surfaces.reporters.run_record import record_text
-from assay.surfaces.reporters.run_text import run_text
-from assay.surfaces.reporters.run_view import RunReport, grouped, worst_record
+from assay.surfaces.reporters.run_text import candidates_text, plan_text, run_text
 from assay.surfaces.reporters.settings import ReportSettings
 from tests.surfaces.conftest import HOSTILE, Snapshot
 from tests.surfaces.run_views import (
     CASES,
     METRICS,
-    failure,
     golden_view,
     hostile_view,
     manifest,
@@ -182,16 +179,6 @@ def test_a_record_says_once_what_judges_said_and_what_each_cost() -> None:
     assert (text.count("Too short."), "cost by judge\n    a: $0.5000\n    b: unknown price\n" in text) == (1, True)
 
 
-def test_the_worst_records_say_what_cost_them_points() -> None:
-    scores = [
-        {"criterion": name, "score": value, "normalized": value, "weight": weight, "judge": "j", "justification": f"{name}!"}
-        for name, value, weight in (("a", 1.0, 2.0), ("b", 0.0, 1.0), ("c", 1.0, -5.0))
-    ]
-    found = worst_record(prediction("r", 2, "a: 1. a!", evaluator_scores=scores), {})
-    assert found.why == "c: 1. c! b: 0. b!"
-    assert worst_record(prediction("r", 2, "Says yes."), {}).why == "Says yes."
-
-
 def test_no_line_of_a_report_is_wider_than_the_terminal() -> None:
     lines = re.sub(r"\x1b\[[0-9;]*m", "", shown(golden_view(), NARROW)).splitlines()
     assert max(map(cell_len, lines)) <= 72
@@ -237,19 +224,6 @@ def test_a_long_answer_is_cut_unless_everything_is_asked_for() -> None:
     assert "x" * 5_000 in "".join(record_text(long, ReportSettings(version="9", is_verbose=True)))
 
 
-def test_a_passed_gate_says_by_how_much() -> None:
-    gates = {"pass_rate": 0.5, "min_score": 3.5, "max_error_rate": 0.4}
-    view = msgspec.structs.replace(golden_view(), result=result("r"), manifest=manifest(gates=gates))
-    wanted = "MET         pass rate 75.0 % (at least 50.0 %), mean score 3.75 (at least 3.50), error rate 33.3 % (at most 40.0 %)\n"
-    assert wanted in shown(view)
-
-
-def test_a_run_in_which_nothing_was_evaluated_is_no_pass() -> None:
-    counts = msgspec.structs.replace(golden_view().result.counts, evaluated_records=0)
-    view = msgspec.structs.replace(golden_view(), result=result("r", counts=counts))
-    assert "NO RESULT   nothing could be evaluated\n" in shown(view)
-
-
 def test_scores_of_several_scales_have_a_distribution_each() -> None:
     bins = [{"from": 0.0, "to": 0.5, "count": 1}, {"from": 0.5, "to": 1.0, "count": 3}]
     mixed = {**METRICS, "scale": None, "score_distribution": {"0-1": bins, "1-5": METRICS["score_distribution"]["1-5"]}}
@@ -261,11 +235,6 @@ def test_scores_of_several_scales_have_a_distribution_each() -> None:
 def test_more_cases_than_are_listed_are_counted() -> None:
     view = msgspec.structs.replace(golden_view(), cases=CASES[:1], omitted_cases=1_204)
     assert "… and 1,204 more records (--verbose lists all)\n" in shown(view)
-
-
-def test_failures_are_grouped_by_what_went_wrong_errors_first() -> None:
-    groups = grouped([failure("a", "not_passed", "other"), failure("b", "error", "timeout"), failure("c", "error", "timeout")])
-    assert [(group.word, group.count, group.record_ids) for group in groups] == [("timeout", 2, ("b", "c")), ("other", 1, ("a",))]
 
 
 def test_the_plan_of_a_dry_run_matches_its_golden_file(snapshot: Snapshot) -> None:
@@ -318,31 +287,3 @@ def plan_lines() -> list[str]:
         sampled=50,
     )
     return list(plan_text(planned, estimate, PLAIN))
-
-
-@pytest.mark.parametrize(
-    ("milliseconds", "words"),
-    [(None, "-"), (0.2, "<1 ms"), (812.4, "812 ms"), (2140.0, "2.1 s"), (59_700.0, "1 min 00 s"), (185_000.0, "3 min 05 s")],
-)
-def test_latencies_are_told_in_the_unit_that_fits(milliseconds: float | None, words: str) -> None:
-    assert latency(milliseconds) == words
-
-
-def test_durations_of_hours_are_told_in_hours() -> None:
-    assert duration(7_620) == "2 h 07 min"
-
-
-@pytest.mark.parametrize(
-    ("amount", "words"),
-    [(0.0, "$0.00"), (1204.5, "$1,204.50"), (0.43, "$0.4300"), (0.01234, "$0.0123"), (0.0000045, "$0.00000450")],
-)
-def test_small_amounts_keep_three_digits(amount: float, words: str) -> None:
-    assert dollars(amount) == words
-
-
-def test_a_bar_is_as_long_as_its_share_and_never_empty_for_something() -> None:
-    assert (bar(0, 9), bar(3, 6), len(bar(6, 6)), bar(1, 10_000)) == ("", "█" * 12, 24, "▏")
-
-
-def test_a_share_says_100_only_when_everything_is_done() -> None:
-    assert (percent(999, 1000), percent(1000, 1000), percent(0, 0)) == ("99 %", "100 %", "-")

@@ -8,14 +8,13 @@ from click.testing import CliRunner
 
 import assay
 from assay import api
+from assay.presentation.run_report import sketch_of
 from assay.surfaces.cli.program import program
 from assay.surfaces.pages.links import FileLinks, ServerLinks
 from assay.surfaces.pages.record import RecordNavigation, record_view
 from assay.surfaces.pages.records import RecordsChoice, records_view, verdict_mark
 from assay.surfaces.pages.run import RunPage, run_page
 from assay.surfaces.pages.runs import run_row
-from assay.surfaces.reporters.run_view import sketch_of
-from assay.surfaces.reporters.wording import error_text
 from tests.engine.run_settings import mcq_row, write_rows
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -49,7 +48,7 @@ def page_of(runs: Path, run_id: str) -> RunPage:
 
 
 def rows_of(table: Any) -> list[tuple[str, str]]:
-    return [] if table is None else [(row[0].figure.text, row[1].figure.text) for row in table.rows]
+    return [] if table is None else [(row[0].text, row[1].text) for row in table.rows]
 
 
 def test_a_run_without_a_result_is_listed_as_no_result(runs: Path) -> None:
@@ -134,19 +133,3 @@ def test_the_code_of_an_error_is_said_once(runs: Path) -> None:
     assert f"    {MESSAGE}\n" in printed(runs, "show", "unjudged", "leap-year")
     assert view.problem is not None
     assert view.problem.text == MESSAGE
-
-
-@pytest.mark.parametrize(
-    ("message", "text"),
-    [
-        ("no whole answer within 60 s", "timeout: no whole answer within 60 s"),
-        ("judge a/b: timeout: no whole answer", "timeout: judge a/b: no whole answer"),
-        ("judge a/b: timeout after 3 attempts: no whole answer", "timeout: judge a/b after 3 attempts: no whole answer"),
-        ("timeout after 3 attempts: no whole answer", "timeout: after 3 attempts: no whole answer"),
-        ("judge a/timeout: slow", "timeout: judge a/timeout: slow"),
-        ("", "timeout"),
-        (None, "timeout"),
-    ],
-)
-def test_an_error_in_words(message: str | None, text: str) -> None:
-    assert error_text("timeout", message) == text

@@ -10,22 +10,13 @@ from rich.cells import cell_len
 
 from assay.core.issue import CODES, Issue
 from assay.core.report import Counts, ValidationReport
+from assay.presentation.validation import SUGGESTIONS
 from assay.surfaces.reporters.formats import FORMATS
 from assay.surfaces.reporters.settings import ReportSettings
-from assay.surfaces.reporters.wording import SUGGESTIONS
 from tests.surfaces.conftest import Snapshot
 
 PLAIN = ReportSettings(version="9.9.9")
 SUFFIXES = {"text": "txt", "json": "json", "jsonl": "jsonl", "sarif": "sarif", "junit": "xml", "github": "log", "markdown": "md"}
-ERROR_TYPES = (
-    "structure_error",
-    "required_field_missing",
-    "invalid_field_type",
-    "invalid_field_value",
-    "sequence_error",
-    "content_error",
-    "tool_error",
-)
 
 
 class Fix(NamedTuple):
@@ -260,8 +251,3 @@ def test_markdown_groups_conversations_by_error_type_with_a_suggested_fix(conver
     text = shown("markdown", conversation)
     assert "## `sequence_error`: 1 error\n" in text
     assert f"**Suggested fix:** {SUGGESTIONS['sequence_error']}" in text
-
-
-@pytest.mark.parametrize("name", [*CODES, *ERROR_TYPES])
-def test_every_code_and_error_type_has_a_suggestion(name: str) -> None:
-    assert SUGGESTIONS[name].endswith(".")

@@ -35,6 +35,11 @@ def percentile(ordered: SortedNumbers, share: float) -> float:
     return low + (high - low) * (place - below)
 
 
+def on_scale(normalized: float, scale: str | None) -> float:
+    """Return a score from 0 to 1 on the scale of its record; of all scales only 1-5 differs from 0-1."""
+    return 1 + 4 * normalized if scale == "1-5" else normalized
+
+
 class RunKind(Enum):
     """What the metrics of a run are about."""
 
@@ -104,6 +109,10 @@ class Latencies(msgspec.Struct, frozen=True, kw_only=True):
     judge: Latency
     end_to_end: Latency
 
+    def by_name(self) -> dict[str, Latency]:
+        """All of them, by name."""
+        return {name: getattr(self, name) for name in self.__struct_fields__}
+
 
 class Amount(msgspec.Struct, frozen=True, kw_only=True):
     """Sum and mean of what is known, and of how much it is not."""
@@ -123,6 +132,10 @@ class TokenAmounts(msgspec.Struct, frozen=True, kw_only=True):
     total: Amount
     cached: Amount
     judge: Amount
+
+    def by_name(self) -> dict[str, Amount]:
+        """All of them, by name."""
+        return {name: getattr(self, name) for name in self.__struct_fields__}
 
 
 class ScoreCount(msgspec.Struct, frozen=True, kw_only=True):
@@ -234,9 +247,9 @@ class RecordMetrics(RunCounts, frozen=True, kw_only=True):
     def raw_score_mean_cluster_interval(self) -> Interval | None:
         """The interval of the raw mean that counts clusters; files have only the one on the scale 0-1."""
         found = self.score_mean_cluster_interval
-        if found is None or self.scale != "1-5":
-            return found
-        return msgspec.structs.replace(found, low=1 + 4 * found.low, high=1 + 4 * found.high)
+        if found is None:
+            return None
+        return msgspec.structs.replace(found, low=on_scale(found.low, self.scale), high=on_scale(found.high, self.scale))
 
     # The interval that is meant with a figure counts clusters, where records hang together.
 

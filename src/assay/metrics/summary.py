@@ -26,6 +26,7 @@ from assay.core.summary import (
     SliceValues,
     Summary,
     TokenAmounts,
+    on_scale,
     percentile,
 )
 from assay.metrics.facts import NO_WORD, STATUSES, UNKNOWN, RecordColumns, RecordFacts, Value, collect
@@ -297,9 +298,9 @@ def _shared_scale(scales: set[str]) -> str | None:
 
 
 def _rescaled(interval: Interval | None, scale: str) -> Interval | None:
-    if interval is None or scale != "1-5":
-        return interval
-    return msgspec.structs.replace(interval, low=1 + 4 * interval.low, high=1 + 4 * interval.high)
+    if interval is None:
+        return None
+    return msgspec.structs.replace(interval, low=on_scale(interval.low, scale), high=on_scale(interval.high, scale))
 
 
 def _distribution(values: Floats, *, scale: str) -> tuple[ScoreCount, ...]:

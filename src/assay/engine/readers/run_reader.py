@@ -20,6 +20,7 @@ from assay.core.plan import Plan
 from assay.core.record_query import INVALID, RecordFilter
 from assay.core.run_result import RunResult
 from assay.core.run_state import TERMINAL
+from assay.core.summary import SliceValues, read_slices
 from assay.engine.finalization.artifact_lines import RecordArtifacts
 from assay.engine.finalization.forms import CASE
 from assay.engine.finalization.redacted_plan import RedactedPlan, redactor_of
@@ -266,6 +267,10 @@ class RunReader:
         """Slices by name as in metrics_by_slice.json; empty for an unfinished run."""
         found: JsonObject = {} if self._sealed is None else self._sealed.document("metrics_by_slice.json")["slices"]
         return found
+
+    def slice_metrics(self) -> dict[str, SliceValues]:
+        """Slices by name as types, whichever version wrote them; empty for an unfinished run."""
+        return read_slices({"slices": self.slices(), "total_records": self.result.counts.total_records}).slices
 
     def worst(self, limit: int) -> list[JsonObject]:
         """Predictions that were graded and did not pass, the lowest scores first."""

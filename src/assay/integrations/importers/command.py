@@ -24,7 +24,7 @@ from assay.surfaces.cli.streams import (
     write_stream,
 )
 from assay.surfaces.cli.words import WordChoice
-from assay.surfaces.reporters.imports import import_text
+from assay.surfaces.reporters.conversion import import_text
 
 FORMATS = tuple(READERS)
 

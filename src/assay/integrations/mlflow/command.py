@@ -13,11 +13,11 @@ from assay.core.errors import AssayError
 from assay.integrations.mlflow.exporter import Destination, PushResult, destination, push
 from assay.integrations.mlflow.selection import MOST_TRACES, read_choice
 from assay.integrations.mlflow.tracking_uri import shown_uri
+from assay.presentation.words import counted
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.meter import ProgressMeter
 from assay.surfaces.cli.run_options import RUN, OutputOptions, command_line, json_option, runs_dir_option, write_json, write_text
 from assay.surfaces.printable import printable
-from assay.surfaces.reporters.wording import counted
 
 LINE_EVERY = 5.0
 """Seconds between two plain lines at least."""

@@ -17,9 +17,9 @@ from assay.integrations.mlflow.trace_sender import TraceSender
 from assay.integrations.mlflow.traces import MOST_CRITERIA, UNNAMED, TraceContext, short_name, trace_of
 from assay.integrations.mlflow.tracking import EXPERIMENT_VARIABLE, URI_VARIABLE, TrackedRun, TrackingConnection, connected
 from assay.integrations.mlflow.tracking_uri import check_uri, shown_uri
-from assay.surfaces.reporters.run_decision import NO_GATES, decision_note, decisions
-from assay.surfaces.reporters.run_view import RunReport
-from assay.surfaces.reporters.wording import counted
+from assay.presentation.run_decision import decision_note, decisions
+from assay.presentation.run_report import RunReport
+from assay.presentation.words import NO_GATES, counted
 
 Watch = Callable[[str, int, int], None]
 """Told what is being sent, how much of it is, and how much there is."""

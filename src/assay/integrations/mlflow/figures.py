@@ -10,7 +10,18 @@ import msgspec
 from assay import api
 from assay.core.dataset_title import dataset_title
 from assay.core.manifest import Manifest
-from assay.core.metrics_summary import interval_of, latencies
+from assay.core.summary import (
+    Amount,
+    GateResult,
+    Metric,
+    PanelSummary,
+    PassAtK,
+    RankingSummary,
+    RepeatSummary,
+    SliceSummary,
+    Summary,
+)
+from assay.presentation.words import NO_VALUE
 
 Json = dict[str, Any]
 
@@ -50,10 +61,11 @@ class MlflowRunData(msgspec.Struct, frozen=True, kw_only=True):
 def figures_of(run: api.RunReader) -> MlflowRunData:
     """The parameters, metrics and tags of a finished run; what is not known is not there, and an error is in no score."""
     result, manifest = run.result, run.run_manifest
-    golden = _golden(run)
-    slices = _slices(run) if result.metrics else {}
+    golden, summary = _golden(run), result.summary
+    slices = {} if summary is None else _slices(run)
     kept = dict(list(slices.items())[:MOST_SLICES])
-    measured = {**_own(golden.get("metrics") or _cases(result.metrics, manifest)), **dict(_further(result.metrics))}
+    measured = _own(golden.get("metrics") or ({} if summary is None else _cases(summary, result.gate, manifest)))
+    measured |= {} if summary is None else dict(_further(summary))
     for name, values in kept.items():
         measured |= {f"{name}/{member}": value for member, value in _of_slice(values)}
     return MlflowRunData(
@@ -71,18 +83,16 @@ def _golden(run: api.RunReader) -> Json:
     return found
 
 
-def _cases(metrics: Json, manifest: Manifest) -> Json:
+def _cases(summary: Summary, gate: GateResult, manifest: Manifest) -> Json:
     """EvalRunMetrics of a run over another contract: the same names for the same things, so that runs line up."""
-    if not metrics:
-        return {}
-    decided = {"overall_passed": metrics["gate"]["passed"]} if _gates(manifest) else {}
+    decided = {"overall_passed": gate.passed} if _gates(manifest) else {}
     return {
-        "total_cases": metrics["total_records"],
-        "passed_cases": metrics["pass_count"],
-        "failed_cases": metrics["fail_count"],
-        "error_cases": metrics["total_records"] - metrics["n_scored"],
-        "pass_rate": metrics["pass_rate"],
-        "average_score": metrics["raw_score_mean"],
+        "total_cases": summary.total_records,
+        "passed_cases": summary.pass_count,
+        "failed_cases": summary.fail_count,
+        "error_cases": summary.total_records - summary.n_scored,
+        "pass_rate": summary.pass_rate,
+        "average_score": summary.raw_score_mean,
         **decided,
     }
 
@@ -97,90 +107,82 @@ def _own(metrics: Mapping[str, Any]) -> dict[str, float]:
     return {name: float(value) for name, value in metrics.items() if isinstance(value, int | float)}
 
 
-def _further(metrics: Json) -> Iterator[tuple[str, float]]:
+def _further(summary: Summary) -> Iterator[tuple[str, float]]:
     """What the summary knows beyond the contract."""
-    if not metrics:
-        return
-    yield from _rates(metrics)
-    yield from _own(
-        {name: metrics[name] for name in ("error_rate", "n_scored", "n_unscored", "invalid_records", "skipped_records")}
-    ).items()
-    for kind, measured in latencies(metrics).items():
-        yield from ((f"latency_ms/{kind}/{name}", value) for name, value in _own(measured.figures()).items())
-    for kind, counted in metrics["tokens"].items():
-        yield from _amounts(f"tokens/{kind}", counted)
-    yield from _amounts("cost_usd", metrics["cost_usd"])
-    yield from ((f"errors/{code}", float(count)) for code, count in metrics["errors"].items())
-    yield from _special(metrics)
+    yield from _rates(summary)
+    names = ("error_rate", "n_scored", "n_unscored", "invalid_records", "skipped_records")
+    yield from _own({name: getattr(summary, name) for name in names}).items()
+    for kind, times in summary.latency_ms.by_name().items():
+        yield from ((f"latency_ms/{kind}/{name}", value) for name, value in _own(times.figures()).items())
+    for kind, tokens in summary.tokens.by_name().items():
+        yield from _amounts(f"tokens/{kind}", tokens)
+    yield from _amounts("cost_usd", summary.cost_usd)
+    yield from ((f"errors/{code}", float(count)) for code, count in summary.errors.items())
+    yield from _special(summary)
 
 
-def _amounts(name: str, counted: Json) -> Iterator[tuple[str, float]]:
+def _amounts(name: str, amount: Amount) -> Iterator[tuple[str, float]]:
     """A sum and mean over the records of which it is known, and of how many it is not."""
-    yield from ((f"{name}/{member}", value) for member, value in _own({key: counted[key] for key in ("sum", "mean")}).items())
-    if counted["n_known"] and counted["n_unknown"]:
-        yield f"{name}/n_unknown", float(counted["n_unknown"])
+    yield from ((f"{name}/{member}", value) for member, value in _own({"sum": amount.sum, "mean": amount.mean}).items())
+    if amount.n_known and amount.n_unknown:
+        yield f"{name}/n_unknown", float(amount.n_unknown)
 
 
-def _rates(metrics: Json) -> Iterator[tuple[str, float]]:
+def _rates(summary: Summary) -> Iterator[tuple[str, float]]:
     """Pass rate and mean with the ends of their intervals, and with what they could be at worst and at best."""
-    yield from _with_ends("pass_rate", metrics, "pass_rate")
-    yield from _with_ends("average_score", metrics, "raw_score_mean")
-    yield from _with_ends("score_mean", metrics, "score_mean")
-    for name in ("pass_rate", "score_mean"):
-        bounds = metrics.get(f"{name}_bounds") if metrics["n_unscored"] else None
-        yield from (
-            ((f"{name}_{end}", value) for end, value in _own({end: bounds[end] for end in ("worst", "best")}).items())
-            if bounds
-            else ()
-        )
+    yield from _with_ends("pass_rate", summary.pass_rate_metric)
+    yield from _with_ends("average_score", summary.raw_score_mean_metric)
+    yield from _with_ends("score_mean", summary.score_mean_metric)
+    for name, bounds in (("pass_rate", summary.pass_rate_bounds), ("score_mean", summary.score_mean_bounds)):
+        if bounds is not None and summary.n_unscored:
+            yield from ((f"{name}_{end}", value) for end, value in _own({"worst": bounds.worst, "best": bounds.best}).items())
 
 
-def _with_ends(name: str, metrics: Json, member: str) -> Iterator[tuple[str, float]]:
-    if metrics.get(member) is None:
+def _with_ends(name: str, metric: Metric | PassAtK | None) -> Iterator[tuple[str, float]]:
+    if metric is None or metric.value is None:
         return
-    yield name, float(metrics[member])
-    interval = interval_of(metrics, member) or metrics.get("interval")
-    if interval:
-        yield f"{name}_low", float(interval["low"])
-        yield f"{name}_high", float(interval["high"])
+    yield name, float(metric.value)
+    if metric.interval is not None:
+        yield f"{name}_low", metric.interval.low
+        yield f"{name}_high", metric.interval.high
 
 
-def _special(metrics: Json) -> Iterator[tuple[str, float]]:
-    """Figures that only some runs have: of a profile, of repeats, of a panel."""
-    profile = metrics.get("profile")
-    if profile and profile["headline"] is not None:
-        yield from _with_ends(f"profile/{profile['id']}", profile, "headline")
-    for name in ("pass_at_k", "pass_hat_k"):
-        for found in metrics.get("repeats", {}).get(name, ()):
-            yield from _with_ends(f"{name}/{found['k']}", found, "value")
-    yield from ((f"panel/{name}", value) for name, value in _own(metrics.get("panel", {})).items() if name.startswith("n_"))
-    for candidate in (metrics.get("ranking") or {}).get("candidates", ()):
-        yield from _with_ends(f"ranking/{candidate['name']}/win_chance", candidate["win_chance"] or {}, "value")
-    for judge in metrics.get("judges", ()):
-        agreement = judge["agreement"] or {}
-        measured = {"score_mean": judge["score_mean"], "agreement": agreement.get("value"), "n_lost": judge["n_lost"]}
-        yield from ((f"judges/{judge['judge']}/{name}", value) for name, value in _own(measured).items())
+def _special(summary: Summary) -> Iterator[tuple[str, float]]:
+    """Figures that only some runs have: of a profile, of repeats, of a panel, of a ranking."""
+    if summary.profile is not None:
+        yield from _with_ends(f"profile/{summary.profile.id}", summary.profile.metric)
+    if isinstance(summary.repeats, RepeatSummary):
+        for name, found in (("pass_at_k", summary.repeats.pass_at_k), ("pass_hat_k", summary.repeats.pass_hat_k)):
+            for entry in found:
+                yield from _with_ends(f"{name}/{entry.k}", entry)
+    if isinstance(summary.panel, PanelSummary):
+        counts = _own({name: getattr(summary.panel, name) for name in PanelSummary.__struct_fields__ if name.startswith("n_")})
+        yield from ((f"panel/{name}", value) for name, value in counts.items())
+    for candidate in summary.ranking.candidates if isinstance(summary.ranking, RankingSummary) else ():
+        yield from _with_ends(f"ranking/{candidate.name}/win_chance", candidate.win_chance)
+    for judge in summary.judges if isinstance(summary.judges, tuple) else ():
+        measured = {"score_mean": judge.score_mean, "agreement": judge.agreement.value, "n_lost": judge.n_lost}
+        yield from ((f"judges/{judge.judge}/{name}", value) for name, value in _own(measured).items())
 
 
-def _slices(run: api.RunReader) -> dict[str, Json]:
+def _slices(run: api.RunReader) -> dict[str, SliceSummary]:
     """Every group of every slice by the path of its metrics."""
-    found: dict[str, Json] = {}
+    found: dict[str, SliceSummary] = {}
     if "metrics_by_slice.json" not in run.artifacts():
         return found
-    for name, slices in run.slices().items():
-        if slices["n_values"] > 1:
-            found |= {f"slices/{_plain(name)}/{_plain(_words(group['value']))}": group for group in slices["values"]}
+    for name, slices in run.slice_metrics().items():
+        if slices.n_values > 1:
+            found |= {
+                f"slices/{_plain(name)}/{_plain(NO_VALUE if group.value is None else group.value)}": group
+                for group in slices.values
+            }
     return found
 
 
-def _words(value: Any) -> str:
-    return "(none)" if value is None else str(value)
-
-
-def _of_slice(group: Json) -> Iterator[tuple[str, float]]:
-    yield "n_scored", float(group["n_scored"])
-    yield from _with_ends("pass_rate", group, "pass_rate")
-    yield from _with_ends("average_score", group, "raw_score_mean")
+def _of_slice(group: SliceSummary) -> Iterator[tuple[str, float]]:
+    yield "n_scored", float(group.n_scored)
+    yield from _with_ends("pass_rate", group.pass_rate_metric)
+    yield from _with_ends("average_score", group.raw_score_mean_metric)
 
 
 def _nameable(metrics: Mapping[str, float]) -> dict[str, float]:

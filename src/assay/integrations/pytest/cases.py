@@ -15,13 +15,13 @@ from assay import api
 from assay.core.errors import AssayError, UsageProblem
 from assay.core.report import ValidationReport
 from assay.core.settings import Gates
+from assay.presentation.run import score_of
+from assay.presentation.run_decision import decision_note, decisions
+from assay.presentation.run_report import RunReport
+from assay.presentation.words import counted, error_text
 from assay.surfaces.cli.progress import LINE_EVERY, Throughput, plain_line
 from assay.surfaces.printable import printable, printable_lines
 from assay.surfaces.python_api.runs import Run, run
-from assay.surfaces.reporters.run_decision import decision_note, decisions
-from assay.surfaces.reporters.run_text import score_text
-from assay.surfaces.reporters.run_view import RunReport
-from assay.surfaces.reporters.wording import counted, error_text
 
 NAME = 100
 """Characters of an id that name a test; a longer one is told apart by its hash."""
@@ -338,7 +338,7 @@ def _error(line: dict[str, Any]) -> str:
 
 
 def _score(case: RecordCase) -> str:
-    return f"score {score_text(case.prediction)} on the scale {case.scale}"
+    return f"score {score_of(case.prediction)} on the scale {case.scale}"
 
 
 def _complaint(name: str, problem: AssayError) -> str:

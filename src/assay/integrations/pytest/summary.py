@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from assay.core.errors import AssayError
+from assay.presentation.words import cost_text, counted
 from assay.surfaces.printable import printable
 from assay.surfaces.python_api.runs import Run, open_run
-from assay.surfaces.reporters.run_text import cost_text
-from assay.surfaces.reporters.wording import counted
 
 
 def write_summary(terminal: Any, runs_dir: Path, session: str) -> None:
@@ -34,10 +33,10 @@ def _told(name: str, runs_dir: Path) -> list[str]:
 
 
 def _figures(run: Run) -> str:
-    counts, metrics, summary = run.counts, run.metrics, run.result.summary
+    counts, summary = run.counts, run.result.summary
     if summary is None:
         return f"{counts.evaluated_records:,} of {counted(counts.total_records, 'record')} evaluated"
     rate = f"pass rate {run.pass_rate} · {summary.pass_count:,} of {counted(summary.n_scored, 'record')}"
     invalid = f" · {counts.invalid_records:,} of them invalid" if counts.invalid_records else ""
     errors = counts.failed_records + counts.cancelled_records
-    return f"{rate} · {counted(errors, 'error')}{invalid} · cost {cost_text(metrics['cost_usd'])}"
+    return f"{rate} · {counted(errors, 'error')}{invalid} · cost {cost_text(summary.cost_usd)}"

@@ -69,9 +69,10 @@ class PrometheusMetrics:
         with self._lock:
             self._add(RUNS, state=result.state)
             if result.is_finished:
-                metrics = result.metrics
-                for family, value in ((PASS_RATE, metrics.get("pass_rate")), (SCORE, metrics.get("score_mean"))):
-                    if isinstance(value, int | float):
+                summary = result.summary
+                rates = () if summary is None else ((PASS_RATE, summary.pass_rate), (SCORE, summary.score_mean))
+                for family, value in rates:
+                    if value is not None:
                         self._set(family, value, candidate=result.candidate)
                 self._set(GATE, float(result.gate.passed), candidate=result.candidate)
 

@@ -6,10 +6,10 @@ from itertools import pairwise
 import msgspec
 
 from assay.core.number_text import rate_text
+from assay.presentation.charts import Caption, PlottedEstimate, ScoreLevel, is_drawable
 from assay.surfaces.charts import svg
 from assay.surfaces.charts.figures import estimate_text, figure
 from assay.surfaces.charts.scales import LinearScale, whole_range
-from assay.surfaces.charts.values import Caption, PlottedEstimate, ScoreLevel, is_drawable
 
 _PLOT = 150
 _WIDEST = 56.0

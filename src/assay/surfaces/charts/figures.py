@@ -1,8 +1,8 @@
 """Figures as they are written in charts."""
 
 from assay.core.number_text import rate_change_text, rate_text, score_change_text, score_text
+from assay.presentation.charts import PlottedEstimate
 from assay.surfaces.charts.scales import MINUS, is_large, tick_text
-from assay.surfaces.charts.values import PlottedEstimate
 
 UNKNOWN = "no score"
 

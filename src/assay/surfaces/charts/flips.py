@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from assay.core.number_text import rate_text
+from assay.presentation.charts import Caption, FlipChartData
 from assay.surfaces.charts import svg
-from assay.surfaces.charts.values import Caption, FlipChartData
 
 _BAR = 34
 _NAMES = (

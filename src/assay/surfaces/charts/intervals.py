@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from assay.presentation.charts import Caption, IntervalRow, PlottedEstimate, ReferenceLine
 from assay.surfaces.charts import svg
 from assay.surfaces.charts.figures import UNKNOWN, estimate_text, figure
 from assay.surfaces.charts.scales import LinearScale, rounded_range, whole_range
-from assay.surfaces.charts.values import Caption, IntervalRow, PlottedEstimate, ReferenceLine
 
 MAX_ROWS = 60
 """More are counted in a last line: nobody compares more at a glance."""

@@ -6,7 +6,7 @@ from sys import float_info
 
 import msgspec
 
-from assay.surfaces.charts.values import is_drawable
+from assay.presentation.charts import is_drawable
 
 _ROUND_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 MINUS = "\u2212"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from itertools import accumulate, takewhile
 
-from assay.surfaces.charts.values import Caption
+from assay.presentation.charts import Caption
 from assay.surfaces.printable import REPLACEMENT, printable
 
 STYLESHEET = """

@@ -5,12 +5,12 @@ from typing import Any
 import click
 
 from assay import api
+from assay.presentation.sections import Column
+from assay.presentation.words import gate_word
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.run_options import json_option, runs_dir_option, say_empty, text_settings, write_json, write_text
 from assay.surfaces.printable import printable
-from assay.surfaces.reporters.paint import painter
-from assay.surfaces.reporters.run_table import TextColumn, table
-from assay.surfaces.reporters.verdict_words import gate_word
+from assay.surfaces.reporters.terminal import painter, table
 
 HELP = """Show the audit log of a folder of runs, the oldest entry first: baselines, gates and suites, and what clients of a server
 submitted, cancelled and resumed.
@@ -45,7 +45,7 @@ def command(context: click.Context, /, runs_dir: str, *, is_json: bool) -> None:
             write_text(["0 decisions\n"])
             say_empty(runs_dir, "assay gate, assay suite, assay baseline set and assay serve write here")
             context.exit(exits.VALID)
-        columns = [TextColumn(title) for title in ("at", "by", "action", "run", "what")]
+        columns = [Column(title) for title in ("at", "by", "action", "run", "what")]
         rows = [[printable(text, limit=120) for text in _cells(entry)] for entry in entries]
         write_text(table(columns, rows, paint=painter(is_coloured=settings.is_coloured), width=settings.width))
     context.exit(exits.VALID)

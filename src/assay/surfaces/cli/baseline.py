@@ -4,11 +4,11 @@ import click
 import msgspec
 
 from assay import api
+from assay.presentation.sections import Column
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.run_options import RUN, json_option, runs_dir_option, say_empty, text_settings, write_json, write_text
 from assay.surfaces.printable import printable
-from assay.surfaces.reporters.paint import painter
-from assay.surfaces.reporters.run_table import TextColumn, table
+from assay.surfaces.reporters.terminal import painter, table
 
 HELP = """Set the baseline run that other runs are compared with, or show it.
 
@@ -65,6 +65,6 @@ def show(context: click.Context, /, *, runs_dir: str, is_json: bool) -> None:
             context.exit(exits.VALID)
         settings = text_settings()
         rows = [[printable(text, limit=60) for text in (one.name, one.run_id, one.at, one.by, one.reason)] for one in found]
-        columns = [TextColumn(title) for title in ("baseline", "run", "since", "by", "why")]
+        columns = [Column(title) for title in ("baseline", "run", "since", "by", "why")]
         write_text(table(columns, rows, paint=painter(is_coloured=settings.is_coloured), width=settings.width))
     context.exit(exits.VALID)

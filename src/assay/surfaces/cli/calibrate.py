@@ -12,7 +12,7 @@ from assay.surfaces.charts import Caption, PlottedEstimate, ScoreBin, reliabilit
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.run_options import RUN, json_option, runs_dir_option, text_settings, write_json, write_text
 from assay.surfaces.cli.streams import check_writable, write_file
-from assay.surfaces.reporters.calibration import calibration_text
+from assay.surfaces.reporters.judge_card import calibration_text
 
 HELP = """Measure the judge of a finished run against labels that people gave to some of its answers.
 

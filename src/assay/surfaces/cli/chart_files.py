@@ -14,8 +14,8 @@ from assay.core.errors import UsageProblem
 from assay.surfaces.cli.streams import encoded, refuse_read_only, write_file
 
 if TYPE_CHECKING:
-    from assay.surfaces.reporters.run_charts import Chart
-    from assay.surfaces.reporters.run_view import RunReport
+    from assay.presentation.charts import Chart
+    from assay.presentation.run_report import RunReport
 
 NOTHING = "nothing to draw: no record has a score"
 
@@ -51,10 +51,11 @@ def check_charts(folder: str | None) -> None:
 def save_charts(views: Sequence[RunReport], folder: str) -> list[SavedChart]:
     """Write the charts of the runs, replacing older ones of the same names."""
     # Loaded here: most runs are not drawn.
-    found: list[Chart] = import_module("assay.surfaces.reporters.run_charts").run_charts(views)
+    found: list[Chart] = import_module("assay.presentation.run_charts").run_charts(views)
+    draw = import_module("assay.surfaces.charts").draw
     if found:
         Path(folder).mkdir(parents=True, exist_ok=True)
-    saved = [SavedChart(chart.title, str(Path(folder, chart.name))) for chart in found]
+    saved = [SavedChart(chart.heading, str(Path(folder, chart.name))) for chart in found]
     for chart, file in zip(found, saved, strict=True):
-        write_file(file.path, encoded([chart.svg]))
+        write_file(file.path, encoded([draw(chart)]))
     return saved

@@ -9,11 +9,11 @@ import msgspec
 
 from assay import api
 from assay.core.errors import UsageProblem
+from assay.presentation.run_report import RunReport, view_of
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.chart_files import NOTHING, check_charts, save_charts
 from assay.surfaces.cli.run_options import json_option, runs_dir_option, write_json, write_text
 from assay.surfaces.printable import printable
-from assay.surfaces.reporters.run_view import RunReport, view_of
 
 HELP = """Save charts of finished runs as SVG files, and print their paths.
 

@@ -19,8 +19,7 @@ from assay.surfaces.cli.run_options import (
     write_markdown,
     write_text,
 )
-from assay.surfaces.reporters.comparison import comparison_text
-from assay.surfaces.reporters.comparison_markdown import comparison_markdown
+from assay.surfaces.reporters.comparison import comparison_markdown, comparison_text
 
 HELP = """Compare two finished runs and test the difference.
 

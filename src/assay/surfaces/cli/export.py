@@ -11,6 +11,7 @@ from rich.progress import MofNCompleteColumn
 
 from assay import api
 from assay.core.errors import UsageProblem
+from assay.presentation.words import counted, size
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.meter import ProgressMeter
 from assay.surfaces.cli.run_options import finished_run, json_option, runs_dir_option, write_json
@@ -30,9 +31,7 @@ from assay.surfaces.exports.export_progress import ExportProgress
 from assay.surfaces.exports.hugging_face import is_export, write_dataset_folder, write_run_folder
 from assay.surfaces.exports.json_texts import response_object_chunks, table_json_lines
 from assay.surfaces.exports.parquet_file import table_parquet
-from assay.surfaces.pages.display_values import size
 from assay.surfaces.printable import printable
-from assay.surfaces.reporters.wording import counted
 
 HELP = """Write the records of a finished run, or of a dataset, as a file or a folder that other tools open.
 

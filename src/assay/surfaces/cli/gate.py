@@ -7,6 +7,7 @@ import msgspec
 
 from assay import api
 from assay.core.settings import Gates
+from assay.presentation.words import gate_word
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.numbers import Number
 from assay.surfaces.cli.pipeline import PipelineOptions, github_option, junit_option
@@ -26,7 +27,6 @@ from assay.surfaces.cli.run_pipeline import tell_runs
 from assay.surfaces.cli.words import WordChoice
 from assay.surfaces.reporters.run_checks import gated_run
 from assay.surfaces.reporters.verdict import verdict_markdown, verdict_text
-from assay.surfaces.reporters.verdict_words import gate_word
 
 HELP = """Check a finished run against thresholds and a baseline, and report every reason.
 

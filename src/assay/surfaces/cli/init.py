@@ -19,7 +19,7 @@ from assay.surfaces.cli.run_options import text_settings, write_text
 from assay.surfaces.cli.streams import standard_output
 from assay.surfaces.cli.words import WordChoice
 from assay.surfaces.printable import printable
-from assay.surfaces.reporters.paint import hanging
+from assay.surfaces.reporters.terminal import hanging
 
 HELP = """Write a commented run file and a tiny dataset into DIR (default: here), ready to run without a key or a network.
 

@@ -7,12 +7,12 @@ import msgspec
 
 from assay import api
 from assay.core.plan import DEFAULT_PROJECT
+from assay.presentation.sections import Column
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.run_options import json_option, runs_dir_option, text_settings, write_json, write_text
 from assay.surfaces.cli.words import WordChoice
 from assay.surfaces.printable import printable
-from assay.surfaces.reporters.paint import painter
-from assay.surfaces.reporters.run_table import TextColumn, table
+from assay.surfaces.reporters.terminal import painter, table
 from assay.surfaces.server.keys import SCOPES, Keys, Scope
 
 HELP = """Create, list and revoke the API keys of the service for a folder of runs.
@@ -75,7 +75,7 @@ def list_keys(context: click.Context, /, runs_dir: str, *, is_json: bool) -> Non
     else:
         settings = text_settings()
         rows = [(printable(entry.name), entry.scope, entry.project, f"{entry.hint}…", entry.created_at) for entry in entries]
-        columns = [TextColumn(title) for title in ("name", "scope", "project", "key", "made")]
+        columns = [Column(title) for title in ("name", "scope", "project", "key", "made")]
         write_text(table(columns, rows, paint=painter(is_coloured=settings.is_coloured), width=settings.width))
     context.exit(exits.VALID)
 

@@ -7,11 +7,11 @@ import msgspec
 
 from assay import api
 from assay.core.errors import UsageProblem
+from assay.presentation.words import counted
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.run_options import RUN, OutputOptions, command_line, runs_dir_option
 from assay.surfaces.cli.streams import STANDARD, check_writable, encoded, standard_output, write_file, write_stream
 from assay.surfaces.printable import printable
-from assay.surfaces.reporters.wording import counted
 
 HELP = """Write a random sample of a run's answers to a file that people fill in; `assay calibrate` reads it back.
 

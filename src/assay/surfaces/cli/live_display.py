@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from assay import api
-from assay.surfaces.reporters.run_numbers import percent
+from assay.presentation.words import percent
 
 BAR_WIDTH = 32
 SPEED_WIDTH = 60

@@ -9,10 +9,10 @@ import msgspec
 
 from assay import api
 from assay.core.errors import UsageProblem
+from assay.presentation.words import counted
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.run_options import json_option, runs_dir_option, write_json, write_text
 from assay.surfaces.printable import printable
-from assay.surfaces.reporters.wording import counted
 
 HELP = """Remove artifacts whose retention period has ended: raw artifacts after 30 days, aggregates after 180.
 

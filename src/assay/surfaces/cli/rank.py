@@ -11,6 +11,7 @@ from assay import api
 from assay.core.errors import UsageProblem
 from assay.core.run_backend import LOCAL_BACKEND, RunBackend
 from assay.core.settings import run_settings
+from assay.presentation.words import counted
 from assay.surfaces.cli.chart_files import charts_option, check_charts
 from assay.surfaces.cli.placement import keeping_options, kept_here
 from assay.surfaces.cli.run import announced
@@ -24,7 +25,6 @@ from assay.surfaces.cli.run_options import (
     setting_option,
 )
 from assay.surfaces.printable import printable
-from assay.surfaces.reporters.wording import counted
 
 HELP = """Rank finished runs by their answers: judges compare two answers at a time, and no candidate is called.
 

@@ -11,6 +11,7 @@ import msgspec
 from rich.progress import MofNCompleteColumn
 
 from assay.core.errors import UsageProblem
+from assay.presentation.words import moment, size
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.meter import ProgressMeter
 from assay.surfaces.cli.numbers import ALL, number_or_all
@@ -24,7 +25,6 @@ from assay.surfaces.cli.streams import (
     write_file,
     write_stream,
 )
-from assay.surfaces.pages.display_values import moment, size
 from assay.surfaces.pages.report import ReportFile
 from assay.surfaces.printable import printable
 

@@ -16,6 +16,7 @@ from assay.core.exposure import Setting
 from assay.core.run_backend import LOCAL_BACKEND, RUNS_DIR, RunBackend
 from assay.core.run_result import RunResult
 from assay.core.settings import run_settings
+from assay.presentation.words import batch_text, counted
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.chart_files import charts_option, check_charts
 from assay.surfaces.cli.pipeline import PipelineOptions, github_option, junit_option
@@ -46,8 +47,6 @@ from assay.surfaces.cli.telemetry import (
 )
 from assay.surfaces.observers import ObserverGroup
 from assay.surfaces.printable import printable
-from assay.surfaces.reporters.run_estimate import batch_text
-from assay.surfaces.reporters.wording import counted
 
 HELP = """Run models on a dataset, grade the answers, and write all artifacts to a folder.
 
@@ -181,11 +180,15 @@ def run(options: RunOptions) -> int:
 def _show_plan(planned: api.PlannedRuns, options: RunOptions) -> None:
     estimate = api.estimate_cost(planned)
     # Loaded here: a run that is made shows no plan.
-    reporter = import_module("assay.surfaces.reporters.run_plan")
+    plan = import_module("assay.presentation.run_plan")
     if options.is_json:
-        write_json(reporter.plan_document(planned, estimate))
+        write_json(plan.plan_document(planned, estimate))
     else:
-        write_text(reporter.plan_text(planned, estimate, text_settings(is_verbose=options.verbose)))
+        write_text(
+            import_module("assay.surfaces.reporters.run_text").plan_text(
+                planned, estimate, text_settings(is_verbose=options.verbose)
+            )
+        )
 
 
 def check_told_here(telemetry: TelemetryOptions, placement: RunBackend) -> None:

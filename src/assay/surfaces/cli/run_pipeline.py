@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Sequence
 
 from assay.surfaces.cli.pipeline import PipelineOptions, append_summary
+from assay.surfaces.reporters.github import run_annotations
+from assay.surfaces.reporters.junit import run_junit
 from assay.surfaces.reporters.run_checks import CheckedRun
-from assay.surfaces.reporters.run_github import run_annotations
-from assay.surfaces.reporters.run_junit import run_junit
 
 
 def tell_runs(pipeline: PipelineOptions, runs: Sequence[CheckedRun], *, summary: Callable[[], Iterable[str]]) -> None:

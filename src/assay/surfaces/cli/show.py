@@ -15,8 +15,8 @@ from assay.surfaces.cli import exits
 from assay.surfaces.cli.run_options import RUN, OutputOptions, json_option, runs_dir_option, text_settings, write_json, write_text
 from assay.surfaces.cli.run_reports import report
 from assay.surfaces.cli.streams import guarded
-from assay.surfaces.reporters.run_panel import disagreement_text
 from assay.surfaces.reporters.run_record import record_text
+from assay.surfaces.reporters.run_text import disagreement_text
 
 HELP = """Show a run, or one of its records: prompt, answer, scores, justification, every attempt.
 

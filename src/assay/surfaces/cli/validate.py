@@ -13,6 +13,7 @@ from assay import __version__, api
 from assay.core.contract import CONTRACTS
 from assay.core.errors import AssayError, SourceUnreadable, UsageProblem
 from assay.core.report import ValidationReport
+from assay.presentation.validation import Totals
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.meter import ProgressMeter
 from assay.surfaces.cli.pipeline import PipelineOptions, append_summary, check_junit, github_option, junit_option
@@ -31,7 +32,6 @@ from assay.surfaces.printable import printable
 from assay.surfaces.reporters.formats import FORMATS
 from assay.surfaces.reporters.github import report_annotations
 from assay.surfaces.reporters.settings import ReportSettings
-from assay.surfaces.reporters.wording import Totals
 
 MOST_WORKERS = 2
 """More processes than this gain little: the document is split before, and the report written after."""

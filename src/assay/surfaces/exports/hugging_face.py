@@ -7,10 +7,10 @@ import yaml
 
 from assay.api import TABLE_LISTS, RecordTable, RunReader, run_table
 from assay.core.canonical import JsonObject
+from assay.presentation.words import metric_text, rate
 from assay.surfaces.exports.export_progress import ExportProgress
 from assay.surfaces.exports.parquet_file import table_parquet
 from assay.surfaces.reporters.markdown import code
-from assay.surfaces.reporters.run_numbers import figure_text, rate
 
 CARD = "README.md"
 RECORDS = Path("data", "test-00000-of-00001.parquet")
@@ -92,13 +92,14 @@ def _feature(kind: str) -> JsonObject:
 
 
 def _figures(run: RunReader) -> Iterator[str]:
-    metrics = run.result.metrics
+    summary = run.result.summary
     yield "## Figures\n\n| figure | value | records |\n|---|---:|---:|\n"
-    for name in ("pass_rate", "score_mean"):
-        if metrics.get(name) is not None:
-            shown = figure_text(metrics, name)
-            yield f"| {name} | {shown} | {metrics['n_scored']:,} |\n"
-    if metrics:
-        yield f"| invalid_records, not in this table | {run.result.counts.invalid_records:,} | {metrics['total_records']:,} |\n"
-        yield f"| error_rate | {rate(metrics['error_rate'])} | {metrics['total_records']:,} |\n"
+    if summary is not None:
+        shown = (("pass_rate", summary.pass_rate_metric, True), ("score_mean", summary.score_mean_metric, False))
+        for name, metric, is_rate in shown:
+            if metric.value is not None:
+                yield f"| {name} | {metric_text(metric, is_rate=is_rate)} | {metric.n:,} |\n"
+        invalid, total = run.result.counts.invalid_records, summary.total_records
+        yield f"| invalid_records, not in this table | {invalid:,} | {total:,} |\n"
+        yield f"| error_rate | {rate(summary.error_rate)} | {total:,} |\n"
     yield "\nNumbers in brackets are 95 % intervals.\n"

@@ -8,9 +8,9 @@ from assay.api import RecordTable, RunReader, StoredDataset, filled_eval_run
 from assay.core.artifact_lines import ResponseLine
 from assay.core.canonical import pretty_json
 from assay.core.errors import UsageProblem
+from assay.presentation.words import counted
 from assay.surfaces.exports.export_progress import ExportProgress
 from assay.surfaces.reporters.plain_json import json_text
-from assay.surfaces.reporters.wording import counted
 
 
 class _Answer(msgspec.Struct):

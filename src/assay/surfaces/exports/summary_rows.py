@@ -1,13 +1,15 @@
 """The figures of a run as rows: value, interval, and the records that each is about."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+import msgspec
+
 from assay.api import RunReader
-from assay.core.metrics_summary import cluster_interval_of, error_of, interval_of, latencies
+from assay.core.summary import Bounds, Interval, ProfileSummary, SliceValues, Summary
+from assay.presentation.run_decision import decision_note, decisions
+from assay.presentation.run_report import RunReport
 from assay.surfaces.exports.sheets import SheetColumn
-from assay.surfaces.reporters.run_decision import decision_note, decisions
-from assay.surfaces.reporters.run_view import RunReport
 
 Line = dict[str, Any]
 
@@ -41,33 +43,27 @@ _COUNTS = {
     "invalid_records": "those that broke their contract",
     "cancelled_records": "those that were stopped",
 }
-_RATES = {
-    "pass_rate": "share of the records with a score that passed",
-    "score_mean": "mean of the scores from 0 to 1",
-    "raw_score_mean": "mean on the scale that all records share",
-}
 
 
 def summary_rows(run: RunReader) -> Iterator[Line]:
     """Counts, rates with their intervals, the profile's score, times, tokens, costs, errors and the gate."""
-    result = run.result
-    metrics = result.metrics
+    result, summary = run.result, run.result.summary
     for name, meaning in _COUNTS.items():
         yield {"figure": name, "value": getattr(result.counts, name), "meaning": meaning}
-    if not metrics:
+    if summary is None:
         return
-    total = metrics["total_records"]
+    total = summary.total_records
     yield {
         "figure": "error_rate",
-        "value": metrics["error_rate"],
+        "value": summary.error_rate,
         "n": total,
         "meaning": "errors and cancelled records, as a share of all records",
     }
-    for name, meaning in _RATES.items():
-        yield from _rates(metrics, name, meaning)
-    yield from _profile(metrics.get("profile"))
-    yield from _spent(metrics)
-    for what, counts in (("error", metrics["errors"]), ("label", metrics["labels"])):
+    yield from _rates(summary)
+    if summary.profile is not None:
+        yield _profile(summary.profile)
+    yield from _spent(summary)
+    for what, counts in (("error", summary.errors), ("label", summary.labels)):
         for name, count in counts.items():
             yield {"figure": f"{what}: {name}", "value": count, "n": total, "meaning": "records"}
     view = RunReport(result=result, manifest=run.run_manifest)
@@ -78,64 +74,108 @@ def summary_rows(run: RunReader) -> Iterator[Line]:
         yield {"figure": "note", "meaning": note}
 
 
-def _rates(metrics: Line, name: str, meaning: str) -> Iterator[Line]:
-    ends = _ends(metrics[f"{name}_interval"], metrics["n_scored"], meaning)
-    yield {"figure": name, "value": metrics[name], **ends, "standard_error": metrics.get(f"{name}_standard_error")}
-    clustered = cluster_interval_of(metrics, name)
-    if clustered:
-        ends = _ends(clustered, metrics["n_scored"], "records that hang together count once")
-        error = metrics.get(f"{name}_cluster_standard_error")
-        yield {"figure": f"{name}, by cluster", "value": metrics[name], **ends, "standard_error": error}
-    bounds = metrics.get(f"{name}_bounds")
-    if bounds and metrics["n_unscored"]:
-        ends = {"low": bounds["worst"], "high": bounds["best"], "n": bounds["n"]}
-        yield {"figure": f"{name}, bounds", **ends, "meaning": "if all records without a score had the worst, or the best one"}
+class _Rate(msgspec.Struct, frozen=True, kw_only=True):
+    """A rate or a mean with both of its intervals."""
+
+    name: str
+    meaning: str
+    value: float | None
+    interval: Interval | None
+    error: float | None
+    cluster_interval: Interval | None
+    cluster_error: float | None
+    bounds: Bounds | None = None
 
 
-def _ends(interval: Line | None, n: int, meaning: str) -> Line:
+def _rates(summary: Summary) -> Iterator[Line]:
+    rates = (
+        _Rate(
+            name="pass_rate",
+            meaning="share of the records with a score that passed",
+            value=summary.pass_rate,
+            interval=summary.pass_rate_interval,
+            error=summary.pass_rate_standard_error,
+            cluster_interval=summary.pass_rate_cluster_interval,
+            cluster_error=summary.pass_rate_cluster_standard_error,
+            bounds=summary.pass_rate_bounds,
+        ),
+        _Rate(
+            name="score_mean",
+            meaning="mean of the scores from 0 to 1",
+            value=summary.score_mean,
+            interval=summary.score_mean_interval,
+            error=summary.score_mean_standard_error,
+            cluster_interval=summary.score_mean_cluster_interval,
+            cluster_error=summary.score_mean_cluster_standard_error,
+            bounds=summary.score_mean_bounds,
+        ),
+        _Rate(
+            name="raw_score_mean",
+            meaning="mean on the scale that all records share",
+            value=summary.raw_score_mean,
+            interval=summary.raw_score_mean_interval,
+            error=summary.raw_score_mean_standard_error,
+            cluster_interval=summary.raw_score_mean_cluster_interval,
+            cluster_error=summary.raw_score_mean_cluster_standard_error,
+        ),
+    )
+    for found in rates:
+        yield _row(found.name, found.value, _ends(found.interval, summary.n_scored, found.meaning), found.error)
+        if found.cluster_interval is not None:
+            ends = _ends(found.cluster_interval, summary.n_scored, "records that hang together count once")
+            yield _row(f"{found.name}, by cluster", found.value, ends, found.cluster_error)
+        if found.bounds is not None and summary.n_unscored:
+            ends = {"low": found.bounds.worst, "high": found.bounds.best, "n": found.bounds.n}
+            meaning = "if all records without a score had the worst, or the best one"
+            yield {"figure": f"{found.name}, bounds", **ends, "meaning": meaning}
+
+
+def _row(name: str, value: float | None, ends: Line, error: float | None) -> Line:
+    return {"figure": name, "value": value, **ends, "standard_error": error}
+
+
+def _ends(interval: Interval | None, n: int, meaning: str) -> Line:
     """The interval of a figure about n answers; where several belong together, it counts fewer."""
     if interval is None:
         return {"n": n, "meaning": meaning}
-    fewer = f"; the interval counts {interval['n']:,} that stand for themselves" if interval["n"] != n else ""
-    return {"low": interval["low"], "high": interval["high"], "n": n, "meaning": meaning + fewer}
+    fewer = f"; the interval counts {interval.n:,} that stand for themselves" if interval.n != n else ""
+    return {"low": interval.low, "high": interval.high, "n": n, "meaning": meaning + fewer}
 
 
-def _profile(profile: Line | None) -> Iterator[Line]:
-    if profile:
-        ends = _ends(profile["headline_interval"], profile["n"], f"official score, {profile['scale']}")
-        name = f"{profile['id']}{' (compat)' if profile['compat'] else ''}"
-        yield {"figure": f"profile {name}", "value": profile["headline"], **ends, "standard_error": error_of(profile, "headline")}
+def _profile(profile: ProfileSummary) -> Line:
+    ends = _ends(profile.headline_interval, profile.n, f"official score, {profile.scale}")
+    return _row(f"profile {profile.name}", profile.headline, ends, profile.metric.standard_error)
 
 
-def _spent(metrics: Line) -> Iterator[Line]:
-    for name, times in latencies(metrics).items():
+def _spent(summary: Summary) -> Iterator[Line]:
+    for name, times in summary.latency_ms.by_name().items():
         for part, value in times.figures().items():
             yield {"figure": f"latency_ms, {name}, {part}", "value": value, "n": times.n, "meaning": "milliseconds"}
-    for name, tokens in metrics["tokens"].items():
-        yield {"figure": f"tokens, {name}", "value": tokens["sum"], "n": tokens["n_known"], "meaning": "sum where it is known"}
-    cost = metrics["cost_usd"]
-    unknown = f"; of {cost['n_unknown']:,} records the price is not known" if cost["n_unknown"] else ""
-    yield {"figure": "cost_usd", "value": cost["sum"], "n": cost["n_known"], "meaning": f"US dollars, judges included{unknown}"}
+    for name, tokens in summary.tokens.by_name().items():
+        yield {"figure": f"tokens, {name}", "value": tokens.sum, "n": tokens.n_known, "meaning": "sum where it is known"}
+    cost = summary.cost_usd
+    unknown = f"; of {cost.n_unknown:,} records the price is not known" if cost.n_unknown else ""
+    yield {"figure": "cost_usd", "value": cost.sum, "n": cost.n_known, "meaning": f"US dollars, judges included{unknown}"}
 
 
-def slice_rows(slices: Line) -> Iterator[Line]:
+def slice_rows(slices: Mapping[str, SliceValues]) -> Iterator[Line]:
     """A row for each value of each slice."""
     for name, found in slices.items():
-        for figures in found["values"]:
-            rate, mean = (interval_of(figures, figure) or {} for figure in ("pass_rate", "score_mean"))
+        for metrics in found.values:
+            passed, mean = metrics.pass_rate_metric, metrics.score_mean_metric
             yield {
                 "slice": name,
-                "value": figures["value"],
-                "n": figures["n_scored"],
-                "n_unscored": figures["n_unscored"],
-                "pass_rate": figures["pass_rate"],
-                "pass_rate_low": rate.get("low"),
-                "pass_rate_high": rate.get("high"),
-                "score_mean": figures["score_mean"],
-                "score_mean_low": mean.get("low"),
-                "score_mean_high": mean.get("high"),
-                "pass_rate_standard_error": error_of(figures, "pass_rate"),
-                "score_mean_standard_error": error_of(figures, "score_mean"),
+                "value": metrics.value,
+                "n": metrics.n_scored,
+                "n_unscored": metrics.n_unscored,
+                "pass_rate": passed.value,
+                "pass_rate_low": None if passed.interval is None else passed.interval.low,
+                "pass_rate_high": None if passed.interval is None else passed.interval.high,
+                "score_mean": mean.value,
+                "score_mean_low": None if mean.interval is None else mean.interval.low,
+                "score_mean_high": None if mean.interval is None else mean.interval.high,
+                "pass_rate_standard_error": passed.standard_error,
+                "score_mean_standard_error": mean.standard_error,
             }
-        if found["n_values_omitted"]:
-            yield {"slice": name, "value": f"and {found['n_values_omitted']:,} more values that the run does not list"}
+        if found.n_values_omitted:
+            yield {"slice": name, "value": f"and {found.n_values_omitted:,} more values that the run does not list"}

@@ -10,10 +10,10 @@ from typing import Any
 from assay.api import TABLE_COLUMNS, RunReader, run_facts, table_rows
 from assay.core.canonical import JsonObject
 from assay.core.errors import MissingExtra
+from assay.presentation.words import counted
 from assay.surfaces.exports.export_progress import ExportProgress
 from assay.surfaces.exports.sheets import SheetColumn, Sheets
 from assay.surfaces.exports.summary_rows import SLICES, SUMMARY, slice_rows, summary_rows
-from assay.surfaces.reporters.wording import counted
 
 BLOCK = 1 << 18
 ROW_HEIGHT = 45
@@ -73,7 +73,7 @@ def _write(run: RunReader, library: Any, *, path: Path, teller: ExportProgress) 
         sheets = Sheets(book, cut_columns=_CUT)
         sheets.add("Summary", SUMMARY, summary_rows(run))
         _write_records(run, sheets, teller=teller)
-        sheets.add("Slices", SLICES, slice_rows(run.slices()))
+        sheets.add("Slices", SLICES, slice_rows(run.slice_metrics()))
         sheets.add("Errors", _ERRORS, (line for line in run.failures() if line["kind"] == "error"))
         sheets.add("About", _ABOUT, _about(run))
     if sheets.cut_cells:

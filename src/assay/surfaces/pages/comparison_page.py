@@ -8,34 +8,31 @@ import msgspec
 
 from assay import api
 from assay.core.run_result import RunListing
-from assay.surfaces.charts import Caption, FlipChartData, IntervalRow, PlottedEstimate, difference_plot, flip_chart
-from assay.surfaces.pages import display_values
-from assay.surfaces.pages.diffs import AnswerDiff, sides
-from assay.surfaces.pages.display_values import DASH, Badge, DecisionView, DisplayValue, Fact, KeyMetric, Kind
-from assay.surfaces.pages.links import PageLinks
-from assay.surfaces.pages.tables import ChartPair, PageCell, PageColumn, PageTable, drawing, text_cell
-from assay.surfaces.reporters.comparison_words import (
-    conclusion,
-    detectable_text,
-    p_text,
-    rate_change,
-    score_change,
+from assay.presentation.comparison import (
+    comparison_charts,
+    conclusion_mark,
+    difference_table,
+    flip_mark,
+    flip_name,
+    flip_scores,
+    key_metrics,
+    score_text,
     shown_slices,
+    side_table,
+    slice_table,
     told_notes,
 )
-from assay.surfaces.reporters.run_numbers import decimal, level_name, rate
-from assay.surfaces.reporters.wording import counted, first_datasets
+from assay.presentation.sections import Badge, Cell, DecisionView, Fact, KeyMetric, Table
+from assay.presentation.words import NOT_PASSED, PASSED, counted, rate
+from assay.surfaces.pages.diffs import AnswerDiff, sides
+from assay.surfaces.pages.links import PageLinks
+from assay.surfaces.pages.tables import ChartPair, chart_pair, text_cell
 
 FLIPS = 10
 """Flips on one page."""
 OFFERED = 500
 """Runs that a field offers; any other can be typed."""
 SUGGESTED = 8
-_KINDS: dict[str, Kind] = {"IMPROVED": "good", "WORSE": "bad", "UNDECIDED": "warn"}
-_DIRECTIONS: dict[str, Badge] = {
-    "worse": Badge("worse", "bad", "It passed before and does not pass any more."),
-    "better": Badge("better", "good", "It did not pass before and passes now."),
-}
 Direction = Literal["worse", "better"]
 
 
@@ -98,7 +95,7 @@ class ExcludedRecordsView(msgspec.Struct, frozen=True, kw_only=True):
 
     title: str
     says: str
-    records: tuple[PageCell, ...]
+    records: tuple[Cell, ...]
     more: int
 
 
@@ -107,11 +104,11 @@ class ComparisonOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
     verdict: DecisionView
     notes: tuple[str, ...]
-    sides: PageTable
-    differences: PageTable
+    sides: Table
+    differences: Table
     key_figures: tuple[KeyMetric, ...]
     drawings: tuple[ChartPair, ...]
-    slices: PageTable | None
+    slices: Table | None
     n_flips: int
     flips: tuple[FlipView, ...]
     flips_problem: str
@@ -167,16 +164,16 @@ def _offered(listing: RunListing) -> str:
 def outcome_of(measured: api.StoredComparison, choice: CompareChoice, *, place: PageLinks) -> ComparisonOutcome:
     """Everything that a comparison found; the caller adds the flips of the page."""
     found = measured.comparison
-    word, reason = conclusion(found)
+    verdict = conclusion_mark(found)
     wanted = chosen_flips(measured, choice.flips)
     last = min(choice.start + FLIPS, len(wanted))
     return ComparisonOutcome(
-        verdict=DecisionView(Badge(word.lower(), _KINDS[word], "About the difference of pass rates, at 95 %."), reason),
+        verdict=DecisionView(msgspec.structs.replace(verdict.mark, text=verdict.mark.text.lower()), verdict.reason),
         notes=tuple(told_notes(found)),
-        sides=_sides(found, place),
+        sides=side_table(found, place),
         differences=_differences(found),
-        key_figures=tuple(_key_figures(found)),
-        drawings=tuple(_drawings(found)),
+        key_figures=tuple(key_metrics(found)),
+        drawings=tuple(map(chart_pair, comparison_charts(found))),
         slices=_slices(found) if found.slices else None,
         n_flips=found.n_flips,
         flips=(),
@@ -194,137 +191,18 @@ def chosen_flips(measured: api.StoredComparison, direction: Direction | None) ->
     return tuple(number for number, flip in enumerate(measured.flips) if direction is None or flip.direction == direction)
 
 
-def _datasets(names: tuple[str, ...]) -> str:
-    listed, more = first_datasets(names)
-    return ", ".join(listed) + (more and f" {more}")
-
-
-def _sides(found: api.RunComparison, place: PageLinks) -> PageTable:
-    rows = tuple(
-        (
-            text_cell(label),
-            text_cell(side.run_id, address=place.run(side.run_id), is_code=True),
-            text_cell(side.candidate),
-            text_cell(", ".join(side.judges) or DASH),
-            text_cell(_datasets(side.datasets)),
-            text_cell(f"{side.records:,}"),
-        )
-        for label, side in (("Before", found.before), ("After", found.after))
-    )
-    columns = (
-        PageColumn("Side"),
-        PageColumn("Run"),
-        PageColumn("Candidate", "The model that answered."),
-        PageColumn("Judge", "Who graded the answers."),
-        PageColumn("Dataset"),
-        PageColumn("Records", "Records of this run, compared or not.", is_number=True),
-    )
-    return PageTable(caption="The two runs", columns=columns, rows=rows)
-
-
-def _differences(found: api.RunComparison) -> PageTable:
-    before, after, n = found.before, found.after, found.n
-    rows = (
-        _difference("Pass rate", (before.pass_rate, after.pass_rate), found.passes, p=found.p_passes, span=1.0, is_rate=True),
-        # Without a common grade there is no scale that the scores share.
-        _difference(
-            f"Score {found.scale}" if n else "Score", (before.mean, after.mean), found.scores, p=found.p_scores, span=found.span
-        ),
-    )
+def _differences(found: api.RunComparison) -> Table:
+    table = difference_table(found)
+    first, *columns = table.columns
     unit = "records" if found.n_clusters is None else f"records in {found.n_clusters:,} clusters by {found.cluster}"
-    columns = (
-        PageColumn("Figure"),
-        PageColumn("Before", f"Over the {n:,} records that both runs graded.", is_number=True),
-        PageColumn("After", f"Over the same {n:,} records.", is_number=True),
-        PageColumn(
-            "Difference", f"After minus before (pp: percentage points), with its 95 % interval over {n:,} {unit}.", is_number=True
-        ),
-        PageColumn(
-            "p",
-            "Probability of this difference or more if neither run is better: McNemar's test for results, t test for scores.",
-            is_number=True,
-        ),
-    )
-    return PageTable(caption="Differences", columns=columns, rows=rows, note=f"Over {n:,} {unit}.")
+    named = (msgspec.structs.replace(first, title="figure"), *columns)
+    return msgspec.structs.replace(table, columns=named, note=f"Over {found.n:,} {unit}.")
 
 
-def _difference(
-    name: str, levels: tuple[float | None, float | None], found: Any, *, p: float | None, span: float, is_rate: bool = False
-) -> tuple[PageCell, ...]:
-    interval = None if found.interval is None else (found.interval.low, found.interval.high)
-    bar = display_values.whisker(found.value, interval, domain=(-span, span))
-    shown = (rate_change if is_rate else score_change)(found, before=levels[0], after=levels[1])
-    says = f"{name}: {shown} over {found.n:,}{f'; {found.reason}' if found.reason else ''}"
-    return (
-        text_cell(name),
-        *(text_cell(display_values.shown((rate if is_rate else decimal)(level))) for level in levels),
-        PageCell(figure=DisplayValue(display_values.shown(shown), says), bar=bar),
-        text_cell(display_values.shown(p_text(p))),
-    )
-
-
-def _key_figures(found: api.RunComparison) -> Iterator[KeyMetric]:
-    test, of_all = found.mcnemar, f"of {found.n:,} compared records"
-    same = found.both_passed + found.both_failed
-    left_out = found.unscored.count + found.changed.count + found.missing.count + found.added.count
-    unit = "records" if found.n_clusters is None else "clusters"
-    would_show = f"The smallest true difference in pass rate that 4 of 5 comparisons with this number of {unit} would detect."
-    counts = (
-        ("Compared", f"{found.n:,}", "Records that both runs graded, with the same contents."),
-        ("Worse", f"{test.worse:,}", f"Passed before, not after; {of_all}."),
-        ("Better", f"{test.better:,}", f"Passed after, not before; {of_all}."),
-        ("Same result", f"{same:,}", f"{found.both_passed:,} passed in both, {found.both_failed:,} in neither; {of_all}."),
-        ("Not compared", f"{left_out:,}", "Without a grade, changed, or in one run only; listed below."),
-        ("Smallest detectable difference", display_values.shown(detectable_text(found)), would_show),
-    )
-    yield from (KeyMetric(label=label, figure=DisplayValue(text, says)) for label, text, says in counts)
-
-
-def _drawings(found: api.RunComparison) -> Iterator[ChartPair]:
-    test = found.mcnemar
-    fates = FlipChartData(both_passed=found.both_passed, gained=test.better, lost=test.worse, both_failed=found.both_failed)
-    note = f"{counted(found.n, 'record')} that both runs graded"
-    yield drawing("Records by result", lambda width: flip_chart(fates, Caption("Records by result", note, width)))
-    if found.slices:
-        shown, omitted = shown_slices(found, is_verbose=False)
-        rows = [_plotted(row) for row in sorted(shown, key=lambda row: row.slice)]
-        title = "Difference of pass rates by slice"
-        yield drawing(
-            title, lambda width: difference_plot(rows, Caption(title, "after - before · 95 % intervals", width), omitted=omitted)
-        )
-
-
-def _plotted(row: Any) -> IntervalRow:
-    interval = row.passes.interval
-    ends = (None, None) if interval is None else (interval.low, interval.high)
-    return IntervalRow(_value(row.value), PlottedEstimate(ends[0], row.passes.value, ends[1], row.n, is_rate=True), row.slice)
-
-
-def _value(value: str | None) -> str:
-    return "(none)" if value is None else value
-
-
-def _slices(found: api.RunComparison) -> PageTable:
-    shown, omitted = shown_slices(found, is_verbose=False)
-    rows = tuple(
-        (
-            text_cell(f"{row.slice}: {_value(row.value)}"),
-            text_cell(f"{row.n:,}"),
-            text_cell(display_values.shown(rate_change(row.passes))),
-            text_cell(display_values.shown(score_change(row.scores))),
-            text_cell(display_values.shown(p_text(row.p_adjusted))),
-        )
-        for row in shown
-    )
-    columns = (
-        PageColumn("Slice", "A member of the records and its value."),
-        PageColumn("n", "Compared records with this value.", is_number=True),
-        PageColumn("Pass rate", "After minus before in percentage points (pp), with its 95 % interval.", is_number=True),
-        PageColumn("Score", "After minus before, with its 95 % interval.", is_number=True),
-        PageColumn("p (Holm)", "For the pass rates, corrected for the number of slices (Holm).", is_number=True),
-    )
+def _slices(found: api.RunComparison) -> Table:
+    omitted = shown_slices(found, is_verbose=False)[1]
     note = f"… and {counted(omitted, 'more value')}; the smallest p values come first." if omitted else ""
-    return PageTable(caption="Slices", columns=columns, rows=rows, note=note)
+    return msgspec.structs.replace(slice_table(found, is_verbose=False), note=note)
 
 
 def _filters(found: api.RunComparison, choice: CompareChoice) -> Iterator[tuple[str, str, bool]]:
@@ -359,12 +237,11 @@ def _listings(found: api.RunComparison, place: PageLinks) -> Iterator[ExcludedRe
 def flip_view(flip: api.Flip, number: int, *, choice: CompareChoice, place: PageLinks, is_whole: bool = False) -> FlipView:
     """A flip with its answers side by side; `number` is its place in the whole list."""
     before, after = flip.before, flip.after
-    name = flip.record_id if not flip.sample else f"{flip.record_id} (sample {flip.sample})"
     return FlipView(
         number=number,
-        name=name,
-        mark=_DIRECTIONS[flip.direction],
-        scores=f"{_score(before.score)} → {_score(after.score)}",
+        name=flip_name(flip),
+        mark=flip_mark(flip),
+        scores=flip_scores(flip),
         before=_told("Before", before, address=place.record(choice.before, before.index)),
         after=_told("After", after, address=place.record(choice.after, after.index)),
         answers=sides(before.answer, after.answer, is_whole=is_whole),
@@ -372,13 +249,9 @@ def flip_view(flip: api.Flip, number: int, *, choice: CompareChoice, place: Page
     )
 
 
-def _score(score: float | None) -> str:
-    return DASH if score is None else level_name(score)
-
-
 def _told(title: str, told: Any, *, address: str) -> FlipSideView:
-    mark = Badge("passed", "good") if told.passed else Badge("not passed", "bad", told.label or "")
-    return FlipSideView(title=title, mark=mark, score=_score(told.score), why=told.justification or "", address=address)
+    mark = Badge(PASSED, "good") if told.passed else Badge(NOT_PASSED, "bad", told.label or "")
+    return FlipSideView(title=title, mark=mark, score=score_text(told), why=told.justification or "", address=address)
 
 
 class FlipPage(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,27 +7,31 @@ from typing import Any
 import msgspec
 
 from assay import api
-from assay.core.judge_card import JudgeCard, ProbeResult, Soundness
+from assay.core.judge_card import JudgeCard, ProbeResult
 from assay.core.run_result import RunListing
+from assay.presentation import words
+from assay.presentation.judges import (
+    TITLES,
+    TONES,
+    WORDS,
+    agreement_metrics,
+    alpha_table,
+    asked_text,
+    calibration_slices,
+    card_verdict,
+    correction_table,
+    failed_text,
+    labels_text,
+    slips_text,
+)
+from assay.presentation.sections import Badge, Cell, DisplayValue, Fact, KeyMetric, Table, Timestamp
+from assay.presentation.words import counted, rate
 from assay.surfaces.charts import Caption, IntervalRow, PlottedEstimate, ScoreBin, interval_plot, reliability_diagram
-from assay.surfaces.pages import display_values
-from assay.surfaces.pages.display_values import DASH, Badge, DisplayValue, Fact, KeyMetric, Kind, Timestamp
 from assay.surfaces.pages.links import PageLinks
-from assay.surfaces.pages.tables import ChartPair, PageCell, PageColumn, PageTable, drawing, text_cell
-from assay.surfaces.reporters.calibration import corrected, figure, rate_figure
-from assay.surfaces.reporters.judge_card import TITLES, WORDS, asked_text, card_verdict, failed_text, slips_text
-from assay.surfaces.reporters.run_numbers import decimal, rate
-from assay.surfaces.reporters.wording import counted
+from assay.surfaces.pages.tables import ChartPair, drawing, text_cell
 
 SHOWN_RUNS = 3
 MAX_SLICES = 40
-_KINDS: dict[Soundness, Kind] = {
-    "pass": "good",
-    "warn": "warn",
-    "fail": "bad",
-    "not_enough_evidence": "warn",
-    "not_tried": "quiet",
-}
 
 
 class JudgeRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +43,7 @@ class JudgeRow(msgspec.Struct, frozen=True, kw_only=True):
     probed: Timestamp | None
     cards: int
     runs: int
-    newest: tuple[PageCell, ...]
+    newest: tuple[Cell, ...]
     """The judge pages of its newest runs."""
 
 
@@ -74,7 +78,7 @@ def _judge_row(judge: str, card: api.KeptCard | None, runs: list[RunListing], *,
         judge=judge,
         mark=None if card is None else _card_mark(card.card),
         card_address="" if card is None else f"/judges/{card.id}",
-        probed=None if card is None else display_values.moment(card.card.created_at),
+        probed=None if card is None else words.moment(card.card.created_at),
         cards=cards,
         runs=len(runs),
         newest=tuple(text_cell(run.run_id, address=place.run(run.run_id, "judge"), is_code=True) for run in finished[:SHOWN_RUNS]),
@@ -82,7 +86,7 @@ def _judge_row(judge: str, card: api.KeptCard | None, runs: list[RunListing], *,
 
 
 def _card_mark(card: JudgeCard) -> Badge:
-    return Badge(card_verdict(card).lower(), _KINDS[card.verdict], "Result of `assay probe`; see the card.")
+    return Badge(card_verdict(card).lower(), TONES[card.verdict], "Result of `assay probe`; see the card.")
 
 
 class ProbeView(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,7 +95,7 @@ class ProbeView(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     mark: Badge
     slips: DisplayValue
-    rate: PageCell
+    rate: Cell
     expectation: str
     words: str
     failed: str
@@ -109,7 +113,7 @@ class CardPage(msgspec.Struct, frozen=True, kw_only=True):
     drawing: ChartPair | None
     facts: tuple[Fact, ...]
     templates: tuple[Fact, ...]
-    others: tuple[PageCell, ...]
+    others: tuple[Cell, ...]
     """Other cards of the same judge."""
 
 
@@ -120,7 +124,7 @@ def card_page(kept: api.KeptCard, others: Sequence[api.KeptCard]) -> CardPage:
     return CardPage(
         judge=card.judge,
         mark=_card_mark(card),
-        made=display_values.moment(card.created_at),
+        made=words.moment(card.created_at),
         asked=asked_text(card),
         probes=tuple(_probe(probe) for probe in card.probes),
         drawing=_rates(measured) if measured else None,
@@ -135,21 +139,21 @@ def card_page(kept: api.KeptCard, others: Sequence[api.KeptCard]) -> CardPage:
 
 
 def _probe(probe: ProbeResult) -> ProbeView:
-    interval = None if probe.low is None or probe.high is None else (probe.low, probe.high)
+    interval = words.ends_between(probe.low, probe.high)
     tolerated = "" if probe.tolerance is None else f"; up to {rate(probe.tolerance)} is tolerated"
-    says = f"Share of slips among {probe.n:,}, with its 95 % interval {display_values.rate_interval_text(interval)}{tolerated}."
-    shown = DASH if probe.rate is None else f"{rate(probe.rate)} [{rate(probe.low)}, {rate(probe.high)}]"
+    says = f"Share of slips among {probe.n:,}, with its 95 % interval {words.interval_text(interval, is_rate=True)}{tolerated}."
+    shown = words.shown(words.with_interval(probe.rate, interval, rate))
     more = f" and {probe.slips - len(probe.seen):,} more" if probe.slips > len(probe.seen) else ""
     return ProbeView(
         title=TITLES[probe.id],
-        mark=Badge(WORDS[probe.verdict].lower(), _KINDS[probe.verdict]),
+        mark=Badge(WORDS[probe.verdict].lower(), TONES[probe.verdict]),
         slips=DisplayValue(
-            display_values.shown(slips_text(probe)), "Answers that a sound judge would have decided otherwise, of all that count."
+            words.shown(slips_text(probe)), "Answers that a sound judge would have decided otherwise, of all that count."
         ),
-        rate=PageCell(figure=DisplayValue(shown, says if probe.n else ""), bar=display_values.whisker(probe.rate, interval)),
+        rate=Cell(shown, says if probe.n else "", bar=words.whisker(probe.rate, interval)),
         expectation=probe.expectation,
         words=probe.words,
-        failed=display_values.shown(failed_text(probe)),
+        failed=words.shown(failed_text(probe)),
         seen=f"{', '.join(probe.seen)}{more}" if probe.seen else "",
     )
 
@@ -178,10 +182,10 @@ class CalibrationView(msgspec.Struct, frozen=True, kw_only=True):
 
     subject: str
     key_figures: tuple[KeyMetric, ...]
-    corrections: PageTable
-    alphas: PageTable
+    corrections: Table
+    alphas: Table
     drawing: ChartPair | None
-    slices: PageTable | None
+    slices: Table | None
     notes: tuple[str, ...]
 
 
@@ -200,84 +204,15 @@ class RunJudgePage(msgspec.Struct, frozen=True, kw_only=True):
 
 def calibration_view(found: api.Calibration) -> CalibrationView:
     """What labels say of the judge of a run."""
-    raters = [rater for rater in found.raters if rater]
-    who = f" by {', '.join(raters)}" if raters else ""
     return CalibrationView(
-        subject=f"{counted(found.n_labels, 'label')} on {counted(found.n_records, 'graded record')}{who}",
-        key_figures=tuple(_agreement(found)),
-        corrections=_corrections(found),
-        alphas=_alphas(found),
+        subject=labels_text(found),
+        key_figures=tuple(agreement_metrics(found)),
+        corrections=correction_table(found),
+        alphas=alpha_table(found),
         drawing=_reliability(found) if found.reliability else None,
         slices=_slices(found) if found.slices else None,
         notes=found.notes,
     )
-
-
-def _agreement(found: api.Calibration) -> Iterator[KeyMetric]:
-    detection = found.detection
-    named: tuple[tuple[str, Any, str, tuple[float, float]], ...] = (
-        ("Agreement", found.agreement, "Share of labelled answers on which judge and people agree.", (0.0, 1.0)),
-        ("Cohen's kappa", found.kappa, "Agreement beyond chance; 1 is perfect, 0 is chance.", (-1.0, 1.0)),
-        ("Sensitivity", detection.sensitivity, "Of the answers that people pass, the share that the judge passes.", (0.0, 1.0)),
-        (
-            "Specificity",
-            detection.specificity,
-            "Of the answers that people do not pass, the share that the judge does not pass.",
-            (0.0, 1.0),
-        ),
-    )
-    for label, estimate, says, domain in named:
-        interval = None if estimate.interval is None else (estimate.interval.low, estimate.interval.high)
-        # Kappa is a coefficient; the others are shares.
-        is_rate = domain == (0.0, 1.0)
-        text, ends = (rate, display_values.rate_interval_text) if is_rate else (decimal, display_values.interval_text)
-        yield KeyMetric(
-            label=label,
-            figure=DisplayValue(display_values.shown(text(estimate.value)), f"{says} n {estimate.n:,}.", f"n {estimate.n:,}"),
-            note=f"95 %: {ends(interval)}" if interval else estimate.reason or "no interval",
-            bar=display_values.whisker(estimate.value, interval, domain=domain),
-        )
-
-
-def _corrections(found: api.Calibration) -> PageTable:
-    rows = [
-        ("Pass rate", rate_figure(found.judged), corrected(found.mean_passes, is_rate=True), "PPI++, of all answers"),
-        (
-            "Pass rate",
-            rate_figure(found.pass_rate.raw),
-            corrected(found.pass_rate, is_rate=True),
-            "Rogan and Gladen, of the answers without labels",
-        ),
-    ]
-    if found.mean_score is not None:
-        rows.append(("Mean score", figure(found.mean_score.raw), corrected(found.mean_score), "PPI++, of all answers"))
-    columns = (
-        PageColumn("Figure"),
-        PageColumn("As judged", "By the judge's grades, with a 95 % interval."),
-        PageColumn("Corrected", "Corrected for the judge's errors by the labels; not shown with too few labels."),
-        PageColumn("By"),
-    )
-    cells = tuple(tuple(text_cell(display_values.shown(text)) for text in row) for row in rows)
-    return PageTable(caption="Corrected figures", columns=columns, rows=cells)
-
-
-def _alphas(found: api.Calibration) -> PageTable:
-    named: tuple[tuple[str, Any], ...] = (("People among themselves", found.people), ("People and the judge", found.everybody))
-    rows = tuple(
-        (
-            text_cell(label),
-            *(text_cell(display_values.shown(figure(estimate))) for estimate in (of.nominal, of.ordinal, of.interval)),
-        )
-        for label, of in named
-        if of is not None
-    )
-    columns = (
-        PageColumn("Krippendorff's alpha"),
-        PageColumn("Nominal", "Of passed and not passed."),
-        PageColumn("Ordinal", "Of scores, by their order."),
-        PageColumn("Interval", "Of scores, by their distance."),
-    )
-    return PageTable(caption="Krippendorff's alpha", columns=columns, rows=rows)
 
 
 def _reliability(found: api.Calibration) -> ChartPair:
@@ -297,27 +232,6 @@ def _drawn(estimate: Any) -> PlottedEstimate:
     )
 
 
-def _slices(found: api.Calibration) -> PageTable:
-    shown = found.slices[:MAX_SLICES]
-    rows = tuple(
-        (
-            text_cell(f"{row.slice}: {'(none)' if row.value is None else row.value}"),
-            text_cell(f"{row.n:,}"),
-            *(_short(estimate) for estimate in (row.agreement, row.detection.sensitivity, row.detection.specificity)),
-        )
-        for row in shown
-    )
-    columns = (
-        PageColumn("Slice"),
-        PageColumn("Labels", "Labelled answers with this value.", is_number=True),
-        PageColumn("Agreement", "With its 95 % interval.", is_number=True),
-        PageColumn("Sensitivity", "With its 95 % interval.", is_number=True),
-        PageColumn("Specificity", "With its 95 % interval.", is_number=True),
-    )
-    omitted = len(found.slices) - len(shown)
-    note = f"… and {counted(omitted, 'more value')}" if omitted else ""
-    return PageTable(caption="By slice", columns=columns, rows=rows, note=note)
-
-
-def _short(estimate: Any) -> PageCell:
-    return text_cell(DASH if estimate.value is None else rate_figure(estimate), estimate.reason or "")
+def _slices(found: api.Calibration) -> Table:
+    table, omitted = calibration_slices(found, limit=MAX_SLICES)
+    return msgspec.structs.replace(table, note=f"… and {counted(omitted, 'more value')}" if omitted else "")

@@ -9,6 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from assay.core.version import __version__
+from assay.presentation.words import shown
 from assay.surfaces.charts.svg import STYLESHEET
 from assay.surfaces.pages.links import PageLinks
 from assay.surfaces.printable import printable
@@ -55,7 +56,14 @@ def environment() -> Environment:
     found.filters["svg"] = _svg
     found.filters["card_svg"] = _whole_svg
     found.filters["told"] = told
+    found.filters["known"] = shown
+    found.filters["titled"] = titled
     return found
+
+
+def titled(text: str) -> str:
+    """A label or the head of a column as pages begin it; symbols such as `p50` stay as they are."""
+    return text if any(sign.isdigit() for sign in text.split(" ", 1)[0]) or text == "p" else f"{text[:1].upper()}{text[1:]}"
 
 
 def _shown(value: Any) -> Any:

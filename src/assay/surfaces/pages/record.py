@@ -8,13 +8,12 @@ import msgspec
 from assay import api
 from assay.core.number_text import score_text
 from assay.core.open_fields import grading_fields, question_fields, stored_case
-from assay.surfaces.pages.display_values import DASH, Badge, DisplayValue, Fact, Timestamp, domain, moment, money, shown
+from assay.presentation.run_subject import stage_word
+from assay.presentation.sections import Badge, DisplayValue, Fact, Timestamp
+from assay.presentation.words import DASH, NOT_PASSED, PASSED, domain, error_text, latency, level_name, moment, money, shown
 from assay.surfaces.pages.links import PageLinks
 from assay.surfaces.pages.records import score_figure, verdict_mark
 from assay.surfaces.reporters.plain_json import json_text
-from assay.surfaces.reporters.run_numbers import latency, level_name
-from assay.surfaces.reporters.run_subject import stage_word
-from assay.surfaces.reporters.wording import NOT_PASSED, PASSED, error_text
 
 Json = dict[str, Any]
 LONG = 4_000

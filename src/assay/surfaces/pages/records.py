@@ -9,11 +9,10 @@ from msgspec import Meta
 from assay import api
 from assay.core.number_text import rate_text, score_text
 from assay.core.record_query import STATUS_GROUPS, RecordSearch, Sort
-from assay.surfaces.pages.display_values import DASH, Badge, DisplayValue, money, shown
+from assay.presentation.sections import Badge, DisplayValue
+from assay.presentation.words import DASH, ERROR, NOT_PASSED, PASSED, counted, latency, level_name, money, shown, without_code
 from assay.surfaces.pages.links import PageLinks
 from assay.surfaces.pages.runs import FilterOption, SortableColumn
-from assay.surfaces.reporters.run_numbers import latency, level_name
-from assay.surfaces.reporters.wording import ERROR, NOT_PASSED, PASSED, counted, without_code
 
 PAGE = 50
 EXCERPT = 240

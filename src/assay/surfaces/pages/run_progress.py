@@ -6,12 +6,11 @@ import msgspec
 
 from assay import api
 from assay.core.run_result import RunResult
-from assay.surfaces.pages import display_values
-from assay.surfaces.pages.display_values import Badge, DisplayValue, Fact, KeyMetric
+from assay.presentation import words
+from assay.presentation.run_report import Json
+from assay.presentation.sections import Badge, DisplayValue, Fact, KeyMetric
+from assay.presentation.words import counted, duration, latency, without_code
 from assay.surfaces.pages.links import PageLinks
-from assay.surfaces.reporters.run_numbers import duration, latency
-from assay.surfaces.reporters.run_view import Json
-from assay.surfaces.reporters.wording import counted, without_code
 
 MESSAGE_LIMIT = 300
 
@@ -61,7 +60,7 @@ def standing(
     done = counts.evaluated_records + counts.failed_records
     return RunProgressView(
         run_id=result.run_id,
-        state=display_values.state_mark(result.standing),
+        state=words.state_mark(result.standing),
         done=done,
         total=counts.total_records,
         text=f"{done:,} of {counted(counts.total_records, 'record')} done"
@@ -97,10 +96,10 @@ def _counts(result: RunResult, snapshot: api.Snapshot | None) -> tuple[KeyMetric
         KeyMetric(label="Calls in flight", figure=DisplayValue(f"{snapshot.in_flight:,}", "Requests that wait for their reply.")),
         KeyMetric(
             label="Time of a call",
-            figure=DisplayValue(display_values.shown(latency(snapshot.p50_ms)), "Median time of the calls so far.", calls),
-            note=display_values.most_took(snapshot.p95_ms),
+            figure=DisplayValue(words.shown(latency(snapshot.p50_ms)), "Median time of the calls so far.", calls),
+            note=words.most_took(snapshot.p95_ms),
         ),
-        KeyMetric(label="Cost so far", figure=display_values.money(snapshot.cost or None, unpriced=snapshot.unknown_costs)),
+        KeyMetric(label="Cost so far", figure=words.money(snapshot.cost or None, unpriced=snapshot.unknown_costs)),
     )
 
 

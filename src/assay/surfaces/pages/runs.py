@@ -9,23 +9,20 @@ import msgspec
 from assay.core.dataset_title import listed_dataset, more_datasets
 from assay.core.run_result import RunListing
 from assay.core.run_state import State
-from assay.surfaces.pages.display_values import (
-    Badge,
-    DisplayValue,
-    IntervalBar,
+from assay.presentation.sections import Badge, DisplayValue, IntervalBar, Timestamp
+from assay.presentation.words import (
     MetricBasis,
-    Timestamp,
+    counted,
     gate_mark,
     is_live,
     moment,
     money,
-    rate,
-    score,
+    rate_value,
+    score_value,
     state_mark,
     whisker,
 )
 from assay.surfaces.pages.links import PageLinks
-from assay.surfaces.reporters.wording import counted
 
 Sort = Literal["created", "run", "dataset", "candidate", "pass_rate", "score", "cost"]
 StateChoice = Literal[State, "interrupted", "damaged", "unreachable", "unfinished", "finished"]
@@ -187,7 +184,7 @@ def run_row(listing: RunListing, *, place: PageLinks, pace: str = "") -> RunList
     over = MetricBasis(listing.scored_records)
     is_mean = listing.scored_by in ("", "mean")
     name = "mean score" if is_mean else listing.scored_by
-    headline = score(listing.score, listing.score_interval, over=over, scale=listing.scale, name=name)
+    headline = score_value(listing.score, listing.score_interval, over=over, scale=listing.scale, name=name)
     done, total = listing.done_records, listing.total_records
     is_running = is_live(listing)
     return RunListRow(
@@ -204,7 +201,7 @@ def run_row(listing: RunListing, *, place: PageLinks, pace: str = "") -> RunList
         records=DisplayValue(
             f"{done:,} of {total:,}" if is_running else f"{total:,}", f"{counted(done, 'record')} done of {total:,}"
         ),
-        pass_rate=rate(listing.pass_rate, listing.pass_rate_interval, over=over),
+        pass_rate=rate_value(listing.pass_rate, listing.pass_rate_interval, over=over),
         pass_rate_bar=whisker(listing.pass_rate, listing.pass_rate_interval),
         headline=headline,
         headline_name="" if is_mean else listing.scored_by,
@@ -223,7 +220,12 @@ def _headings(choice: RunsChoice, place: PageLinks) -> tuple[SortableColumn, ...
         ("dataset", "Dataset", "Dataset of the run.", False),
         ("candidate", "Candidate and judge", "The model that answered, and below it the models that graded its answers.", False),
         (None, "Records", "Records of the run; while it works, how many are done.", True),
-        ("pass_rate", "Pass rate", "Share of scored records that passed; the bar is its 95 % interval from 0 to 100 %.", True),
+        (
+            "pass_rate",
+            "Pass rate",
+            "Share of scored records that passed; the bar is its 95 % interval from 0 to 100 %.",
+            True,
+        ),
         ("score", "Score", "The mean score on its scale, or the headline of a benchmark.", True),
         ("cost", "Cost", "US dollars of candidate and judges; > where some prices are not known.", True),
         ("created", "Started", "When the run was made.", True),

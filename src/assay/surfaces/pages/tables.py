@@ -1,42 +1,16 @@
-"""Tables and charts as a page shows them, whatever they are about."""
+"""Cells that hold a text alone, and charts in the two widths that a page has for them."""
 
 from collections.abc import Callable
 
 import msgspec
 
-from assay.surfaces.pages.display_values import Badge, DisplayValue, IntervalBar
+from assay.presentation.charts import Chart
+from assay.presentation.sections import Cell
+from assay.surfaces.charts import draw
 
 WIDE = 460
 NARROW = 340
 """Widths in pixels that charts are drawn for: text in a picture cannot flow, so that a phone gets its own."""
-
-
-class PageColumn(msgspec.Struct, frozen=True):
-    """The head of a column."""
-
-    text: str
-    says: str = ""
-    is_number: bool = False
-
-
-class PageCell(msgspec.Struct, frozen=True, kw_only=True):
-    """What stands in a cell."""
-
-    figure: DisplayValue = DisplayValue("")
-    address: str = ""
-    bar: IntervalBar | None = None
-    mark: Badge | None = None
-    is_code: bool = False
-
-
-class PageTable(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows below columns; the first cell of a row names it."""
-
-    caption: str
-    columns: tuple[PageColumn, ...]
-    rows: tuple[tuple[PageCell, ...], ...]
-    note: str = ""
-    """What is left out of it, or true of all of it."""
 
 
 class ChartPair(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,11 +21,16 @@ class ChartPair(msgspec.Struct, frozen=True, kw_only=True):
     narrow: str
 
 
-def text_cell(text: str, says: str = "", *, address: str = "", is_code: bool = False) -> PageCell:
+def text_cell(text: str, says: str = "", *, address: str = "", is_code: bool = False) -> Cell:
     """A cell that holds a text."""
-    return PageCell(figure=DisplayValue(text, says), address=address, is_code=is_code)
+    return Cell(text, says, link=address, is_code=is_code)
 
 
-def drawing(title: str, draw: Callable[[int], str]) -> ChartPair:
+def drawing(title: str, draw_width: Callable[[int], str]) -> ChartPair:
     """A chart drawn for both widths."""
-    return ChartPair(title=title, wide=draw(WIDE), narrow=draw(NARROW))
+    return ChartPair(title=title, wide=draw_width(WIDE), narrow=draw_width(NARROW))
+
+
+def chart_pair(chart: Chart) -> ChartPair:
+    """A chart of a section, drawn for both widths."""
+    return drawing(chart.heading, lambda width: draw(chart, width=width))

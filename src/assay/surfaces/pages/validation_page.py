@@ -14,19 +14,17 @@ from assay.core.exposure import FormField, Setting, settings_struct
 from assay.core.issue import CODES, Issue, Severity
 from assay.core.report import Counts, Outcome
 from assay.core.settings import run_settings
-from assay.surfaces.pages import display_values
-from assay.surfaces.pages.display_values import DASH, Badge, DisplayValue, Fact, KeyMetric, Kind
-from assay.surfaces.pages.tables import PageCell, PageColumn, PageTable, text_cell
+from assay.presentation import words
+from assay.presentation.sections import Badge, Cell, Column, DisplayValue, Fact, KeyMetric, Table, Tone
+from assay.presentation.validation import OUTCOME_WORDS, SimilarIssues, field_lines, record_label, record_word, select
+from assay.presentation.words import DASH, assumption_text, counted, dollars, estimate_text
+from assay.surfaces.pages.tables import text_cell
 from assay.surfaces.reporters.excerpts import PointedLine, pointed
-from assay.surfaces.reporters.run_estimate import assumption_text, cost_text
-from assay.surfaces.reporters.run_numbers import dollars
-from assay.surfaces.reporters.selection import SimilarIssues, select
-from assay.surfaces.reporters.wording import OUTCOME_WORDS, counted, field_lines, record_label, record_word
 
 SHOWN = 100
 """Issues that the page lists; all of them are counted."""
 CHOICES = (("auto", "recognise it"), *((name, f"{name}: {contract.written_as}") for name, contract in CONTRACTS.items()))
-_OUTCOMES: dict[Outcome, Kind] = {"accepted": "good", "accepted_with_record_errors": "warn", "rejected": "bad"}
+_OUTCOMES: dict[Outcome, Tone] = {"accepted": "good", "accepted_with_record_errors": "warn", "rejected": "bad"}
 _Model = Annotated[str, Meta(max_length=256)]
 
 
@@ -136,7 +134,7 @@ def validate_page(contract: str, max_bytes: int, *, problem: str = "", hint: str
         contract=contract,
         contracts=CHOICES,
         max_bytes=max_bytes,
-        limit=display_values.size(max_bytes),
+        limit=words.size(max_bytes),
         problem=problem[:1].upper() + problem[1:],
         hint=hint,
     )
@@ -238,7 +236,7 @@ class EstimateView(msgspec.Struct, frozen=True, kw_only=True):
 
     cost: str
     assumptions: str
-    models: PageTable
+    models: Table
     notes: tuple[str, ...]
 
 
@@ -329,28 +327,28 @@ def estimate_view(found: EstimateResult) -> EstimateView | None:
         for model in estimate.models
     )
     columns = (
-        PageColumn("Model"),
-        PageColumn("As"),
-        PageColumn("Calls", "Before any retry.", is_number=True),
-        PageColumn("Tokens sent", "Of the prompts that would be sent, at 4 bytes each.", is_number=True),
-        PageColumn(
+        Column("Model"),
+        Column("As"),
+        Column("Calls", "Before any retry.", is_number=True),
+        Column("Tokens sent", "Of the prompts that would be sent, at 4 bytes each.", is_number=True),
+        Column(
             "Tokens back",
             f"At {estimate.answer_tokens:,} for an answer, {estimate.verdict_tokens:,} for a verdict.",
             is_number=True,
         ),
-        PageColumn("Cost", "Tokens times the listed price, in US dollars.", is_number=True),
+        Column("Cost", "Tokens times the listed price, in US dollars.", is_number=True),
     )
     return EstimateView(
-        cost=cost_text(estimate),
+        cost=estimate_text(estimate),
         assumptions=assumption_text(estimate),
-        models=PageTable(caption="Cost by model", columns=columns, rows=rows),
+        models=Table(title="Cost by model", columns=columns, rows=rows),
         notes=found.notes,
     )
 
 
-def _cost(model: api.ModelEstimate) -> PageCell:
+def _cost(model: api.ModelEstimate) -> Cell:
     if model.is_free:
         return text_cell("free", "A scripted, recorded or local model.")
     if model.cost is None:
-        return PageCell(mark=Badge("unknown price", "warn", "The price list does not have this model."))
+        return Cell("unknown price", "The price list does not have this model.", tone="warn")
     return text_cell(dollars(model.cost) if model.cost else DASH)

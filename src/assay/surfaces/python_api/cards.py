@@ -10,22 +10,22 @@ import msgspec
 from assay import api
 from assay.core.dataset_title import dataset_title
 from assay.core.errors import RunNotFound, StoreUnavailable
-from assay.core.summary import RunKind
-from assay.surfaces.pages.display_values import DASH, Badge, DecisionView, KeyMetric, Kind, state_mark
+from assay.core.issue import Issue
+from assay.core.report import ValidationReport
+from assay.presentation.comparison import conclusion_mark, difference_table, flip_mark, flip_scores, listed_records
+from assay.presentation.run import candidate_table, failure_table, record_counts, score_of, shared_mean
+from assay.presentation.run_charts import run_charts
+from assay.presentation.run_decision import decision_marks, decision_note
+from assay.presentation.run_details import key_metrics
+from assay.presentation.run_report import RunReport, WorstRecord, view_of
+from assay.presentation.run_subject import own_code
+from assay.presentation.sections import Badge, DecisionView, KeyMetric, Table, Tone
+from assay.presentation.validation import OUTCOME_WORDS, accepted_counts, contract_name, in_order
+from assay.presentation.words import NO_GATES, UNFINISHED, counted, cut, first_datasets, sampled_name, state_mark
+from assay.surfaces.charts import draw
 from assay.surfaces.pages.links import FileLinks
 from assay.surfaces.pages.page_renderer import PageViewer, page
-from assay.surfaces.pages.run_figures import key_figures
-from assay.surfaces.reporters.comparison_words import conclusion, difference_rows, listed_records
-from assay.surfaces.reporters.run_charts import Chart, run_charts
-from assay.surfaces.reporters.run_decision import NO_GATES, RunDecision, decision_note, decisions
-from assay.surfaces.reporters.run_numbers import figure_text, level_name
-from assay.surfaces.reporters.run_repeats import sampled_name
-from assay.surfaces.reporters.run_slices import shared_mean
-from assay.surfaces.reporters.run_subject import own_code
-from assay.surfaces.reporters.run_text import cost_text, record_counts, score_text
-from assay.surfaces.reporters.run_view import FailureGroup, RunReport, WorstRecord, view_of
-from assay.surfaces.reporters.verdict_words import MET, MISSED, NO_RESULT
-from assay.surfaces.reporters.wording import counted, first_datasets
+from assay.surfaces.reporters.excerpts import PointedLine, pointed
 
 WORST = 5
 """Answers that did not pass which are shown; `failures()` has them all."""
@@ -36,17 +36,19 @@ WIDTH = 400
 """Pixels of a chart; two stand beside each other in most notebooks."""
 LOOKED_UP = 2_000
 """Records of a run up to which the questions of the worst are looked up."""
+MAX_GROUPS = 8
+"""Reasons that are shown."""
 _CHARTS = ("distribution", "slices.svg", "ranking")
-_KINDS: dict[str, Kind] = {
-    MET: "good",
-    "IMPROVED": "good",
-    MISSED: "bad",
-    "BLOCKED": "bad",
-    NO_RESULT: "bad",
-    "WORSE": "bad",
-    "UNFINISHED": "warn",
-    "UNDECIDED": "warn",
+_REASONS = {
+    NO_GATES: "pass_rate, min_score and max_error_rate set them",
+    UNFINISHED: "{}: continue with run.resume()",
 }
+"""Reasons in the words of Python and not of the command line."""
+ISSUES = 20
+"""Issues that are shown; the report has them all."""
+MESSAGE_LIMIT = 600
+"""Characters of a message."""
+_OUTCOMES: dict[str, Tone] = {"accepted": "good", "accepted_with_record_errors": "warn", "rejected": "bad"}
 _PLACE, _READER = FileLinks(), PageViewer()
 
 
@@ -71,8 +73,8 @@ class RunCard(msgspec.Struct, frozen=True, kw_only=True):
     subject: tuple[str, ...]
     keys: tuple[KeyMetric, ...]
     counts: str
-    charts: tuple[Chart, ...]
-    failures: tuple[FailureGroup, ...]
+    charts: tuple[str, ...]
+    failures: Table
     worst: tuple[WorstAnswer, ...]
     more: str
     """How many answers did not pass and are not shown; empty for none."""
@@ -81,24 +83,12 @@ class RunCard(msgspec.Struct, frozen=True, kw_only=True):
     run_dir: str
 
 
-class CandidateRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A run in a row beside others."""
-
-    candidate: str
-    verdict: Badge
-    records: str
-    pass_rate: str
-    score: str
-    cost: str
-
-
 class RunCards(msgspec.Struct, frozen=True, kw_only=True):
     """Runs, and where there are several, first how they compare."""
 
     runs: tuple[RunCard, ...]
-    sides: tuple[CandidateRow, ...]
-    score_title: str
-    charts: tuple[Chart, ...]
+    candidates: Table | None
+    charts: tuple[str, ...]
 
 
 class ComparisonCard(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,7 +98,7 @@ class ComparisonCard(msgspec.Struct, frozen=True, kw_only=True):
     before: str
     after: str
     records: str
-    rows: tuple[tuple[str, ...], ...]
+    differences: Table
     notes: tuple[str, ...]
     flips: tuple["FlipRow", ...]
     more: str
@@ -138,25 +128,24 @@ class ProgressCard(msgspec.Struct, frozen=True, kw_only=True):
 def run_cards(runs: Sequence[api.RunReader]) -> str:
     """One run as a card; several beside each other, and each of them in a part that opens."""
     views = [view_of(run) for run in runs]
-    several = views if len(views) > 1 else []
+    is_several = len(views) > 1
+    titles = ("candidate", "gates", "graded", "errors", "pass rate", shared_mean(views).title, "cost")
     shown = RunCards(
         runs=tuple(_card(run, view) for run, view in zip(runs, views, strict=True)),
-        sides=tuple(_side(view) for view in several),
-        score_title=shared_mean(views).title if views else "",
-        charts=tuple(chart for chart in run_charts(several, width=WIDTH) if chart.name == "candidates.svg"),
+        candidates=candidate_table(views).only(*titles) if is_several else None,
+        charts=_drawn(views, ("candidates.svg",)) if is_several else (),
     )
     return rendered("notebook_runs.html", shown)
 
 
 def comparison_card(found: api.RunComparison) -> str:
     """What changed between two runs, and the first records that changed sides."""
-    word, reason = conclusion(found)
     shown = ComparisonCard(
-        verdict=DecisionView(_mark(word), reason),
+        verdict=conclusion_mark(found),
         before=f"{found.before.candidate} · {found.before.run_id}",
         after=f"{found.after.candidate} · {found.after.run_id}",
         records=listed_records(found),
-        rows=tuple(difference_rows(found)),
+        differences=difference_table(found),
         notes=found.notes,
         flips=tuple(map(_flip, found.flips[:FLIPS])),
         more=_more(found.n_flips - FLIPS, "record"),
@@ -176,42 +165,31 @@ def rendered(template: str, view: msgspec.Struct) -> str:
 
 
 def _card(run: api.RunReader, view: RunReport) -> RunCard:
-    result, metrics = view.result, view.result.metrics
+    result, shown = view.result, view.worst[:WORST]
+    failures = failure_table([view])
     return RunCard(
         run_id=result.run_id,
         state=state_mark(result.standing),
-        verdicts=tuple(DecisionView(_mark(found.word), _reason(found)) for found in decisions(view)),
+        verdicts=decision_marks(view, _REASONS),
         verdict_note=decision_note(view),
         subject=tuple(_subject(view)),
-        keys=tuple(key_figures(view)) if metrics else (),
+        keys=tuple(key_metrics(view)),
         counts=record_counts(view),
-        charts=tuple(_charts(view)),
-        failures=view.failures,
-        worst=tuple(_worst(run, found) for found in view.worst[:WORST]),
-        more=_more(_not_passed(view) - len(view.worst[:WORST]), "answer"),
+        # A run without any score has no chart that says something.
+        charts=_drawn([view], _CHARTS) if result.counts.evaluated_records else (),
+        failures=msgspec.structs.replace(failures, rows=failures.rows[:MAX_GROUPS]).only(
+            "records", "result", "reason", "first records"
+        ),
+        worst=tuple(_worst(run, found) for found in shown),
+        more=_more(_not_passed(view) - len(shown), "answer"),
         missing=view.missing,
         is_finished=result.is_finished,
         run_dir=result.run_dir,
     )
 
 
-def _charts(view: RunReport) -> Iterable[Chart]:
-    """Those that say something: a run without any score has none."""
-    drawn = run_charts([view], width=WIDTH) if view.result.counts.evaluated_records else []
-    return (chart for chart in drawn if chart.name.startswith(_CHARTS))
-
-
-def _reason(found: RunDecision) -> str:
-    """The reason, in the words of Python and not of the command line."""
-    words = {
-        NO_GATES: "pass_rate, min_score and max_error_rate set them",
-        "UNFINISHED": f"{found.reason}: continue with run.resume()",
-    }
-    return words.get(found.word, found.reason)
-
-
-def _mark(word: str) -> Badge:
-    return Badge(word, _KINDS.get(word, "quiet"))
+def _drawn(views: Sequence[RunReport], names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(draw(chart, width=WIDTH) for chart in run_charts(views) if chart.name.startswith(names))
 
 
 def _subject(view: RunReport) -> Iterable[str]:
@@ -224,8 +202,8 @@ def _subject(view: RunReport) -> Iterable[str]:
 
 
 def _not_passed(view: RunReport) -> int:
-    metrics = view.result.metrics
-    return metrics["n_scored"] - metrics["pass_count"] if metrics and view.result.kind is not RunKind.RANKING else len(view.worst)
+    summary = view.summary
+    return len(view.worst) if summary is None or view.is_ranking else summary.n_scored - summary.pass_count
 
 
 def _more(count: int, noun: str) -> str:
@@ -236,11 +214,11 @@ def _worst(run: api.RunReader, found: WorstRecord) -> WorstAnswer:
     line = found.prediction
     return WorstAnswer(
         name=sampled_name(line),
-        score=score_text(line),
+        score=score_of(line),
         label=found.label.replace("_", " "),
-        why=_cut(found.why),
-        question=_cut(_question(run, line["record_id"])),
-        answer=_cut(line["model_response"] or ""),
+        why=cut(found.why, TEXT),
+        question=cut(_question(run, line["record_id"]), TEXT),
+        answer=cut(line["model_response"] or "", TEXT),
     )
 
 
@@ -254,29 +232,65 @@ def _question(run: api.RunReader, record_id: str) -> str:
         return ""
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= TEXT else f"{text[: TEXT - 1]}…"
-
-
-def _side(view: RunReport) -> CandidateRow:
-    metrics = view.result.metrics
-    mean = shared_mean([view])
-    return CandidateRow(
-        candidate=view.result.candidate or view.result.run_id,
-        verdict=_mark(decisions(view)[0].word),
-        records=f"{view.result.counts.evaluated_records:,} of {view.result.counts.total_records:,}",
-        pass_rate=figure_text(metrics, "pass_rate") if metrics else DASH,
-        score=mean.text(metrics) if metrics else DASH,
-        cost=cost_text(metrics["cost_usd"]) if metrics else DASH,
+def _flip(flip: api.Flip) -> FlipRow:
+    return FlipRow(
+        name=flip.record_id,
+        mark=flip_mark(flip),
+        scores=flip_scores(flip),
+        before=cut(flip.before.answer or "", TEXT),
+        after=cut(flip.after.answer or "", TEXT),
     )
 
 
-def _flip(flip: api.Flip) -> FlipRow:
-    scores = (flip.before.score, flip.after.score)
-    return FlipRow(
-        name=flip.record_id,
-        mark=Badge("better", "good") if flip.direction == "better" else Badge("worse", "bad"),
-        scores=" → ".join(DASH if score is None else level_name(score) for score in scores),
-        before=_cut(flip.before.answer or ""),
-        after=_cut(flip.after.answer or ""),
+# Reports on datasets
+
+
+class IssueRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One issue."""
+
+    place: str
+    """Line and column; empty where the source is no file."""
+    mark: Badge
+    path: str
+    message: str
+    hint: str
+    excerpt: PointedLine | None
+    """The line, and what of it is meant."""
+
+
+class ReportCard(msgspec.Struct, frozen=True, kw_only=True):
+    """One report."""
+
+    name: str
+    contract: str
+    outcome: Badge
+    counts: str
+    issues: tuple[IssueRow, ...]
+    more: str
+    """How many issues are not shown; empty for none."""
+
+
+def report_card(report: ValidationReport) -> str:
+    """The outcome, and every issue with its place and what to do, the first ones of many."""
+    more = report.issue_counts.total() - ISSUES
+    card = ReportCard(
+        name=report.path,
+        contract=contract_name(report),
+        outcome=Badge(OUTCOME_WORDS[report.outcome], _OUTCOMES[report.outcome]),
+        counts=accepted_counts(report),
+        issues=tuple(_issue_row(issue) for issue in in_order(report)[:ISSUES]),
+        more=counted(more, "more issue") if more > 0 else "",
+    )
+    return rendered("notebook_report.html", card)
+
+
+def _issue_row(issue: Issue) -> IssueRow:
+    numbers = (str(number) for number in (issue.line, issue.column) if number is not None)
+    return IssueRow(
+        place=":".join(numbers),
+        mark=Badge(issue.code, "bad" if issue.severity == "error" else "warn"),
+        path=issue.path,
+        message=cut(issue.message, MESSAGE_LIMIT),
+        hint=cut(issue.hint, MESSAGE_LIMIT),
+        excerpt=pointed(issue) if issue.excerpt else None,
     )

@@ -1,11 +1,10 @@
 """Metrics of a run into figures that can be asserted on."""
 
-from typing import Any
-
 import msgspec
 
-from assay.core.metrics_summary import interval_of
-from assay.surfaces.reporters.run_numbers import RATES, UNKNOWN, decimal, rate
+from assay.core import summary
+from assay.core.summary import Summary
+from assay.presentation.words import decimal, ends_of, rate, with_interval
 
 
 class Metric(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,30 +20,29 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
     """A share of records, which is shown as a percentage."""
 
     def __str__(self) -> str:
-        if self.value is None:
-            return UNKNOWN
-        text = rate if self.is_rate else decimal
-        ends = "" if self.low is None or self.high is None else f" [{text(self.low)}, {text(self.high)}]"
-        return f"{text(self.value)}{ends}"
+        ends = None if self.low is None or self.high is None else (self.low, self.high)
+        return with_interval(self.value, ends, rate if self.is_rate else decimal)
 
 
-def figure_of(metrics: dict[str, Any], member: str, *, n: str = "n_scored", scale: str = "0-1") -> Metric:
-    """A member of a metrics summary with its interval: the one that counts clusters, where records hang together."""
-    interval = interval_of(metrics, member) or {}
-    return Metric(
-        value=metrics.get(member),
-        low=interval.get("low"),
-        high=interval.get("high"),
-        n=metrics.get(n) or 0,
-        scale=scale,
-        is_rate=member in RATES,
-    )
+def pass_rate_of(metrics: Summary | None) -> Metric:
+    """The pass rate of a run with the interval that counts clusters, where records belong to some."""
+    return _NONE if metrics is None else _metric(metrics.pass_rate_metric, is_rate=True)
 
 
-def score_of(metrics: dict[str, Any]) -> Metric:
+def score_of(metrics: Summary | None) -> Metric:
     """What a run is known by: the headline of its profile, or else the mean, of several scales each brought to 0-1."""
-    profile = metrics.get("profile")
-    if profile is not None:
-        return figure_of(profile, "headline", n="n", scale=profile["scale"])
-    scale = metrics.get("scale")
-    return figure_of(metrics, "raw_score_mean", scale=scale) if scale else figure_of(metrics, "score_mean")
+    if metrics is None:
+        return Metric(value=None, low=None, high=None, n=0)
+    if metrics.profile is not None:
+        return _metric(metrics.profile.metric, scale=metrics.profile.scale)
+    if metrics.scale is not None:
+        return _metric(metrics.raw_score_mean_metric, scale=metrics.scale)
+    return _metric(metrics.score_mean_metric)
+
+
+def _metric(found: summary.Metric, *, scale: str = "0-1", is_rate: bool = False) -> Metric:
+    low, high = ends_of(found.interval) or (None, None)
+    return Metric(value=found.value, low=low, high=high, n=found.n, scale=scale, is_rate=is_rate)
+
+
+_NONE = Metric(value=None, low=None, high=None, n=0, is_rate=True)

@@ -13,7 +13,7 @@ class ShownReport(ValidationReport):
 
     def _repr_html_(self) -> str:
         """The report as a notebook shows it."""
-        html: str = import_module("assay.surfaces.python_api.report_cards").report_card(self)
+        html: str = import_module("assay.surfaces.python_api.cards").report_card(self)
         return html
 
 

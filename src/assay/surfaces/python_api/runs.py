@@ -18,7 +18,7 @@ from assay.core.settings import Gates
 from assay.core.summary import GateResult
 from assay.surfaces.printable import printable
 from assay.surfaces.python_api import frames
-from assay.surfaces.python_api.figures import Metric, figure_of, score_of
+from assay.surfaces.python_api.figures import Metric, pass_rate_of, score_of
 from assay.surfaces.python_api.loop_bridge import run_outside_loop
 from assay.surfaces.python_api.progress import shown_progress
 
@@ -90,12 +90,12 @@ class Run(api.RunReader):
     @property
     def pass_rate(self) -> Metric:
         """The share of graded records that passed, with its interval."""
-        return figure_of(self.metrics, "pass_rate")
+        return pass_rate_of(self.result.summary)
 
     @property
     def score(self) -> Metric:
         """The headline of the run's profile; without one, the mean score."""
-        return score_of(self.metrics)
+        return score_of(self.result.summary)
 
     @property
     def error_rate(self) -> float | None:
@@ -173,7 +173,7 @@ class Run(api.RunReader):
 
     def __repr__(self) -> str:
         parts = [self.run_id, self.state, self.candidate]
-        if "pass_rate" in self.metrics:
+        if self.result.summary is not None:
             parts.append(f"pass rate {self.pass_rate}")
         return f"<assay.Run {' · '.join(printable(part, limit=120) for part in parts if part)}>"
 
@@ -208,7 +208,7 @@ class Comparison(api.RunComparison, frozen=True, kw_only=True):
     """Two runs record by record; shows itself in a notebook."""
 
     def __repr__(self) -> str:
-        word, reason = import_module("assay.surfaces.reporters.comparison_words").conclusion(self)
+        word, reason = import_module("assay.presentation.comparison").conclusion(self)
         return f"<assay.Comparison {printable(f'{self.before.run_id} -> {self.after.run_id}: {word}: {reason}')}>"
 
     def _repr_html_(self) -> str:
@@ -264,7 +264,7 @@ def _cards(runs: Iterable[Run]) -> str:
 
 def _write_report(run: Run, path: Path, records: int | None) -> Path:
     streams, pages = import_module("assay.surfaces.cli.streams"), import_module("assay.surfaces.pages.report")
-    made = import_module("assay.surfaces.pages.display_values").moment(datetime.now(UTC).isoformat(timespec="seconds"))
+    made = import_module("assay.presentation.words").moment(datetime.now(UTC).isoformat(timespec="seconds"))
     streams.refuse_overwrite(str(path), map(str, run.artifacts().values()), option="path")
     streams.check_writable(str(path), option="path")
     report = pages.ReportFile(run, limit=records)

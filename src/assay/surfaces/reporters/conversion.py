@@ -1,14 +1,15 @@
-"""A conversion's report as a table of sources and the list of what was not carried over as it stood."""
+"""Conversions and imports: a table of sources, the remarks on them, and what was carried over or not, by name."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rich.cells import cell_len
 
+from assay.presentation.sections import Fact, Section
+from assay.presentation.words import counted
 from assay.surfaces.printable import printable
-from assay.surfaces.reporters.paint import Paint, hanging, painter
 from assay.surfaces.reporters.settings import ReportSettings
-from assay.surfaces.reporters.wording import counted
+from assay.surfaces.reporters.terminal import Paint, hanging, painter, section_lines
 
 MAX_KINDS = 20
 """Different remarks shown unless all are called for."""
@@ -17,6 +18,10 @@ COUNTS = ("read", "emitted", "invalid", "skipped")
 TEXT_LIMIT = 400
 INDENT = 4
 CELL = 10
+IMPORT_LABEL = 18
+"""Columns of the labels at the left of an import."""
+MAX_LEFT_OUT = 12
+_NAME_LIMIT = 200
 
 Remark = dict[str, Any]
 
@@ -33,6 +38,28 @@ def conversion_text(report: dict[str, Any], settings: ReportSettings) -> Iterato
         yield paint(f"… and {counted(omitted, 'more remark')} (--verbose shows all)", "quiet") + "\n"
     yield "\n" if kinds else ""
     yield from _table(report, settings, paint=paint)
+
+
+def import_text(report: dict[str, Any], settings: ReportSettings, *, dataset: str = "") -> Iterator[str]:
+    """Remarks and counts as of every conversion, then what there is now and what stayed behind."""
+    yield from conversion_text(report, settings)
+    yield "\n"
+    left_out = list(report["left_out"].items())
+    shown = left_out if settings.is_verbose else left_out[:MAX_LEFT_OUT]
+    pairs = [
+        ("from", f"{report['tool']} {report['version']}".strip()),
+        ("dataset", " · ".join(filter(None, (counted(report["records"], "record"), report["target"], dataset)))),
+        *(("candidate", f"{name} · {counted(answers, 'answer')}") for name, answers in report["candidates"].items()),
+        *(("scorer", f"{name} · {counted(scores, 'score')}") for name, scores in report["scorers"].items()),
+        *(("incomplete", words) for words in report["incomplete"]),
+        *([] if left_out else [("not carried over", "nothing")]),
+        *(("not carried over", f"{name} · {times:,}") for name, times in shown),
+    ]
+    paint = painter(is_coloured=settings.is_coloured)
+    facts = tuple(Fact(label, text, limit=_NAME_LIMIT) for label, text in pairs)
+    yield from section_lines(Section(facts=facts), settings, paint=paint, label=IMPORT_LABEL)
+    if len(shown) < len(left_out):
+        yield paint(f"… and {counted(len(left_out) - len(shown), 'more kind')} (--verbose shows all)", "quiet") + "\n"
 
 
 def _kinds(remarks: Sequence[Remark]) -> list[list[Remark]]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from assay import api
+from assay.presentation.words import counted
 from assay.surfaces.printable import printable
-from assay.surfaces.reporters.paint import hanging, painter
 from assay.surfaces.reporters.settings import ReportSettings
-from assay.surfaces.reporters.wording import counted
+from assay.surfaces.reporters.terminal import hanging, painter
 
 MARKS = {"ok": ("ok", "accepted"), "note": ("-", "quiet"), "problem": ("FIX", "error")}
 _MARK = 4

@@ -1,13 +1,23 @@
-"""Reports as GitHub workflow commands, which show as annotations on the changed lines."""
+"""Workflow commands of GitHub: issues on their lines, missed gates as errors, records that did not pass as warnings."""
 
-from collections.abc import Iterable, Iterator
+import os
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path, PurePath
 
 from assay.core.issue import Issue
 from assay.core.report import ValidationReport
+from assay.presentation.validation import Totals, change_line, limited, record_label
+from assay.presentation.words import counted
 from assay.surfaces.printable import printable, printable_lines
-from assay.surfaces.reporters.selection import limited
+from assay.surfaces.reporters.run_checks import CheckedRun, RecordCheck, failing
 from assay.surfaces.reporters.settings import ReportSettings
-from assay.surfaces.reporters.wording import Totals, change_line, record_label
+
+SHOWN = 10
+"""What GitHub shows of each kind for one step."""
+REASON_LIMIT = 1_000
+
+Properties = dict[str, str | int | None]
 
 
 def github_report(reports: Iterable[ValidationReport], settings: ReportSettings) -> Iterator[str]:
@@ -46,3 +56,72 @@ def _escaped(text: str) -> str:
 
 def _property(text: str) -> str:
     return _escaped(printable(text)).replace(":", "%3A").replace(",", "%2C")
+
+
+# Runs
+
+
+def run_annotations(runs: Sequence[CheckedRun]) -> Iterator[str]:
+    """A command for each gate that was missed, for the first records that did not pass, and for how many there are besides."""
+    for checked in runs:
+        for gate in failing(checked.gates):
+            yield annotation("error", {"title": f"{checked.name}: {gate.kind}"}, message=gate.reason)
+        for gate in (gate for gate in checked.gates if gate.is_warning):
+            yield annotation("warning", {"title": f"{checked.name}: {gate.kind}"}, message=gate.reason)
+    room = SHOWN - sum(gate.is_warning for checked in runs for gate in checked.gates)
+    left_out = 0
+    for checked in runs:
+        records = failing_records(checked.records())
+        for record in records.first[: max(0, room)]:
+            yield _record_warning(checked, record)
+        left_out += records.total - min(len(records.first), max(0, room))
+        room -= len(records.first)
+    if left_out:
+        message = f"{counted(left_out, 'more record')} without a grade or not passed; failures.jsonl of the run lists them all"
+        yield annotation("notice", {"title": "not shown here"}, message=message)
+
+
+class FailingRecords:
+    """The first records that did not pass, those without a grade before the others, and how many there are."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._errors: list[RecordCheck] = []
+        self._failures: list[RecordCheck] = []
+
+    @property
+    def first(self) -> list[RecordCheck]:
+        """At most as many as GitHub shows."""
+        return (self._errors + self._failures)[:SHOWN]
+
+    def add(self, record: RecordCheck) -> None:
+        """Count one more."""
+        self.total += 1
+        found = self._errors if record.outcome == "error" else self._failures
+        if len(found) < SHOWN:
+            found.append(record)
+
+
+def failing_records(records: Iterable[RecordCheck]) -> FailingRecords:
+    """One look at all records, however many there are."""
+    found = FailingRecords()
+    for record in records:
+        if record.outcome in ("failure", "error"):
+            found.add(record)
+    return found
+
+
+def _record_warning(checked: CheckedRun, record: RecordCheck) -> str:
+    properties: Properties = {"file": _dataset_file(checked), "title": f"{record.name}: {record.kind}"}
+    reason = printable(" ".join(record.reason.split()), limit=REASON_LIMIT)
+    return annotation("warning", properties, message=f"{reason}\n{shlex.join(('assay', 'show', checked.name, *record.shown_by))}")
+
+
+def _dataset_file(checked: CheckedRun) -> str | None:
+    """The dataset as the repository names it, where there is one dataset and it is below the working folder."""
+    datasets = checked.run.run_manifest.plan.get("datasets", ())
+    paths = {dataset["path"] for dataset in datasets}
+    if len(paths) != 1:
+        return None
+    path = PurePath(os.path.normpath(paths.pop()))
+    return path.relative_to(Path.cwd()).as_posix() if path.is_relative_to(Path.cwd()) else None

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from assay.core.report import ValidationReport
+from assay.presentation.validation import Change, limited
 from assay.surfaces.reporters.plain_json import json_text
-from assay.surfaces.reporters.selection import limited
-from assay.surfaces.reporters.settings import Change, ReportSettings
+from assay.surfaces.reporters.settings import ReportSettings
 
 
 def json_report(reports: Iterable[ValidationReport], settings: ReportSettings) -> Iterator[str]:

@@ -1,25 +1,39 @@
-"""Reports as JUnit XML: a suite per file, a case for the dataset and for each record that fails."""
+"""JUnit XML: of reports on datasets a suite for each file, of runs a suite of gates and one with a case for every record.
 
+Suites and cases are the shape that a pipeline reads, not sections; the words in them are those of every report.
+"""
+
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from html import escape
 from itertools import groupby
+from typing import Any
 
 from assay.core.issue import Issue
 from assay.core.report import ValidationReport
-from assay.surfaces.reporters.selection import limited
+from assay.presentation.validation import change_line, contract_name, limited, place, record_label
+from assay.presentation.words import counted, metric_text
+from assay.surfaces.printable import REPLACEMENT, printable
+from assay.surfaces.reporters.run_checks import CheckedRun, CiCheck, RecordCheck
 from assay.surfaces.reporters.settings import ReportSettings
-from assay.surfaces.reporters.wording import change_line, contract_name, counted, place, record_label
-from assay.surfaces.reporters.xml_text import attribute, content
+
+MESSAGE_LIMIT = 400
+ANSWER_LIMIT = 2_000
+"""Characters of an answer beside a failure; predictions.jsonl has the whole of it."""
+# Beyond control characters and surrogates, XML 1.0 cannot hold these, not even as character references.
+_NOT_XML = re.compile("[\ufffe\uffff]")
 
 
 def junit_report(reports: Iterable[ValidationReport], settings: ReportSettings) -> Iterator[str]:
     """One `testsuites` document; a record without errors has no case of its own."""
     yield '<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="assay">\n'
     for report in reports:
-        yield from _suite(report, settings)
+        yield from _file_suite(report, settings)
     yield "</testsuites>\n"
 
 
-def _suite(report: ValidationReport, settings: ReportSettings) -> Iterator[str]:
+def _file_suite(report: ValidationReport, settings: ReportSettings) -> Iterator[str]:
     issues = limited(report, settings.max_issues)
     failing = [issue for issue in issues if issue.severity == "error" or settings.is_strict]
     warnings = [] if settings.is_strict else [issue for issue in issues if issue.severity == "warning"]
@@ -27,24 +41,26 @@ def _suite(report: ValidationReport, settings: ReportSettings) -> Iterator[str]:
     records = _by_record(failing)
     failures = len(records) + bool(dataset)
     yield f'  <testsuite name={attribute(report.path)} tests="{len(records) + 1}" failures="{failures}" errors="0">\n'
-    yield from _properties(report, omitted=report.issue_counts.total() - len(issues))
-    yield from _case(report, "dataset", issues=dataset, notes=[*map(change_line, settings.changes), *_lines(report, warnings)])
+    yield from _file_properties(report, omitted=report.issue_counts.total() - len(issues))
+    yield from _issue_case(
+        report, "dataset", issues=dataset, notes=[*map(change_line, settings.changes), *_lines(report, warnings)]
+    )
     for group in records:
-        yield from _case(report, record_label(group[0]), issues=group)
+        yield from _issue_case(report, record_label(group[0]), issues=group)
     yield "  </testsuite>\n"
 
 
 def _by_record(issues: Iterable[Issue]) -> list[list[Issue]]:
     """Groups of issues that share a record, in the order of the records."""
-    of_records = sorted((issue for issue in issues if issue.index is not None), key=_record)
-    return [list(group) for _, group in groupby(of_records, key=_record)]
+    of_records = sorted((issue for issue in issues if issue.index is not None), key=_record_key)
+    return [list(group) for _, group in groupby(of_records, key=_record_key)]
 
 
-def _record(issue: Issue) -> tuple[int, int]:
+def _record_key(issue: Issue) -> tuple[int, int]:
     return (issue.conversation or 0, issue.index or 0)
 
 
-def _properties(report: ValidationReport, *, omitted: int) -> Iterator[str]:
+def _file_properties(report: ValidationReport, *, omitted: int) -> Iterator[str]:
     counts = report.counts
     values = {
         "contract": contract_name(report),
@@ -60,7 +76,7 @@ def _properties(report: ValidationReport, *, omitted: int) -> Iterator[str]:
     yield "    </properties>\n"
 
 
-def _case(report: ValidationReport, name: str, *, issues: Sequence[Issue], notes: Sequence[str] = ()) -> Iterator[str]:
+def _issue_case(report: ValidationReport, name: str, *, issues: Sequence[Issue], notes: Sequence[str] = ()) -> Iterator[str]:
     head = f"    <testcase classname={attribute(report.path)} name={attribute(name)}"
     if not issues and not notes:
         yield f"{head}/>\n"
@@ -83,3 +99,92 @@ def _line(path: str, issue: Issue) -> str:
     at = f" at {issue.path}" if issue.path else ""
     hint = f" (hint: {issue.hint})" if issue.hint else ""
     return f"{place(path, issue)}: {issue.severity}[{issue.code}] {issue.message}{at}{hint}"
+
+
+# Runs
+
+
+def run_junit(runs: Sequence[CheckedRun]) -> Iterator[str]:
+    """One `testsuites` document. A failure is an answer or a gate that did not pass, an error one without a verdict."""
+    yield '<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="assay">\n'
+    for checked in runs:
+        yield from _run_suite(f"{checked.subject}: gates", Counter(gate.outcome for gate in checked.gates))
+        for gate in checked.gates:
+            yield from _check_case(gate, f"{checked.subject}.gates")
+        yield "  </testsuite>\n"
+        # The head of a suite counts its cases, so they are looked at twice: a run may have more than fit into memory.
+        yield from _run_suite(checked.subject, Counter(record.outcome for record in checked.records()))
+        yield from _run_properties(checked)
+        for record in checked.records():
+            yield from _check_case(record, f"{checked.subject}.{record.dataset}", record)
+        yield "  </testsuite>\n"
+    yield "</testsuites>\n"
+
+
+def _run_suite(name: str, outcomes: Counter[Any]) -> Iterator[str]:
+    counts = f'tests="{outcomes.total()}" failures="{outcomes["failure"]}" errors="{outcomes["error"]}"'
+    yield f'  <testsuite name={attribute(name)} {counts} skipped="{outcomes["skipped"]}">\n'
+
+
+def _run_properties(checked: CheckedRun) -> Iterator[str]:
+    result, manifest = checked.run.result, checked.run.run_manifest
+    summary = result.summary
+    known = {
+        "run_id": checked.name,
+        "status": result.state,
+        "candidate": result.candidate,
+        "dataset": manifest.dataset_id,
+        "pass_rate": None if summary is None else metric_text(summary.pass_rate_metric, is_rate=True),
+        "n_scored": None if summary is None else summary.n_scored,
+        "manifest_sha256": manifest.own_hash,
+    }
+    yield "    <properties>\n"
+    for name, value in known.items():
+        if value is not None:
+            yield f"      <property name={attribute(name)} value={attribute(str(value))}/>\n"
+    yield "    </properties>\n"
+
+
+def _check_case(check: CiCheck, classname: str, record: RecordCheck | None = None) -> Iterator[str]:
+    time = "" if record is None or record.seconds is None else f' time="{record.seconds:.3f}"'
+    head = f"    <testcase classname={attribute(classname)} name={attribute(check.name)}{time}"
+    if check.outcome == "passed":
+        said = f"{check.kind} {check.reason}".strip()
+        yield f"{head}>\n      <system-out>{content([said])}</system-out>\n    </testcase>\n" if said else f"{head}/>\n"
+        return
+    message = attribute(" ".join(check.reason.split()), limit=MESSAGE_LIMIT)
+    yield f"{head}>\n"
+    if check.outcome == "skipped":
+        yield f"      <skipped message={message}/>\n"
+    else:
+        opening = f"      <{check.outcome} type={attribute(check.kind)} message={message}>"
+        yield f"{opening}{content(_told(check, record))}</{check.outcome}>\n"
+    yield "    </testcase>\n"
+
+
+def _told(check: CiCheck, record: RecordCheck | None) -> Iterable[str]:
+    yield from check.reason.splitlines()
+    if record is not None and record.answer:
+        yield ""
+        yield "answer:"
+        yield from record.answer[:ANSWER_LIMIT].splitlines()
+        more = len(record.answer) - ANSWER_LIMIT
+        if more > 0:
+            yield f"[{more:,} more characters in predictions.jsonl]"
+
+
+# Texts in XML
+
+
+def attribute(text: str, *, limit: int | None = None) -> str:
+    """One line as a quoted value."""
+    escaped = escape(_NOT_XML.sub(REPLACEMENT, printable(text, limit=limit)), quote=False)
+    if '"' in escaped and "'" not in escaped:
+        return f"'{escaped}'"
+    quoted = escaped.replace('"', "&quot;")
+    return f'"{quoted}"'
+
+
+def content(lines: Iterable[str]) -> str:
+    """Lines as the text of an element."""
+    return escape(_NOT_XML.sub(REPLACEMENT, "\n".join(map(printable, lines))), quote=False)

@@ -3,15 +3,15 @@
 from collections.abc import Iterator, Sequence
 
 from assay import api
+from assay.presentation.sections import Cell, Column
+from assay.presentation.words import counted
 from assay.surfaces.printable import printable
-from assay.surfaces.reporters.paint import Paint, hanging, painter
-from assay.surfaces.reporters.run_table import Row, TextCell, TextColumn, table
 from assay.surfaces.reporters.settings import ReportSettings
-from assay.surfaces.reporters.wording import counted
+from assay.surfaces.reporters.terminal import Paint, Row, hanging, painter, table
 
 NOTHING = "no plugins are installed; custom code needs none: --grader file.py:function\n"
 INDENT = 2
-_COLUMNS = (TextColumn("kind"), TextColumn("name"), TextColumn("package"), TextColumn("state"), TextColumn("code"))
+_COLUMNS = (Column("kind"), Column("name"), Column("package"), Column("state"), Column("code"))
 
 
 def plugins_text(plugins: Sequence[api.PluginListing], settings: ReportSettings) -> Iterator[str]:
@@ -30,14 +30,14 @@ def plugins_text(plugins: Sequence[api.PluginListing], settings: ReportSettings)
 
 def _row(plugin: api.PluginListing) -> Row:
     state = (
-        TextCell("broken", "error")
+        Cell("broken", tone="bad")
         if plugin.problem
-        else TextCell("name taken", "warning")
+        else Cell("name taken", tone="warn")
         if plugin.note
-        else TextCell("ready", "accepted")
+        else Cell("ready", tone="good")
     )
     package = f"{plugin.distribution} {plugin.version}".strip()
-    return (plugin.kind, TextCell(printable(plugin.name), "strong"), printable(package), state, printable(plugin.reference))
+    return (plugin.kind, Cell(printable(plugin.name), "strong"), printable(package), state, printable(plugin.reference))
 
 
 def _words(plugin: api.PluginListing, settings: ReportSettings, *, paint: Paint) -> Iterator[str]:

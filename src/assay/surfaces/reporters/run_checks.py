@@ -9,11 +9,9 @@ from typing import Any, Literal
 import msgspec
 
 from assay import api
-from assay.surfaces.reporters.run_decision import gate_decisions
-from assay.surfaces.reporters.run_repeats import sampled_name
-from assay.surfaces.reporters.run_view import RunReport
-from assay.surfaces.reporters.verdict_words import BASELINE, MISSED, NO_RESULT, finding_word
-from assay.surfaces.reporters.wording import without_code
+from assay.presentation.run_decision import gate_decisions
+from assay.presentation.run_report import RunReport
+from assay.presentation.words import BASELINE, MISSED, NO_RESULT, finding_word, sampled_name, without_code
 
 Line = dict[str, Any]
 Outcome = Literal["passed", "failure", "error", "skipped"]

@@ -8,31 +8,28 @@ from rich.cells import cell_len
 from assay.core.dataset_title import listed_dataset, more_datasets
 from assay.core.run_result import RunListing
 from assay.core.run_state import TERMINAL
+from assay.presentation.sections import Cell, Column
+from assay.presentation.words import UNKNOWN, counted, decimal, gate_mark, rate, state_mark
 from assay.surfaces.printable import printable
-from assay.surfaces.reporters.paint import Paint, hanging, painter
-from assay.surfaces.reporters.run_numbers import UNKNOWN, decimal, rate
-from assay.surfaces.reporters.run_table import Row, TextCell, TextColumn, table
-from assay.surfaces.reporters.run_text import STATE_STYLES
 from assay.surfaces.reporters.settings import ReportSettings
-from assay.surfaces.reporters.verdict_words import NO_RESULT
-from assay.surfaces.reporters.wording import counted
+from assay.surfaces.reporters.terminal import Paint, Row, hanging, painter, table
 
 NAME_LIMIT = 32
 INDENT = 2
-UNREAD = {"unreachable": "warning", "damaged": "error"}
-"""States of which nothing else is known, and how they are painted."""
+UNREAD = ("unreachable", "damaged")
+"""States of which nothing else is known."""
 
 _COLUMNS = (
-    TextColumn("run"),
-    TextColumn("started"),
-    TextColumn("state"),
-    TextColumn("dataset"),
-    TextColumn("candidate"),
-    TextColumn("records", is_number=True),
-    TextColumn("pass rate", is_number=True),
-    TextColumn("score", is_number=True),
-    TextColumn("scored by"),
-    TextColumn("gates"),
+    Column("run"),
+    Column("started"),
+    Column("state"),
+    Column("dataset"),
+    Column("candidate"),
+    Column("records", is_number=True),
+    Column("pass rate", is_number=True),
+    Column("score", is_number=True),
+    Column("scored by"),
+    Column("gates"),
 )
 
 
@@ -57,12 +54,12 @@ def _lines(rows: Sequence[Row], settings: ReportSettings, *, paint: Paint) -> It
         yield from table(_COLUMNS, rows, paint=paint, width=settings.width)
         return
     for row in rows:
-        run_id, started, state, *figures = (cell if isinstance(cell, TextCell) else TextCell(cell) for cell in row)
+        run_id, started, state, *figures = (cell if isinstance(cell, Cell) else Cell(cell) for cell in row)
         yield f"{paint(run_id.text, 'strong')} · {started.text} · {_painted(state, paint)}\n"
         yield f"{'':{INDENT}}{hanging(_figures(*figures), first=INDENT, width=settings.width, indent=INDENT)}\n"
 
 
-def _figures(dataset: TextCell, candidate: TextCell, records: TextCell, *figures: TextCell) -> str:
+def _figures(dataset: Cell, candidate: Cell, records: Cell, *figures: Cell) -> str:
     """`assistant · small · 6 records · pass rate 83.3 % · score 4.33 (mean, 1-5) · gates met`, without what is unknown."""
     pass_rate, score, scored_by, gates = (cell.text for cell in figures)
     named = (("pass rate", pass_rate), ("score", score if score == UNKNOWN else f"{score} ({scored_by})"), ("gates", gates))
@@ -70,18 +67,18 @@ def _figures(dataset: TextCell, candidate: TextCell, records: TextCell, *figures
     return " · ".join((dataset.text, candidate.text, f"records {records.text}", *known))
 
 
-def _painted(cell: TextCell, paint: Paint) -> str:
-    return paint(cell.text, cell.style) if cell.style else cell.text
+def _painted(cell: Cell, paint: Paint) -> str:
+    return paint(cell.text, cell.tone) if cell.tone else cell.text
 
 
 def _row(run: RunListing) -> Row:
     is_done = run.done_records == run.total_records
     if run.state in UNREAD:
-        return (printable(run.run_id), UNKNOWN, TextCell(run.state, UNREAD[run.state]), *[UNKNOWN] * (len(_COLUMNS) - 3))
+        return (printable(run.run_id), UNKNOWN, _state(run), *[UNKNOWN] * (len(_COLUMNS) - 3))
     return (
         printable(run.run_id),
         printable(run.created_at[:16].replace("T", " ")),
-        TextCell(run.standing.replace("_", " "), STATE_STYLES.get(run.state, "warning")),
+        _state(run),
         printable(listed_dataset(run), limit=NAME_LIMIT) + more_datasets(run),
         printable(run.candidate, limit=NAME_LIMIT),
         f"{run.total_records:,}" if is_done else f"{run.done_records:,}/{run.total_records:,}",
@@ -92,8 +89,12 @@ def _row(run: RunListing) -> Row:
     )
 
 
-def _gates(run: RunListing) -> TextCell:
-    """What was decided about a run, in the words of its report."""
-    if run.has_no_result:
-        return TextCell(NO_RESULT.lower(), "error")
-    return {True: TextCell("met", "accepted"), False: TextCell("missed", "error"), None: TextCell(UNKNOWN)}[run.passed]
+def _state(run: RunListing) -> Cell:
+    mark = state_mark(run.standing)
+    return Cell(mark.text, tone=mark.kind)
+
+
+def _gates(run: RunListing) -> Cell:
+    """What was decided about a run, in the words of its page."""
+    mark = gate_mark(run)
+    return Cell(UNKNOWN) if mark is None else Cell(mark.text, tone=mark.kind)

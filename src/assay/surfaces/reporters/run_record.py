@@ -3,16 +3,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from assay.core.open_fields import grading_fields, question_fields, stored_case
+from assay.presentation.run import result_cell, score_of
+from assay.presentation.run_report import Json
+from assay.presentation.run_subject import NAME_LIMIT, stage_word
+from assay.presentation.sections import Cell, Column
+from assay.presentation.words import UNKNOWN, dollars, error_text, latency, level_name, sampled_name
 from assay.surfaces.printable import printable, printable_lines
-from assay.surfaces.reporters.paint import Paint, hanging, painter
-from assay.surfaces.reporters.run_numbers import UNKNOWN, dollars, latency, level_name
-from assay.surfaces.reporters.run_repeats import sampled_name
-from assay.surfaces.reporters.run_subject import stage_word
-from assay.surfaces.reporters.run_table import Row, TextCell, TextColumn, table
-from assay.surfaces.reporters.run_text import NAME_LIMIT, score_text, verdict
-from assay.surfaces.reporters.run_view import Json
 from assay.surfaces.reporters.settings import ReportSettings
-from assay.surfaces.reporters.wording import error_text
+from assay.surfaces.reporters.terminal import Paint, Row, hanging, painter, table
 
 INDENT = 4
 TEXT_LIMIT = 4_000
@@ -20,20 +18,20 @@ TEXT_LIMIT = 4_000
 UNREADABLE_VERDICT = "judge_parse_error"
 """The error for which one wants to see what the judge said."""
 _ATTEMPT_COLUMNS = (
-    TextColumn("attempt", is_number=True),
-    TextColumn("stage"),
-    TextColumn("call"),
-    TextColumn("model"),
-    TextColumn("latency", is_number=True),
-    TextColumn("tokens", is_number=True),
-    TextColumn("cost", is_number=True),
-    TextColumn("what came back"),
+    Column("attempt", is_number=True),
+    Column("stage"),
+    Column("call"),
+    Column("model"),
+    Column("latency", is_number=True),
+    Column("tokens", is_number=True),
+    Column("cost", is_number=True),
+    Column("what came back"),
 )
 _SAMPLE_COLUMNS = (
-    TextColumn("sample", is_number=True),
-    TextColumn("score", is_number=True),
-    TextColumn("result"),
-    TextColumn("why"),
+    Column("sample", is_number=True),
+    Column("score", is_number=True),
+    Column("result"),
+    Column("why"),
 )
 
 
@@ -63,22 +61,22 @@ def record_text(record: Json, settings: ReportSettings) -> Iterator[str]:
 
 def _sample_row(sample: Json) -> Row:
     """One of several answers to the record."""
-    score = score_text(sample)
-    return (f"{sample['sample']}", score, verdict(sample), printable(sample["error_code"] or "", limit=NAME_LIMIT))
+    score = score_of(sample)
+    return (f"{sample['sample']}", score, result_cell(sample), printable(sample["error_code"] or "", limit=NAME_LIMIT))
 
 
 def _failure(failure: Json, settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
     """A record that was never sent anywhere."""
-    mark = verdict(failure)
-    yield f"{paint(printable(failure['record_id'], limit=NAME_LIMIT), 'strong')} · {paint(mark.text, mark.style)}\n"
+    mark = result_cell(failure)
+    yield f"{paint(printable(failure['record_id'], limit=NAME_LIMIT), 'strong')} · {paint(mark.text, mark.tone)}\n"
     yield from _section("error", error_text(failure["code"], failure["message"]), settings, paint=paint)
 
 
 def _heading(found: Json, paint: Paint) -> str:
-    mark = verdict(found)
-    score = f" · score {score_text(found)} on {found['scale']}" if found["raw_score"] is not None else ""
+    mark = result_cell(found)
+    score = f" · score {score_of(found)} on {found['scale']}" if found["raw_score"] is not None else ""
     name = paint(printable(sampled_name(found), limit=NAME_LIMIT), "strong")
-    return f"{name} · {paint(mark.text, mark.style)}{score} · {printable(found['candidate_name'], limit=NAME_LIMIT)}\n"
+    return f"{name} · {paint(mark.text, mark.tone)}{score} · {printable(found['candidate_name'], limit=NAME_LIMIT)}\n"
 
 
 def _texts(asked: Json, found: Json) -> Iterator[tuple[str, str]]:
@@ -147,14 +145,14 @@ def _section(title: str, text: str, settings: ReportSettings, *, paint: Paint) -
 
 def _scores(scores: Sequence[Json], settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
     is_weighted = any(score.get("weight", 1) != 1 for score in scores)
-    weights = (TextColumn("weight", is_number=True),) if is_weighted else ()
+    weights = (Column("weight", is_number=True),) if is_weighted else ()
     columns = (
-        TextColumn("criterion"),
+        Column("criterion"),
         *weights,
-        TextColumn("score", is_number=True),
-        TextColumn("scale"),
-        TextColumn("judge"),
-        TextColumn("justification"),
+        Column("score", is_number=True),
+        Column("scale"),
+        Column("judge"),
+        Column("justification"),
     )
     rows = [
         (
@@ -184,10 +182,10 @@ def _attempt_row(attempt: Json) -> Row:
     )
 
 
-def _came_back(attempt: Json) -> TextCell:
+def _came_back(attempt: Json) -> Cell:
     if not attempt["error_code"]:
-        return TextCell(printable(attempt["finish_reason"] or "answered", limit=NAME_LIMIT))
+        return Cell(printable(attempt["finish_reason"] or "answered", limit=NAME_LIMIT))
     status = f" (HTTP {attempt['http_status']})" if attempt["http_status"] else ""
     waited = f"; waited {attempt['wait_s']:.1f} s" if attempt["wait_s"] else ""
     words = f"{attempt['error_code']}{status}: {attempt['error_message'] or ''}{waited}"
-    return TextCell(printable(words, limit=NAME_LIMIT * 2), "error")
+    return Cell(printable(words, limit=NAME_LIMIT * 2), tone="bad")

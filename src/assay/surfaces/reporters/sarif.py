@@ -8,10 +8,9 @@ from urllib.parse import quote
 
 from assay.core.issue import CODES, Issue
 from assay.core.report import ValidationReport
+from assay.presentation.validation import SUGGESTIONS, Change, limited
 from assay.surfaces.reporters.plain_json import json_text
-from assay.surfaces.reporters.selection import limited
-from assay.surfaces.reporters.settings import Change, ReportSettings
-from assay.surfaces.reporters.wording import SUGGESTIONS
+from assay.surfaces.reporters.settings import ReportSettings
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 FIX_RULE = "fix_applied"

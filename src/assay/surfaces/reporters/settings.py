@@ -1,24 +1,8 @@
 """What a reporter is told besides the reports."""
 
-from typing import Protocol
-
 import msgspec
 
-
-class Change(Protocol):
-    """One safe fix that was applied: where, and what was done."""
-
-    @property
-    def line(self) -> int | None:
-        """1-based line in the source."""
-
-    @property
-    def path(self) -> str:
-        """Path of the value that changed; empty for the file as a whole."""
-
-    @property
-    def message(self) -> str:
-        """What was changed."""
+from assay.presentation.validation import Change
 
 
 class ReportSettings(msgspec.Struct, frozen=True, kw_only=True):

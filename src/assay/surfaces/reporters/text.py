@@ -7,23 +7,25 @@ from rich.cells import cell_len
 
 from assay.core.issue import CODES, MAX_ERRORS, MAX_LISTED, Issue
 from assay.core.report import ValidationReport
-from assay.surfaces.printable import printable
-from assay.surfaces.reporters.excerpts import marked
-from assay.surfaces.reporters.paint import Paint, hanging, painter
-from assay.surfaces.reporters.selection import IssueSelection, SimilarIssues, select
-from assay.surfaces.reporters.settings import ReportSettings
-from assay.surfaces.reporters.wording import (
+from assay.presentation.validation import (
     OUTCOME_WORDS,
+    IssueSelection,
+    SimilarIssues,
     Totals,
+    accepted_counts,
     change_line,
     contract_name,
-    counted,
     field_lines,
     place,
-    record_counts,
     record_label,
     record_word,
+    select,
 )
+from assay.presentation.words import counted
+from assay.surfaces.printable import printable
+from assay.surfaces.reporters.excerpts import marked
+from assay.surfaces.reporters.settings import ReportSettings
+from assay.surfaces.reporters.terminal import Paint, hanging, painter
 
 MAX_ISSUES = 20
 """Issues shown per file unless the caller says otherwise."""
@@ -84,7 +86,7 @@ def _file(report: ValidationReport, settings: ReportSettings, *, paint: Paint) -
 
 def _header(report: ValidationReport, settings: ReportSettings, *, paint: Paint) -> str:
     path, outcome = printable(report.path), OUTCOME_WORDS[report.outcome]
-    facts = f"{contract_name(report)} · {outcome} · {record_counts(report)}"
+    facts = f"{contract_name(report)} · {outcome} · {accepted_counts(report)}"
     is_narrow = settings.width is not None and cell_len(f"{path} · {facts}") > settings.width
     separator = f"\n{'':{INDENT}}" if is_narrow else " · "
     return paint(path, "strong") + separator + facts.replace(outcome, paint(outcome, _OUTCOME_STYLES[report.outcome]), 1) + "\n"

@@ -6,68 +6,56 @@ from collections.abc import Iterator
 
 from assay import api
 from assay.core.number_text import rate_change_text, score_text
-from assay.surfaces.printable import printable, printable_id
-from assay.surfaces.reporters.paint import Paint, hanging, painter
-from assay.surfaces.reporters.run_numbers import bar, decimal, rate
-from assay.surfaces.reporters.run_table import TextColumn, table
-from assay.surfaces.reporters.run_text import ID_LIMIT, LABEL
+from assay.presentation.run import ID_LIMIT
+from assay.presentation.sections import Cell, Column, Fact, Section, Table, Tone
+from assay.presentation.words import bar, counted, decimal, ends_between, rate, with_interval
+from assay.surfaces.printable import printable
 from assay.surfaces.reporters.settings import ReportSettings
-from assay.surfaces.reporters.wording import counted
+from assay.surfaces.reporters.terminal import painter, report_lines
 
-_STYLES = {"up": "accepted", "down": "error", "none": "quiet"}
+_TONES: dict[str, Tone] = {"up": "good", "down": "bad", "none": "quiet"}
 
 
 def trend_text(found: api.RunTrend, settings: ReportSettings, *, chart: str = "") -> Iterator[str]:
     """A line for each run with its interval and a bar, then the direction."""
     paint = painter(is_coloured=settings.is_coloured)
+    head = f"{printable(found.candidate)} · {counted(len(found.points), 'run')}"
+    yield f"{paint(printable(found.dataset), 'strong')} · {head}\n\n"
+    yield from report_lines(_sections(found, chart), settings, paint=paint)
+
+
+def _sections(found: api.RunTrend, chart: str) -> Iterator[Section]:
     largest = 1.0 if found.measure == "pass_rate" else max((point.value for point in found.points), default=1.0)
     text = rate if found.measure == "pass_rate" else decimal
+    title = "pass rate" if found.measure == "pass_rate" else "mean score" if found.scored_by == "mean" else found.scored_by
     columns = (
-        TextColumn("run"),
-        TextColumn("started"),
-        TextColumn("candidate"),
-        TextColumn("n", is_number=True),
-        TextColumn(printable(_title(found)), is_number=True),
-        TextColumn(""),
+        Column("run", is_name=True, limit=ID_LIMIT),
+        Column("started"),
+        Column("candidate", limit=ID_LIMIT),
+        Column("n", is_number=True),
+        Column(title, is_number=True),
+        Column(""),
     )
-    rows = [
+    rows = tuple(
         (
-            printable_id(point.run_id, limit=ID_LIMIT),
-            point.created_at[:16].replace("T", " "),
-            printable(point.candidate, limit=ID_LIMIT),
-            f"{point.n:,}",
-            f"{text(point.value)} [{text(point.low)}, {text(point.high)}]",
-            bar(max(0, round(1000 * point.value)), round(1000 * largest)),
+            Cell(point.run_id),
+            Cell(point.created_at[:16].replace("T", " ")),
+            Cell(point.candidate),
+            Cell(f"{point.n:,}"),
+            Cell(with_interval(point.value, ends_between(point.low, point.high), text)),
+            Cell(bar(max(0, round(1000 * point.value)), round(1000 * largest))),
         )
         for point in found.points
+    )
+    yield Section(tables=(Table(columns=columns, rows=rows),))
+    left_out = ", ".join(f"{count:,} {why}" for why, count in found.left_out.items())
+    facts = [
+        Fact("direction", direction_words(found), tone=_TONES[found.trend.direction]),
+        *([Fact("left out", left_out)] if left_out else []),
+        *(Fact("note", note) for note in found.notes),
+        *([Fact("chart", chart, is_whole=True)] if chart else []),
     ]
-    yield f"{paint(printable(found.dataset), 'strong')} · {printable(found.candidate)} · {counted(len(found.points), 'run')}\n\n"
-    yield from table(columns, rows, paint=paint, width=settings.width)
-    direction = _folded(direction_words(found), settings)
-    yield f"\n{label('direction', paint)}{paint(direction, _STYLES[found.trend.direction])}\n"
-    if found.left_out:
-        left_out = ", ".join(f"{count:,} {why}" for why, count in found.left_out.items())
-        yield f"{label('left out', paint)}{_folded(left_out, settings)}\n"
-    for note in found.notes:
-        yield f"{label('note', paint)}{_folded(printable(note), settings)}\n"
-    if chart:
-        yield f"{label('chart', paint)}{printable(chart)}\n"
-
-
-def _folded(text: str, settings: ReportSettings) -> str:
-    return hanging(text, first=LABEL, width=settings.width, indent=LABEL)
-
-
-def _title(found: api.RunTrend) -> str:
-    """What the runs are followed by: `pass rate`, `mean score`, or the name of a profile."""
-    if found.measure == "pass_rate":
-        return "pass rate"
-    return "mean score" if found.scored_by == "mean" else found.scored_by
-
-
-def label(word: str, paint: Paint) -> str:
-    """The word at the left of a line."""
-    return paint(f"{word:{LABEL}}", "quiet")
+    yield Section(facts=tuple(facts))
 
 
 def direction_words(found: api.RunTrend) -> str:

@@ -11,12 +11,12 @@ from litestar.response import Stream
 
 from assay import api
 from assay.core.run_result import RunListing
+from assay.presentation.run_report import sketch_of
 from assay.surfaces.pages.links import MEDIA_TYPES, STATIC_NAMES, static
 from assay.surfaces.pages.page_renderer import PageViewer, page
 from assay.surfaces.pages.run import run_page
 from assay.surfaces.pages.run_progress import RunActions, RunProgressView, pace_text, standing
 from assay.surfaces.pages.runs import LiveChoice, RunsChoice, is_wanted, run_row, runs_view
-from assay.surfaces.reporters.run_view import sketch_of
 from assay.surfaces.server.errors import HttpError
 from assay.surfaces.server.keys import Caller
 from assay.surfaces.server.queries import AnyRequest

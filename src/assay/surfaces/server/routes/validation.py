@@ -12,7 +12,7 @@ from litestar.params import FromPath
 
 from assay import api
 from assay.core.errors import RunNotFound
-from assay.surfaces.pages import display_values
+from assay.presentation import words
 from assay.surfaces.pages.validation_page import (
     DraftPage,
     EstimateResult,
@@ -154,7 +154,7 @@ async def _page(
     page = DraftPage(
         address=_address(draft),
         file_name=draft.file_name,
-        size=display_values.size(draft.spooled.size),
+        size=words.size(draft.spooled.size),
         kept="It is stored here for an hour and visible only to you.",
         choice=choice,
     )

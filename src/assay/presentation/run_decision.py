@@ -1,15 +1,19 @@
 """Whether a run is good enough, and every reason for it."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import msgspec
 
 from assay.core.gate_text import GateText, MissedGate, gate_texts, missed_gates
 from assay.core.run_result import RunResult
-from assay.surfaces.reporters.run_view import Json, RunReport
-from assay.surfaces.reporters.verdict_words import MET, MISSED, NO_RESULT
+from assay.presentation.run_report import Json, RunReport
+from assay.presentation.sections import Badge, DecisionView, Fact
+from assay.presentation.words import BLOCKED, MET, MISSED, NO_GATES, NO_RESULT, TONES, UNFINISHED
 
 _NAMES = {"pass_rate": "pass rate", "min_score": "mean score", "max_error_rate": "error rate"}
-NO_GATES = "no gates"
-"""The word where there is nothing to decide."""
+TEXT_LIMIT = 400
+"""Characters of a reason, or of a note, that a report in text shows."""
 
 
 class RunDecision(msgspec.Struct, frozen=True):
@@ -25,7 +29,7 @@ def decisions(view: RunReport) -> list[RunDecision]:
     """Every decision on a run; MISSED for each gate that it did not meet."""
     # Of a run that can be resumed the verdict itself names the provider.
     is_blocked = view.result.blocked and not view.result.is_resumable
-    blocked = [RunDecision("BLOCKED", f"a provider takes no more calls: {view.result.blocked}")] if is_blocked else []
+    blocked = [RunDecision(BLOCKED, f"a provider takes no more calls: {view.result.blocked}")] if is_blocked else []
     return [*blocked, *_verdicts(view)]
 
 
@@ -44,10 +48,31 @@ def word_for(view: RunReport) -> str:
     return _verdicts(view)[0].word
 
 
+def decision_facts(view: RunReport) -> list[Fact]:
+    """Every decision as a line of a report in text; a ranking without gates has nothing to decide."""
+    found = [_fact(decision) for decision in decisions(view) if not (decision.word == NO_GATES and view.is_ranking)]
+    note = decision_note(view)
+    return [*found, Fact("note", note, limit=TEXT_LIMIT)] if note else found
+
+
+def _fact(decision: RunDecision) -> Fact:
+    if decision.word == NO_GATES:
+        return Fact("gates", f"none set ({decision.reason})")
+    return Fact(decision.word, decision.reason, tone=TONES.get(decision.word, "bad"), limit=TEXT_LIMIT)
+
+
+def decision_marks(view: RunReport, reasons: Mapping[str, str] = MappingProxyType({})) -> tuple[DecisionView, ...]:
+    """Every decision as a mark with its reason; `reasons` are the words of a surface for some, in place of the command line's."""
+    return tuple(
+        DecisionView(Badge(found.word, TONES.get(found.word, "quiet")), reasons.get(found.word, "{}").format(found.reason))
+        for found in decisions(view)
+    )
+
+
 def _verdicts(view: RunReport) -> list[RunDecision]:
     result, gates = view.result, _gates(view)
     if not result.is_finished:
-        return [RunDecision("UNFINISHED", _open_reason(result))]
+        return [RunDecision(UNFINISHED, _open_reason(result))]
     if result.is_away:
         return [RunDecision(NO_RESULT, *result.gate.reasons)]
     if result.state == "cancelled":
@@ -108,4 +133,4 @@ def _source(miss: MissedGate, plan: Json) -> str:
 
 
 def _gates(view: RunReport) -> list[GateText]:
-    return gate_texts(view.plan.get("gates") or {}, view.result.summary)
+    return gate_texts(view.plan.get("gates") or {}, view.summary)

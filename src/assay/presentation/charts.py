@@ -101,3 +101,44 @@ class ReferenceLine(msgspec.Struct, frozen=True):
 def is_drawable(value: float | None) -> bool:
     """True for a number that has a place on an axis."""
     return value is not None and isfinite(value) and abs(value) <= LARGEST
+
+
+class IntervalPlot(msgspec.Struct, frozen=True, kw_only=True):
+    """Estimates below each other on one axis."""
+
+    rows: tuple[IntervalRow, ...]
+    domain: tuple[float, float] | None = None
+    reference: ReferenceLine | None = None
+    omitted: int = 0
+    """Rows that are left out, because there are too many."""
+
+
+class DifferencePlot(msgspec.Struct, frozen=True, kw_only=True):
+    """Differences below each other, on an axis around 0."""
+
+    rows: tuple[IntervalRow, ...]
+    omitted: int = 0
+
+
+class ScoreDistribution(msgspec.Struct, frozen=True, kw_only=True):
+    """How often each score was given."""
+
+    levels: tuple[ScoreLevel, ...]
+    domain: tuple[float, float]
+    mean: PlottedEstimate | None = None
+
+
+class Chart(msgspec.Struct, frozen=True, kw_only=True):
+    """A chart before it is drawn, and the file that it belongs in."""
+
+    name: str
+    title: str
+    note: str
+    plot: IntervalPlot | DifferencePlot | ScoreDistribution | FlipChartData
+    subject: str = ""
+    """The run that it is about, where a report has charts of several."""
+
+    @property
+    def heading(self) -> str:
+        """The title, with the run where that is not clear."""
+        return f"{self.title}: {self.subject}" if self.subject else self.title

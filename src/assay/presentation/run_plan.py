@@ -1,4 +1,4 @@
-"""What a run would do: its datasets, models, limits and gates, without a call."""
+"""What a run would do, without a call: its datasets, models, limits and gates."""
 
 from __future__ import annotations
 
@@ -12,16 +12,11 @@ from assay.core.dataset_title import file_stem
 from assay.core.field_uses import Audience, added
 from assay.core.gate_text import gate_texts
 from assay.core.plan import DatasetPlan, ModelPlan, Plan
-from assay.surfaces.printable import printable
-from assay.surfaces.reporters.paint import hanging, painter
-from assay.surfaces.reporters.run_decision import default_gates_text
-from assay.surfaces.reporters.run_estimate import assumption_text, batch_text, cost_text
-from assay.surfaces.reporters.run_numbers import dollars
-from assay.surfaces.reporters.run_subject import graders, model_words, sent_fields
-from assay.surfaces.reporters.settings import ReportSettings
-from assay.surfaces.reporters.wording import counted, first_datasets
+from assay.presentation.run_decision import default_gates_text
+from assay.presentation.run_subject import graders, model_words, sent_fields
+from assay.presentation.sections import Fact, Section
+from assay.presentation.words import assumption_text, batch_text, counted, dollars, estimate_text, first_datasets
 
-LABEL = 12
 TEXT_LIMIT = 400
 _FALLBACKS = {"live": "sent as single calls at full price", "fail": "their records end in an error"}
 """What becomes of requests that a batch leaves without an answer."""
@@ -43,13 +38,10 @@ def plan_document(planned: api.PlannedRuns, estimate: api.CostEstimate) -> dict[
     }
 
 
-def plan_text(planned: api.PlannedRuns, estimate: api.CostEstimate, settings: ReportSettings) -> Iterator[str]:
-    """The plan for people."""
-    paint = painter(is_coloured=settings.is_coloured)
-    yield paint("dry run", "strong") + " · no model was called\n"
-    for label, text in _lines(planned, estimate):
-        words = hanging(printable(text, limit=TEXT_LIMIT), first=LABEL, width=settings.width, indent=LABEL)
-        yield f"{paint(f'{label:{LABEL}}', 'quiet')}{words}\n"
+def plan_section(planned: api.PlannedRuns, estimate: api.CostEstimate) -> Section:
+    """What a run would do, as facts."""
+    facts = tuple(Fact(label, text, limit=TEXT_LIMIT) for label, text in _lines(planned, estimate))
+    return Section(title="Dry run", facts=facts)
 
 
 def _lines(planned: api.PlannedRuns, estimate: api.CostEstimate) -> Iterator[tuple[str, str]]:
@@ -61,7 +53,7 @@ def _lines(planned: api.PlannedRuns, estimate: api.CostEstimate) -> Iterator[tup
             f"{first.profile} · {'errors as the benchmark counts them' if first.compat else 'errors have no score'}",
         )
     yield "calls", _calls(planned, estimate)
-    yield "cost", " · ".join(part for part in (cost_text(estimate), assumption_text(estimate)) if part)
+    yield "cost", " · ".join(part for part in (estimate_text(estimate), assumption_text(estimate)) if part)
     for model in estimate.models:
         if model.batches:
             yield "batches", batch_text(model)

@@ -1,42 +1,24 @@
-"""Counts, verdicts and suggestions in words, the same in every reporter."""
+"""A validation report in words: outcomes, counts, locations, suggestions, and which of its issues are shown."""
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+import msgspec
 
 from assay.core.contract import CONTRACTS
 from assay.core.field_uses import OTHERS, FieldCounts
-from assay.core.issue import Issue
+from assay.core.issue import CODES, Issue
 from assay.core.report import Outcome, ValidationReport
-from assay.surfaces.reporters.settings import Change
+from assay.presentation.sections import Cell, Column, Fact, Section, Table
+from assay.presentation.words import counted
 
 OUTCOME_WORDS: dict[Outcome, str] = {
     "accepted": "accepted",
     "accepted_with_record_errors": "accepted with record errors",
     "rejected": "rejected",
 }
-
-PASSED, NOT_PASSED, ERROR = "passed", "not passed", "error"
-"""The three results of a record, in the words of every report."""
-
-
-def error_text(code: str, message: str | None) -> str:
-    """`timeout: judge openai/gpt-5 after 3 attempts: no whole answer within 60 s`: the code once, then the message."""
-    return ": ".join(filter(None, (code, without_code(code, message or ""))))
-
-
-def without_code(code: str, message: str) -> str:
-    """The message of an error without the code that is shown next to it; the message about a judge repeats it."""
-    if not code:
-        return message
-
-    def kept(found: re.Match[str]) -> str:
-        tries = found["tries"] or ""
-        return f"{tries}: " if found["before"] else f"{tries.strip()}: " if tries else ""
-
-    return re.sub(rf"(?P<before>^|: ){re.escape(code)}(?P<tries> after \d+ attempts)?: ", kept, message, count=1)
-
 
 SUGGESTIONS: dict[str, str] = {
     "missing_required_field": "Add the field, with a value of the type that the contract states.",
@@ -74,15 +56,20 @@ SUGGESTIONS: dict[str, str] = {
 """What to do about each issue code, and about each error type of conversation_v1."""
 
 
-DATASETS = 8
-"""Datasets that are listed by name; a folder may have thousands of files."""
-Dataset = TypeVar("Dataset")
+class Change(Protocol):
+    """One safe fix that was applied: where, and what was done."""
 
+    @property
+    def line(self) -> int | None:
+        """1-based line in the source."""
 
-def first_datasets(datasets: Sequence[Dataset]) -> tuple[Sequence[Dataset], str]:
-    """Those that are listed, and words for the others; empty when there are none."""
-    more = len(datasets) - DATASETS
-    return (datasets[:DATASETS], f"and {more:,} more, {len(datasets):,} in all") if more > 0 else (datasets, "")
+    @property
+    def path(self) -> str:
+        """Path of the value that changed; empty for the file as a whole."""
+
+    @property
+    def message(self) -> str:
+        """What was changed."""
 
 
 class Totals:
@@ -108,23 +95,6 @@ class Totals:
         return f"{files}: {', '.join(verdicts) or 'none read'} · {issue_counts(self.errors.total(), self.warnings.total())}"
 
 
-def counted(number: int, noun: str) -> str:
-    """`1 file`, `1,204 files`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
-def price_unknown_text(number: int, noun: str) -> str:
-    """`price unknown for 40 records`; empty for none."""
-    return f"price unknown for {counted(number, noun)}" if number else ""
-
-
-def plugin_words(plugin: Mapping[str, Any]) -> tuple[str, ...]:
-    """`exact`, `acme-evals 2.1`, `source 1f2e3d4c5b6a`: a piece of code as a report names it."""
-    package = f"{plugin.get('distribution', '')} {plugin.get('version', '')}".strip()
-    source = f"source {plugin['source_sha256'][:12]}" if plugin.get("source_sha256") else ""
-    return tuple(part for part in (plugin["name"], package, source) if part)
-
-
 def issue_counts(errors: int, warnings: int) -> str:
     """`37 errors, 2 warnings`; warnings are named only where there are some."""
     return ", ".join([counted(errors, "error"), *([counted(warnings, "warning")] if warnings else [])])
@@ -135,9 +105,14 @@ def contract_name(report: ValidationReport) -> str:
     return report.contract or "unknown contract"
 
 
+SHOWN_OF_A_KIND = 3
+"""Look-alikes shown before the rest of them is collapsed into a count."""
+_INDEX = re.compile(r"\[\d+\]")
 AUDIENCES = {"candidate_and_judge": "candidate and judge", "judge_only": "judge only", "not_sent": "not sent"}
 """Where fields go, in words; what goes to both is usual, and is listed last."""
 MAX_FIELDS = 12
+TEXT_LIMIT = 400
+"""Characters of a place or a path in a table."""
 
 
 def field_lines(fields: FieldCounts, noun: str = "record") -> list[tuple[str, str]]:
@@ -162,7 +137,7 @@ def record_word(contract: str | None) -> str:
     return CONTRACTS[contract].record_word if contract is not None and contract in CONTRACTS else "record"
 
 
-def record_counts(report: ValidationReport) -> str:
+def accepted_counts(report: ValidationReport) -> str:
     """`12 records`, `9 of 12 records accepted`; the records of a conversation are turns."""
     counts = report.counts
     records = counted(counts.total_records, record_word(report.contract))
@@ -190,3 +165,118 @@ def change_line(change: Change) -> str:
     """`line 7 · records[0].record_id · trailing space removed`."""
     parts = (f"line {change.line}" if change.line is not None else "", change.path, change.message)
     return " · ".join(part for part in parts if part)
+
+
+# Files and findings as tables
+
+FILE_COLUMNS = (
+    Column("file", is_name=True, limit=TEXT_LIMIT),
+    Column("contract"),
+    Column("outcome"),
+    Column("records"),
+    Column("errors", is_number=True),
+    Column("warnings", is_number=True),
+)
+
+
+def file_row(report: ValidationReport) -> tuple[Cell, ...]:
+    """One file: its contract, its outcome and its counts."""
+    texts = (report.path, contract_name(report), OUTCOME_WORDS[report.outcome], accepted_counts(report))
+    return (*map(Cell, texts), *(Cell(f"{report.count(severity):,}") for severity in ("error", "warning")))
+
+
+class FileIssue(msgspec.Struct, frozen=True):
+    """An issue and the file that it was found in."""
+
+    file: str
+    issue: Issue
+
+
+def finding_sections(found: Sequence[FileIssue], severity: str) -> Iterator[Section]:
+    """Issues of one severity by error type or code, the most frequent first, each with what to do about it."""
+    kinds: dict[str, list[FileIssue]] = {}
+    for item in found:
+        if item.issue.severity == severity:
+            kinds.setdefault(item.issue.error_type or item.issue.code, []).append(item)
+    columns = (
+        Column("place", is_name=True, limit=TEXT_LIMIT),
+        Column("record"),
+        Column("path", is_name=True, limit=TEXT_LIMIT),
+        Column("message"),
+    )
+    for kind, members in sorted(kinds.items(), key=lambda entry: -len(entry[1])):
+        rows = tuple(map(_finding_row, members))
+        yield Section(
+            title=kind,
+            tables=(Table(title=counted(len(members), severity), columns=columns, rows=rows),),
+            notes=(CODES[kind],) if kind in CODES else (),
+            facts=(Fact("Suggested fix", SUGGESTIONS[kind]),) if kind in SUGGESTIONS else (),
+        )
+
+
+def _finding_row(item: FileIssue) -> tuple[Cell, ...]:
+    issue = item.issue
+    message = f"{issue.message} ({issue.hint})" if issue.hint else issue.message
+    return tuple(map(Cell, (place(item.file, issue), record_label(issue), issue.path, message)))
+
+
+# Which issues are shown
+
+
+class SimilarIssues(msgspec.Struct, frozen=True):
+    """So many more issues of the kind that was just shown."""
+
+    count: int
+
+
+class IssueSelection(msgspec.Struct, frozen=True):
+    """What to show in order, and what was left out beyond it."""
+
+    shown: tuple[Issue | SimilarIssues, ...]
+    omitted_errors: int
+    omitted_warnings: int
+
+
+def in_order(report: ValidationReport) -> list[Issue]:
+    """Errors before warnings, each by their place in the source."""
+    return sorted(report.issues, key=lambda issue: (issue.severity == "warning", issue.line or 0, issue.column or 0))
+
+
+def limited(report: ValidationReport, max_issues: int | None) -> tuple[Issue, ...]:
+    """The first issues in the order of the JSON form; all of them without a limit."""
+    issues = (*report.dataset_errors, *report.record_errors, *report.warnings)
+    return issues[:max_issues] if max_issues else issues
+
+
+def select(report: ValidationReport, *, max_issues: int, is_collapsed: bool) -> IssueSelection:
+    """The first `max_issues` (0: all) issues, look-alikes beyond a few replaced by their count."""
+    issues = in_order(report)
+    totals = Counter(_kind(issue) for issue in issues) if is_collapsed else Counter()
+    seen: Counter[tuple[str, str, str]] = Counter()
+    left = {"error": report.count("error"), "warning": report.count("warning")}
+    room = max_issues or len(issues)
+    shown: list[Issue | SimilarIssues] = []
+    for issue in issues:
+        if not room:
+            break
+        kind = _kind(issue)
+        seen[kind] += 1
+        hidden = _hidden(totals[kind])
+        if hidden and seen[kind] > SHOWN_OF_A_KIND:
+            continue
+        shown.append(issue)
+        room -= 1
+        left[issue.severity] -= 1
+        if hidden and seen[kind] == SHOWN_OF_A_KIND:
+            shown.append(SimilarIssues(hidden))
+            left[issue.severity] -= hidden
+    return IssueSelection(tuple(shown), left["error"], left["warning"])
+
+
+def _kind(issue: Issue) -> tuple[str, str, str]:
+    return (issue.severity, issue.code, _INDEX.sub("[]", issue.path))
+
+
+def _hidden(total: int) -> int:
+    # A single look-alike is shorter shown than announced.
+    return total - SHOWN_OF_A_KIND if total > SHOWN_OF_A_KIND + 1 else 0

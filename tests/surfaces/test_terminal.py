@@ -5,16 +5,16 @@ from collections.abc import Sequence
 import pytest
 from rich.cells import cell_len
 
+from assay.presentation.sections import Column
 from assay.surfaces.printable import printable_id
-from assay.surfaces.reporters.paint import painter
-from assay.surfaces.reporters.run_table import Row, TextColumn, table
+from assay.surfaces.reporters.terminal import Row, painter, table
 
 COLUMNS = (
-    TextColumn("candidate"),
-    TextColumn("evaluated", is_number=True),
-    TextColumn("pass rate", is_number=True),
-    TextColumn("p95", is_number=True),
-    TextColumn("cost", is_number=True),
+    Column("candidate"),
+    Column("evaluated", is_number=True),
+    Column("pass rate", is_number=True),
+    Column("p95", is_number=True),
+    Column("cost", is_number=True),
 )
 ROWS: tuple[Row, ...] = (("Modell Ä 🎉", "100", "0.49 [0.37, 0.61]", "1.4 s", "unknown"), ("other", "9", "-", "", "$0.10"))
 
@@ -26,7 +26,7 @@ def test_long_ids_are_cut_in_their_middle_so_that_their_ends_tell_them_apart() -
     assert {len(printable_id("x" * size, limit=48)) for size in range(48, 60)} == {48}
 
 
-def lines(columns: Sequence[TextColumn], rows: Sequence[Row], *, width: int | None) -> list[str]:
+def lines(columns: Sequence[Column], rows: Sequence[Row], *, width: int | None) -> list[str]:
     return "".join(table(columns, rows, paint=painter(is_coloured=False), width=width)).splitlines()
 
 
@@ -54,7 +54,7 @@ def test_columns_without_room_stand_below_their_row_with_their_heads() -> None:
 
 
 def test_a_last_column_of_text_is_folded_as_long_as_there_is_room_for_it() -> None:
-    columns, rows = (TextColumn("record"), TextColumn("why")), [("a-record-with-a-long-id", "It says nothing of what was asked.")]
+    columns, rows = (Column("record"), Column("why")), [("a-record-with-a-long-id", "It says nothing of what was asked.")]
     assert lines(columns, rows, width=50) == [
         "record                   why",
         "a-record-with-a-long-id  It says nothing of what",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
+from functools import cached_property
 from heapq import nsmallest
 from itertools import islice
 from typing import Any
@@ -15,7 +16,7 @@ from assay import api
 from assay.core.errors import RunNotFound, StoreUnavailable
 from assay.core.manifest import Manifest
 from assay.core.run_result import RunResult
-from assay.core.summary import RunKind
+from assay.core.summary import RunKind, SliceSummary, Summary
 
 FIRST_IDS = 3
 """Record ids that a group of failures names."""
@@ -54,11 +55,11 @@ class SliceValue(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     value: str | None
     """None for the records that have none."""
-    figures: Json
-    """Their metrics, as metrics_by_slice.json has them."""
+    figures: SliceSummary
+    """Their metrics."""
 
 
-class RunReport(msgspec.Struct, frozen=True, kw_only=True):
+class RunReport(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Everything that a report on one run needs."""
 
     result: RunResult
@@ -79,6 +80,21 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     missing: tuple[str, ...] = ()
     """Why some of this could not be read."""
 
+    @cached_property
+    def summary(self) -> Summary | None:
+        """The metrics; None where there are none."""
+        return self.result.summary
+
+    @property
+    def is_ranking(self) -> bool:
+        """True where the metrics are about comparisons of candidates, not about answers."""
+        return self.result.kind is RunKind.RANKING
+
+    @property
+    def name(self) -> str:
+        """The candidate; the run's id where there is none."""
+        return self.result.candidate or self.result.run_id
+
     @property
     def plan(self) -> Json:
         """The plan as the manifest keeps it."""
@@ -96,7 +112,7 @@ def view_of(run: api.RunReader, *, is_verbose: bool = False, is_worst_first: boo
     view = RunReport(result=run.result, manifest=run.run_manifest)
     if not view.result.is_finished or view.result.is_away:
         return view
-    is_ranking = view.result.kind is RunKind.RANKING
+    is_ranking = view.is_ranking
     # What a slice passes is about answers; of comparisons it would only say how many were decided.
     for fill in (_with_failures,) if is_ranking else (_with_slices, _with_failures):
         view = _kept(fill, run, view)
@@ -108,7 +124,7 @@ def view_of(run: api.RunReader, *, is_verbose: bool = False, is_worst_first: boo
 def sketch_of(run: api.RunReader) -> RunReport:
     """The view of an opened run without any of its records: what its metrics say, however large it is."""
     view = RunReport(result=run.result, manifest=run.run_manifest)
-    if not view.result.is_finished or view.result.is_away or view.result.kind is RunKind.RANKING:
+    if not view.result.is_finished or view.result.is_away or view.is_ranking:
         return view
     return _kept(_with_slices, run, _kept(_with_counts, run, view))
 
@@ -122,20 +138,18 @@ def _kept(fill: Callable[..., RunReport], run: api.RunReader, view: RunReport, *
 
 
 def _with_slices(run: api.RunReader, view: RunReport) -> RunReport:
-    named = [(name, found) for name, found in run.slices().items() if found["n_values"] > 1]
+    named = [(name, found) for name, found in run.slice_metrics().items() if found.n_values > 1]
     # Datasets first: they are what a run of several is about. A slice with hundreds of values must not hide the small ones.
-    named.sort(key=lambda item: (item[0] != "dataset", item[1]["n_values"], item[0]))
-    values = tuple(
-        SliceValue(name=name, value=figures["value"], figures=figures) for name, found in named for figures in found["values"]
-    )
-    return msgspec.structs.replace(view, slices=values, omitted_slice_values=sum(found["n_values_omitted"] for _, found in named))
+    named.sort(key=lambda item: (item[0] != "dataset", item[1].n_values, item[0]))
+    values = tuple(SliceValue(name=name, value=figures.value, figures=figures) for name, found in named for figures in found.values)
+    return msgspec.structs.replace(view, slices=values, omitted_slice_values=sum(found.n_values_omitted for _, found in named))
 
 
 def _with_counts(run: api.RunReader, view: RunReport) -> RunReport:
     """Errors by code and answers that did not pass by reason: the summary counts the labels of both together."""
-    metrics = view.result.metrics
-    labels = Counter(metrics.get("labels") or {})
-    if not metrics.get("errors"):
+    summary = view.summary
+    labels = Counter({} if summary is None else summary.labels)
+    if summary is None or not summary.errors:
         return msgspec.structs.replace(view, reasons=dict(labels))
     errors: Counter[str] = Counter()
     for (code, label), count in run.error_counts().items():

@@ -2,18 +2,23 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from pathlib import PurePath
 from typing import Any
 
 from assay.core.dataset_title import dataset_words
 from assay.core.field_uses import added
 from assay.core.manifest import BatchEntry, Manifest
-from assay.surfaces.printable import printable
-from assay.surfaces.reporters.imports import imported_words
-from assay.surfaces.reporters.wording import AUDIENCES, counted, field_lines, first_datasets, plugin_words
+from assay.presentation.sections import Fact
+from assay.presentation.validation import AUDIENCES, field_lines
+from assay.presentation.words import counted, first_datasets, plugin_words
 
 Json = dict[str, Any]
-Fact = tuple[str, tuple[str, ...]]
-"""A label, and words that each report joins and cuts to its size."""
+Words = tuple[str, tuple[str, ...]]
+"""A label, and the words that belong to it."""
+NAME_LIMIT = 120
+"""Characters of a name that a report in text shows."""
+_NAMED = ("dataset", "candidate", "judge")
+"""Labels of names that others gave, which may be of any length."""
 _SHORT = {AUDIENCES["candidate_and_judge"]: "sent"}
 GRADER_CALL = "grader"
 """The call of a grader of one's own, which stands among those of judges."""
@@ -21,7 +26,15 @@ _ODD_LINES = {"duplicates": "repeated", "unknown": "unknown", "malformed": "unre
 """Lines of results of batches that became nothing."""
 
 
-def subject(plan: Json, manifest: Manifest, *, has_candidate: bool = True) -> Iterator[Fact]:
+def subject_facts(plan: Json, manifest: Manifest, *, has_candidate: bool = True) -> tuple[Fact, ...]:
+    """What was asked, who answered, who graded, and where it comes from, as facts."""
+    return tuple(
+        Fact(label, " · ".join(words), limit=NAME_LIMIT if label in _NAMED else 0, parts=words)
+        for label, words in subject(plan, manifest, has_candidate=has_candidate)
+    )
+
+
+def subject(plan: Json, manifest: Manifest, *, has_candidate: bool = True) -> Iterator[Words]:
     """What was asked, who answered, who graded, and where it comes from."""
     datasets, more = first_datasets(plan.get("datasets", ()))
     for dataset in datasets:
@@ -47,7 +60,7 @@ def subject(plan: Json, manifest: Manifest, *, has_candidate: bool = True) -> It
         yield "repeats", (what.format(plan["parent_run_id"]),)
 
 
-def sent_fields(plan: Json) -> Iterator[Fact]:
+def sent_fields(plan: Json) -> Iterator[Words]:
     """Fields of the datasets that no model or only judges are sent; code of one's own sees whole records, and says it itself."""
     if plan.get("imported") or plan.get("comparison") or any(own_code(plan)):
         return
@@ -57,14 +70,14 @@ def sent_fields(plan: Json) -> Iterator[Fact]:
         yield _SHORT.get(label, label), (text,)
 
 
-def graders(plan: Json) -> Iterator[Fact]:
+def graders(plan: Json) -> Iterator[Words]:
     """Who graded: judges, and code of one's own."""
     for judge in plan.get("judges", ()):
         yield "judge", model_words(judge)
     yield from own_code(plan)
 
 
-def own_code(plan: Json) -> Iterator[Fact]:
+def own_code(plan: Json) -> Iterator[Words]:
     """The policy and the grader of a run; a policy that grades is both."""
     for plugin in plan.get("plugins", ()):
         if plugin["kind"] in ("policy", "grader"):
@@ -114,11 +127,22 @@ def batch_words(batches: Sequence[BatchEntry]) -> Iterator[str]:
     yield "1 batch" if len(taken) == 1 else f"{len(taken):,} batches"
     yield f"{total['answered']:,} of {counted(total['requests'], 'request')} answered"
     if errors:
-        yield ", ".join(f"{printable(code)} {count:,}" for code, count in sorted(errors.items()))
+        yield ", ".join(f"{code} {count:,}" for code, count in sorted(errors.items()))
     if total["asked_live"]:
         yield f"{total['asked_live']:,} sent as single calls"
     for name, odd in _ODD_LINES.items():
         if total[name]:
             yield f"{counted(total[name], f'{odd} line')} of results"
     for batch in taken:
-        yield from map(printable, batch.problems)
+        yield from batch.problems
+
+
+def imported_words(imported: Json) -> tuple[str, ...]:
+    """Where an imported run comes from: `from inspect_ai 0.3.285`, `scorer includes (0/1)`, `capitals.eval`."""
+    tool = f"from {imported['tool']} {imported['version']}".strip()
+    scorer = f"scorer {imported['scorer']} ({imported['scale']})" if imported["scorer"] else "no scorer"
+    files = [PurePath(file["name"]).name for file in imported["files"]]
+    more = [f"and {len(files) - 3:,} more files"] if len(files) > 3 else []
+    # Runs that were imported by earlier versions do not say it.
+    incomplete = [f"incomplete: {'; '.join(imported['incomplete'])}"] if imported.get("incomplete") else []
+    return tool, scorer, *files[:3], *more, *incomplete

@@ -1,0 +1,386 @@
+"""A comparison of two runs into sections: what changed, whether it can be believed, where it comes from, and the flips."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from assay import api
+from assay.core.number_text import rate_change_text
+from assay.presentation.charts import Chart, DifferencePlot, FlipChartData, IntervalRow, PlottedEstimate
+from assay.presentation.sections import (
+    NO_LINKS,
+    Badge,
+    Cell,
+    Column,
+    DecisionView,
+    DisplayValue,
+    Fact,
+    KeyMetric,
+    RecordLinks,
+    Section,
+    Table,
+    Tone,
+)
+from assay.presentation.words import (
+    DASH,
+    NO_VALUE,
+    NOT_PASSED,
+    PASSED,
+    TONES,
+    UNKNOWN,
+    change_text,
+    counted,
+    cut,
+    decimal,
+    ends_of,
+    first_datasets,
+    level_name,
+    one_line,
+    p_text,
+    rate,
+    sample_name,
+    shown,
+    whisker,
+)
+
+MAX_SLICES = 12
+NAME_LIMIT = 120
+ID_LIMIT = 48
+SLICE_LIMIT = 32
+TEXT_LIMIT = 400
+_LINE = 0.05
+"""Of p, below which an interval of 95 % leaves out 0."""
+_FLIP_TONES: dict[str, Tone] = {"worse": "bad", "better": "good"}
+_FLIPS = {
+    "worse": "It passed before and does not pass any more.",
+    "better": "It did not pass before and passes now.",
+}
+
+
+def comparison_sections(found: api.RunComparison, *, is_verbose: bool = False) -> list[Section]:
+    """The report in the order in which one reads it: both runs, the differences, slices, flips, the conclusion."""
+    omitted = found.n_flips - len(found.flips)
+    note = f"… and {counted(omitted, 'more flip')} (--flips all lists them)" if omitted else ""
+    slices = slice_table(found, is_verbose=is_verbose)
+    sections = [
+        Section(title="The two runs", facts=tuple(side_facts(found))),
+        Section(title="Difference", tables=(difference_table(found),)) if found.n else None,
+        Section(title="Slices", tables=(slices.only("slice", "value", "n", "pass rate", "p (Holm)"),)) if slices.rows else None,
+        Section(title="Flips", tables=(_flip_lines(found, is_verbose=is_verbose, note=note),)) if found.flips else None,
+        Section(title="Result", facts=tuple(conclusion_facts(found))),
+    ]
+    return [section for section in sections if section is not None]
+
+
+# The two runs
+
+
+def side_facts(found: api.RunComparison) -> Iterator[Fact]:
+    """Both runs, their datasets, and what of them was compared."""
+    for label, side in (("before", found.before), ("after", found.after)):
+        judges = [f"judged by {', '.join(side.judges)}"] if side.judges else []
+        parts = (side.run_id, side.candidate, *judges, counted(side.records, "record"))
+        yield Fact(label, " · ".join(parts), limit=NAME_LIMIT, parts=parts)
+    yield Fact("dataset", compared_datasets(found), limit=TEXT_LIMIT)
+    yield Fact("compared", listed_records(found))
+
+
+def side_table(found: api.RunComparison, links: RecordLinks = NO_LINKS) -> Table:
+    """Both runs, a row for each."""
+    rows = tuple(
+        (
+            Cell(label),
+            Cell(side.run_id, link=links.run(side.run_id), is_code=True),
+            Cell(side.candidate),
+            Cell(", ".join(side.judges) or UNKNOWN),
+            Cell(_joined(side.datasets)),
+            Cell(f"{side.records:,}"),
+        )
+        for label, side in (("Before", found.before), ("After", found.after))
+    )
+    columns = (
+        Column("side"),
+        Column("run", is_name=True),
+        Column("candidate", "The model that answered."),
+        Column("judge", "Who graded the answers."),
+        Column("dataset"),
+        Column("records", "Records of this run, compared or not.", is_number=True),
+    )
+    return Table(title="The two runs", columns=columns, rows=rows)
+
+
+def listed_records(found: api.RunComparison) -> str:
+    """`118 records · 2 without a grade in one of the runs · 1 changed · 3 only before · 0 only after`."""
+    parts = [counted(found.n, "record")]
+    if found.n_clusters is not None:
+        parts.append(f"in {counted(found.n_clusters, 'cluster')} by {found.cluster}")
+    kinds = (
+        ("without a grade in one of the runs", found.unscored),
+        ("with other contents", found.changed),
+        ("only before", found.missing),
+        ("only after", found.added),
+    )
+    return " · ".join([*parts, *(f"{kind.count:,} {words}{_first(kind.record_ids)}" for words, kind in kinds if kind.count)])
+
+
+def compared_datasets(found: api.RunComparison) -> str:
+    """The datasets of both runs, by id, version and file; once where they are the same."""
+    return " and ".join(map(_joined, dict.fromkeys((found.before.datasets, found.after.datasets))))
+
+
+def _joined(datasets: Sequence[str]) -> str:
+    listed, more = first_datasets(datasets)
+    return ", ".join(listed) + (more and f" {more}")
+
+
+def _first(record_ids: Sequence[str]) -> str:
+    # Answers to one record have one id.
+    names = list(dict.fromkeys(record_ids))
+    return f" ({', '.join(cut(name, ID_LIMIT) for name in names[:3])}{', …' if len(names) > 3 else ''})"
+
+
+# Differences
+
+
+def difference_table(found: api.RunComparison) -> Table:
+    """Pass rates and scores before and after, the difference of each, and p."""
+    before, after, n = found.before, found.after, found.n
+    unit = "records" if found.n_clusters is None else f"records in {found.n_clusters:,} clusters by {found.cluster}"
+    levels = (before.mean, after.mean)
+    rows = (
+        _difference("pass rate", (before.pass_rate, after.pass_rate), found.passes, p=found.p_passes, span=1.0, is_rate=True),
+        # Without a common grade there is no scale that the scores share.
+        _difference(f"score {found.scale}" if n else "score", levels, found.scores, p=found.p_scores, span=found.span),
+    )
+    columns = (
+        Column(""),
+        Column("before", f"Over the {n:,} records that both runs graded.", is_number=True),
+        Column("after", f"Over the same {n:,} records.", is_number=True),
+        Column(
+            "difference", f"After minus before (pp: percentage points), with its 95 % interval over {n:,} {unit}.", is_number=True
+        ),
+        Column(
+            "p",
+            "Probability of this difference or more if neither run is better: McNemar's test for results, t test for scores.",
+            is_number=True,
+        ),
+    )
+    return Table(title="Differences", columns=columns, rows=rows)
+
+
+def _difference(
+    name: str, levels: tuple[float | None, float | None], found: Any, *, p: float | None, span: float, is_rate: bool = False
+) -> tuple[Cell, ...]:
+    text = change_text(found, before=levels[0], after=levels[1], is_rate=is_rate)
+    says = f"{name.capitalize()}: {text} over {found.n:,}{f'; {found.reason}' if found.reason else ''}"
+    return (
+        Cell(name),
+        *(Cell(rate(level) if is_rate else decimal(level)) for level in levels),
+        Cell(text, says, bar=whisker(found.value, ends_of(found.interval), domain=(-span, span))),
+        Cell(p_text(p)),
+    )
+
+
+def key_metrics(found: api.RunComparison) -> Iterator[KeyMetric]:
+    """How many records were compared and what became of them, and which difference they would show."""
+    test, of_all = found.mcnemar, f"of {found.n:,} compared records"
+    same = found.both_passed + found.both_failed
+    left_out = found.unscored.count + found.changed.count + found.missing.count + found.added.count
+    unit = "records" if found.n_clusters is None else "clusters"
+    would_show = f"The smallest true difference in pass rate that 4 of 5 comparisons with this number of {unit} would detect."
+    counts = (
+        ("Compared", f"{found.n:,}", "Records that both runs graded, with the same contents."),
+        ("Worse", f"{test.worse:,}", f"Passed before, not after; {of_all}."),
+        ("Better", f"{test.better:,}", f"Passed after, not before; {of_all}."),
+        ("Same result", f"{same:,}", f"{found.both_passed:,} passed in both, {found.both_failed:,} in neither; {of_all}."),
+        ("Not compared", f"{left_out:,}", "Without a grade, changed, or in one run only; listed below."),
+        ("Smallest detectable difference", shown(_detectable(found)), would_show),
+    )
+    yield from (KeyMetric(label=label, figure=DisplayValue(text, says)) for label, text, says in counts)
+
+
+def comparison_charts(found: api.RunComparison) -> Iterator[Chart]:
+    """What became of the records, and the differences by slice."""
+    test = found.mcnemar
+    fates = FlipChartData(both_passed=found.both_passed, gained=test.better, lost=test.worse, both_failed=found.both_failed)
+    note = f"{counted(found.n, 'record')} that both runs graded"
+    yield Chart(name="flips.svg", title="Records by result", note=note, plot=fates)
+    if found.slices:
+        rows, omitted = shown_slices(found, is_verbose=False)
+        plot = DifferencePlot(rows=tuple(map(_plotted, sorted(rows, key=lambda row: row.slice))), omitted=omitted)
+        note = "after - before · 95 % intervals"
+        yield Chart(name="differences.svg", title="Difference of pass rates by slice", note=note, plot=plot)
+
+
+def _plotted(row: Any) -> IntervalRow:
+    low, high = ends_of(row.passes.interval) or (None, None)
+    return IntervalRow(_value(row.value), PlottedEstimate(low, row.passes.value, high, row.n, is_rate=True), row.slice)
+
+
+# Slices
+
+
+def slice_table(found: api.RunComparison, *, is_verbose: bool) -> Table:
+    """A row for each value of each slice, the least likely to be chance first."""
+    rows, omitted = shown_slices(found, is_verbose=is_verbose)
+    columns = (
+        Column("slice", "A member of the records.", is_name=True, limit=SLICE_LIMIT),
+        Column("value", "Its value.", is_name=True, limit=SLICE_LIMIT),
+        Column("n", "Compared records with this value.", is_number=True),
+        Column("pass rate", "After minus before in percentage points (pp), with its 95 % interval.", is_number=True),
+        Column("score", "After minus before, with its 95 % interval.", is_number=True),
+        Column("p (Holm)", "For the pass rates, corrected for the number of slices (Holm).", is_number=True),
+    )
+    cells = tuple(
+        (
+            Cell(row.slice),
+            Cell(_value(row.value)),
+            Cell(f"{row.n:,}"),
+            Cell(change_text(row.passes, is_rate=True)),
+            Cell(change_text(row.scores)),
+            Cell(p_text(row.p_adjusted)),
+        )
+        for row in rows
+    )
+    note = f"… and {counted(omitted, 'more value')} (--verbose lists them)" if omitted else ""
+    return Table(title="Slices", columns=columns, rows=cells, note=note)
+
+
+def shown_slices(found: api.RunComparison, *, is_verbose: bool) -> tuple[Sequence[Any], int]:
+    """The slices that a reader looks for first: the least likely to be chance, then the largest."""
+    ordered = sorted(found.slices, key=lambda row: (row.p_adjusted is None, row.p_adjusted, -row.n))
+    first = ordered if is_verbose else ordered[:MAX_SLICES]
+    return first, len(ordered) - len(first)
+
+
+def _value(value: str | None) -> str:
+    return NO_VALUE if value is None else value
+
+
+# Flips
+
+
+def flip_table(found: api.RunComparison, *, text_limit: int) -> Table:
+    """A row for each record that passed in only one of the runs, with both answers."""
+    columns = (
+        Column("flip"),
+        Column("record", is_name=True, limit=ID_LIMIT),
+        Column("before", limit=text_limit),
+        Column("after", limit=text_limit),
+        Column("why", limit=text_limit),
+    )
+    rows = tuple(
+        (
+            Cell(flip.direction, tone=_FLIP_TONES[flip.direction]),
+            Cell(flip.record_id),
+            Cell(f"{_score(flip.before)} · {flip.before.answer or ''}"),
+            Cell(f"{_score(flip.after)} · {flip.after.answer or ''}"),
+            Cell(flip.after.justification or ""),
+        )
+        for flip in found.flips
+    )
+    return Table(title=f"Flips: {found.n_flips:,}", columns=columns, rows=rows)
+
+
+def _flip_lines(found: api.RunComparison, *, is_verbose: bool, note: str) -> Table:
+    """The same for a terminal, whose lines are too short for two answers."""
+    rows = []
+    for flip in found.flips:
+        head = (Cell(flip.direction, tone=_FLIP_TONES[flip.direction]), Cell(flip_name(flip)))
+        rows.append((*head, Cell("before"), Cell(_told(flip.before, is_verbose=is_verbose))))
+        rows.append((Cell(""), Cell(""), Cell("after"), Cell(_told(flip.after, is_verbose=is_verbose))))
+    columns = (Column("flip"), Column("record", is_name=True, limit=ID_LIMIT), Column(""), Column("answer and why"))
+    return Table(title="Flips", columns=columns, rows=tuple(rows), note=note)
+
+
+def _told(side: Any, *, is_verbose: bool) -> str:
+    """`not passed 2 · "the answer" · why`."""
+    answer, why = (one_line(text or "") for text in (side.answer, side.justification))
+    if not is_verbose:
+        answer, why = cut(answer, TEXT_LIMIT), cut(why, TEXT_LIMIT)
+    result = f"{PASSED if side.passed else NOT_PASSED} {_score(side)}"
+    return " · ".join(part for part in (result, f"“{answer}”", why) if part)
+
+
+def flip_name(flip: api.Flip) -> str:
+    """The record, and which of several answers to it flipped."""
+    return sample_name(flip.record_id, flip.sample or None)
+
+
+def flip_mark(flip: api.Flip) -> Badge:
+    """Whether the record is better or worse now."""
+    return Badge(flip.direction, _FLIP_TONES[flip.direction], _FLIPS[flip.direction])
+
+
+def flip_scores(flip: api.Flip) -> str:
+    """`4 → 2`."""
+    return f"{score_text(flip.before)} → {score_text(flip.after)}"
+
+
+def score_text(side: Any) -> str:
+    """The score of one side of a flip, as pages show it."""
+    return DASH if side.score is None else level_name(side.score)
+
+
+def _score(side: Any) -> str:
+    return UNKNOWN if side.score is None else level_name(side.score)
+
+
+# The conclusion
+
+
+def conclusion(found: api.RunComparison) -> tuple[str, str]:
+    """One word on the difference of pass rates, and the sentence behind it."""
+    interval = found.passes.interval
+    if interval is None or found.n == 0:
+        return "UNDECIDED", found.passes.reason or "no records to compare"
+    flips = f"{found.mcnemar.better:,} better and {found.mcnemar.worse:,} worse of {counted(found.n, 'record')}"
+    if interval.low > 0 or interval.high < 0:
+        word = "IMPROVED" if interval.low > 0 else "WORSE"
+        direction = "higher" if word == "IMPROVED" else "lower"
+        return word, f"the pass rate is {direction} ({flips}, p {p_text(found.p_passes)}{_exact(found)})"
+    return "UNDECIDED", f"no significant difference in pass rate ({flips}{_exact(found)}){_power(found)}"
+
+
+def conclusion_mark(found: api.RunComparison) -> DecisionView:
+    """The word as a mark, with its sentence."""
+    word, reason = conclusion(found)
+    return DecisionView(Badge(word, TONES[word], "About the difference of pass rates, at 95 %."), reason)
+
+
+def conclusion_facts(found: api.RunComparison) -> Iterator[Fact]:
+    """The word with its sentence, and what should be known besides."""
+    word, reason = conclusion(found)
+    yield Fact(word, reason, tone=TONES[word])
+    yield from (Fact("note", note, limit=TEXT_LIMIT) for note in told_notes(found))
+
+
+def told_notes(found: api.RunComparison) -> list[str]:
+    """What should be known of the comparison beside its conclusion."""
+    return [note for note in found.notes if note != conclusion(found)[1]]
+
+
+def _exact(found: api.RunComparison) -> str:
+    """McNemar's exact p, and why it may look less sure than the test that decides; records in clusters have none."""
+    if found.n_clusters is not None:
+        return ""
+    is_shown, p = (found.p_passes or 0.0) < _LINE, found.mcnemar.p_value
+    why = ": it is the more cautious test, and does not decide" if is_shown and p >= _LINE else ""
+    return f"; McNemar's exact p {p_text(p)}{why}"
+
+
+def _power(found: api.RunComparison) -> str:
+    unit = "record" if found.n_clusters is None else "cluster"
+    units = counted(found.n_clusters or found.n, unit)
+    words = f"; {units} would show one of {_detectable(found)} or more"
+    if found.detectable_effect is None:
+        words = f"; {units} {'is' if (found.n_clusters or found.n) == 1 else 'are'} too few to show any for certain"
+    if found.required_records is None:
+        return words
+    return f"{words}, the one seen here would take {counted(found.required_records, unit)}"
+
+
+def _detectable(found: api.RunComparison) -> str:
+    """The smallest difference of pass rates that so many records would show: `12.5 pp`."""
+    return UNKNOWN if found.detectable_effect is None else rate_change_text(found.detectable_effect, sign=False)

@@ -1,0 +1,350 @@
+"""Details of a run for its page: key metrics, shares of all records, errors by code, times, spending, settings, hashes, files."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from assay.core.dataset_title import dataset_title
+from assay.core.gate_text import gate_texts
+from assay.core.manifest import Manifest
+from assay.core.summary import (
+    Amount,
+    Latency,
+    PanelSummary,
+    RankingSummary,
+    RepeatSummary,
+    Summary,
+)
+from assay.presentation import words
+from assay.presentation.run import panel_facts, profile_text, ranking_facts, repeat_facts, shared_mean
+from assay.presentation.run_report import Json, RunReport
+from assay.presentation.run_subject import grading_word
+from assay.presentation.sections import (
+    NO_LINKS,
+    Badge,
+    BarSegment,
+    Cell,
+    Column,
+    DisplayValue,
+    Fact,
+    KeyMetric,
+    RecordLinks,
+    Table,
+    Tone,
+)
+from assay.presentation.words import (
+    ERROR,
+    NOT_PASSED,
+    PASSED,
+    UNKNOWN,
+    bounds_text,
+    counted,
+    duration,
+    ends_of,
+    first_datasets,
+    latency,
+    money,
+    pass_rate_value,
+    price_unknown_text,
+    share,
+)
+
+
+def error_table(view: RunReport, links: RecordLinks = NO_LINKS) -> Table | None:
+    """Records without a grade, by the code of what kept them from one; None where all have theirs."""
+    # Where the records were removed, the summary still has the codes.
+    errors = view.errors or ({} if view.summary is None else view.summary.errors)
+    total, run_id = view.result.counts.total_records if view.summary is None else view.summary.total_records, view.result.run_id
+    columns = (
+        Column("error", "The code of what left a record without a grade. An error is never a score."),
+        Column("records", "How many records ended with it.", is_number=True),
+        Column("share", "Of all records of the run.", is_number=True),
+    )
+    rows = tuple(
+        (
+            Cell(code, link=links.records(run_id, code=code), is_code=True),
+            Cell(f"{count:,}", f"{counted(count, 'record')} of {total:,}"),
+            _share_cell(count, total),
+        )
+        for code, count in _by_count(errors)
+    )
+    return Table(title="Errors by code", columns=columns, rows=rows) if rows else None
+
+
+def reason_table(view: RunReport) -> Table | None:
+    """Answers that did not pass, by reason; None where all passed."""
+    total = sum(view.reasons.values())
+    columns = (
+        Column("reason", "What is wrong with an answer, in the words of the contract."),
+        Column("records", "Answers that did not pass.", is_number=True),
+        Column("share", "Of all answers that did not pass.", is_number=True),
+    )
+    rows = tuple(
+        (Cell(reason.replace("_", " ")), Cell(f"{count:,}", f"of {total:,}"), _share_cell(count, total))
+        for reason, count in _by_count(view.reasons)
+    )
+    return Table(title="Not passed, by reason", columns=columns, rows=rows) if rows else None
+
+
+def _by_count(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _share_cell(count: int, total: int) -> Cell:
+    found = share(count, total)
+    return Cell(found.text, found.says)
+
+
+# Key metrics
+
+
+def key_metrics(view: RunReport) -> Iterator[KeyMetric]:
+    """Pass rate and score, or the headline of a profile; time and cost."""
+    summary = view.summary
+    if summary is None:
+        return
+    if view.is_ranking:
+        yield _pass_rate_key(summary, label="Decided", name="share of comparisons that are the same in both orders")
+    else:
+        yield _pass_rate_key(summary, label="Pass rate", name="pass rate")
+        yield _score_key(view, summary)
+    yield _cost_key(summary.cost_usd)
+    whole = summary.latency_ms.end_to_end
+    yield KeyMetric(
+        label="Time for a record",
+        figure=DisplayValue(
+            words.shown(latency(whole.p50)),
+            "Median time in which calls of a record were under way, waits left out: half of the records took less.",
+            f"n {whole.n:,}",
+        ),
+        note=words.most_took(whole.p95),
+    )
+    if view.seconds is not None:
+        yield KeyMetric(label="Duration", figure=DisplayValue(duration(view.seconds), "From the first call of the run to its end."))
+
+
+def _pass_rate_key(summary: Summary, *, label: str, name: str) -> KeyMetric:
+    ends, unscored = ends_of(summary.pass_rate_metric.interval), summary.n_unscored
+    bounds = f"; {unscored:,} unscored: {bounds_text(summary.pass_rate_bounds, is_rate=True)}" if unscored else ""
+    figure = pass_rate_value(summary, name=name)
+    note = f"95 % interval {words.interval_text(ends, is_rate=True)}{bounds}" if ends else "no record has a score"
+    return KeyMetric(label=label, figure=figure, note=note, bar=figure.bar)
+
+
+def _score_key(view: RunReport, summary: Summary) -> KeyMetric:
+    mean = shared_mean([view])
+    figure, is_profile = mean.value(summary), mean.source == "profile"
+    several = "" if is_profile or summary.scale or not summary.n_scored else "mixed scales, normalized to 0-1 · "
+    ends = ends_of(mean.metric(summary).interval)
+    known = f"{several}scale {mean.scale(summary)}" if summary.n_scored or is_profile else "no record has a score"
+    note = f"{known} · 95 % interval {words.interval_text(ends)}" if ends or is_profile else known
+    label = mean.title if is_profile else mean.title.capitalize()
+    return KeyMetric(label=label, figure=figure, note=note, bar=figure.bar)
+
+
+def _cost_key(cost: Amount) -> KeyMetric:
+    found = money(cost.sum, unpriced=cost.n_unknown)
+    each = f"{money(cost.mean).text} for a record" if cost.sum is not None else price_unknown_text(cost.n_unknown, "record")
+    n = f"n {cost.n_known:,}" if cost.sum is not None else ""
+    return KeyMetric(label="Cost", figure=msgspec.structs.replace(found, n=n), note=each)
+
+
+_GRADED = ("Graded and passed.", "Graded and not passed.")
+_DECIDED = ("Comparisons with the same winner in both orders.", "Comparisons whose two orders disagree.")
+
+
+def shares(view: RunReport, links: RecordLinks = NO_LINKS) -> tuple[BarSegment, ...]:
+    """What came of all records of a finished run; the counts add up to their number."""
+    counts, run_id = view.result.counts, view.result.run_id
+    total, graded = counts.total_records, counts.evaluated_records
+    passed = 0 if view.summary is None else view.summary.pass_count
+    good, poor = ("decided", "not decided") if view.is_ranking else (PASSED, NOT_PASSED)
+    says_good, says_poor = _DECIDED if view.is_ranking else _GRADED
+    invalid = f"; {counts.invalid_records:,} of them invalid, and not sent" if counts.invalid_records else ""
+    cancelled = "Not evaluated: the run was cancelled, its budget was spent, or its provider took no more calls."
+    parts: tuple[tuple[str, Tone, int, str, dict[str, str]], ...] = (
+        (good, "good", passed, says_good, {"passed": "true"}),
+        (poor, "bad", graded - passed, says_poor, {"passed": "false"}),
+        (
+            ERROR,
+            "warn",
+            counts.failed_records,
+            f"Without a grade because of an error, which is never a score{invalid}.",
+            {"status": "error"},
+        ),
+        ("cancelled", "quiet", counts.cancelled_records, cancelled, {"status": "cancelled"}),
+        ("skipped", "quiet", counts.skipped_records - counts.cancelled_records, "Never evaluated.", {"status": "skipped"}),
+    )
+    found, start = [], 0.0
+    for label, kind, count, says, query in parts:
+        width = 100 * count / total if total else 0.0
+        figure = DisplayValue(f"{count:,}", f"{says} {count:,} of {counted(total, 'record')}.", share(count, total).text)
+        address = links.records(run_id, **query) if count else ""
+        if count or label in (good, poor, ERROR):
+            found.append(
+                BarSegment(label=label, kind=kind, count=figure, start=round(start, 3), width=round(width, 3), address=address)
+            )
+        start += width
+    return tuple(found)
+
+
+# Times, spending, settings, hashes and files
+
+_TIMES = {
+    "p50": ("half below", "The median (p50): half of the records took less."),
+    "p95": ("95 % below", "The 95th percentile (p95)."),
+    "mean": ("mean", "The arithmetic mean."),
+    "max": ("longest", "The largest value."),
+}
+
+
+def latency_table(view: RunReport, summary: Summary) -> Table:
+    """How long the calls took."""
+    is_grader = grading_word(view.plan) == "grader"
+    names = {
+        "model": ("Candidate", "The candidate's call that was answered."),
+        "judge": ("Grader", "Time that the run's own grader took on a record.")
+        if is_grader
+        else ("Judges", "Time with at least one judge call in flight for a record."),
+        "end_to_end": (
+            "Whole record",
+            "Time in which at least one call of a record was under way, calls without a reply included.",
+        ),
+    }
+    rows = tuple(
+        (
+            Cell(*names[name]),
+            Cell(f"{found.n:,}"),
+            *(Cell(latency(value)) for value in found.figures().values()),
+        )
+        for name, found in summary.latency_ms.by_name().items()
+        if found.n
+    )
+    columns = (
+        Column("latency", "How long calls took; waits between attempts are left out."),
+        Column("records", "Records with a known time.", is_number=True),
+        *(Column(*_TIMES[member], is_number=True) for member in Latency.__struct_fields__ if member != "n"),
+    )
+    return Table(title="Latency", columns=columns, rows=rows)
+
+
+def spending_table(summary: Summary) -> Table:
+    """What was used and paid."""
+    cost = summary.cost_usd
+    head = (
+        Cell("Cost", "US dollars of candidate and judges."),
+        money(cost.sum, unpriced=cost.n_unknown),
+        money(cost.mean),
+        Cell(f"{cost.n_known:,}"),
+        Cell(f"{cost.n_unknown:,}"),
+    )
+    rows = tuple(
+        (
+            Cell("Tokens of judges" if name == "judge" else f"Tokens, {name}"),
+            Cell(f"{found.sum:,}"),
+            Cell(UNKNOWN if found.mean is None else f"{found.mean:,.1f}"),
+            Cell(f"{found.n_known:,}"),
+            Cell(f"{found.n_unknown:,}"),
+        )
+        for name, found in summary.tokens.by_name().items()
+        if found.sum is not None
+    )
+    columns = (
+        Column("spending", "Tokens are those of the candidate, but for the row of the judges."),
+        Column("sum", "Over all records with a known value.", is_number=True),
+        Column("each", "Mean of the records with a known value.", is_number=True),
+        Column("known", "Records with a known value.", is_number=True),
+        Column("unknown", "Records without a value from the provider, or of unknown price.", is_number=True),
+    )
+    return Table(title="Spending", columns=columns, rows=(head, *rows))
+
+
+def note_facts(summary: Summary) -> Iterator[Fact]:
+    """What repeats, panels, rankings and profiles say, each under its label."""
+    facts: list[Fact] = [
+        *(repeat_facts(summary.repeats) if isinstance(summary.repeats, RepeatSummary) else ()),
+        *(panel_facts(summary.panel) if isinstance(summary.panel, PanelSummary) else ()),
+        *(ranking_facts(summary.ranking) if isinstance(summary.ranking, RankingSummary) else ()),
+        *([Fact("profile", profile_text(summary.profile))] if summary.profile is not None else ()),
+    ]
+    label = ""
+    for fact in facts:
+        label = fact.label or label
+        if fact.text != UNKNOWN:
+            yield msgspec.structs.replace(fact, label=label)
+
+
+def setting_facts(plan: Json) -> Iterator[Fact]:
+    """The settings that decide what the numbers mean."""
+    yield Fact("gates", ", ".join(gate.asked for gate in gate_texts(plan.get("gates") or {}, None)) or "none")
+    yield Fact("concurrency", str(plan["concurrency"]))
+    yield Fact("attempts", f"at most {plan['retry']['max_attempts']} at each record")
+    yield Fact("answers to a record", str(plan.get("repeat", 1)))
+    yield Fact("seed", str(plan["seed"]))
+    for label, member in (("sample", "sample"), ("limit", "limit"), ("largest cost", "max_cost"), ("profile", "profile")):
+        if plan.get(member) is not None:
+            yield Fact(label, str(plan[member]))
+    yield Fact("passing score", f"{plan['case_pass_score']} on 1-5, {plan['pass_threshold']} on 0-1")
+
+
+def hash_facts(manifest: Manifest) -> Iterator[Fact]:
+    """The hashes by which a run is told from any other."""
+    named = (
+        ("manifest", manifest.own_hash),
+        ("plan", manifest.plan_sha256),
+        ("records (Merkle root)", manifest.records_merkle_root),
+        ("attempts (hash chain)", manifest.attempt_chain_sha256),
+    )
+    yield from (Fact(label, digest, is_hash=True) for label, digest in named if digest)
+    datasets, more = first_datasets(manifest.plan.get("datasets", ()))
+    for dataset in datasets:
+        if dataset.get("sha256"):
+            yield Fact(f"dataset {dataset_title(dataset)}", dataset["sha256"], is_hash=True)
+    if more:
+        yield Fact("datasets", f"{more}; all hashes are in manifest.json")
+    if manifest.assay_version:
+        yield Fact("made with", f"assay {manifest.assay_version}")
+
+
+def artifact_table(
+    manifest: Manifest, *, run_id: str, links: RecordLinks, files: Iterable[str], problems: Sequence[str] | None
+) -> Table:
+    """The files of a finished run, of which `files` are there; `problems` is what a verification found, None before one."""
+    known = manifest.files
+    there = set(files)
+    columns = (
+        Column("file", "A file of the run's folder."),
+        Column("size", "A KB has 1024 bytes.", is_number=True),
+        Column("lines", "Lines of the file.", is_number=True),
+        Column("state", "Whether the file is as it was published; verifying reads it and compares its hash."),
+        Column("SHA-256", "From the manifest."),
+    )
+    rows = []
+    for name in dict.fromkeys(("run_manifest.json", *sorted(known))):
+        is_there, entry = name in there, known.get(name)
+        head = Cell(name, link=links.artifact(run_id, name) if is_there else "", is_code=True)
+        state = _condition(name, is_there=is_there, problems=problems)
+        if entry is None:
+            rows.append((head, Cell(UNKNOWN), Cell(UNKNOWN), state, Cell("names and hashes all others")))
+        else:
+            size, lines = words.size(entry.bytes), f"{entry.lines:,}"
+            rows.append((head, Cell(size), Cell(lines), state, Cell(entry.sha256, is_code=True)))
+    return Table(title="Artifacts", columns=columns, rows=tuple(rows))
+
+
+def _condition(name: str, *, is_there: bool, problems: Sequence[str] | None) -> Cell:
+    found = [problem for problem in problems or () if problem.startswith(f"{name}: ")]
+    if found:
+        return Cell("not as published", "; ".join(found), tone="bad")
+    if not is_there:
+        return Cell("removed", "Retention has removed it; its hash stays.", tone="quiet")
+    if problems is None:
+        return Cell("not checked", "Verify the files to compare it with its hash.", tone="quiet")
+    return Cell("as published", "Its SHA-256, bytes and lines are those of the manifest.", tone="good")
+
+
+def verification_mark(problems: Sequence[str]) -> Badge:
+    """What a verification of all files came to."""
+    if problems:
+        return Badge("not as published", "bad", "Some files do not match the manifest; they are listed below.")
+    return Badge("verified", "good", "Every file is as it was published, and the hashes of records and attempts fit together.")

@@ -1,0 +1,185 @@
+"""Sections of a report: facts, tables, notes and charts, with every number and state already in words.
+
+A renderer decides how they look and cleans the texts, which may come from anywhere: the terminal, Markdown, a page, a card.
+"""
+
+from typing import Literal, Protocol
+
+import msgspec
+
+from assay.presentation.charts import Chart
+
+Tone = Literal["good", "bad", "warn", "live", "quiet"]
+"""How a word is meant; a renderer gives each a colour, and a page a shape as well."""
+
+
+class DisplayValue(msgspec.Struct, frozen=True):
+    """A number in words, and what it means."""
+
+    text: str
+    says: str = ""
+    """Shown when it is pointed at or focused: what is counted, over how many, how."""
+    n: str = ""
+    """How many it is of, where that stands beside it."""
+
+
+class Badge(msgspec.Struct, frozen=True):
+    """A word that is good or bad news."""
+
+    text: str
+    kind: Tone
+    says: str = ""
+
+
+class Timestamp(msgspec.Struct, frozen=True):
+    """A time: for machines as it is, for people without a script in UTC; a script shows it in the reader's zone."""
+
+    iso: str
+    text: str
+
+
+class IntervalBar(msgspec.Struct, frozen=True):
+    """An interval as a small bar on a line from 0 to 100."""
+
+    low: float
+    middle: float
+    high: float
+
+
+class KeyMetric(msgspec.Struct, frozen=True, kw_only=True):
+    """A number that stands large on a page."""
+
+    label: str
+    figure: DisplayValue
+    note: str = ""
+    bar: IntervalBar | None = None
+
+
+class BarSegment(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of all records, as a piece of one bar from 0 to 100."""
+
+    label: str
+    kind: Tone
+    count: DisplayValue
+    start: float
+    width: float
+    address: str = ""
+
+
+class Fact(msgspec.Struct, frozen=True):
+    """A label and what belongs to it; an empty label continues the fact before."""
+
+    label: str
+    text: str
+    is_hash: bool = False
+    tone: Tone | Literal[""] = ""
+    """Of a decision, whose label is the word that was decided."""
+    limit: int = 0
+    """Characters of the text, or of each part, that a report in text shows; 0 for all."""
+    parts: tuple[str, ...] = ()
+    """The parts of the text, where each is cut for itself."""
+    is_whole: bool = False
+    """It is to be copied or is drawn, so that no line of it is folded."""
+
+
+class DecisionView(msgspec.Struct, frozen=True):
+    """A decision with its reason."""
+
+    mark: Badge
+    reason: str
+
+
+class Column(msgspec.Struct, frozen=True):
+    """The head of a column."""
+
+    title: str
+    says: str = ""
+    """What its cells are, where a renderer can explain them."""
+    is_number: bool = False
+    is_name: bool = False
+    """Its cells are names and ids: they are cut in their middle, and Markdown shows them as code."""
+    limit: int = 0
+    """Characters of a cell that a report in text shows; 0 for all."""
+
+
+class Cell(DisplayValue, frozen=True):
+    """A cell of a table."""
+
+    interval: str = ""
+    """The interval in brackets, which follows the text where no bar is drawn."""
+    bar: IntervalBar | None = None
+    tone: Tone | Literal[""] = ""
+    link: str = ""
+    is_code: bool = False
+    names: tuple[str, ...] = ()
+    """Ids that stand before the text."""
+
+    @property
+    def full(self) -> str:
+        """The text with its interval: `83.3 % [43.6 %, 97.0 %]`."""
+        return f"{self.text} {self.interval}" if self.interval else self.text
+
+
+class Table(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows below columns; the first cell of a row names it."""
+
+    title: str = ""
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    note: str = ""
+    """What is left out of it, or true of all of it."""
+
+    def only(self, *titles: str) -> "Table":
+        """The table with some of its columns, in that order."""
+        places = [next(place for place, column in enumerate(self.columns) if column.title == title) for title in titles]
+        columns = tuple(self.columns[place] for place in places)
+        rows = tuple(tuple(row[place] for place in places) for row in self.rows)
+        return msgspec.structs.replace(self, columns=columns, rows=rows)
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a report; a renderer shows its tables, then its facts and notes."""
+
+    title: str = ""
+    tables: tuple[Table, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    notes: tuple[str, ...] = ()
+    charts: tuple[Chart, ...] = ()
+
+
+class RecordLinks(Protocol):
+    """Addresses of what a section names; empty where a renderer cannot lead there."""
+
+    def run(self, run_id: str) -> str:
+        """A run."""
+        ...
+
+    def records(self, run_id: str, **query: str) -> str:
+        """Records of a run."""
+        ...
+
+    def artifact(self, run_id: str, name: str) -> str:
+        """A file of a run."""
+        ...
+
+
+class NoLinks:
+    """Leads nowhere: for text, and for notebooks."""
+
+    def run(self, run_id: str) -> str:
+        """Return no address."""
+        del run_id
+        return ""
+
+    def records(self, run_id: str, **query: str) -> str:
+        """Return no address."""
+        del run_id, query
+        return ""
+
+    def artifact(self, run_id: str, name: str) -> str:
+        """Return no address."""
+        del run_id, name
+        return ""
+
+
+NO_LINKS = NoLinks()

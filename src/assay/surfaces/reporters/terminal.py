@@ -1,0 +1,186 @@
+"""Sections into the text of a terminal: styled, folded to its width, and safe to print."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
+
+import msgspec
+from rich.cells import cell_len, chop_cells
+
+from assay.presentation.sections import Cell, Column, Fact, Section, Table
+from assay.presentation.words import DASH, UNKNOWN
+from assay.surfaces.printable import printable, printable_id
+from assay.surfaces.reporters.settings import ReportSettings
+
+LABEL = 12
+"""Columns of the labels at the left."""
+GAP = "  "
+NARROWEST = 24
+"""Cells that the last column gets even where the terminal is too small for the others."""
+Paint = Callable[[str, str], str]
+"""(text, style) -> the text, with the escape sequences of the style where colours are on."""
+
+STYLES = {
+    "error": "1;31",
+    "warning": "1;33",
+    "accepted": "1;32",
+    "strong": "1",
+    "quiet": "2",
+    "gutter": "34",
+    "hint": "1;36",
+    "good": "1;32",
+    "bad": "1;31",
+    "warn": "1;33",
+    "live": "1;33",
+}
+"""Numbers of ECMA-48: 1 is bold, 2 is dim, 31 to 36 are red, green, yellow, blue, magenta and cyan."""
+
+
+def painter(*, is_coloured: bool) -> Paint:
+    """A paint function; without colours it returns the text as it is."""
+    return _coloured if is_coloured else _plain
+
+
+def _coloured(text: str, style: str) -> str:
+    return f"\x1b[{STYLES[style]}m{text}\x1b[0m" if text else text
+
+
+def _plain(text: str, style: str) -> str:
+    del style
+    return text
+
+
+def fold(text: str, *, first: int, width: int) -> list[str]:
+    """Lines of at most `width` cells, broken at spaces; on the first one `first` cells are already taken."""
+    lines: list[str] = []
+    line, room = "", width - first
+    for word in text.split(" "):
+        joined = f"{line} {word}" if line else word
+        if cell_len(joined) <= room:
+            line = joined
+            continue
+        if line or room < width:
+            lines.append(line)
+        *full, line = chop_cells(word, width) or [""]
+        lines += full
+        room = width
+    return [*lines, line]
+
+
+def hanging(text: str, *, first: int, width: int | None, indent: int) -> str:
+    """The text folded to the terminal, its further lines indented; as it is where there is no terminal."""
+    if width is None:
+        return text
+    lines = fold(text, first=first - indent, width=max(width - indent, 20))
+    return f"\n{'':{indent}}".join(lines)
+
+
+Row = Sequence[str | Cell]
+
+
+def report_lines(sections: Iterable[Section], settings: ReportSettings, *, paint: Paint, label: int = LABEL) -> Iterator[str]:
+    """The sections of a report, with an empty line between them."""
+    for number, section in enumerate(sections):
+        if number:
+            yield "\n"
+        yield from section_lines(section, settings, paint=paint, label=label)
+
+
+def section_lines(section: Section, settings: ReportSettings, *, paint: Paint, label: int = LABEL) -> Iterator[str]:
+    """The tables of a section, an empty line between them, then its facts and notes."""
+    for number, table_found in enumerate(section.tables):
+        if number:
+            yield "\n"
+        yield from table_lines(table_found, settings, paint=paint)
+    for fact in section.facts:
+        yield fact_line(fact, settings, paint=paint, label=label)
+    for note in section.notes:
+        yield fact_line(Fact("note", note), settings, paint=paint, label=label)
+
+
+def fact_line(fact: Fact, settings: ReportSettings, *, paint: Paint, label: int = LABEL) -> str:
+    """The label at the left, and the text beside it, folded unless it is to stay whole."""
+    limit = fact.limit or None
+    text = " · ".join(printable(part, limit=limit) for part in fact.parts) if fact.parts else printable(fact.text, limit=limit)
+    room = " " * max(1, label - cell_len(fact.label))
+    head = (
+        paint(fact.label, fact.tone) + room if fact.tone else paint(f"{fact.label}{room}", "quiet") if fact.label else " " * label
+    )
+    return f"{head}{hanging(text, first=label, width=None if fact.is_whole else settings.width, indent=label)}\n"
+
+
+def table_lines(found: Table, settings: ReportSettings, *, paint: Paint, indent: int = 0) -> Iterator[str]:
+    """A table with its note; names are cut in their middle, other texts at their end."""
+    rows = [[_safe(cell, column) for cell, column in zip(row, found.columns, strict=True)] for row in found.rows]
+    columns = [msgspec.structs.replace(column, title=printable(column.title)) for column in found.columns]
+    yield from table(columns, rows, paint=paint, width=settings.width, indent=indent)
+    if found.note:
+        yield paint(printable(found.note), "quiet") + "\n"
+
+
+def _safe(cell: Cell, column: Column) -> Cell:
+    limit = column.limit or None
+    if column.is_name and limit:
+        text = printable_id(cell.text, limit=limit)
+    else:
+        names = ", ".join(printable_id(name, limit=limit) if limit else printable(name) for name in cell.names)
+        text = " ".join(filter(None, (names, printable(cell.full, limit=limit))))
+    return Cell(UNKNOWN if text == DASH else text, tone=cell.tone)
+
+
+def table(columns: Sequence[Column], rows: Sequence[Row], *, paint: Paint, width: int | None, indent: int = 0) -> Iterator[str]:
+    """A line of heads, then the rows; the last column is folded where the terminal ends.
+
+    Columns that the terminal has no room for stand below each row, with their heads before them.
+    """
+    cells = [[cell if isinstance(cell, Cell) else Cell(cell) for cell in row] for row in rows]
+    widths = [
+        max(cell_len(text) for text in (column.title, *(row[place].text for row in cells))) for place, column in enumerate(columns)
+    ]
+    n_beside = _fitting(columns, widths, room=None if width is None else width - indent)
+    heads = [Cell(column.title, tone="quiet") for column in columns]
+    for row in (heads, *cells):
+        yield _line(row[:n_beside], columns[:n_beside], widths=widths[:n_beside], paint=paint, width=width, indent=indent)
+        if row is not heads and n_beside < len(columns):
+            yield from _below(row[n_beside:], columns[n_beside:], width=width, indent=indent + len(GAP))
+
+
+def _fitting(columns: Sequence[Column], widths: Sequence[int], *, room: int | None) -> int:
+    """How many columns there is room for beside each other, one at least; a last one of text can be folded."""
+    if room is None:
+        return len(columns)
+    needed = [*widths]
+    if not columns[-1].is_number:
+        needed[-1] = min(needed[-1], NARROWEST)
+    ends = list(accumulate(size + len(GAP) for size in needed))
+    return max(1, sum(end - len(GAP) <= room for end in ends))
+
+
+def _below(row: Sequence[Cell], columns: Sequence[Column], *, width: int | None, indent: int) -> Iterator[str]:
+    is_text = len(columns) == 1 and not columns[0].is_number
+    heads = ["" if is_text else column.title for column in columns]
+    text = " · ".join(f"{head} {cell.text}".strip() for cell, head in zip(row, heads, strict=True) if cell.text)
+    if text:
+        yield f"{'':{indent}}{hanging(text, first=indent, width=width, indent=indent)}\n"
+
+
+def _line(
+    row: Sequence[Cell], columns: Sequence[Column], *, widths: list[int], paint: Paint, width: int | None, indent: int
+) -> str:
+    *firsts, last = zip(row, columns, widths, strict=True)
+    parts = [_padded(cell, column, size=size, paint=paint) for cell, column, size in firsts]
+    taken = indent + sum(size + len(GAP) for _, _, size in firsts)
+    cell, column, size = last
+    room = None if width is None else max(width, taken + NARROWEST)
+    text = f"{cell.text:>{size}}" if column.is_number else hanging(cell.text, first=taken, width=room, indent=taken)
+    styled = "\n".join(_painted(line, cell.tone, paint=paint) for line in text.split("\n"))
+    return f"{'':{indent}}{GAP.join([*parts, styled])}".rstrip() + "\n"
+
+
+def _padded(cell: Cell, column: Column, *, size: int, paint: Paint) -> str:
+    room = " " * (size - cell_len(cell.text))
+    styled = _painted(cell.text, cell.tone, paint=paint)
+    return room + styled if column.is_number else styled + room
+
+
+def _painted(text: str, style: str, *, paint: Paint) -> str:
+    return paint(text, style) if style and text else text
