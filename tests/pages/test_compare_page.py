@@ -52,7 +52,7 @@ def test_two_runs_are_chosen_by_typing_and_compared(served: Serving, visit: Visi
     page.get_by_label("Before").fill("before")
     page.get_by_label("After").fill("after")
     page.get_by_role("button", name="Compare").click()
-    verdict = page.get_by_role("region", name="Result")
+    verdict = page.get_by_role("region", name="Result", exact=True)
     expect(verdict.locator(".mark")).to_have_text("worse", ignore_case=True)
     expect(verdict).to_contain_text("0 better and 14 worse of 23 records")
 
