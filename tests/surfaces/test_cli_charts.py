@@ -9,10 +9,11 @@ import pytest
 from click.testing import Result
 
 from assay.presentation.run_charts import run_charts
-from assay.presentation.run_report import RunReport, SliceValue
+from assay.presentation.run_report import RunReport
+from assay.surfaces.charts import draw
 from tests.commands import assay
 from tests.surfaces.conftest import HOSTILE
-from tests.surfaces.run_views import METRICS, golden_view
+from tests.surfaces.run_views import METRICS, golden_view, slice_value
 
 
 @pytest.fixture(autouse=True)
@@ -131,12 +132,13 @@ def test_a_folder_for_charts_that_is_a_file_is_refused_before_any_call() -> None
 
 
 def test_hostile_names_do_no_harm_in_charts() -> None:
-    value = SliceValue(name=HOSTILE, value=HOSTILE, figures=METRICS)
+    value = slice_value(HOSTILE, HOSTILE, 4)
     view = msgspec.structs.replace(golden_view(), slices=(value,))
     view = msgspec.structs.replace(view, result=msgspec.structs.replace(view.result, candidate=HOSTILE))
     for chart in run_charts([view, view]):
-        assert "<script" not in chart.svg
-        assert ElementTree.fromstring(chart.svg.encode()) is not None
+        svg = draw(chart)
+        assert "<script" not in svg
+        assert ElementTree.fromstring(svg.encode()) is not None
 
 
 def test_scores_on_two_scales_are_two_distributions() -> None:
@@ -147,4 +149,4 @@ def test_scores_on_two_scales_are_two_distributions() -> None:
 
 def test_the_gate_that_runs_share_is_drawn() -> None:
     charts = {chart.name: chart for chart in run_charts([golden_view(), golden_view()])}
-    assert "gate 80.0 %" in texts(charts["candidates.svg"].svg)
+    assert "gate 80.0 %" in texts(draw(charts["candidates.svg"]))

@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from assay.core.report import ValidationReport
 from assay.surfaces.reporters.github import github_report
-from assay.surfaces.reporters.json_document import json_report
-from assay.surfaces.reporters.json_lines import json_lines_report
+from assay.surfaces.reporters.json_document import json_lines_report, json_report
 from assay.surfaces.reporters.junit import junit_report
 from assay.surfaces.reporters.markdown import markdown_report
 from assay.surfaces.reporters.sarif import sarif_report

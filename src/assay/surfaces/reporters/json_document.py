@@ -1,4 +1,4 @@
-"""Reports as one JSON document, and the plain values of one report that other formats build on."""
+"""Reports as one JSON document, and as JSON lines: one issue per line, for grep, jq and databases."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -7,6 +7,8 @@ from assay.core.report import ValidationReport
 from assay.presentation.validation import Change, limited
 from assay.surfaces.reporters.plain_json import json_text
 from assay.surfaces.reporters.settings import ReportSettings
+
+_DATASET_LEVEL: dict[str, Any] = {"index": None, "record_id": None, "severity": "error"}
 
 
 def json_report(reports: Iterable[ValidationReport], settings: ReportSettings) -> Iterator[str]:
@@ -18,6 +20,24 @@ def json_report(reports: Iterable[ValidationReport], settings: ReportSettings) -
         yield from _file_text(file_values(report, settings))
         separator = ",\n    "
     yield "\n  ]\n}\n"
+
+
+def json_lines_report(reports: Iterable[ValidationReport], settings: ReportSettings) -> Iterator[str]:
+    """Each issue with its `file` and `contract`; a fix that was applied has the severity `fixed`.
+
+    Where a file has more issues than a report lists, its last line has their number as `omitted_issues`.
+    """
+    for report in reports:
+        source = {"file": report.path, "contract": report.contract}
+        for change in settings.changes:
+            yield json_text({**source, "file": settings.fixed_source, "severity": "fixed", **change_values(change)}) + "\n"
+        values = file_values(report, settings)
+        for issue in values["dataset_errors"]:
+            yield json_text({**source, **_DATASET_LEVEL, **issue}) + "\n"
+        for issue in (*values["record_errors"], *values["warnings"]):
+            yield json_text({**source, **issue}) + "\n"
+        if report.unlisted:
+            yield json_text({**source, "omitted_issues": values["omitted_issues"]}) + "\n"
 
 
 def _file_text(values: dict[str, Any]) -> Iterator[str]:

@@ -6,33 +6,17 @@ from assay.core.open_fields import grading_fields, question_fields, stored_case
 from assay.presentation.run import result_cell, score_of
 from assay.presentation.run_report import Json
 from assay.presentation.run_subject import NAME_LIMIT, stage_word
-from assay.presentation.sections import Cell, Column
+from assay.presentation.sections import Cell, Column, Table
 from assay.presentation.words import UNKNOWN, dollars, error_text, latency, level_name, sampled_name
 from assay.surfaces.printable import printable, printable_lines
 from assay.surfaces.reporters.settings import ReportSettings
-from assay.surfaces.reporters.terminal import Paint, Row, hanging, painter, table
+from assay.surfaces.reporters.terminal import Paint, hanging, painter, table_lines
 
 INDENT = 4
 TEXT_LIMIT = 4_000
 """Characters of a prompt or an answer that are shown unless all are called for."""
 UNREADABLE_VERDICT = "judge_parse_error"
 """The error for which one wants to see what the judge said."""
-_ATTEMPT_COLUMNS = (
-    Column("attempt", is_number=True),
-    Column("stage"),
-    Column("call"),
-    Column("model"),
-    Column("latency", is_number=True),
-    Column("tokens", is_number=True),
-    Column("cost", is_number=True),
-    Column("what came back"),
-)
-_SAMPLE_COLUMNS = (
-    Column("sample", is_number=True),
-    Column("score", is_number=True),
-    Column("result"),
-    Column("why"),
-)
 
 
 def record_text(record: Json, settings: ReportSettings) -> Iterator[str]:
@@ -47,22 +31,31 @@ def record_text(record: Json, settings: ReportSettings) -> Iterator[str]:
         yield from _section(title, text, settings, paint=paint)
     if found["evaluator_scores"]:
         yield "\n"
-        yield from _scores(found["evaluator_scores"], settings, paint=paint)
+        scores = _scores(found["evaluator_scores"], limit=0 if settings.is_verbose else TEXT_LIMIT)
+        yield from table_lines(scores, settings, paint=paint)
     yield "\n"
     if "samples" in record:
-        yield from table(_SAMPLE_COLUMNS, [_sample_row(sample) for sample in record["samples"]], paint=paint, width=settings.width)
+        yield from table_lines(_samples(record["samples"]), settings, paint=paint)
         yield "\n"
-    rows = [_attempt_row(attempt) for attempt in record["attempts"]]
-    yield from table(_ATTEMPT_COLUMNS, rows, paint=paint, width=settings.width)
+    yield from table_lines(_attempts(record["attempts"]), settings, paint=paint)
     if settings.is_verbose or found["error_code"] == UNREADABLE_VERDICT:
         for attempt in record["attempts"]:
             yield from _section(f"reply · {attempt['call_id']}", attempt.get("response") or "", settings, paint=paint)
 
 
-def _sample_row(sample: Json) -> Row:
-    """One of several answers to the record."""
-    score = score_of(sample)
-    return (f"{sample['sample']}", score, result_cell(sample), printable(sample["error_code"] or "", limit=NAME_LIMIT))
+def _samples(samples: Sequence[Json]) -> Table:
+    """The answers to a record that was asked several times."""
+    columns = (
+        Column("sample", is_number=True),
+        Column("score", is_number=True),
+        Column("result"),
+        Column("why", limit=NAME_LIMIT),
+    )
+    rows = (
+        (Cell(f"{sample['sample']}"), Cell(score_of(sample)), result_cell(sample), Cell(sample["error_code"] or ""))
+        for sample in samples
+    )
+    return Table(columns=columns, rows=tuple(rows))
 
 
 def _failure(failure: Json, settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
@@ -143,49 +136,62 @@ def _section(title: str, text: str, settings: ReportSettings, *, paint: Paint) -
         yield f"{'':{INDENT}}{paint(f'… and {len(text) - TEXT_LIMIT:,} more characters (--verbose shows all)', 'quiet')}\n"
 
 
-def _scores(scores: Sequence[Json], settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
-    is_weighted = any(score.get("weight", 1) != 1 for score in scores)
-    weights = (Column("weight", is_number=True),) if is_weighted else ()
+def _scores(scores: Sequence[Json], *, limit: int) -> Table:
+    """What each judge said of each criterion; weights only where they differ from 1."""
     columns = (
-        Column("criterion"),
-        *weights,
+        Column("criterion", limit=NAME_LIMIT),
+        Column("weight", is_number=True),
         Column("score", is_number=True),
         Column("scale"),
-        Column("judge"),
-        Column("justification"),
+        Column("judge", limit=NAME_LIMIT),
+        Column("justification", limit=limit),
     )
-    rows = [
+    rows = (
         (
-            printable(score["criterion"], limit=NAME_LIMIT),
-            *([f"{score.get('weight', 1):g}"] if is_weighted else []),
-            f"{score['score']:g}",
-            score["scale"],
-            printable(score.get("judge") or UNKNOWN, limit=NAME_LIMIT),
-            printable(score.get("justification", ""), limit=None if settings.is_verbose else TEXT_LIMIT),
+            Cell(score["criterion"]),
+            Cell(f"{score.get('weight', 1):g}"),
+            Cell(f"{score['score']:g}"),
+            Cell(score["scale"]),
+            Cell(score.get("judge") or UNKNOWN),
+            Cell(score.get("justification", "")),
         )
         for score in scores
-    ]
-    yield from table(columns, rows, paint=paint, width=settings.width)
+    )
+    found = Table(columns=columns, rows=tuple(rows))
+    is_weighted = any(score.get("weight", 1) != 1 for score in scores)
+    return found if is_weighted else found.only("criterion", "score", "scale", "judge", "justification")
 
 
-def _attempt_row(attempt: Json) -> Row:
+def _attempts(attempts: Sequence[Json]) -> Table:
+    """Every call that was made for the record."""
+    columns = (
+        Column("attempt", is_number=True),
+        Column("stage"),
+        Column("call", limit=NAME_LIMIT),
+        Column("model", limit=NAME_LIMIT),
+        *(Column(title, is_number=True) for title in ("latency", "tokens", "cost")),
+        Column("what came back", limit=NAME_LIMIT * 2),
+    )
+    return Table(columns=columns, rows=tuple(map(_attempt_row, attempts)))
+
+
+def _attempt_row(attempt: Json) -> tuple[Cell, ...]:
     tokens, cost = attempt["total_tokens"], attempt["cost"]
-    return (
+    texts = (
         f"{attempt['attempt']}",
         f"{stage_word(attempt)}, round {attempt['record_attempt']}",
-        printable(attempt["call_id"], limit=NAME_LIMIT),
-        printable(attempt["model"], limit=NAME_LIMIT),
+        attempt["call_id"],
+        attempt["model"],
         latency(attempt["latency_ms"]),
         UNKNOWN if tokens is None else f"{tokens:,}",
         UNKNOWN if cost is None else dollars(cost),
-        _came_back(attempt),
     )
+    return (*map(Cell, texts), _came_back(attempt))
 
 
 def _came_back(attempt: Json) -> Cell:
     if not attempt["error_code"]:
-        return Cell(printable(attempt["finish_reason"] or "answered", limit=NAME_LIMIT))
+        return Cell(attempt["finish_reason"] or "answered")
     status = f" (HTTP {attempt['http_status']})" if attempt["http_status"] else ""
     waited = f"; waited {attempt['wait_s']:.1f} s" if attempt["wait_s"] else ""
-    words = f"{attempt['error_code']}{status}: {attempt['error_message'] or ''}{waited}"
-    return Cell(printable(words, limit=NAME_LIMIT * 2), tone="bad")
+    return Cell(f"{attempt['error_code']}{status}: {attempt['error_message'] or ''}{waited}", tone="bad")
