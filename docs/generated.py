@@ -1,4 +1,4 @@
-"""What of the reference is made from the code, and written by `make schema`: the schema of run files, and tables of its page."""
+"""What of the reference is made from the code, and written by `make schema`: the schema of run files, and tables about settings."""
 
 import json
 import re
@@ -8,12 +8,15 @@ from typing import Any
 
 import msgspec
 
+from assay.core import settings
 from assay.core.provider import PROVIDERS
+from assay.core.settings import run_settings
 from assay.engine.planning.run_file import run_file_schema
 
 ROOT = Path(__file__).parents[1]
 SCHEMA = ROOT / "src" / "assay" / "schemas" / "run_file.schema.json"
 PAGE = ROOT / "docs" / "reference" / "run-file.md"
+COMMANDS = ROOT / "docs" / "reference" / "run.md"
 _TABLE = re.compile(r"(?P<mark><!-- (?P<what>[\w ]+) -->\n\n)(?:\|.*\n)+")
 """A mark that no reader sees, and the table below it."""
 
@@ -21,16 +24,20 @@ _TABLE = re.compile(r"(?P<mark><!-- (?P<what>[\w ]+) -->\n\n)(?:\|.*\n)+")
 def generated() -> dict[Path, str]:
     """What the files ought to hold."""
     schema = msgspec.to_builtins(run_file_schema())
-    tables = {f"keys of {name}": _keys(component) for name, component in schema["$defs"].items()}
+    tables = {f"keys of {name}": _keys(name, component) for name, component in schema["$defs"].items()}
     tables["kinds of providers"] = _kinds()
+    tables["settings given elsewhere"] = _given_elsewhere()
     page = _TABLE.sub(lambda found: found["mark"] + "".join(f"{row}\n" for row in tables[found["what"]]), PAGE.read_text("utf-8"))
-    return {SCHEMA: json.dumps(schema, indent=2, sort_keys=True, ensure_ascii=False) + "\n", PAGE: page}
+    commands = _with_options(COMMANDS.read_text("utf-8"))
+    return {SCHEMA: json.dumps(schema, indent=2, sort_keys=True, ensure_ascii=False) + "\n", PAGE: page, COMMANDS: commands}
 
 
-def _keys(component: dict[str, Any]) -> Iterator[str]:
+def _keys(name: str, component: dict[str, Any]) -> Iterator[str]:
+    """The keys of a section, its own before those that it shares with a part of the plan."""
+    own = getattr(settings, name).__annotations__
     yield "| key | what it says | default |"
     yield "|---|---|---|"
-    for key, member in component["properties"].items():
+    for key, member in sorted(component["properties"].items(), key=lambda entry: entry[0].removeprefix("$") not in own):
         if not member.get("deprecated"):
             yield f"| `{key}` | {member['description']} | {_default(member, is_required=key in component['required'])} |"
 
@@ -49,6 +56,33 @@ def _kinds() -> Iterator[str]:
     for kind, row in PROVIDERS.items():
         key, url = (f"`{row.vendor.key_variable}`", f"`{row.vendor.url_variable}`") if row.vendor else ("", "")
         yield f"| **`{kind}`** | {row.words} | {key} | {url} | {'yes' if row.batches else ''} |"
+
+
+def _given_elsewhere() -> Iterator[str]:
+    yield "| key | option of `assay run` | parameter of `POST /v1/runs` | field of the form |"
+    yield "|---|---|---|---|"
+    for setting in run_settings().values():
+        option = f"`{setting.option_name}`" if setting.option else ""
+        parameter = f"`{setting.parameter_name}`" if setting.parameter else ""
+        if option or parameter:
+            yield f"| `{'.'.join(setting.path)}` | {option} | {parameter} | {setting.form.label if setting.form else ''} |"
+
+
+def _with_options(page: str) -> str:
+    """The page of commands, where the option of a new setting gets a row below its neighbour's; the rows there are not changed."""
+    before, heading, rest = page.partition("## `assay run`\n")
+    section, below, after = rest.partition("\n## ")
+    last = "--model"
+    for setting in run_settings().values():
+        name, option = setting.option_name, setting.option
+        if option is None:
+            continue
+        if f"| `{name}" not in section:
+            row = f"| `{f'{name} {option.metavar}'.strip()}` | {setting.option_text} |\n"
+            end = section.index("\n", section.index(f"| `{last}")) + 1
+            section = section[:end] + row + section[end:]
+        last = name
+    return before + heading + section + below + after
 
 
 if __name__ == "__main__":

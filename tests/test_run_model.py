@@ -19,8 +19,9 @@ from assay.core.case import Case
 from assay.core.errors import AssayError, RunSealed
 from assay.core.model_call import TRANSIENT_CODES, Reply
 from assay.core.outcome import Flow, Grade
-from assay.core.plan import RetryPlan, retry_delay
+from assay.core.plan import retry_delay
 from assay.core.run_state import count_records, final_state, may_follow
+from assay.core.settings import RetrySection
 from assay.datasets.converters import RowSource, convert_rows
 from assay.golden import EvalResult, EvalRunMetrics, EvalRunParameters
 from assay.grading import GradingSettings, start
@@ -77,14 +78,14 @@ def denominators(value: Value, _: Path) -> Value:
 
 
 def retry(value: Value, _: Path) -> Value:
-    policy, attempt = RetryPlan(), value["attempt"]
+    policy, attempt = RetrySection(), value["attempt"]
     is_tried_again = value["error_code"] in TRANSIENT_CODES and attempt < policy.max_attempts
     low, high = (retry_delay(policy, attempt, chance=chance) for chance in (0.0, 1.0))
     return {"retry": is_tried_again, "delay_s_min": low, "delay_s_max": high}
 
 
 def retry_distribution(value: Value, _: Path) -> Value:
-    policy, attempt = RetryPlan(), value["attempt"]
+    policy, attempt = RetrySection(), value["attempt"]
     chances = random.Random(1)
     delays = {retry_delay(policy, attempt, chance=chances.random()) for _ in range(value["samples"])}
     low, high = (retry_delay(policy, attempt, chance=chance) for chance in (0.0, 1.0))

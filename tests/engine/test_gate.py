@@ -7,7 +7,8 @@ from msgspec.structs import replace
 
 from assay import api
 from assay.core.errors import RunNotFound, UsageProblem
-from assay.core.plan import Gates, Plan
+from assay.core.plan import Plan
+from assay.core.settings import Gates
 from assay.core.summary import Interval, Summary
 from assay.engine.comparison.gate import decide_gate
 from assay.metrics.summary import summarize

@@ -5,7 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from assay.core.plan import Gates, plan_sha256
+from assay.core.plan import plan_sha256
+from assay.core.settings import Gates
 from assay.engine.planning.plans import list_records
 from assay.engine.planning.providers import split_model
 from assay.engine.planning.request import PlanProblems, RunRequest
@@ -36,6 +37,27 @@ def test_the_short_form_makes_one_complete_plan(tmp_path: Path) -> None:
     assert (plan.run_id, plan.candidate.name, plan.judges[0].name, plan.suite) == ("run_1", "scripted/echo", JUDGE, "")
     assert (plan.limit, plan.gates.pass_rate, plan.case_pass_score) == (3, 0.8, 4)
     assert (runs.valid_records, runs.invalid_records) == (3, 0)
+
+
+def test_a_plan_is_written_as_by_earlier_versions(tmp_path: Path) -> None:
+    # A run that goes on, or is compared with an earlier one, has the same settings only if they are encoded in the same way.
+    dataset = write_golden(tmp_path / "assistant.json")
+    (plan,) = planned(RunRequest(datasets=(str(dataset),), models=("scripted/echo",), judges=(JUDGE,))).plans
+    written = msgspec.json.encode(plan).decode()
+    assert '"parameters":{"temperature":0.0,"max_tokens":' in written
+    assert '"parameters":{"temperature":0.0}}],"panel":{"min_confidence":0.7},"providers":[' in written
+    assert (
+        '"headers":{}}],"response_source":"sampled","responses_path":"","responses_sha256":"","system_prompt":"","retry":'
+        in written
+    )
+    assert (
+        '"retry":{"max_attempts":3,"jitter":0.2,"base_delay":2.0,"max_delay":60.0},"concurrency":32,"generation":{},"judging":{},'
+        '"max_cost":null,"gates":{"pass_rate":0.8,"min_score":3.5,"max_error_rate":0.0},"default_gates":["pass_rate","min_score",'
+        '"max_error_rate"],"profile":null,"compat":false,"slices":["tags","dataset"],"cluster_key":"","pass_threshold":0.7,'
+        '"case_pass_score":4,"rubric_mode":"per_criterion","mcq_mode":"exact","criteria":[],"on_invalid":"reject","records":[],'
+        '"limit":null,"sample":null,"seed":0,"repeat":1,"keep_raw":false,"cache_dir":"","suite":"","project":"default",'
+    ) in written
+    assert plan_sha256(msgspec.json.decode(written, type=type(plan))) == plan_sha256(plan)
 
 
 def test_a_golden_dataset_is_named_by_its_file_and_version(tmp_path: Path) -> None:

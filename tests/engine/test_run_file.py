@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from assay.engine.planning.run_file import RunFile, is_run_file, issue_of, load_run_file, run_file_schema
+from assay.core.settings import RunFile
+from assay.engine.planning.run_file import is_run_file, issue_of, load_run_file, run_file_schema
 from docs.generated import generated
 
 ROOT = Path(__file__).parent.parent.parent

@@ -8,7 +8,8 @@ import pytest
 import assay
 from assay.core.case import Case
 from assay.core.errors import UsageProblem
-from assay.core.plan import Gates, Plan
+from assay.core.plan import Plan
+from assay.core.settings import Gates
 from assay.engine.planning.plans import list_records
 from assay.engine.planning.request import RunRequest
 from assay.engine.planning.selection import prepared_records

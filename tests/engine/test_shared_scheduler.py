@@ -11,7 +11,8 @@ import pytest
 
 from assay.core.model_call import ModelFailure, Reply, Stage, Usage
 from assay.core.outcome import Attempt
-from assay.core.plan import DatasetPlan, ModelPlan, Plan, ProviderPlan, StageLimits
+from assay.core.plan import DatasetPlan, ModelPlan, Plan, ProviderPlan
+from assay.core.settings import StageSection
 from assay.engine.execution.limits import CallQueue, CallScheduler
 from assay.engine.execution.rate_reservations import RateReservations
 from assay.engine.execution.shared_scheduler import SharedCallScheduler, open_scheduler, shared_limits
@@ -47,7 +48,7 @@ def plan_of(*, concurrency: int = 4, judges: int | None = None, **provider: floa
         datasets=(DatasetPlan(path="", contract="batch_v1", dataset_id="", dataset_version="", schema_version="", sha256=""),),
         candidate=ModelPlan(name="m", provider="a", model="m"),
         concurrency=concurrency,
-        judging=StageLimits(concurrency=judges),
+        judging=StageSection(concurrency=judges),
         providers=(ProviderPlan(name="a", kind="openai", **provider),),
     )
 

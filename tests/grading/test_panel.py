@@ -8,7 +8,7 @@ import pytest
 from assay.core.case import Case, Criterion
 from assay.core.model_call import FailedReply, ModelRequest, Reply
 from assay.core.outcome import Grade, GradingFailure, PanelDecision
-from assay.core.plan import PanelPlan
+from assay.core.settings import PanelSection
 from assay.grading import GradingSettings, start
 from tests.grading.driving import Driven, batch_case, drive, reference_case, rubric_case
 
@@ -17,7 +17,7 @@ NAMES = ("one", "two", "three", "four")
 
 
 def panel(size: int, **settings: object) -> GradingSettings:
-    return GradingSettings(candidate="model", judges=NAMES[:size], panel=PanelPlan(**settings))  # type: ignore[arg-type]
+    return GradingSettings(candidate="model", judges=NAMES[:size], panel=PanelSection(**settings))  # type: ignore[arg-type]
 
 
 def five(score: object, confidence: object = 0.9) -> str:
@@ -228,7 +228,7 @@ def test_a_rubric_in_one_call_is_escalated_as_a_whole() -> None:
         {"number": number, "criteria_met": True, "explanation": "x", "confidence": sure} for number, sure in ((1, 0.9), (2, 0.1))
     ]
     listed = json.dumps({"verdicts": both})
-    settings = GradingSettings(candidate="model", judges=NAMES[:2], rubric_mode="one_call", panel=PanelPlan(escalate=True))
+    settings = GradingSettings(candidate="model", judges=NAMES[:2], rubric_mode="one_call", panel=PanelSection(escalate=True))
     driven = graded(rubric_case(criteria=PAIR), settings, dict.fromkeys(NAMES, listed))
     assert [ask.call_id for ask in driven.rounds[-1]] == ["judge:rubric@two"]
     assert "each object of the list" in driven.asks["judge:rubric@one"].messages[1].content

@@ -1,7 +1,7 @@
 import pytest
 from msgspec.structs import replace
 
-from assay.core.plan import Gates
+from assay.core.settings import Gates
 from assay.core.summary import GateCheck, GateResult, Summary
 from assay.metrics.gates import check_gates
 from assay.metrics.summary import RecordFacts, summarize

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from assay.core.outcome import PanelDecision, Score
-from assay.core.plan import PanelPlan
+from assay.core.settings import PanelSection
 from assay.metrics.panel import JudgeAttempt, PanelFigures
 from tests.metrics.documents import as_written
 
@@ -20,7 +20,7 @@ def call(judge: str, question: str = "judge:overall", **changes: Any) -> JudgeAt
 
 
 def figures(*judges: str, **settings: Any) -> PanelFigures:
-    return PanelFigures(judges or ("one", "two", "three"), PanelPlan(**settings))
+    return PanelFigures(judges or ("one", "two", "three"), PanelSection(**settings))
 
 
 def panel_of(found: PanelFigures) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from assay.core.mark import CriterionResult
-from assay.core.plan import ProfileId
+from assay.core.settings import ProfileId
 from assay.core.summary import Interval
 from assay.metrics.facts import RecordFacts
 from assay.metrics.headline import CondensedRecords, condense, headline, headline_figures

@@ -7,8 +7,9 @@ from typing import Any
 
 from assay.core.case import Message
 from assay.core.model_call import ModelFailure, ModelRequest, Reply
-from assay.core.plan import DatasetPlan, ModelPlan, Parameters, Plan, ProviderPlan
+from assay.core.plan import DatasetPlan, ModelPlan, Plan, ProviderPlan
 from assay.core.provider import ProviderKind
+from assay.core.settings import Parameters
 from assay.models import open_models
 
 KEY = "sk-very-secret-1234567890"

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.case import Message
-from assay.core.plan import ModelPlan, Parameters, ProviderPlan
+from assay.core.plan import ModelPlan, ProviderPlan
+from assay.core.settings import Parameters
 from assay.models import messages_sha256, request_sha256
 from tests.models.asking import SCHEMA, ask_of
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from assay.core.model_call import ModelFailure, Usage
-from assay.core.plan import Parameters
+from assay.core.settings import Parameters
 from assay.testing import StubProvider, StubReply
 from tests.models.asking import KEY, SCHEMA, ask_of, plan_of, provider_of, reply_to
 

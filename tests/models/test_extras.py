@@ -7,7 +7,7 @@ from importlib.util import find_spec
 import pytest
 
 from assay.core.errors import MissingExtra, UsageProblem
-from assay.core.plan import Parameters
+from assay.core.settings import Parameters
 from assay.models import check_models
 from assay.models.local import find_weights
 from assay.testing import StubProvider, StubReply

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from assay.core.model_call import ModelFailure, Usage
-from assay.core.plan import ModelPlan, Parameters
+from assay.core.plan import ModelPlan
+from assay.core.settings import Parameters, ProviderEntry
 from assay.engine.planning.providers import provider_plan
-from assay.engine.planning.run_file import ProviderEntry
 from assay.models.endpoint import Endpoint
 from assay.models.http_pool import HttpPool
 from assay.models.openai_chat import ChatModel

@@ -9,11 +9,11 @@ from urllib.parse import urlsplit
 import pytest
 
 from assay.core.model_call import ModelFailure
-from assay.core.plan import Parameters, ProviderPlan
+from assay.core.plan import ProviderPlan
 from assay.core.provider import PROVIDER_KINDS, PROVIDERS, ProviderKind, Vendor
+from assay.core.settings import Parameters, ProviderEntry
 from assay.engine.planning.doctor import examine_keys, keyed_providers
 from assay.engine.planning.providers import provider_plan
-from assay.engine.planning.run_file import ProviderEntry
 from assay.models import check_models, load_provider
 from assay.models.address import request_addressing
 from assay.models.endpoint import provider_secrets, resolve_endpoint

@@ -17,7 +17,7 @@ import pytest
 import assay
 from assay import api
 from assay.core.errors import UsageProblem
-from assay.core.plan import Parameters
+from assay.core.settings import Parameters
 from assay.engine.execution.run import open_or_create
 from assay.engine.storage.run_paths import folders_of
 from tests.plugins.datasets import predictions, run_words, words

@@ -20,7 +20,7 @@ from assay.api import convert_benchmark, rescore, verify
 from assay.api import replay as recomputed
 from assay.core.model_call import ModelRequest, Reply
 from assay.core.outcome import GradingFailure
-from assay.core.plan import ProfileId
+from assay.core.settings import ProfileId
 from assay.golden import EvalRun, EvalRunMetrics
 from assay.grading import GradingSettings, start
 from assay.models import messages_sha256

@@ -8,8 +8,9 @@ import pytest
 from rich.cells import cell_len
 
 from assay.api import CostEstimate, ModelEstimate, PlannedRuns
-from assay.core.plan import DatasetPlan, Gates, ModelPlan, Plan, ProviderPlan
+from assay.core.plan import DatasetPlan, ModelPlan, Plan, ProviderPlan
 from assay.core.run_result import RunListing
+from assay.core.settings import Gates
 from assay.surfaces.reporters.run_candidates import candidates_text
 from assay.surfaces.reporters.run_list import runs_text
 from assay.surfaces.reporters.run_markdown import inert, run_markdown

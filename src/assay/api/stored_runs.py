@@ -10,10 +10,10 @@ import msgspec
 
 from assay.core.canonical import JsonObject
 from assay.core.errors import AssayError, RunNotFound, UsageProblem
-from assay.core.plan import ProfileId
 from assay.core.retention import RetentionSettings, longest, retention_in
 from assay.core.run_backend import RUNS_DIR
 from assay.core.run_result import RunListing, RunResult
+from assay.core.settings import ProfileId
 from assay.engine.finalization.eval_run import EVAL_RESULTS, why_no_eval_run
 from assay.engine.finalization.recompute import differences
 from assay.engine.readers.run_reader import RunReader

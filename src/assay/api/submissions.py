@@ -19,6 +19,7 @@ from assay.core.contract import BUILT_IN, CONTRACTS
 from assay.core.errors import AssayError, RunNotFound, StoreRefused, StoreUnavailable
 from assay.core.provider import PROVIDERS
 from assay.core.run_backend import LOCAL_BACKEND, RunBackend
+from assay.core.settings import DatasetEntry, ModelEntry, ProviderEntry
 from assay.engine.comparison.baselines import audit_entry
 from assay.engine.execution.submission import (
     MOST_ERRORS,
@@ -43,7 +44,7 @@ from assay.engine.execution.submission import (
 )
 from assay.engine.planning.providers import is_file_model
 from assay.engine.planning.request import RunRequest, finding_lines
-from assay.engine.planning.run_file import DatasetEntry, ModelEntry, ProviderEntry, load_run_file
+from assay.engine.planning.run_file import load_run_file
 from assay.engine.readers.run_list import RunListCache
 from assay.engine.readers.run_reader import RunReader
 from assay.engine.readers.shared_runs import SharedRuns

@@ -11,54 +11,36 @@ from assay.core.errors import StoreUnavailable
 from assay.core.provider import FUNCTIONS, PROVIDERS, ProviderKind
 from assay.core.redact_rule import RedactRule
 from assay.core.retention import RetentionPolicy
+from assay.core.settings import (
+    BatchSettings,
+    CriterionName,
+    Gates,
+    McqMode,
+    OnInvalid,
+    PanelSection,
+    Parameters,
+    ProfileId,
+    ProviderEntry,
+    ResponseSource,
+    RetrySection,
+    RubricMode,
+    StageSection,
+)
 
-ResponseSource = Literal["sampled", "prefilled", "part_of_conversation"]
-OnInvalid = Literal["reject", "skip"]
-Fallback = Literal["live", "fail"]
-RubricMode = Literal["per_criterion", "one_call"]
-McqMode = Literal["exact", "any"]
-CriterionName = Literal["accuracy", "clarity", "reasoning", "factuality", "overall"]
-"""batch_v1: `expected.required_criteria`."""
-ProfileId = Literal[
-    "prbench", "prbench_normalized", "healthbench", "apex_v1", "lexam_open", "lexam_mcq", "judge_1_5", "weighted_mean"
-]
-"""A benchmark's official scoring rules."""
 PluginKind = Literal["grader", "model", "policy", "converter", "contract"]
-
-
-class Parameters(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Sampling parameters; None leaves a value to the provider."""
-
-    temperature: float | None = 0.0
-    top_p: float | None = None
-    frequency_penalty: float | None = None
-    presence_penalty: float | None = None
-    max_tokens: int | None = None
-    seed: int | None = None
-    reasoning_effort: str | None = None
-    thinking_budget: int | None = None
-    extra_body: dict[str, Any] = {}
-    """Members that are sent unchanged."""
 
 
 NO_PARAMETERS = Parameters(temperature=None)
 """Parameters of a model that is sent none."""
 
 
-class ProviderPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """How to reach a provider, and how often it may be called."""
+class ProviderPlan(ProviderEntry, frozen=True, kw_only=True, forbid_unknown_fields=False):
+    """How to reach a provider, and how often it may be called, with the address that the environment has for it."""
 
-    name: str
     kind: ProviderKind
     base_url: str = ""
     key_variable: str = ""
     """Environment variable that holds the key; no plan holds the key itself."""
-    timeout: float = 120.0
-    """Seconds for one attempt as a whole, not only between two bytes."""
-    requests_per_minute: float | None = None
-    tokens_per_minute: float | None = None
-    headers: dict[str, str] = {}
-    """Extra headers such as a project or region."""
 
 
 class ModelPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,45 +54,8 @@ class ModelPlan(msgspec.Struct, frozen=True, kw_only=True):
     parameters: Parameters = Parameters()
 
 
-class RetryPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """Retries: three attempts, 2 s and 6 s between them, with 20 % jitter."""
-
-    max_attempts: int = 3
-    jitter: float = 0.2
-    base_delay: float = 2.0
-    max_delay: float = 60.0
-    """The longest wait that a provider's Retry-After may cause."""
-
-
-class Gates(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Thresholds that a run must meet; None is no gate. All thresholds are inclusive."""
-
-    pass_rate: float | None = None
-    min_score: float | None = None
-    """Mean score on the records' scale; with a profile, its headline."""
-    max_error_rate: float | None = None
-
-
-class PanelPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How several judges decide together."""
-
-    quorum: int | None = None
-    """Judges that must vote on a question, or the record has no grade; None means all."""
-    escalate: bool = False
-    """Ask the first judge alone, and the others when it is unsure."""
-    min_confidence: float = 0.7
-    """Confidence below which a judge that is asked alone counts as unsure."""
-
-
 GOLDEN_GATES = Gates(pass_rate=0.8, min_score=3.5, max_error_rate=0.0)
 """Gates of a run over golden datasets only, if the request sets none."""
-
-
-class StageLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Limits on all calls of one stage, in addition to those of the providers; None is no limit."""
-
-    concurrency: int | None = None
-    requests_per_minute: float | None = None
 
 
 class DatasetPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -217,19 +162,6 @@ class ImportPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Descriptions of files that hold less than the other tool was to evaluate."""
 
 
-class BatchPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of provider batches for the candidate's answers, at half the price."""
-
-    fallback: Fallback = "live"
-    """Whether a request without an answer is called individually, or its record fails."""
-    max_requests: int | None = None
-    """Maximum requests of one batch; None means the provider's limit."""
-    max_bytes: int | None = None
-    """Maximum bytes of one batch; None means the provider's limit."""
-    poll_seconds: float = 30.0
-    """Seconds between the first two polls; later ones are up to four times as far apart."""
-
-
 DEFAULT_PROJECT = "default"
 """Project of API keys that name no other, and of runs that were not created with another project's key."""
 
@@ -241,18 +173,18 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     datasets: tuple[DatasetPlan, ...]
     candidate: ModelPlan
     judges: tuple[ModelPlan, ...] = ()
-    panel: PanelPlan = PanelPlan()
+    panel: PanelSection = PanelSection()
     providers: tuple[ProviderPlan, ...] = ()
     response_source: ResponseSource = "sampled"
     responses_path: str = ""
     responses_sha256: str = ""
     system_prompt: str = ""
     """Sent to the candidate under the default policy, if the case has no system message."""
-    retry: RetryPlan = RetryPlan()
+    retry: RetrySection = RetrySection()
     concurrency: int = 32
     """Maximum calls in flight."""
-    generation: StageLimits = StageLimits()
-    judging: StageLimits = StageLimits()
+    generation: StageSection = StageSection()
+    judging: StageSection = StageSection()
     max_cost: float | None = None
     """Budget in US dollars; no new call is made beyond it."""
     gates: Gates = Gates()
@@ -303,7 +235,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Plugins that the run uses."""
     redact: tuple[RedactRule, ...] = ()
     """Custom redaction rules."""
-    batch: BatchPlan | None = None
+    batch: BatchSettings | None = None
     """Call the candidate through provider batches; None calls it record by record."""
 
     def models(self) -> tuple[ModelPlan, ...]:
@@ -417,7 +349,7 @@ def changed_settings(before: Plan, now: Plan) -> tuple[str, ...]:
     return tuple(name for name, changed in taken if plan_sha256(changed) != sha256) or ("providers",)
 
 
-def retry_delay(policy: RetryPlan, failed_round: int, *, chance: float, retry_after: float | None = None) -> float:
+def retry_delay(policy: RetrySection, failed_round: int, *, chance: float, retry_after: float | None = None) -> float:
     """Compute the seconds to wait after a failed round; `chance` is uniform in 0..1. Delays are 2, 6, 14, 30 ... seconds."""
     scheduled = policy.base_delay * ((1 << failed_round) - 1)
     jittered = scheduled * (1 - policy.jitter + 2 * policy.jitter * chance)

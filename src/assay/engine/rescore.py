@@ -14,7 +14,8 @@ from assay.core.errors import RunSealed, UsageProblem
 from assay.core.input_document import INPUT
 from assay.core.manifest import OWN_HASH
 from assay.core.moment import iso
-from assay.core.plan import Gates, Plan, ProfileId, plan_sha256
+from assay.core.plan import Plan, plan_sha256
+from assay.core.settings import Gates, ProfileId
 from assay.core.summary import GateResult
 from assay.core.version import __version__
 from assay.engine.finalization.eval_run import EVAL_RESULTS, is_true_of, regated, why_no_eval_run

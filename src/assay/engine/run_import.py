@@ -11,9 +11,10 @@ import msgspec
 from assay.core.errors import RunSealed, UsageProblem
 from assay.core.model_call import Reply
 from assay.core.outcome import Attempt, FailedOutcome, Grade, GradedOutcome, Outcome, Score, SkippedOutcome, record_status
-from assay.core.plan import ImportedFile, ImportPlan, ModelPlan, Parameters, Plan, plan_sha256
+from assay.core.plan import ImportedFile, ImportPlan, ModelPlan, Plan, plan_sha256
 from assay.core.retention import RetentionPolicy
 from assay.core.run_state import count_records, final_state
+from assay.core.settings import Parameters
 from assay.datasets.imports import LEFT, AnswerOffsets, DatasetRows, ImportedItem, ImportedScore, ImportResult
 from assay.engine.finalization.finalize import finalize
 from assay.engine.planning.inputs import DatasetInput, dataset_plan, read_dataset

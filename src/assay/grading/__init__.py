@@ -12,7 +12,7 @@ from assay.grading.methods.pairwise import INCONSISTENT, by_judge
 from assay.grading.methods.rubric import WITHOUT_POINTS
 from assay.grading.panel import DISAGREE, NO_QUORUM
 from assay.grading.policies import PAIRWISE_ID, POLICIES, UNKNOWN, UNSUITABLE, Policy, resolved
-from assay.grading.settings import OF_A_GRADE, GradingSettings, settings_of
+from assay.grading.settings import GradingSettings, settings_of
 from assay.grading.templates import TEMPLATE_IDS, load_template
 
 __all__ = [
@@ -21,7 +21,6 @@ __all__ = [
     "GRADING_METHODS",
     "INCONSISTENT",
     "NO_QUORUM",
-    "OF_A_GRADE",
     "PAIRWISE_ID",
     "POLICIES",
     "UNKNOWN",

@@ -8,7 +8,8 @@ import msgspec
 from assay.core.case import Case, Criterion
 from assay.core.open_fields import grading_fields, question_fields
 from assay.core.outcome import Flow, Grade
-from assay.core.plan import CriterionName, PluginPlan
+from assay.core.plan import PluginPlan
+from assay.core.settings import CriterionName
 from assay.grading.policies import Policy
 from assay.grading.reply_spec import ReplySpec
 from assay.grading.settings import GradingSettings

@@ -3,15 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
-from assay.core.plan import CriterionName, McqMode, PanelPlan, Plan, PluginPlan, ProfileId, RubricMode
-
-OF_A_GRADE = ("pass_threshold", "case_pass_score", "rubric_mode", "mcq_mode", "criteria")
-"""Settings that determine a grade, whatever the method; plans have them under the same names."""
+from assay.core.plan import Plan, PluginPlan
+from assay.core.settings import GradingRules, PanelSection, ProfileId
 
 
-class GradingSettings(msgspec.Struct, frozen=True):
+class GradingSettings(GradingRules, frozen=True, kw_only=True):
     """Candidate, judges, and what is enough to pass."""
 
     candidate: str
@@ -20,17 +16,7 @@ class GradingSettings(msgspec.Struct, frozen=True):
     """Names of the plan's models that judge; several form a panel."""
     system_prompt: str = ""
     """Sent to the candidate under the default policy, if the case has no system message."""
-    pass_threshold: float = 0.7
-    """Score of 0..1 from which a case passes."""
-    case_pass_score: int = 4
-    """Score of 1..5 from which a case passes."""
-    rubric_mode: RubricMode = "per_criterion"
-    """One judge call for each criterion of a rubric, or one call for all of them."""
-    mcq_mode: McqMode = "exact"
-    """Exactly the correct choices, or any of them."""
-    criteria: tuple[CriterionName, ...] = ()
-    """Criteria of an open task that names none itself."""
-    panel: PanelPlan = PanelPlan()
+    panel: PanelSection = PanelSection()
     """How several judges decide together."""
     has_answers: bool = False
     """The candidate's answers are given, so that it is not called."""
@@ -62,5 +48,5 @@ def settings_of(plan: Plan) -> GradingSettings:
         grader=plan.grader(),
         policy=plan.policy(),
         record_policies=plan.record_policies(),
-        **{name: getattr(plan, name) for name in OF_A_GRADE},
+        **{name: getattr(plan, name) for name in GradingRules.__struct_fields__},
     )

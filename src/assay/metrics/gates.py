@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from assay.core.gate_text import TOLERANCE, meets_gate
-from assay.core.plan import Gates
+from assay.core.settings import Gates
 from assay.core.summary import GateCheck, GateResult, RecordMetrics
 
 

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from assay.core.outcome import PanelDecision, Score
-from assay.core.plan import PanelPlan
+from assay.core.settings import PanelSection
 from assay.core.summary import JudgeSummary, Metric, PanelSummary
 from assay.metrics.intervals import cluster_interval, standard_error
 from assay.metrics.summary import amount_figures, latency_figures
@@ -73,7 +73,7 @@ class _Judge:
 class PanelFigures:
     """`panel` and `judges` of a summary, record by record."""
 
-    def __init__(self, judges: Sequence[str], settings: PanelPlan) -> None:
+    def __init__(self, judges: Sequence[str], settings: PanelSection) -> None:
         self._judges = {judge: _Judge() for judge in judges}
         self._settings = settings
         self._records = 0

@@ -10,7 +10,7 @@ from assay.core.artifact_lines import Range
 from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.manifest import ScoringProfile
 from assay.core.mark import CriterionResult
-from assay.core.plan import ProfileId
+from assay.core.settings import ProfileId
 
 NO_CRITERIA = "no_criteria"
 NO_VERDICT = "no_verdict"

@@ -11,8 +11,9 @@ from typing import Any, Protocol
 import msgspec
 
 from assay.core.model_call import ModelFailure, ModelRequest, Reply
-from assay.core.plan import BatchPlan, ModelPlan, ProviderPlan
+from assay.core.plan import ModelPlan, ProviderPlan
 from assay.core.provider import PROVIDERS, Batches, ProviderKind
+from assay.core.settings import BatchSettings
 from assay.models.endpoint import resolve_endpoint
 from assay.models.reply_decoder import UndecodableReply, decode_body
 from assay.models.transport import HttpResult, Transport, open_transport
@@ -33,7 +34,7 @@ class BatchLimits(msgspec.Struct, frozen=True):
     bytes: int
 
 
-def batch_limits(kind: ProviderKind, batch: BatchPlan) -> BatchLimits:
+def batch_limits(kind: ProviderKind, batch: BatchSettings) -> BatchLimits:
     """Compute the limits of one batch in a plan, which never exceed the provider's."""
     limits = _batches(kind)
     return BatchLimits(

@@ -7,7 +7,8 @@ import msgspec
 from assay.core.canonical import JsonObject
 from assay.core.gate_text import GateText, gate_texts, missed_gates
 from assay.core.number_text import ChangeText, rate_change_text, score_change_text
-from assay.core.plan import Gates, Plan
+from assay.core.plan import Plan
+from assay.core.settings import Gates
 from assay.core.summary import Interval, RecordMetrics
 from assay.engine.comparison.run_comparison import RunComparison
 from assay.metrics.gates import check_gates

@@ -19,7 +19,8 @@ import msgspec
 
 from assay.core.errors import ServerProblem
 from assay.core.model_call import ModelFailure
-from assay.core.plan import BatchPlan, Plan, retry_delay
+from assay.core.plan import Plan, retry_delay
+from assay.core.settings import BatchSettings
 from assay.engine.execution.batch_merge import ForeignBatch, Merger, MergerConfig, TruncatedResults
 from assay.engine.execution.batch_spool import RequestSpooler, SpoolConfig, is_intact, private_file, spool_path
 from assay.engine.execution.shutdown import GracefulShutdown, run_loop
@@ -101,7 +102,7 @@ class _BatchCollector:
     def __init__(self, collecting: CollectorConfig) -> None:
         self._from = collecting
         self._plan = collecting.plan
-        self._batch = collecting.plan.batch or BatchPlan()
+        self._batch = collecting.plan.batch or BatchSettings()
         self._provider = next(one for one in self._plan.providers if one.name == self._plan.candidate.provider)
         self._ledger = collecting.ledger
         self._book = BatchStore(collecting.ledger)

@@ -13,7 +13,8 @@ import msgspec
 from assay.core.case import Case
 from assay.core.model_call import ModelRequest, Usage
 from assay.core.outcome import Attempt, CancelledOutcome, GradingFailure
-from assay.core.plan import BatchPlan, Plan
+from assay.core.plan import Plan
+from assay.core.settings import BatchSettings
 from assay.engine.planning.token_counts import ANSWER_TOKENS, BYTES_PER_TOKEN
 from assay.grading import GradingSettings, start
 from assay.models.batch_api import PIECE, BatchClient, BatchLimits
@@ -29,7 +30,7 @@ class SpoolConfig(msgspec.Struct, frozen=True, kw_only=True):
     """What the files of a run are made from."""
 
     plan: Plan
-    batch: BatchPlan
+    batch: BatchSettings
     settings: GradingSettings
     ledger: Ledger
     book: BatchStore

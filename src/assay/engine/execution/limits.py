@@ -5,7 +5,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from assay.core.model_call import ModelFailure, Stage, Usage
-from assay.core.plan import Plan, ProviderPlan, StageLimits
+from assay.core.plan import Plan, ProviderPlan
+from assay.core.settings import StageSection
 from assay.engine.execution.rejections import ModelAdmission
 from assay.engine.run_counters import RunCounters
 
@@ -93,7 +94,7 @@ class ProviderLimiter:
 class StageLimiter:
     """Limits on all calls of one stage, across providers."""
 
-    def __init__(self, limits: StageLimits, cap: int) -> None:
+    def __init__(self, limits: StageSection, cap: int) -> None:
         self.cap = min(cap, limits.concurrency or cap)
         self.in_flight = 0
         self.requests = RateLimiter(limits.requests_per_minute)

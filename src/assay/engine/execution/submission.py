@@ -19,10 +19,10 @@ from assay.core.input_document import SEVERAL
 from assay.core.plan import Plan, plan_sha256, read_plan
 from assay.core.report import Counts, Outcome, ValidationReport, issue_members
 from assay.core.run_backend import RunBackend
+from assay.core.settings import DatasetEntry
 from assay.engine.execution.run import check_shareable, open_or_create
 from assay.engine.planning.plans import plan_runs
 from assay.engine.planning.request import PlanProblems, RunRequest
-from assay.engine.planning.run_file import DatasetEntry
 from assay.engine.planning.selection import prepared_records
 from assay.engine.storage.remote_store import STORE
 from assay.engine.storage.run_id import could_be_run_id

@@ -8,7 +8,8 @@ from assay.core.artifact_lines import PredictionLine
 from assay.core.canonical import JsonObject
 from assay.core.case import Case
 from assay.core.outcome import Score
-from assay.core.plan import Gates, Plan
+from assay.core.plan import Plan
+from assay.core.settings import Gates
 from assay.core.summary import GateCheck
 from assay.engine.finalization.redacted_plan import RedactedPlan
 from assay.metrics.golden import PASS_SCORE, EvalResult, EvalRunParameters, eval_result, eval_run_metrics

@@ -15,6 +15,7 @@ from assay.core.outcome import Grade, GradedOutcome
 from assay.core.plan import ModelPlan, Plan, plan_sha256
 from assay.core.provider import PROVIDERS
 from assay.core.run_backend import RUNS_DIR
+from assay.core.settings import GradingRules, ModelEntry
 from assay.core.version import __version__
 from assay.engine.execution.run import evaluate
 from assay.engine.execution.run_environment import RunEnvironment
@@ -24,9 +25,8 @@ from assay.engine.judge_quality.probe_trials import Trial, trials
 from assay.engine.judge_quality.probes import Judgments, overall, run_probes
 from assay.engine.planning.providers import BadName, model_plan, used_providers
 from assay.engine.planning.request import PlanProblems
-from assay.engine.planning.run_file import ModelEntry
 from assay.engine.run_counters import Snapshot
-from assay.grading import OF_A_GRADE, graded_by, settings_of, templates
+from assay.grading import graded_by, settings_of, templates
 from assay.models import check_models
 from assay.store.ledger import FinishedRecord, RecordRow
 from assay.store.sqlite import create_ledger
@@ -92,7 +92,7 @@ def _plan(request: ProbeRequest, environ: Mapping[str, str], *, like: Plan | Non
         response_source="prefilled",
         concurrency=request.concurrency,
         max_cost=request.max_cost,
-        **({} if like is None else {name: getattr(like, name) for name in OF_A_GRADE}),
+        **({} if like is None else {name: getattr(like, name) for name in GradingRules.__struct_fields__}),
     )
     problems = check_models(plan, environ=environ)
     if problems:

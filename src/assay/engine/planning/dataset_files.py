@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 
 from assay.core.dataset_title import file_stem
+from assay.core.settings import DatasetEntry
 from assay.datasets.dataset_paths import files_in, files_like
-from assay.engine.planning.run_file import DatasetEntry
 
 
 def names_files(place: Path) -> bool:

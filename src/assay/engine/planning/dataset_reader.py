@@ -10,9 +10,9 @@ from assay.core.dataset_title import file_stem
 from assay.core.errors import SourceUnreadable, UsageProblem
 from assay.core.issue import Issue
 from assay.core.issue import Path as Steps
-from assay.core.plan import OnInvalid
 from assay.core.problem_lines import heading
 from assay.core.report import ValidationReport
+from assay.core.settings import DatasetEntry, OnInvalid
 from assay.datasets import read
 from assay.datasets.config import ValidationConfig, changed_settings, load_config
 from assay.datasets.dataset_paths import open_dataset, part_names, similar_file
@@ -27,7 +27,6 @@ from assay.engine.planning.inputs import DatasetInput, dataset_plan, shown_path
 from assay.engine.planning.request import MergedSettings
 from assay.engine.planning.request_plugins import RequestPlugins
 from assay.engine.planning.responses import FIRST, listed
-from assay.engine.planning.run_file import DatasetEntry
 
 FAULTY_FILES = 10
 """Files of which everything is said before those that cannot be used are only counted."""

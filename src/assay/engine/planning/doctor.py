@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 from assay.core.doctor import DoctorCheck
 from assay.core.plan import ProviderPlan
 from assay.core.provider import PROVIDERS
+from assay.core.settings import ProviderEntry
 from assay.core.version import __version__
 from assay.engine.planning.handles import OWN_HANDLES
 from assay.engine.planning.providers import provider_plan
-from assay.engine.planning.run_file import ProviderEntry
 from assay.models.connectivity import ConnectivityResult, ask_for_models
 from assay.store.folder_check import check_runs_folder
 

@@ -13,8 +13,9 @@ import msgspec
 from assay.core.case import Case
 from assay.core.model_call import ModelRequest, Reply, Stage, Usage
 from assay.core.outcome import GradingFailure
-from assay.core.plan import BatchPlan, ModelPlan, Plan, ProviderPlan
+from assay.core.plan import ModelPlan, Plan, ProviderPlan
 from assay.core.provider import PROVIDERS
+from assay.core.settings import BatchSettings
 from assay.engine.planning.attachments import folder_of
 from assay.engine.planning.inputs import DatasetInput, cases_of
 from assay.engine.planning.plans import PlannedRuns
@@ -183,7 +184,7 @@ class _CostPricer:
 
     def _in_batches(self, estimate: ModelEstimate, plan: Plan, *, provider: ProviderPlan, load: _ModelLoad) -> ModelEstimate:
         """Return the estimate for the same calls in provider batches."""
-        limits = batch_limits(provider.kind, plan.batch or BatchPlan())
+        limits = batch_limits(provider.kind, plan.batch or BatchSettings())
         size = (load.bytes / load.calls + LINE_BYTES) * estimate.calls
         tariff = tariff_of(provider, plan.candidate, environ=self._environ, at=self._at, is_batch=True)
         used = Usage(input_tokens=estimate.input_tokens // estimate.calls, output_tokens=estimate.output_tokens // estimate.calls)

@@ -24,11 +24,11 @@ from assay.core.provider import PROVIDER_KINDS
 from assay.core.redact_rule import is_redacted
 from assay.core.retention import longest, retention_in
 from assay.core.run_backend import RUNS_DIR
+from assay.core.settings import ProviderEntry
 from assay.engine.finalization.rankings import PAIR
 from assay.engine.planning.providers import BadName, model_plan, used_providers
 from assay.engine.planning.request import MergedSettings, PlanProblems, RunRequest
 from assay.engine.planning.responses import Responses, load_responses
-from assay.engine.planning.run_file import ProviderEntry
 from assay.engine.planning.selection import sample_rank
 from assay.engine.storage.integrity import intact_run
 from assay.engine.storage.run_paths import check_target_free, find_run, folders_of
@@ -207,8 +207,8 @@ def _judges(
 ) -> tuple[tuple[ModelPlan, ...], tuple[ProviderPlan, ...]]:
     """Judges by their names; what the compared runs know about a judge or a provider of that name holds here too."""
     known = {judge.name: judge for plan in reversed(plans) for judge in plan.judges if not is_redacted(judge)}
-    declared = {
-        provider.name: _entry(provider)
+    declared: dict[str, ProviderEntry] = {
+        provider.name: provider
         for plan in reversed(plans)
         for provider in plan.providers
         if provider.name not in PROVIDER_KINDS and not is_redacted(provider)
@@ -225,19 +225,6 @@ def _judges(
         settings.add(("judges",), "no judge is named; add one with --judge provider/model")
     found = () if settings.problems else tuple(judges.values())
     return found, used_providers(found, declared, environ=environ)
-
-
-def _entry(provider: ProviderPlan) -> ProviderEntry:
-    return ProviderEntry(
-        name=provider.name,
-        kind=provider.kind,
-        base_url=provider.base_url or None,
-        key_variable=provider.key_variable or None,
-        timeout=provider.timeout,
-        requests_per_minute=provider.requests_per_minute,
-        tokens_per_minute=provider.tokens_per_minute,
-        headers=provider.headers,
-    )
 
 
 def _notes(sides: Sequence[_Side]) -> Iterator[str]:

@@ -7,31 +7,31 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from assay.core.case import Attachment
 from assay.core.errors import SourceUnreadable, StoreUnavailable, UsageProblem
 from assay.core.issue import Path as Steps
-from assay.core.plan import (
-    GOLDEN_GATES,
-    NO_PARAMETERS,
-    BatchPlan,
-    Gates,
-    ModelPlan,
-    PanelPlan,
-    Parameters,
-    Plan,
-    ResponseSource,
-    RetryPlan,
-    StageLimits,
-    function_model,
-)
+from assay.core.plan import GOLDEN_GATES, NO_PARAMETERS, ModelPlan, Plan, function_model
 from assay.core.plugin import Plugin
 from assay.core.provider import FUNCTIONS
 from assay.core.report import ValidationReport
 from assay.core.retention import RetentionPolicy, longest, retention_in
 from assay.core.run_backend import RUNS_DIR
+from assay.core.settings import (
+    BatchSettings,
+    Gates,
+    MlflowSection,
+    ModelEntry,
+    Parameters,
+    ProviderEntry,
+    ResponseSource,
+    RunFile,
+    RunSection,
+    stated,
+)
 from assay.datasets.checks import nearest
 from assay.engine.finalization.eval_run import EVAL_RESULTS, GOLDEN_MAX_TOKENS, why_no_eval_run
 from assay.engine.metadata_fields import NO_METADATA
@@ -43,7 +43,6 @@ from assay.engine.planning.providers import BadName, find_provider, model_plan, 
 from assay.engine.planning.request import MergedSettings, PlanProblems, RunRequest
 from assay.engine.planning.request_plugins import RequestPlugins
 from assay.engine.planning.responses import FIRST, ResponseFile, listed, load_responses
-from assay.engine.planning.run_file import MlflowSection, ModelEntry, ProviderEntry
 from assay.engine.planning.selection import SelectionRules, rules_of, selected_ids
 from assay.engine.planning.survey import DatasetSurvey, HasAnswer, survey
 from assay.engine.storage.run_paths import check_target_free, folders_of
@@ -131,7 +130,7 @@ def list_records(request: RunRequest, *, environ: Mapping[str, str]) -> ListedRe
     rules = planner.rules()
     samples = [None] if rules.repeat == 1 else range(rules.repeat)
     records = tuple(ListedRecord(found, sample) for found in selected_ids(rules, planner.inputs) for sample in samples)
-    return ListedRecords(records, Gates(**msgspec.to_builtins(planner.settings.value.gates)))
+    return ListedRecords(records, planner.settings.value.gates)
 
 
 def suite_of(candidates: list[ModelPlan], now: float) -> str:
@@ -356,7 +355,7 @@ class _Planner:
 
     def _gates(self) -> tuple[Gates, tuple[str, ...]]:
         """The gates, and the names of those that the contract sets: one that is about another score than the contract's is none."""
-        given = msgspec.to_builtins(self.settings.value.gates)
+        given = msgspec.structs.asdict(self.settings.value.gates)
         own = msgspec.structs.asdict(GOLDEN_GATES) if self._is_golden else {}
         if self.profile is not None or self.code.grader is not None:
             own.pop("min_score", None)
@@ -372,56 +371,35 @@ class _Planner:
                 self.settings.add(("run", "id"), f"{problem.message}; {problem.hint}")
 
     def _plan(self, run_id: str, candidate: ModelPlan, *, suite: str) -> Plan:
-        value, run = self.settings.value, self.settings.value.run
+        value = self.settings.value
         gates, default_gates = self._gates()
         models = (candidate, *self.judges)
         graders = () if self.code.grader is None else (function_model(self.code.grader.plan),)
-        return Plan(
-            run_id=run_id,
-            datasets=tuple(dataset.plan for dataset in self.inputs),
-            candidate=candidate,
-            judges=tuple(self.judges),
-            panel=PanelPlan(quorum=value.panel.quorum, escalate=value.panel.escalate, min_confidence=value.panel.min_confidence),
-            providers=used_providers((*models, *graders), self._declared, environ=self._environ),
-            response_source=self._source,
-            responses_path=self._responses.path if self._responses else "",
-            responses_sha256=self._responses.sha256 if self._responses else "",
-            system_prompt=run.system_prompt,
-            retry=RetryPlan(
-                max_attempts=value.retry.max_attempts, base_delay=value.retry.base_delay, max_delay=value.retry.max_delay
-            ),
-            concurrency=run.concurrency,
-            generation=StageLimits(concurrency=run.generation.concurrency, requests_per_minute=run.generation.requests_per_minute),
-            judging=StageLimits(concurrency=run.judging.concurrency, requests_per_minute=run.judging.requests_per_minute),
-            max_cost=value.max_cost,
-            gates=gates,
-            default_gates=default_gates,
-            profile=value.profile,
-            compat=value.compat,
-            slices=value.slices,
-            cluster_key=value.cluster_key,
-            pass_threshold=run.pass_threshold,
-            case_pass_score=run.case_pass_score,
-            rubric_mode=run.rubric_mode,
-            mcq_mode=run.mcq_mode,
-            criteria=tuple(dict.fromkeys(run.criteria)),
-            on_invalid="skip"
-            if any(on_invalid(value.on_invalid, dataset.plan.contract) == "skip" for dataset in self.inputs)
-            else "reject",
-            records=tuple(dict.fromkeys(value.records)),
-            limit=value.limit,
-            sample=value.sample,
-            seed=value.seed,
-            repeat=value.repeat,
-            keep_raw=run.keep_raw,
-            redact=(*value.redact, *self.settings.redact),
-            batch=self._batch(),
-            cache_dir=self._cache_dir(),
-            suite=suite,
-            project=self.settings.project,
-            retention=self._retention(),
-            plugins=self.code.used_by(models),
-        )
+        skips = any(on_invalid(value.on_invalid, dataset.plan.contract) == "skip" for dataset in self.inputs)
+        found: dict[str, Any] = {
+            "run_id": run_id,
+            "datasets": tuple(dataset.plan for dataset in self.inputs),
+            "candidate": candidate,
+            "judges": tuple(self.judges),
+            "panel": stated(value.panel),
+            "providers": used_providers((*models, *graders), self._declared, environ=self._environ),
+            "response_source": self._source,
+            "responses_path": self._responses.path if self._responses else "",
+            "responses_sha256": self._responses.sha256 if self._responses else "",
+            "gates": gates,
+            "default_gates": default_gates,
+            "criteria": tuple(dict.fromkeys(value.run.criteria)),
+            "on_invalid": "skip" if skips else "reject",
+            "records": tuple(dict.fromkeys(value.records)),
+            "redact": (*value.redact, *self.settings.redact),
+            "batch": self._batch(),
+            "cache_dir": self._cache_dir(),
+            "suite": suite,
+            "project": self.settings.project,
+            "retention": self._retention(),
+            "plugins": self.code.used_by(models),
+        }
+        return Plan(**{**_same_settings(value.run), **_same_settings(value), **found})
 
     def _retention(self) -> RetentionPolicy:
         try:
@@ -436,13 +414,11 @@ class _Planner:
             return plans
         return tuple(msgspec.structs.replace(plan, plugins=self.code.used_by(plan.models())) for plan in plans)
 
-    def _batch(self) -> BatchPlan | None:
+    def _batch(self) -> BatchSettings | None:
         batch = self.settings.value.batch
         if batch is None or not batch.enabled:
             return None
-        return BatchPlan(
-            fallback=batch.fallback, max_requests=batch.max_requests, max_bytes=batch.max_bytes, poll_seconds=batch.poll_seconds
-        )
+        return BatchSettings(**{name: getattr(batch, name) for name in BatchSettings.__struct_fields__})
 
     def _cache_dir(self) -> str:
         cache = self.settings.value.cache
@@ -543,6 +519,11 @@ class _Planner:
         return (
             {model.name: responses.of(model.name).has for model in self.candidates} if responses and responses.by_candidate else {}
         )
+
+
+def _same_settings(section: RunFile | RunSection) -> dict[str, Any]:
+    """The settings of a section that a plan has under the same name, and takes as they are unless something else decides."""
+    return {name: getattr(section, name) for name in section.__struct_fields__ if name in Plan.__struct_fields__}
 
 
 def _given(name: str) -> ModelPlan:

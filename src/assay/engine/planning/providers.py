@@ -5,10 +5,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from assay.core.plan import ModelPlan, Parameters, ProviderPlan
+import msgspec
+
+from assay.core.plan import ModelPlan, ProviderPlan
 from assay.core.provider import FUNCTIONS, PROVIDER_KINDS, PROVIDERS, ProviderKind
+from assay.core.settings import ModelEntry, Parameters, ProviderEntry, stated
 from assay.datasets.checks import nearest
-from assay.engine.planning.run_file import ModelEntry, ProviderEntry
 from assay.models import model_problems
 
 _MODEL = re.compile(r"(?P<provider>[A-Za-z0-9_.-]+)(?P<mark>:/(?!/)|/|:)(?P<model>.+)", re.DOTALL)
@@ -68,16 +70,8 @@ def provider_plan(entry: ProviderEntry, environ: Mapping[str, str]) -> ProviderP
         # A server of one's own often wants no key; the vendor's always does.
         is_keyed = url == vendor.url or bool(environ.get(vendor.key_variable))
         key_variable = key_variable or (vendor.key_variable if is_keyed else "")
-    return ProviderPlan(
-        name=entry.name,
-        kind=kind,
-        base_url=url,
-        key_variable=key_variable,
-        timeout=entry.timeout,
-        requests_per_minute=entry.requests_per_minute,
-        tokens_per_minute=entry.tokens_per_minute,
-        headers=entry.headers,
-    )
+    given = msgspec.structs.asdict(entry)
+    return ProviderPlan(**{**given, "kind": kind, "base_url": url, "key_variable": key_variable})
 
 
 def provider_kind(entry: ProviderEntry) -> ProviderKind:
@@ -99,7 +93,7 @@ def model_plan(entry: ModelEntry, declared: Mapping[str, ProviderEntry], *, fold
     named = ModelName(entry.provider, entry.model) if entry.provider else split_model(entry.model)
     provider = find_provider(named.provider, declared)
     is_recording = provider_kind(provider) in _FILE_KINDS
-    parameters = Parameters(**{name: getattr(entry, name) for name in _PARAMETERS})
+    parameters = stated(Parameters(**{name: getattr(entry, name) for name in _PARAMETERS}))
     return ModelPlan(
         name=entry.name or f"{named.provider}/{named.model}",
         provider=named.provider,

@@ -1,78 +1,45 @@
 """What somebody asks for, as options or in a run file, into one value whose every member still knows where it was said."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from assay.core.errors import UsageProblem
+from assay.core.exposure import Setting, settings_struct
 from assay.core.issue import Finding
 from assay.core.issue import Path as Steps
-from assay.core.plan import DEFAULT_PROJECT, Fallback, OnInvalid, PluginKind, ProfileId, ResponseSource
+from assay.core.plan import DEFAULT_PROJECT, PluginKind
 from assay.core.plugin import Plugin, given_plugin
 from assay.core.problem_lines import in_one_line
 from assay.core.provider import FUNCTIONS
 from assay.core.redact_rule import RedactRule
 from assay.core.report import ValidationReport
 from assay.core.retention import RetentionSettings
+from assay.core.settings import DatasetEntry, ModelEntry, RunFile, run_settings
 from assay.datasets.checks import Findings
 from assay.datasets.read_options import Interface
-from assay.engine.planning.run_file import (
-    DatasetEntry,
-    LoadedRunFile,
-    ModelEntry,
-    RunFile,
-    issue_of,
-    load_run_file,
-    read_members,
-)
+from assay.engine.planning.run_file import LoadedRunFile, issue_of, load_run_file, read_members
 from assay.store.redact_custom import rule_problems
 
+if TYPE_CHECKING:
+    _GivenSettings = msgspec.Struct
+else:
+    _GivenSettings = settings_struct(
+        "_GivenSettings", [(one.member, Any, one.nothing) for one in run_settings().values()], module=__name__
+    )
 
-class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of `assay run`; what is given here counts more than what the run file says."""
+
+class RunRequest(_GivenSettings, frozen=True, kw_only=True):
+    """The options of `assay run`: the settings of `core/settings.py` that can be given besides a run file, which they override.
+
+    Models, judges, `grader` and `policy` may be functions; `policies` are for the records whose `metadata.policy_id` names them.
+    """
 
     run_file: str = ""
-    datasets: tuple[DatasetEntry | str, ...] = ()
     contract: Any = ""
     """Of the datasets that name none: a name, or code that makes a case of a row. Default: recognised by content."""
-    models: tuple[str | Callable[..., Any], ...] = ()
-    """As `provider/model`, or functions."""
-    judges: tuple[str | Callable[..., Any], ...] = ()
-    grader: str | Callable[..., Any] = ""
-    """Grades every record instead of the way that its contract says."""
-    policy: Any = ""
-    """Says what the candidate is asked in every record: a name, a function, or an object with `ask` and perhaps `grade`."""
-    policies: Mapping[str, Any] = {}
-    """The same for the records whose `metadata.policy_id` is the name that each has here."""
-    responses: str = ""
-    response_source: ResponseSource | None = None
-    runs_dir: str = ""
-    run_id: str = ""
-    concurrency: int | None = None
-    records: tuple[str, ...] = ()
-    limit: int | None = None
-    sample: int | None = None
-    seed: int | None = None
-    repeat: int | None = None
-    criteria: tuple[str, ...] = ()
-    quorum: int | None = None
-    escalate: bool | None = None
-    batch: bool | None = None
-    batch_fallback: Fallback | None = None
-    max_cost: float | None = None
-    on_invalid: OnInvalid | None = None
-    allow_size: bool | None = None
-    """Accept golden datasets with fewer than 5 or more than 20 cases."""
-    null_as_absent: bool | None = None
-    """Optional and forbidden fields that are null count as absent."""
-    config: str = ""
-    profile: ProfileId | None = None
-    compat: bool | None = None
-    pass_rate: float | None = None
-    min_score: float | None = None
-    max_error_rate: float | None = None
     redact: tuple[RedactRule, ...] = ()
     """Custom redaction rules besides those of the run file."""
     project: str = DEFAULT_PROJECT
@@ -84,42 +51,11 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     code: tuple[str, ...] | None = None
     """Names of the only code that the options may name; None is any. For callers who must not choose what a process runs."""
 
+    if TYPE_CHECKING:
 
-_OPTION_PATHS: dict[str, Steps] = {
-    "datasets": ("datasets",),
-    "models": ("candidates",),
-    "judges": ("judges",),
-    "grader": ("grader",),
-    "policy": ("policy",),
-    "policies": ("policies",),
-    "responses": ("run", "responses"),
-    "response_source": ("run", "response_source"),
-    "runs_dir": ("run", "runs_dir"),
-    "run_id": ("run", "id"),
-    "concurrency": ("run", "concurrency"),
-    "records": ("records",),
-    "limit": ("limit",),
-    "sample": ("sample",),
-    "seed": ("seed",),
-    "repeat": ("repeat",),
-    "criteria": ("run", "criteria"),
-    "quorum": ("panel", "quorum"),
-    "escalate": ("panel", "escalate"),
-    "batch": ("batch", "enabled"),
-    "batch_fallback": ("batch", "fallback"),
-    "max_cost": ("max_cost",),
-    "on_invalid": ("on_invalid",),
-    "allow_size": ("allow_size",),
-    "null_as_absent": ("null_as_absent",),
-    "config": ("config",),
-    "profile": ("profile",),
-    "compat": ("compat",),
-    "pass_rate": ("gates", "pass_rate"),
-    "min_score": ("gates", "min_score"),
-    "max_error_rate": ("gates", "max_error_rate"),
-}
-"""Where each option sits in a run file."""
-_ARGUMENTS = {"datasets": "DATASET", "models": "--model", "judges": "--judge", "records": "--record"}
+        def __init__(self, **given: Any) -> None: ...
+
+        def __getattr__(self, name: str) -> Any: ...
 
 
 class PlanProblems(UsageProblem):
@@ -148,10 +84,10 @@ class MergedSettings:
         self.redact = request.redact
         self.problems += rule_problems(request.redact)
         self.contract: Any = request.contract
-        self._options = {_OPTION_PATHS[name]: name for name in _OPTION_PATHS if getattr(request, name) not in ("", (), None, {})}
+        given = [setting for setting in run_settings().values() if getattr(request, setting.member) not in ("", (), None, {})]
+        self._options: dict[Steps, Setting] = {setting.path: setting for setting in given}
         self._loaded = load_run_file(request.run_file) if request.run_file else None
-        given = {seat: self._spelled(name, getattr(request, name)) for seat, name in self._options.items()}
-        self.value = self._merged(_nested(given))
+        self.value = self._merged(_nested({one.path: self._spelled(one.member, getattr(request, one.member)) for one in given}))
 
     def _retention(self, request: RunRequest) -> RetentionSettings:
         try:
@@ -199,7 +135,7 @@ class MergedSettings:
             self._note(self._loaded.findings, self._loaded)
         self._note(found, None)
         merged = {**in_file, **members}
-        for section in ("run", "panel", "gates"):
+        for section in {setting.path[0] for setting in run_settings().values() if len(setting.path) > 1} - {"batch"}:
             merged[section] = {**in_file.get(section, {}), **members.get(section, {})}
         if members.get("batch"):
             # An option about batches does not turn them on.
@@ -225,17 +161,17 @@ class MergedSettings:
 
     def place(self, path: Steps) -> str:
         """The option or the place in the run file that a setting comes from, as the beginning of a sentence."""
-        option = self._option(path)
-        if option:
-            return _ARGUMENTS.get(option, "--" + option.replace("_", "-")) + ": "
+        setting = self._option(path)
+        if setting is not None:
+            return ("DATASET" if setting.member == "datasets" else setting.option_name) + ": "
         return f"{_place(self._loaded, Finding('', path, ''))}: " if self._loaded else ""
 
     def folder(self, path: Steps) -> Path:
         """The folder that a path at this place is relative to."""
         return Path() if self._loaded is None or self._option(path) else Path(self._loaded.path).parent
 
-    def _option(self, path: Steps) -> str:
-        return self._options.get(path[:1]) or self._options.get(path[:2]) or ""
+    def _option(self, path: Steps) -> Setting | None:
+        return self._options.get(path[:1]) or self._options.get(path[:2])
 
     def datasets(self) -> list[tuple[Steps, DatasetEntry]]:
         """The enabled datasets with their places; wrong entries are left out."""

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
+from assay.core.exposure import FIXED
 from assay.core.issue import Path
 from assay.datasets.checks import Findings, array_at, name_of, nearest, object_at, retyped, short, type_name, word_at
 
@@ -79,7 +80,7 @@ class _SettingsReader:
         members = object_at(self._found, value, path)
         if members is None:
             return _BAD
-        fields = {field.encode_name: field for field in expected.fields}
+        fields = {field.encode_name: field for field in expected.fields if not _is_fixed(field.type)}
         wording = self._wordings.get(expected.cls, FieldAliases())
         read: dict[str, Any] = {}
         for name, member in members.items():
@@ -145,6 +146,10 @@ def _title(expected: inspect.Type) -> str:
     """What the type calls its values, where it says so."""
     described = (expected.extra_json_schema if isinstance(expected, inspect.Metadata) else None) or {}
     return str(described.get("title", ""))
+
+
+def _is_fixed(expected: inspect.Type) -> bool:
+    return isinstance(expected, inspect.Metadata) and (expected.extra_json_schema or {}) == FIXED.extra_json_schema
 
 
 def _option(value: Any, options: Collection[inspect.Type]) -> inspect.Type:

@@ -6,7 +6,7 @@ import msgspec
 
 from assay.core.case import Case, Criterion
 from assay.core.outcome import FailureLabel, Flow, Grade, GradingFailure
-from assay.core.plan import ProfileId
+from assay.core.settings import ProfileId
 from assay.grading.assignment import Assignment, GradingMethod
 from assay.grading.candidate import candidate_ask
 from assay.grading.judge_call import CandidateAnswer, JudgeQuestion, Part

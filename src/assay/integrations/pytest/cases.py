@@ -13,8 +13,8 @@ import pytest
 
 from assay import api
 from assay.core.errors import AssayError, UsageProblem
-from assay.core.plan import Gates
 from assay.core.report import ValidationReport
+from assay.core.settings import Gates
 from assay.surfaces.cli.progress import LINE_EVERY, Throughput, plain_line
 from assay.surfaces.printable import printable, printable_lines
 from assay.surfaces.python_api.runs import Run, run

@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from assay import api
-from assay.core.plan import Gates
+from assay.core.settings import Gates
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.numbers import Number
 from assay.surfaces.cli.pipeline import PipelineOptions, github_option, junit_option
@@ -16,6 +16,7 @@ from assay.surfaces.cli.run_options import (
     json_option,
     markdown_option,
     runs_dir_option,
+    setting_option,
     text_settings,
     write_json,
     write_markdown,
@@ -46,8 +47,6 @@ Exit codes:
   1  the gate is missed: a threshold, a significant loss, or a requirement that is not shown to be met
   2  could not run: no such run or baseline, it is unfinished or was changed, or nothing can be compared"""
 
-_RATE = Number(0, 1)
-
 
 class GateOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What the command line says."""
@@ -59,9 +58,7 @@ class GateOptions(msgspec.Struct, frozen=True, kw_only=True):
     delta: float | None
     measure: str
     cluster: str | None
-    pass_rate: float | None
-    min_score: float | None
-    max_error_rate: float | None
+    gates: Gates
     is_json: bool
     junit: str | None
     is_github: bool
@@ -86,11 +83,9 @@ class GateOptions(msgspec.Struct, frozen=True, kw_only=True):
     "--measure", type=WordChoice(("pass_rate", "score")), default="pass_rate", show_default=True, help="What is compared."
 )
 @click.option("--cluster", metavar="KEY", help="Metadata key whose records form clusters.  [default: the plan's]")
-@click.option("--pass-rate", type=_RATE, metavar="X", help="Minimum pass rate of graded records.")
-@click.option(
-    "--min-score", type=Number(0, 100), metavar="X", help="Minimum mean score on the dataset's scale, or headline of the profile."
-)
-@click.option("--max-error-rate", type=_RATE, metavar="X", help="Maximum share of records with an error or cancelled.")
+@setting_option("pass_rate", help="Minimum pass rate of graded records.")
+@setting_option("min_score", help="Minimum mean score on the dataset's scale, or headline of the profile.")
+@setting_option("max_error_rate", help="Maximum share of records with an error or cancelled.")
 @json_option
 @junit_option
 @github_option
@@ -98,15 +93,18 @@ class GateOptions(msgspec.Struct, frozen=True, kw_only=True):
 @click.pass_context
 def command(context: click.Context, /, **given: object) -> None:
     """Entry of the command; see HELP."""
-    context.exit(decide(msgspec.convert(given, GateOptions)))
+    gates = {name: given.pop(name) for name in Gates.__struct_fields__}
+    context.exit(decide(msgspec.convert({**given, "gates": gates}, GateOptions)))
 
 
 def decide(options: GateOptions) -> int:
     """Decide, show it, and say it as an exit code."""
     check_markdown(options.markdown, is_json=options.is_json)
     pipeline = PipelineOptions.of(msgspec.structs.asdict(options))
+    # Without a threshold those of the plan count.
+    gates = None if options.gates == Gates() else options.gates
     demand = msgspec.convert(
-        {"mode": options.mode, "delta": options.delta, "measure": options.measure, "gates": _gates(options)}, api.GateSpec
+        {"mode": options.mode, "delta": options.delta, "measure": options.measure, "gates": gates}, api.GateSpec
     )
     verdict = api.gate(options.run, demand, runs_dir=options.runs_dir, baseline=options.baseline, cluster=options.cluster)
     try:
@@ -127,9 +125,3 @@ def _tell(verdict: api.GateDecision, options: GateOptions, pipeline: PipelineOpt
     if pipeline.is_wanted:
         run = api.open_run(options.run, runs_dir=options.runs_dir)
         tell_runs(pipeline, [gated_run(run, verdict)], summary=lambda: verdict_markdown(verdict))
-
-
-def _gates(options: GateOptions) -> Gates | None:
-    """Thresholds that were given here; None leaves those of the plan."""
-    given = Gates(pass_rate=options.pass_rate, min_score=options.min_score, max_error_rate=options.max_error_rate)
-    return None if given == Gates() else given

@@ -11,9 +11,8 @@ from assay import api
 from assay.core.errors import UsageProblem
 from assay.core.judge_card import JudgeCard
 from assay.surfaces.cli import exits
-from assay.surfaces.cli.numbers import Number
 from assay.surfaces.cli.progress import RunProgress
-from assay.surfaces.cli.run_options import json_option, runs_dir_option, text_settings, write_json, write_text
+from assay.surfaces.cli.run_options import json_option, runs_dir_option, setting_option, text_settings, write_json, write_text
 from assay.surfaces.cli.streams import encoded, write_file
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.judge_card import judge_card_markdown, judge_card_text
@@ -77,7 +76,7 @@ class ProbeOptions(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("--limit", type=click.IntRange(2), default=16, show_default=True, metavar="N", help="Records to use.")
 @click.option("--seed", type=int, default=0, show_default=True, metavar="S", help="Seed of the sample of a dataset's records.")
 @click.option("--concurrency", type=click.IntRange(1), default=32, show_default=True, metavar="N", help="Maximum concurrent calls.")
-@click.option("--max-cost", type=Number(min=0), metavar="X", help="Budget in US dollars; no new call is made beyond it.")
+@setting_option("max_cost")
 @click.option("-o", "--output", metavar="DIR", help=f"Write {CARD_JSON} and {CARD_MARKDOWN} into this folder.")
 @runs_dir_option
 @json_option

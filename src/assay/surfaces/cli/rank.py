@@ -10,10 +10,19 @@ import msgspec
 from assay import api
 from assay.core.errors import UsageProblem
 from assay.core.run_backend import LOCAL_BACKEND, RunBackend
+from assay.core.settings import run_settings
 from assay.surfaces.cli.chart_files import charts_option, check_charts
 from assay.surfaces.cli.placement import keeping_options, kept_here
 from assay.surfaces.cli.run import announced
-from assay.surfaces.cli.run_options import OutputOptions, check_markdown, conclude, json_option, markdown_option, runs_dir_option
+from assay.surfaces.cli.run_options import (
+    OutputOptions,
+    check_markdown,
+    conclude,
+    json_option,
+    markdown_option,
+    runs_dir_option,
+    setting_option,
+)
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.wording import counted
 
@@ -37,21 +46,17 @@ Exit codes:
   2    could not run: no record in common, no such run or judge, or nothing could be compared
   130  interrupted or cancelled; continue an interrupted run with `assay resume RUN`"""
 
-_COUNT = click.IntRange(min=1)
-_SAME = ("runs_dir", "limit", "sample", "seed", "concurrency", "max_cost")
-"""Options that have the same name in a request."""
-
 
 @click.command("rank", help=HELP, epilog=EPILOG)
 @click.argument("runs", nargs=-1, metavar="RUN RUN...")
-@click.option("--judge", multiple=True, metavar="PROVIDER/MODEL", help="Judge model; repeat for a panel that decides by majority.")
+@setting_option("judges", help="Judge model; repeat for a panel that decides by majority.")
 @runs_dir_option
-@click.option("--run-id", metavar="ID", help="Run id; an unfinished run with the same id and settings is resumed.")
-@click.option("--limit", type=_COUNT, metavar="N", help="Compare the first N records.")
-@click.option("--sample", type=_COUNT, metavar="N", help="Compare a random sample of N records, the same for the same seed.")
-@click.option("--seed", type=int, metavar="S", help="Seed of the sample.  [default: 0]")
-@click.option("--concurrency", type=_COUNT, metavar="N", help="Maximum concurrent calls.  [default: 32]")
-@click.option("--max-cost", type=click.FloatRange(min=0), metavar="X", help="Budget in US dollars; no new call is made beyond it.")
+@setting_option("run_id")
+@setting_option("limit", help="Compare the first N records.")
+@setting_option("sample", help="Compare a random sample of N records, the same for the same seed.")
+@setting_option("seed", help="Seed of the sample.  [default: 0]")
+@setting_option("concurrency")
+@setting_option("max_cost")
 @json_option
 @markdown_option
 @charts_option
@@ -59,14 +64,14 @@ _SAME = ("runs_dir", "limit", "sample", "seed", "concurrency", "max_cost")
 @click.option("-v", "--verbose", is_flag=True, help="List every comparison with its result and reasons.")
 @keeping_options
 @click.pass_context
-def command(context: click.Context, /, runs: tuple[str, ...], judge: tuple[str, ...], **given: Any) -> None:
+def command(context: click.Context, /, runs: tuple[str, ...], **given: Any) -> None:
     """Entry of the command; see HELP."""
     check_markdown(given["markdown"], is_json=given["is_json"])
     check_charts(given["charts"])
     if given["run_id"] == "":
         raise UsageProblem("--run-id is empty", hint="leave it out for a new id")
-    same = {name: given[name] for name in _SAME}
-    request = api.RankRequest(runs=runs, judges=judge, run_id=given["run_id"] or "", **same)
+    settings = {name: given[name] for name in run_settings() if given.get(name) is not None}
+    request = api.RankRequest(runs=runs, **settings)
     shown = OutputOptions(
         runs_dir=given["runs_dir"],
         is_json=given["is_json"],

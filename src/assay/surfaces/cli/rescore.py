@@ -8,19 +8,17 @@ import click
 
 from assay import api
 from assay.core.errors import UsageProblem
-from assay.core.plan import ProfileId
-from assay.surfaces.cli.numbers import Number
+from assay.core.settings import ProfileId
 from assay.surfaces.cli.pipeline import PipelineOptions, github_option, junit_option
 from assay.surfaces.cli.run_options import (
     RUN,
     OutputOptions,
     check_markdown,
-    compat_option,
     conclude,
     json_option,
     markdown_option,
-    profile_option,
     runs_dir_option,
+    setting_option,
 )
 from assay.surfaces.printable import printable
 
@@ -45,10 +43,10 @@ Exit codes:
 
 @click.command("rescore", help=HELP, epilog=EPILOG)
 @RUN
-@profile_option
-@compat_option
-@click.option("--min-score", type=Number(0, 100), metavar="X", help="Gate: minimum headline score of the profile.")
-@click.option("--run-id", metavar="ID", help="Id of the new run.")
+@setting_option("profile")
+@setting_option("compat")
+@setting_option("min_score", help="Gate: minimum headline score of the profile.")
+@setting_option("run_id", help="Id of the new run.")
 @runs_dir_option
 @json_option
 @junit_option

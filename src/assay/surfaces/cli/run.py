@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import click
 import msgspec
 
 from assay import api
 from assay.core.errors import SourceUnreadable, UsageProblem
-from assay.core.plan import ProfileId
+from assay.core.exposure import Setting
 from assay.core.run_backend import LOCAL_BACKEND, RUNS_DIR, RunBackend
 from assay.core.run_result import RunResult
+from assay.core.settings import run_settings
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.chart_files import charts_option, check_charts
-from assay.surfaces.cli.numbers import Number
 from assay.surfaces.cli.pipeline import PipelineOptions, github_option, junit_option
 from assay.surfaces.cli.placement import check_no_placement, placement_of, placement_options
 from assay.surfaces.cli.progress import RunProgress
@@ -27,13 +27,11 @@ from assay.surfaces.cli.run_options import (
     check_markdown,
     check_mlflow,
     command_line,
-    compat_option,
     conclude,
     json_option,
     markdown_option,
     mlflow_option,
-    profile_option,
-    runs_dir_option,
+    setting_options,
     text_settings,
     write_json,
     write_text,
@@ -46,7 +44,6 @@ from assay.surfaces.cli.telemetry import (
     telemetry_of,
     telemetry_options,
 )
-from assay.surfaces.cli.words import WordChoice
 from assay.surfaces.observers import ObserverGroup
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.run_estimate import batch_text
@@ -93,34 +90,9 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     sources: tuple[str, ...]
     contract: str
-    model: tuple[str, ...]
-    judge: tuple[str, ...]
-    grader: str
-    policy: str
-    responses: str | None
-    runs_dir: str | None
-    run_id: str | None
-    concurrency: int | None
-    record: tuple[str, ...]
-    limit: int | None
-    sample: int | None
-    seed: int | None
-    repeat: int | None
-    quorum: int | None
-    escalate: bool
-    batch: bool
-    batch_fallback: Literal["live", "fail"] | None
+    settings: dict[str, Any]
+    """The settings of a run that were given, by their names in a request."""
     detach: bool
-    max_cost: float | None
-    on_invalid: Literal["reject", "skip"] | None
-    allow_size: bool
-    null_as_absent: bool
-    config: str
-    profile: ProfileId | None
-    compat: bool
-    pass_rate: float | None
-    min_score: float | None
-    max_error_rate: float | None
     dry_run: bool
     is_json: bool
     junit: str | None
@@ -136,62 +108,20 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     placement: RunBackend
 
 
-_SENT = ("concurrency", "limit", "sample", "seed", "repeat", "quorum", "max_cost", "on_invalid")
-_GATES = ("pass_rate", "min_score", "max_error_rate")
-"""Options that have the same name in a request, here and on a server."""
-_RATE = Number(0, 1)
-_COUNT = click.IntRange(min=1)
-
-
-@click.command("run", help=HELP, epilog=EPILOG)
-@click.argument("sources", nargs=-1, metavar="DATASET...|RUNFILE")
-@click.option("--model", multiple=True, metavar="PROVIDER/MODEL", help="Candidate model; repeat for several.")
-@click.option("--judge", multiple=True, metavar="PROVIDER/MODEL", help="Judge model; repeat for a panel that votes.")
-@click.option(
+_CONTRACT = click.option(
     "--contract",
     metavar="CONTRACT",
     default="",
     help="Contract of the datasets, built-in or custom.  [default: detected by content]",
 )
-@click.option("--grader", metavar="NAME", default="", help="Custom grader: a plugin, module:function or file.py:function.")
-@click.option("--policy", metavar="NAME", default="", help="Custom policy: a plugin, module:function or file.py:function.")
-@click.option("--responses", metavar="FILE", help="Grade the answers in this file or earlier run's folder; call no candidate.")
-@runs_dir_option
-@click.option("--run-id", metavar="ID", help="Run id; an unfinished run with the same id and settings is resumed.")
-@click.option("--concurrency", type=_COUNT, metavar="N", help="Maximum concurrent calls.  [default: 32]")
-@click.option("--record", multiple=True, metavar="ID", help="Use only the record with this id; repeat for several.")
-@click.option("--limit", type=_COUNT, metavar="N", help="Use the first N records.")
-@click.option("--sample", type=_COUNT, metavar="N", help="Use a random sample of N records, the same for the same seed.")
-@click.option("--seed", type=int, metavar="S", help="Seed of the sample and of resampled intervals.  [default: 0]")
-@click.option("--repeat", type=click.IntRange(1, 1_000), metavar="K", help="Answers per record, for pass@k and pass^k.")
-@click.option("--quorum", type=_COUNT, metavar="N", help="Votes that a record needs for a score.  [default: all judges]")
-@click.option("--escalate", is_flag=True, help="Call the first judge, and the others only if it is unsure.")
-@click.option("--batch", is_flag=True, help="Call the candidate through its provider's batch API: half the price, within 24 hours.")
-@click.option(
-    "--batch-fallback",
-    type=WordChoice(("live", "fail")),
-    help="With --batch: repeat unanswered requests as single calls at full price, or end in an error.  [default: live]",
+_DETACH = click.option(
+    "--detach", is_flag=True, help="With --batch or --engine temporal: submit and exit; assay resume follows the run."
 )
-@click.option("--detach", is_flag=True, help="With --batch or --engine temporal: submit and exit; assay resume follows the run.")
-@click.option("--max-cost", type=Number(min=0), metavar="X", help="Budget in US dollars; no new call is made beyond it.")
-@click.option(
-    "--on-invalid",
-    type=WordChoice(("reject", "skip")),
-    help="Invalid records: do not start, or evaluate the valid ones.  [default: skip for batch_v1, else reject]",
-)
-@click.option("--allow-size", is_flag=True, help="Accept golden datasets with fewer than 5 or more than 20 cases.")
-@click.option("--null-as-absent", is_flag=True, help="Treat null in optional and forbidden fields as absent.")
-@click.option("--config", metavar="FILE", default="", help="Validation settings, as for assay validate --config.")
-@profile_option
-@compat_option
-@click.option("--pass-rate", type=_RATE, metavar="X", help="Gate: minimum pass rate of graded records.")
-@click.option(
-    "--min-score",
-    type=Number(0, 100),
-    metavar="X",
-    help="Gate: minimum mean score on the dataset's scale; with --profile, its headline.",
-)
-@click.option("--max-error-rate", type=_RATE, metavar="X", help="Gate: maximum share of records without a score.")
+
+
+@click.command("run", help=HELP, epilog=EPILOG)
+@click.argument("sources", nargs=-1, metavar="DATASET...|RUNFILE")
+@setting_options(after={"judges": _CONTRACT, "batch_fallback": _DETACH})
 @click.option("--dry-run", is_flag=True, help="Check everything and show the plan; call no model.")
 @json_option
 @junit_option
@@ -215,7 +145,10 @@ def command(context: click.Context, /, **given: Any) -> None:
     remote, telemetry, placement = remote_of(given), telemetry_of(given), placement_of(given)
     if remote is not None:
         check_no_placement(context)
-    given |= {"remote": remote, "telemetry": telemetry, "placement": placement}
+    values = {setting.member: given.pop(setting.member) for setting in run_settings().values() if setting.option}
+    # Without its option the run file decides about a setting.
+    settings = {member: value for member, value in values.items() if value is not None and value is not False and value != ()}
+    given |= {"settings": settings, "remote": remote, "telemetry": telemetry, "placement": placement}
     options = msgspec.convert(given, RunOptions)
     context.exit(run(options))
 
@@ -263,7 +196,7 @@ def check_told_here(telemetry: TelemetryOptions, placement: RunBackend) -> None:
 
 def _check_batch(options: RunOptions, planned: api.PlannedRuns) -> None:
     """Raises UsageProblem for options that are about batches, where there are none."""
-    for name, is_given in (("--batch-fallback", options.batch_fallback), ("--detach", options.detach)):
+    for name, is_given in (("--batch-fallback", "batch_fallback" in options.settings), ("--detach", options.detach)):
         is_handed_over = name == "--detach" and options.placement.temporal is not None
         if is_given and not is_handed_over and not any(plan.batch for plan in planned.plans):
             raise UsageProblem(f"{name} is for batches", hint="add --batch")
@@ -286,7 +219,7 @@ def _shown(options: RunOptions, runs_dir: str) -> OutputOptions:
         pipeline=_pipeline(options),
         charts=options.charts,
         mlflow=options.mlflow,
-        is_named=bool(options.run_id),
+        is_named=bool(options.settings.get("run_id")),
         is_detached=options.detach,
     )
 
@@ -304,19 +237,18 @@ def _run_there(options: RunOptions, remote: RemoteOptions) -> int:
     check_local(options.telemetry)
     _check_sendable(options)
     request, client = _request(options), remote.client()
-    switches = ("profile", "compat", "escalate", "allow_size", "null_as_absent")
-    settings = {name: getattr(request, name) for name in (*_SENT, *_GATES, *switches)}
+    exposed = run_settings()
+    sent = {exposed[name].parameter_name: value for name, value in options.settings.items() if exposed[name].parameter}
     taken = client.start(
         str(request.datasets[0]),
-        model="".join(options.model),
-        judge=options.judge,
+        model="".join(sent.pop("model", ())),
         # A name for the run is the server's to give; under the same one the same run is found again.
         idempotency_key=request.run_id,
-        **settings,
+        **sent,
     )
     if not options.quiet:
         say_left_out(taken.summary.rejected_records, taken.summary.total_records)
-    shown = _shown(options, str(Path(options.runs_dir or RUNS_DIR).absolute()))
+    shown = _shown(options, str(Path(options.settings.get("runs_dir") or RUNS_DIR).absolute()))
     return RemoteRunFollower(
         remote=remote, client=client, shown=shown, keeps=not options.no_download, records=taken.summary.accepted_records
     ).to_end(taken.run_id)
@@ -324,25 +256,29 @@ def _run_there(options: RunOptions, remote: RemoteOptions) -> int:
 
 def _check_sendable(options: RunOptions) -> None:
     """Raises UsageProblem for what a server cannot be asked for."""
+    exposed = run_settings()
+    local = [exposed[name] for name, value in options.settings.items() if value and not exposed[name].parameter]
     unusable = {
         "a run file": any(map(_is_run_file, options.sources)),
         "several datasets": len(options.sources) > 1,
         "standard input": "-" in options.sources,
-        "several candidates": len(options.model) > 1,
+        "several candidates": len(options.settings.get("models", ())) > 1,
         "--contract": bool(options.contract),
-        "--grader": bool(options.grader),
-        "--policy": bool(options.policy),
-        "--responses": bool(options.responses),
-        "--record": bool(options.record),
+        # The folder is for the artifacts that are fetched, and the id becomes the idempotency key.
+        **{_section_option(setting): setting.member not in ("runs_dir", "run_id") for setting in local},
         "--mlflow": options.mlflow is not None,
-        "--config": bool(options.config),
         "--dry-run": options.dry_run,
-        "--batch": options.batch or options.detach or bool(options.batch_fallback),
+        "--batch": options.detach or any(setting.path[0] == "batch" for setting in local),
         "--no-download with --markdown, which links to the artifacts,": options.no_download and options.markdown is not None,
     }
     for what in (what for what, is_wanted in unusable.items() if is_wanted):
         hint = "a server takes one dataset and one candidate; leave it out, or run it here, without --server"
         raise UsageProblem(f"{what} cannot be used with --server", hint=hint)
+
+
+def _section_option(setting: Setting) -> str:
+    """The option that is complained of; for a setting of batches the one that asks for them."""
+    return "--batch" if setting.path[0] == "batch" else setting.option_name
 
 
 def _check_markdown(options: RunOptions) -> None:
@@ -355,7 +291,7 @@ def _check_markdown(options: RunOptions) -> None:
 
 def _read(options: RunOptions) -> tuple[str, ...]:
     """What must not be written over."""
-    return (*options.sources, *filter(None, (options.config, options.responses)))
+    return (*options.sources, *filter(None, map(options.settings.get, ("config", "responses"))))
 
 
 def _pipeline(options: RunOptions) -> PipelineOptions:
@@ -367,35 +303,16 @@ def _request(options: RunOptions) -> api.RunRequest:
     run_files, datasets = _told_apart(options.sources)
     if len(run_files) > 1:
         raise UsageProblem(f"two run files are named: '{run_files[0]}' and '{run_files[1]}'", hint="run them one after the other")
-    if options.run_id == "":
+    if options.settings.get("run_id") == "":
         raise UsageProblem("--run-id is empty", hint="leave it out for a new id")
     if not options.sources:
         raise UsageProblem("nothing to run", hint="assay run DATASET --model PROVIDER/MODEL, or assay run RUNFILE")
-    same = {name: getattr(options, name) for name in (*_SENT, *_GATES)}
-    # Without the option the run file decides.
-    compat = True if options.compat else None
     return api.RunRequest(
         run_file=run_files[0] if run_files else "",
         datasets=tuple(datasets),
         contract=options.contract,
-        models=options.model,
-        judges=options.judge,
-        grader=options.grader,
-        policy=options.policy,
-        responses=options.responses or "",
-        runs_dir=options.runs_dir or "",
-        run_id=options.run_id or "",
-        records=options.record,
-        profile=options.profile,
-        compat=compat,
-        escalate=options.escalate or None,
-        allow_size=options.allow_size or None,
-        null_as_absent=options.null_as_absent or None,
         interface="cli",
-        batch=options.batch or None,
-        batch_fallback=options.batch_fallback,
-        config=options.config,
-        **same,
+        **options.settings,
     )
 
 

@@ -5,22 +5,24 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 import click
 import msgspec
 
 from assay import __version__, api
 from assay.core.errors import UsageProblem
+from assay.core.exposure import Option
 from assay.core.integrations import load_integration
-from assay.core.plan import ProfileId
 from assay.core.run_backend import RUNS_DIR
 from assay.core.run_result import RunResult
+from assay.core.settings import run_settings
 from assay.surfaces.cli import exits
+from assay.surfaces.cli.numbers import Number
 from assay.surfaces.cli.pipeline import PipelineOptions
 from assay.surfaces.cli.streams import (
     STANDARD,
@@ -42,17 +44,38 @@ _SOURCE_ENDINGS = frozenset({".json", ".jsonl", ".yaml", ".yml", ".gz"})
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
+def setting_option(member: str, **changed: Any) -> Callable[[Decorated], Decorated]:
+    """Make the option of a setting from its definition; `changed` are attributes of click's option that differ for a command."""
+    setting = run_settings()[member]
+    option = setting.option or Option("")
+    attributes: dict[str, Any] = {"help": setting.option_help, "metavar": option.metavar or None, "multiple": setting.is_list}
+    if setting.kind is bool:
+        attributes["is_flag"] = True
+    elif setting.words:
+        attributes["type"] = WordChoice(setting.words)
+    elif setting.kind is float:
+        attributes["type"] = Number(setting.low, setting.high)
+    elif setting.kind is int:
+        attributes["type"] = int if setting.low is None else click.IntRange(setting.low, setting.high)
+    return click.option(setting.option_name, member, **{**attributes, **changed})
+
+
+def setting_options(after: Mapping[str, Callable[[Decorated], Decorated]]) -> Callable[[Decorated], Decorated]:
+    """Make the options of all settings of a run; `after` has further options, each with the setting whose option it follows."""
+
+    def add_all(command: Decorated) -> Decorated:
+        for setting in reversed([setting for setting in run_settings().values() if setting.option]):
+            if setting.member in after:
+                command = after[setting.member](command)
+            command = runs_dir_option(command) if setting.member == "runs_dir" else setting_option(setting.member)(command)
+        return command
+
+    return add_all
+
+
 def runs_dir_option(command: Decorated) -> Decorated:
     """`--runs-dir DIR`, the same for every command."""
-    option: Callable[[Decorated], Decorated] = click.option(
-        "--runs-dir",
-        metavar="DIR",
-        default=RUNS_DIR,
-        envvar=RUNS_DIR_VARIABLE,
-        show_default=True,
-        help=f"Folder of the runs; {RUNS_DIR_VARIABLE} sets it for all commands.",
-    )
-    return option(command)
+    return setting_option("runs_dir", default=RUNS_DIR, envvar=RUNS_DIR_VARIABLE, show_default=True)(command)
 
 
 def json_option(command: Decorated) -> Decorated:
@@ -87,25 +110,6 @@ def mlflow_option(command: Decorated) -> Decorated:
         "--mlflow",
         metavar="URI",
         help="Also push the finished run to this MLflow server; if it does not answer, print a warning. See assay mlflow push.",
-    )
-    return option(command)
-
-
-def profile_option(command: Decorated) -> Decorated:
-    """`--profile P`, the same for every command that scores a run."""
-    option: Callable[[Decorated], Decorated] = click.option(
-        "--profile",
-        type=WordChoice(get_args(ProfileId)),
-        metavar="P",
-        help=f"Also compute a benchmark's official score: {', '.join(get_args(ProfileId))}.",
-    )
-    return option(command)
-
-
-def compat_option(command: Decorated) -> Decorated:
-    """`--compat`, the same for every command that scores a run."""
-    option: Callable[[Decorated], Decorated] = click.option(
-        "--compat", is_flag=True, help="With --profile: count errors as the benchmark does, instead of leaving them unscored."
     )
     return option(command)
 

@@ -1,8 +1,8 @@
 """What validation says of an upload as a page, and the form that makes a run of it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlencode
 
 import msgspec
@@ -10,9 +10,10 @@ from msgspec import Meta
 
 from assay import api
 from assay.core.contract import BUILT_IN, CONTRACTS
+from assay.core.exposure import FormField, Setting, settings_struct
 from assay.core.issue import CODES, Issue, Severity
-from assay.core.plan import OnInvalid
 from assay.core.report import Counts, Outcome
+from assay.core.settings import run_settings
 from assay.surfaces.pages import display_values
 from assay.surfaces.pages.display_values import DASH, Badge, DisplayValue, Fact, KeyMetric, Kind
 from assay.surfaces.pages.tables import PageCell, PageColumn, PageTable, text_cell
@@ -27,7 +28,6 @@ SHOWN = 100
 CHOICES = (("auto", "recognise it"), *((name, f"{name}: {contract.written_as}") for name, contract in CONTRACTS.items()))
 _OUTCOMES: dict[Outcome, Kind] = {"accepted": "good", "accepted_with_record_errors": "warn", "rejected": "bad"}
 _Model = Annotated[str, Meta(max_length=256)]
-_Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 
 
 class ShownIssue(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,28 +142,69 @@ def validate_page(contract: str, max_bytes: int, *, problem: str = "", hint: str
     )
 
 
-class RunFormQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The settings of a run as its form sends them."""
+class FormInput(msgspec.Struct, frozen=True, kw_only=True):
+    """A setting as a field of the form that starts a run."""
 
+    name: str
+    field: FormField
+    value: str
+    attributes: Mapping[str, str]
+    """Type, bounds and step, for the browser."""
+
+
+class _ChosenModels(msgspec.Struct, frozen=True, kw_only=True):
     model: _Model = ""
     judge: _Model = ""
     judge2: _Model = ""
     judge3: _Model = ""
-    limit: _Count | None = None
-    repeat: Annotated[int, Meta(ge=1, le=1000)] | None = None
-    max_cost: Annotated[float, Meta(ge=0)] | None = None
-    pass_rate: Annotated[float, Meta(ge=0, le=1)] | None = None
-    on_invalid: OnInvalid | None = None
+
+
+_ON_FORM = tuple(setting for setting in run_settings().values() if setting.form is not None)
+if TYPE_CHECKING:
+    _ChosenSettings = _ChosenModels
+else:
+    _ChosenSettings = settings_struct(
+        "_ChosenSettings", [(one.parameter_name, one.query_kind, None) for one in _ON_FORM], base=_ChosenModels, module=__name__
+    )
+
+
+class RunFormQuery(_ChosenSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The settings of a run as its form sends them: those of `core/settings.py` that have a field there."""
 
     @property
     def judges(self) -> tuple[str, ...]:
         """Those that are named."""
         return tuple(name for name in (self.judge, self.judge2, self.judge3) if name)
 
+    def settings(self) -> dict[str, Any]:
+        """Return the settings by the names of their parameters."""
+        return {setting.parameter_name: getattr(self, setting.parameter_name) for setting in _ON_FORM}
+
+    def inputs(self, *, is_extra: bool, has_rejected: bool) -> list[FormInput]:
+        """Return the fields of the form with what was chosen: the usual ones, or those below "More settings"."""
+        found = [_form_input(setting, setting.form, chosen=self) for setting in _ON_FORM if setting.form is not None]
+        return [one for one in found if one.field.is_extra == is_extra and (has_rejected or not one.field.needs_rejected)]
+
+    @property
+    def has_extra(self) -> bool:
+        """True when something below "More settings" is chosen."""
+        return bool(self.judge2 or self.judge3) or any(one.value for one in self.inputs(is_extra=True, has_rejected=True))
+
     def query(self) -> str:
         """The same as the query of an address."""
         given = {name: getattr(self, name) for name in RunFormQuery.__struct_fields__}
         return urlencode({name: value for name, value in given.items() if value not in ("", None)})
+
+
+def _form_input(setting: Setting, field: FormField, *, chosen: RunFormQuery) -> FormInput:
+    value = getattr(chosen, setting.parameter_name)
+    attributes = {"type": "text"}
+    if setting.kind in (int, float):
+        bounds = {"min": setting.low, "max": setting.high, "step": "any" if setting.kind is float else None}
+        given = {name: str(bound) for name, bound in bounds.items() if bound is not None}
+        attributes = {"type": "number", **given, "inputmode": "decimal" if setting.kind is float else "numeric"}
+    text = "" if value is None else str(value).lower() if setting.kind is bool else str(value)
+    return FormInput(name=setting.parameter_name, field=field, value=text, attributes=attributes)
 
 
 class ModelChoices(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,10 +11,10 @@ import msgspec
 from assay import api
 from assay.core.canonical import JsonObject
 from assay.core.errors import UsageProblem
-from assay.core.plan import Gates
 from assay.core.run_backend import RUNS_DIR
 from assay.core.run_result import RunResult
 from assay.core.run_state import RunCounts, State
+from assay.core.settings import Gates
 from assay.core.summary import GateResult
 from assay.surfaces.printable import printable
 from assay.surfaces.python_api import frames

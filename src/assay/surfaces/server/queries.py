@@ -1,22 +1,20 @@
 """Query parameters as typed values; unknown or invalid ones are reported, never ignored."""
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import msgspec
 from litestar import Request
 from msgspec import Meta, inspect
 
 from assay.core.contract import ContractId
-from assay.core.plan import CriterionName, OnInvalid, ProfileId
+from assay.core.exposure import settings_struct
 from assay.core.record_query import VALID, RecordSearch
 from assay.core.run_state import State
+from assay.core.settings import run_settings
 from assay.surfaces.server.errors import HttpError
 
 ContractChoice = Literal[ContractId, "auto"]
-Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
-Rate = Annotated[float, Meta(ge=0, le=1)]
-ModelName = Annotated[str, Meta(min_length=1, max_length=256)]
 _END = r"$(?!\n)"
 """Matches the end, and not a line feed before it, in the regular expressions of Python and of OpenAPI."""
 Cursor = Annotated[str, Meta(pattern=rf"^[0-9]{{1,12}}{_END}")]
@@ -43,36 +41,41 @@ class CheckQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     null_as_absent: Annotated[bool, _says("Optional and forbidden fields that are null count as absent.")] = False
 
 
-class SubmitQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Settings of a run, over the operator's defaults."""
+class SubmittedDataset(msgspec.Struct, frozen=True, kw_only=True):
+    """What is submitted for a run."""
 
     contract: Annotated[ContractChoice, _says("The contract of the body; `auto` recognises it.")] = "batch_v1"
     name: Annotated[DatasetName | None, _says("What the dataset is called, where its contract gives it no id.")] = None
-    model: Annotated[ModelName | None, _says("The candidate, as `provider/model`.")] = None
-    judge: Annotated[tuple[ModelName, ...], _says("A judge, as `provider/model`; several vote.")] = ()
-    criteria: Annotated[
-        tuple[CriterionName, ...], _says("What records of batch_v1 are judged by that name no criteria; `overall` by default.")
-    ] = ()
-    concurrency: Annotated[Count | None, _says("Maximum concurrent calls.")] = None
-    limit: Annotated[Count | None, _says("Use the first N records.")] = None
-    sample: Annotated[Count | None, _says("Use a random sample of N records.")] = None
-    seed: Annotated[Annotated[int, Meta(ge=-(2**53), le=2**53)] | None, _says("Seed of the sample and of resampled intervals.")] = (
-        None
+
+
+SUBMITTED = tuple(setting for setting in run_settings().values() if setting.parameter is not None)
+"""The settings that have a parameter."""
+if TYPE_CHECKING:
+    _SubmittedSettings = SubmittedDataset
+else:
+    _SubmittedSettings = settings_struct(
+        "_SubmittedSettings",
+        [(one.parameter_name, Annotated[one.query_kind, _says(one.query_text)], one.query_default) for one in SUBMITTED],
+        base=SubmittedDataset,
+        module=__name__,
     )
-    repeat: Annotated[Annotated[int, Meta(ge=1, le=1000)] | None, _says("Answers per record.")] = None
-    quorum: Annotated[Count | None, _says("Judges who must vote.")] = None
-    escalate: Annotated[bool | None, _says("Call the first judge, and the others only if it is unsure.")] = None
-    max_cost: Annotated[
-        Annotated[float, Meta(ge=0, le=1_000_000_000)] | None, _says("Budget in US dollars; no new call is made beyond it.")
-    ] = None
-    on_invalid: Annotated[OnInvalid | None, _says("With invalid records: do not start, or evaluate the valid ones.")] = None
-    allow_size: Annotated[bool | None, _says("Accept golden datasets with fewer than 5 or more than 20 cases.")] = None
-    null_as_absent: Annotated[bool | None, _says("Optional and forbidden fields that are null count as absent.")] = None
-    profile: Annotated[ProfileId | None, _says("Benchmark whose official score is also computed.")] = None
-    compat: Annotated[bool | None, _says("With a profile: count errors as the benchmark does.")] = None
-    pass_rate: Annotated[Rate | None, _says("Gate: minimum pass rate of graded records.")] = None
-    min_score: Annotated[Annotated[float, Meta(ge=0, le=100)] | None, _says("Gate: mean score.")] = None
-    max_error_rate: Annotated[Rate | None, _says("Gate: maximum share of records without a score.")] = None
+
+
+class SubmitQuery(_SubmittedSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Settings of a run, over the operator's defaults: those of `core/settings.py` that have a parameter."""
+
+    if TYPE_CHECKING:
+
+        def __init__(self, **given: Any) -> None: ...
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings by their names in a request."""
+        values = ((setting, getattr(self, setting.parameter_name)) for setting in SUBMITTED)
+        given = [(one, value) for one, value in values if value is not None]
+        # An upload has one candidate, where a run may have several.
+        return {one.member: (value,) if one.is_list and isinstance(value, str) else value for one, value in given}
 
 
 class RunsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -131,11 +134,12 @@ class CompareQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 def read_query(request: AnyRequest, kind: type[T]) -> T:
     """Decode the query of a request; raises HttpError."""
-    lists = {field.name for field in inspect.type_info(kind).fields if _is_list(field.type)}  # type: ignore[attr-defined]  # a struct
+    fields = {field.encode_name: _list_item(field.type) for field in inspect.type_info(kind).fields}  # type: ignore[attr-defined]  # a struct
+    lists = {name: item for name, item in fields.items() if item is not None}
     given: dict[str, Any] = {}
     for name, value in request.query_params.multi_items():
         if name in lists:
-            given.setdefault(name, []).extend(value.split(",") if name == "criteria" else [value])
+            given.setdefault(name, []).extend(value.split(",") if any(_words(lists[name])) else [value])
         elif name in given:
             raise HttpError(400, f"the parameter '{name[:64]}' is given twice")
         else:
@@ -171,5 +175,7 @@ def _words(kind: inspect.Type) -> Iterator[str]:
         yield from (value for value in kind.values if isinstance(value, str))
 
 
-def _is_list(kind: inspect.Type) -> bool:
-    return isinstance(kind.type if isinstance(kind, inspect.Metadata) else kind, inspect.VarTupleType)
+def _list_item(kind: inspect.Type) -> inspect.Type | None:
+    """Return the type of one value of a parameter that takes several; None for any other."""
+    bare = kind.type if isinstance(kind, inspect.Metadata) else kind
+    return bare.item_type if isinstance(bare, inspect.VarTupleType) else None

@@ -18,16 +18,11 @@ from assay.core.http_answers import RecordError, RecordSummary, Submission, Vali
 from assay.surfaces.server.errors import HttpError, request_id_of
 from assay.surfaces.server.keys import Caller
 from assay.surfaces.server.offers import refuse_unoffered
-from assay.surfaces.server.queries import AnyRequest, CheckQuery, SubmitQuery, read_query
+from assay.surfaces.server.queries import SUBMITTED, AnyRequest, CheckQuery, SubmitQuery, read_query
 from assay.surfaces.server.server import Answer, Server, answered, caller_of, server_of
 from assay.surfaces.server.spool import SpooledUpload
 from assay.surfaces.server.uploads import ending_of, spool_body
 
-_SAME = (
-    *("concurrency", "limit", "sample", "seed", "repeat", "quorum", "escalate", "max_cost", "on_invalid", "profile", "compat"),
-    *("allow_size", "null_as_absent", "pass_rate", "min_score", "max_error_rate"),
-)
-"""Parameters that have the same name in a request for a run."""
 KEY_CHARACTERS = 255
 ALL_INVALID = "all_records_invalid"
 """The one error of a dataset that its records explain."""
@@ -217,9 +212,6 @@ class PendingUpload:
         return api.RunRequest(
             run_file=server.settings.run_file,
             datasets=(dataset,),
-            models=(query.model,) if query.model else (),
-            judges=query.judge,
-            criteria=query.criteria,
             runs_dir=str(server.runs_dir.absolute()),
             run_id=self._upload.run_id,
             project=self._caller.project,
@@ -228,15 +220,15 @@ class PendingUpload:
             redact=server.settings.redact,
             # A caller who may send datasets must not choose what code this process runs, unless the operator offers it.
             code=server.settings.offered_code(),
-            **{name: getattr(query, name) for name in _SAME},
+            **query.settings(),
         )
 
     def _fingerprint(self) -> str:
         settings = msgspec.to_builtins(self._query)
-        for name in ("allow_size", "null_as_absent"):
-            if settings[name] is None:
-                # Earlier versions did not know it; their idempotency keys go on meaning the same.
-                del settings[name]
+        for setting in SUBMITTED:
+            # Left out where it is not given, so that idempotency keys of the first version go on meaning the same.
+            if setting.parameter and setting.parameter.is_later and settings[setting.parameter_name] is None:
+                del settings[setting.parameter_name]
         return hashlib.sha256(self._spooled.sha256.encode() + msgspec.json.encode(settings)).hexdigest()
 
     def _answer_for(self, verdict: api.UploadVerdict) -> Submission:

@@ -218,12 +218,8 @@ def _query(draft: UploadDraft, choice: RunFormQuery) -> SubmitQuery:
         name=draft.name,
         model=choice.model or None,
         judge=choice.judges,
-        limit=choice.limit,
-        repeat=choice.repeat,
-        max_cost=choice.max_cost,
-        pass_rate=choice.pass_rate,
-        on_invalid=choice.on_invalid,
         allow_size=draft.allow_size or None,
+        **choice.settings(),
     )
 
 

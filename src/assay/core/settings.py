@@ -1,0 +1,512 @@
+"""The settings of a run, each defined once: the sections of a run file, which plans embed.
+
+The annotation of a field has its bounds, its description, and its option, HTTP parameter and form field where it has them. Every
+surface lists its settings in the order in which they are defined here.
+"""
+
+from functools import cache
+from typing import Annotated, Any, Literal, TypeVar, get_args
+
+import msgspec
+from msgspec import Meta
+
+from assay.core.exposure import FIXED, FormField, Option, Parameter, Setting, described, exposed, exposed_settings
+from assay.core.provider import ProviderKind
+from assay.core.redact_rule import RedactRule
+from assay.core.retention import RetentionSettings
+
+ResponseSource = Literal["sampled", "prefilled", "part_of_conversation"]
+OnInvalid = Literal["reject", "skip"]
+Fallback = Literal["live", "fail"]
+RubricMode = Literal["per_criterion", "one_call"]
+McqMode = Literal["exact", "any"]
+CriterionName = Literal["accuracy", "clarity", "reasoning", "factuality", "overall"]
+"""batch_v1: `expected.required_criteria`."""
+ProfileId = Literal[
+    "prbench", "prbench_normalized", "healthbench", "apex_v1", "lexam_open", "lexam_mcq", "judge_1_5", "weighted_mean"
+]
+"""A benchmark's official scoring rules."""
+
+Name = Annotated[str, Meta(min_length=1)]
+ModelName = Annotated[str, Meta(min_length=1, max_length=256)]
+Variable = Annotated[str, Meta(pattern=r"^[A-Z_][A-Z0-9_]*$", title="the name of an environment variable in capitals, not the key")]
+Web = Annotated[str, Meta(pattern=r"^https?://[^\s@]+$", title="an http or https address without a user name or password")]
+RunId = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$", title="up to 128 letters, digits, dots, dashes and underscores, no dot first"
+    ),
+]
+Rate = Annotated[float, Meta(ge=0, le=1)]
+Score = Annotated[float, Meta(ge=0, le=100)]
+Penalty = Annotated[float, Meta(ge=-2, le=2)]
+Positive = Annotated[float, Meta(gt=0)]
+NotNegative = Annotated[float, Meta(ge=0)]
+Count = Annotated[int, Meta(ge=1)]
+Calls = Annotated[int, Meta(ge=1, le=10_000)]
+Repeat = Annotated[int, Meta(ge=1, le=1_000)]
+
+
+class ProviderEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where models are reached; a provider that is called like its kind needs no entry."""
+
+    name: Annotated[Name, described("The name that models use: the part of `provider/model` before the slash.")]
+    kind: Annotated[
+        ProviderKind | None, described("How the provider is spoken to. Default: the name if it is a kind, else `openai`.")
+    ] = None
+    base_url: Annotated[Web | None, described("Address of the server, such as `http://localhost:8000/v1`.")] = None
+    key_variable: Annotated[
+        Variable | None,
+        described("Name of the environment variable that holds the key. Default: that of the kind, or none beside a `base_url`."),
+    ] = None
+    timeout: Annotated[Positive, described("Seconds for one attempt as a whole.")] = 120.0
+    requests_per_minute: Annotated[Positive | None, described("Maximum calls per minute.")] = None
+    tokens_per_minute: Annotated[Positive | None, described("Tokens per minute at most.")] = None
+    headers: Annotated[dict[str, str], described("Headers sent with every call; `$NAME` stands for an environment variable.")] = {}
+
+
+class DatasetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A dataset of the run; a text alone is its path."""
+
+    path: Annotated[Name, described("The file, a folder of files or a pattern, relative to the run file's folder.")]
+    name: Annotated[
+        str, described("What reports call it. Default: the file's name without its ending, in a folder with the path to it.")
+    ] = ""
+    contract: Annotated[
+        str | None,
+        described("Contract of the file: one of ours, a plugin, or `file.py:function`. Default: recognised by content."),
+    ] = None
+    enabled: Annotated[bool, described("`false` leaves the dataset out.")] = True
+    split_field: Annotated[str, described("Take only records whose metadata has this member (`a.b` looks inside `a`) ...")] = ""
+    split_value: Annotated[str | bool | int | float, described("... with this value, or with a list that holds it.")] = ""
+    limit: Annotated[Count | None, described("Take the first so many records of this dataset, in a folder of each file.")] = None
+    config: Annotated[str, described("File with settings of its validation, as for `assay validate --config`.")] = ""
+
+
+class Parameters(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Sampling parameters; None leaves a value to the provider."""
+
+    temperature: Annotated[
+        Annotated[float, Meta(ge=0, le=2)] | None, described("Sampling temperature; null leaves it to the provider.")
+    ] = 0.0
+    top_p: Annotated[Rate | None, described("Share of the probability that is sampled from.")] = None
+    frequency_penalty: Annotated[Penalty | None, described("Penalty for tokens by how often they occurred.")] = None
+    presence_penalty: Annotated[Penalty | None, described("Penalty for tokens that occurred at all.")] = None
+    max_tokens: Annotated[Count | None, described("Longest answer in tokens.")] = None
+    seed: Annotated[int | None, described("Seed of the provider's sampling.")] = None
+    reasoning_effort: Annotated[str | None, described("How much a reasoning model thinks, in the provider's words.")] = None
+    thinking_budget: Annotated[Count | None, described("Tokens that a thinking model may spend before it answers.")] = None
+    extra_body: Annotated[dict[str, Any], described("Further members of the request, sent as they are.")] = {}
+
+
+class ModelEntry(Parameters, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A candidate or a judge; a text alone is its `provider/model`."""
+
+    model: Annotated[Name, described("`provider/model` (also `provider:model`), or the model alone beside `provider`.")]
+    provider: Annotated[str, described("Name of a provider. Default: the first part of `model`.")] = ""
+    name: Annotated[str, described("What reports and response files call it. Default: `provider/model`.")] = ""
+
+
+class StageSection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Limits on all calls of one stage."""
+
+    concurrency: Annotated[Calls | None, described("Maximum concurrent calls.")] = None
+    requests_per_minute: Annotated[Positive | None, described("Maximum calls per minute.")] = None
+
+
+class GradingRules(msgspec.Struct, frozen=True, kw_only=True):
+    """What determines a grade, whatever the method."""
+
+    pass_threshold: Annotated[Rate, described("Score from which a record passes on the 0-1 scale.")] = 0.7
+    case_pass_score: Annotated[
+        Annotated[int, Meta(ge=1, le=5)], described("Score from which a record passes on the 1-5 scale.")
+    ] = 4
+    rubric_mode: Annotated[
+        RubricMode, described("`per_criterion` asks judges about each criterion of a rubric, `one_call` about all of them at once.")
+    ] = "per_criterion"
+    mcq_mode: Annotated[
+        McqMode,
+        described(
+            "Several correct choices: `exact` wants all of them and none besides, `any` is content with one or more of them."
+        ),
+    ] = "exact"
+    criteria: Annotated[
+        tuple[CriterionName, ...],
+        exposed(
+            "What records of batch_v1 are judged by that name no criteria. Default: `overall`.",
+            parameter=Parameter("What records of batch_v1 are judged by that name no criteria; `overall` by default."),
+        ),
+    ] = ()
+
+
+class RunSection(GradingRules, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The run itself."""
+
+    responses: Annotated[
+        str,
+        exposed(
+            "File with the answers: JSONL, a JSON list or object, or the folder of an earlier run.",
+            option=Option("Grade the answers in this file or earlier run's folder; call no candidate.", "FILE"),
+        ),
+    ] = ""
+    response_source: Annotated[
+        ResponseSource | None,
+        exposed(
+            "`sampled` calls the candidates, `prefilled` reads their answers from `responses`, `part_of_conversation` takes those "
+            "of an earlier run, or the recorded replies where no `responses` are named. Default: `prefilled` beside `responses`, "
+            "`part_of_conversation` for conversations without a candidate, else `sampled`.",
+        ),
+    ] = None
+    runs_dir: Annotated[
+        Name | None,
+        exposed(
+            "Folder that holds the runs, relative to the run file's folder. Default: `runs` in the current folder.",
+            option=Option("Folder of the runs; ASSAY_RUNS_DIR sets it for all commands.", "DIR"),
+        ),
+    ] = None
+    id: Annotated[
+        RunId | None,
+        exposed(
+            "Id of the run, which is resumed where it exists unfinished. Default: a new id every time.",
+            member="run_id",
+            option=Option("Run id; an unfinished run with the same id and settings is resumed.", "ID"),
+        ),
+    ] = None
+    concurrency: Annotated[
+        Calls,
+        exposed(
+            "Maximum concurrent calls.",
+            kind=Count,
+            option=Option(metavar="N", default="{}"),
+            parameter=Parameter(),
+        ),
+    ] = 32
+    generation: Annotated[StageSection, described("Limits on the candidate's calls.")] = StageSection()
+    judging: Annotated[StageSection, described("Limits on the judges' calls.")] = StageSection()
+    system_prompt: Annotated[
+        str, described("Sent to candidates, except where a record has a system message of its own or a policy of a benchmark.")
+    ] = ""
+    keep_raw: Annotated[bool, described("Keep the providers' whole replies, redacted, in the attempt log.")] = False
+
+
+class RetrySection(msgspec.Struct, frozen=True, kw_only=True):
+    """What happens after a timeout, a rate limit or a provider's own error."""
+
+    max_attempts: Annotated[Annotated[int, Meta(ge=1, le=10)], described("Attempts per record, the first one included.")] = 3
+    jitter: Annotated[float, FIXED] = 0.2
+    """The share by which waits are lengthened or shortened at random."""
+    base_delay: Annotated[NotNegative, described("Seconds: the waits are 1, 3, 7, 15 ... times as long.")] = 2.0
+    max_delay: Annotated[NotNegative, described("Longest wait in seconds that a provider's Retry-After may cause.")] = 60.0
+
+
+class PanelSection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How several judges decide together; every vote is kept."""
+
+    quorum: Annotated[
+        Count | None,
+        exposed(
+            "Judges who must vote on a question, or the record ends in an error, without a score. Default: all who are asked.",
+            option=Option("Votes that a record needs for a score.", "N", default="all judges"),
+            parameter=Parameter("Judges who must vote."),
+        ),
+    ] = None
+    escalate: Annotated[
+        bool,
+        exposed(
+            "Call the first judge, and the others only if it is unsure.",
+            option=Option(),
+            parameter=Parameter(),
+        ),
+    ] = False
+    min_confidence: Annotated[
+        Rate, described("With `escalate`: a first judge who says that it is less sure than this, from 0 to 1, is unsure.")
+    ] = 0.7
+
+
+class CacheSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Replies kept for other runs that ask the same; without this section there is no cache."""
+
+    enabled: Annotated[bool, described("`false` neither reads nor writes the cache.")] = True
+    folder: Annotated[
+        str, described("Folder of the cache, relative to the run file's folder. Default: `.cache` in `runs_dir`.")
+    ] = ""
+
+
+class BatchSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How a plan uses the batches of its candidate's provider; a plan without batches has none of these settings."""
+
+    fallback: Annotated[
+        Fallback,
+        exposed(
+            "Requests that a batch left without an answer: `live` asks them one by one at the full price, `fail` does not.",
+            member="batch_fallback",
+            option=Option(
+                "With --batch: repeat unanswered requests as single calls at full price, or end in an error.",
+                default="{}",
+            ),
+        ),
+    ] = "live"
+    max_requests: Annotated[
+        Count | None, described("Requests in one batch at most. Default: 50,000 for OpenAI, 100,000 for Anthropic.")
+    ] = None
+    max_bytes: Annotated[
+        Count | None, described("Bytes of one batch at most. Default: 200,000,000 for OpenAI, 256,000,000 for Anthropic.")
+    ] = None
+    poll_seconds: Annotated[
+        Positive, described("Seconds between two looks at the batches; while they are under way up to four times as many.")
+    ] = 30.0
+
+
+class BatchSection(BatchSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The candidates are asked in batches of their providers, for half the price and within a day; judges are asked as always."""
+
+    enabled: Annotated[bool, described("`false` asks record by record.")] = True
+
+
+class Gates(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a run must reach; the bounds themselves meet the gates. golden_v1 has gates where none are set: 0.8, 3.5 and 0."""
+
+    pass_rate: Annotated[
+        Rate | None,
+        exposed(
+            "Share of the graded records that pass.",
+            option=Option("Gate: minimum pass rate of graded records.", "X"),
+            parameter=Parameter(),
+            form=FormField("Gate: minimum pass rate", "no gate", is_extra=True),
+        ),
+    ] = None
+    min_score: Annotated[
+        Score | None,
+        exposed(
+            "Mean score: 0-1, or 1-5 where nothing is compared (golden_v1, batch_v1, recorded replies); of a profile, its "
+            "headline.",
+            option=Option("Gate: minimum mean score on the dataset's scale; with --profile, its headline.", "X"),
+            parameter=Parameter("Gate: mean score."),
+        ),
+    ] = None
+    max_error_rate: Annotated[
+        Rate | None,
+        exposed(
+            "Share of all records that may end in an error (invalid ones included) or be cancelled.",
+            option=Option("Gate: maximum share of records without a score.", "X"),
+            parameter=Parameter(),
+        ),
+    ] = None
+
+
+class MlflowSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The commands `run` and `suite` push finished runs to MLflow, as with `--mlflow`; one that does not answer is a warning."""
+
+    uri: Annotated[
+        Annotated[str, Meta(pattern=r"^[^\s@]+$", title="an address without a user name or password")],
+        described("Address of the MLflow server, such as `http://localhost:5000`."),
+    ]
+    experiment: Annotated[str, described("The experiment, made where there is none. Default: the dataset's id.")] = ""
+
+
+class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Settings of `assay run`."""
+
+    schema: Annotated[str, described("Address of this schema, for editors.")] = msgspec.field(name="$schema", default="")
+    datasets: Annotated[
+        tuple[DatasetEntry | str, ...],
+        exposed(
+            "What is asked.",
+        ),
+    ] = ()
+    candidates: Annotated[
+        tuple[ModelEntry | str, ...],
+        exposed(
+            "Who answers; each candidate is a run of its own.",
+            member="models",
+            option=Option("Candidate model; repeat for several.", "PROVIDER/MODEL", name="--model"),
+            parameter=Parameter("The candidate, as `provider/model`.", name="model", kind=ModelName | None),
+        ),
+    ] = ()
+    judges: Annotated[
+        tuple[ModelEntry | str, ...],
+        exposed(
+            "Who grades what no program can grade.",
+            option=Option("Judge model; repeat for a panel that votes.", "PROVIDER/MODEL", name="--judge"),
+            parameter=Parameter("A judge, as `provider/model`; several vote.", name="judge", kind=tuple[ModelName, ...]),
+        ),
+    ] = ()
+    grader: Annotated[
+        str,
+        exposed(
+            "A grader of your own, which grades every record: the name of a plugin, `module:function` or `file.py:function`.",
+            option=Option("Custom grader: a plugin, module:function or file.py:function.", "NAME"),
+        ),
+    ] = ""
+    policy: Annotated[
+        str,
+        exposed(
+            "A policy of your own, which says what candidates are asked, and may grade too; named in the same way.",
+            option=Option("Custom policy: a plugin, module:function or file.py:function.", "NAME"),
+        ),
+    ] = ""
+    policies: Annotated[
+        dict[Name, str],
+        exposed(
+            "Policies of your own for single records: `{house: own.py:function}` is used by the records whose `metadata.policy_id` "
+            "is `house`. `policy` overrides them.",
+        ),
+    ] = {}
+    providers: Annotated[tuple[ProviderEntry, ...], described("Servers of your own, and limits for the well-known ones.")] = ()
+    run: Annotated[RunSection, described("The run itself.")] = RunSection()
+    records: Annotated[
+        tuple[str, ...],
+        exposed(
+            "Take only the records with these ids.",
+            option=Option("Use only the record with this id; repeat for several.", "ID", name="--record"),
+        ),
+    ] = ()
+    limit: Annotated[
+        Count | None,
+        exposed(
+            "Take the first so many records of the run.",
+            option=Option("Use the first N records.", "N"),
+            parameter=Parameter(),
+            form=FormField("Record limit", "all"),
+        ),
+    ] = None
+    sample: Annotated[
+        Count | None,
+        exposed(
+            "Take so many records, chosen by `seed` and their ids.",
+            option=Option("Use a random sample of N records, the same for the same seed.", "N"),
+            parameter=Parameter("Use a random sample of N records."),
+        ),
+    ] = None
+    seed: Annotated[
+        int,
+        exposed(
+            "Seed of the sample and of resampled intervals.",
+            option=Option(metavar="S", default="{}"),
+            parameter=Parameter(),
+        ),
+    ] = 0
+    repeat: Annotated[
+        Repeat,
+        exposed(
+            "Answers per record, each evaluated; for pass@k, pass^k and the variance between answers.",
+            option=Option("Answers per record, for pass@k and pass^k.", "K"),
+            parameter=Parameter("Answers per record."),
+            form=FormField("Answers per record", "once", is_extra=True),
+        ),
+    ] = 1
+    panel: Annotated[PanelSection, described("How several judges decide together.")] = PanelSection()
+    retry: Annotated[RetrySection, described("What happens after a failed call.")] = RetrySection()
+    cache: Annotated[CacheSection | None, described("Replies kept for other runs.")] = None
+    batch: Annotated[
+        BatchSection | None,
+        exposed(
+            "Batches of the candidates' providers, for half the price.",
+            switch="enabled",
+            option=Option("Call the candidate through its provider's batch API: half the price, within 24 hours."),
+        ),
+    ] = None
+    max_cost: Annotated[
+        NotNegative | None,
+        exposed(
+            "US dollars after which no new call is made; refused where no price is known.",
+            option=Option("Budget in US dollars; no new call is made beyond it.", "X"),
+            parameter=Parameter(),
+            form=FormField("Budget in US dollars", "no limit"),
+        ),
+    ] = None
+    on_invalid: Annotated[
+        OnInvalid | None,
+        exposed(
+            "Records that break their contract: `reject` the run, or `skip` them. Default: `skip` for batch_v1, else `reject`.",
+            option=Option(
+                "Invalid records: do not start, or evaluate the valid ones.",
+                default="skip for batch_v1, else reject",
+            ),
+            parameter=Parameter("With invalid records: do not start, or evaluate the valid ones."),
+            form=FormField(
+                "Invalid records",
+                "contract default",
+                words={"skip": "leave them out", "reject": "do not start"},
+                needs_rejected=True,
+            ),
+        ),
+    ] = None
+    allow_size: Annotated[
+        bool,
+        exposed(
+            "Accept golden datasets with fewer than 5 or more than 20 cases.",
+            option=Option(),
+            parameter=Parameter(is_later=True),
+        ),
+    ] = False
+    null_as_absent: Annotated[
+        bool,
+        exposed(
+            "Optional and forbidden fields that are null count as absent.",
+            option=Option("Treat null in optional and forbidden fields as absent."),
+            parameter=Parameter("Optional and forbidden fields that are null count as absent.", is_later=True),
+        ),
+    ] = False
+    config: Annotated[
+        str,
+        exposed(
+            "File with settings of the validation, for every dataset without a file of its own.",
+            option=Option("Validation settings, as for assay validate --config.", "FILE"),
+        ),
+    ] = ""
+    profile: Annotated[
+        ProfileId | None,
+        exposed(
+            "Benchmark whose official score is computed beside our own figures; every record must be one that it can score.",
+            option=Option(f"Also compute a benchmark's official score: {', '.join(get_args(ProfileId))}.", "P"),
+            parameter=Parameter("Benchmark whose official score is also computed."),
+        ),
+    ] = None
+    compat: Annotated[
+        bool,
+        exposed(
+            "The profile treats errors as the benchmark does; otherwise they have no score.",
+            option=Option("With --profile: count errors as the benchmark does, instead of leaving them unscored."),
+            parameter=Parameter("With a profile: count errors as the benchmark does."),
+        ),
+    ] = False
+    gates: Annotated[Gates, described("What a run must reach.")] = Gates()
+    retention: Annotated[RetentionSettings, described("How long artifacts are kept before `assay purge` removes them.")] = (
+        RetentionSettings()
+    )
+    mlflow: Annotated[MlflowSection | None, described("MLflow server that finished runs are pushed to.")] = None
+    redact: Annotated[
+        tuple[RedactRule, ...],
+        described("Custom redaction rules, applied before the built-in ones to everything that the run stores, logs and reports."),
+    ] = ()
+    slices: Annotated[
+        tuple[Name, ...],
+        described(
+            "What metrics are grouped by: `tags`, `dataset`, `task_type`, `contract`, `policy_id`, or a member of metadata such as "
+            "`court` or `court.name`: of the record, else of its `batch_v1` document."
+        ),
+    ] = (
+        "tags",
+        "dataset",
+    )
+    cluster_key: Annotated[
+        str, described("Member of metadata, of records or their document, whose records belong together, for honest intervals.")
+    ] = ""
+
+
+Section = TypeVar("Section", bound=msgspec.Struct)
+
+
+def stated(section: Section) -> Section:
+    """Copy a section for a plan, where it is encoded with its numbers even if they are the defaults.
+
+    An encoder that omits defaults leaves out a number only if it is the very object in the definition.
+    """
+    return msgspec.json.decode(msgspec.json.encode(msgspec.structs.asdict(section)), type=type(section))
+
+
+@cache
+def run_settings() -> dict[str, Setting]:
+    """Return the settings that can be given besides the run file, by their names in a request, in the order of definition."""
+    return {setting.member: setting for setting in exposed_settings(RunFile)}
