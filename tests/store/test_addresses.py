@@ -3,7 +3,7 @@
 import pytest
 
 from assay.core.errors import UsageProblem
-from assay.integrations.postgres.address import address_without_password, shown_address
+from assay.integrations.postgres.connection import address_without_password, shown_address
 
 SECRET = "hush1hush"
 

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from assay.core.errors import StoreUnavailable
-from assay.integrations.postgres.shared_connection import PATIENCE, ThreadSafeConnection
+from assay.integrations.postgres.connection import SHARED_PATIENCE, ThreadSafeConnection
 from tests.server.serving import free_port
 from tests.store.databases import Database
 
@@ -38,5 +38,5 @@ def test_many_who_wait_for_a_server_that_is_away_wait_no_longer_than_two() -> No
     with ThreadPoolExecutor(CALLERS) as threads:
         list(threads.map(ask, range(CALLERS)))
     # One after the other they would have waited eight times as long.
-    assert time.monotonic() - begun < CALLERS * PATIENCE / 2
+    assert time.monotonic() - begun < CALLERS * SHARED_PATIENCE / 2
     assert tried == []

@@ -14,7 +14,11 @@ AssayError
 └── ServerProblem       a service that refuses a request, or cannot be reached
 """
 
-from assay.core.canonical import JsonObject
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    # Errors are loaded by commands that need no JSON, such as --help.
+    from assay.core.canonical import JsonObject
 
 
 class AssayError(Exception):
@@ -116,7 +120,7 @@ class ServerProblem(AssayError):
         code: str = "",
         status: int = 0,
         request_id: str = "",
-        details: JsonObject | None = None,
+        details: "JsonObject | None" = None,
     ) -> None:
         super().__init__(message, hint=hint)
         self.code = code or self.code

@@ -15,9 +15,17 @@ from assay.core.errors import SourceUnreadable, UsageProblem
 from assay.core.integrations import load_integration
 from assay.datasets.converters.columns import RowRefused
 from assay.datasets.imports.import_buffer import AnswerOffsets, ImportBuffer
-from assay.datasets.imports.inputs import ImportSource
-from assay.datasets.imports.items import ImportedAnswer, ImportedItem, ImportedQuestion, ImportedScore, ImportFormat
-from assay.datasets.imports.report import ImportReport, ImportState, SourceFile
+from assay.datasets.imports.items import (
+    ImportedAnswer,
+    ImportedItem,
+    ImportedQuestion,
+    ImportedScore,
+    ImportFormat,
+    ImportReport,
+    ImportSource,
+    ImportState,
+    SourceFile,
+)
 from assay.datasets.imports.rows import LEFT, DatasetRows, fitting_contract
 
 __all__ = [

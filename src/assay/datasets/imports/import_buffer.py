@@ -12,8 +12,7 @@ from typing import BinaryIO
 import msgspec
 
 from assay.datasets.converters.report import ConversionCounts
-from assay.datasets.imports.inputs import ImportSource
-from assay.datasets.imports.items import ImportedItem, ImportedQuestion
+from assay.datasets.imports.items import ImportedItem, ImportedQuestion, ImportSource
 from assay.datasets.key_index import KeyIndex
 
 _encode = msgspec.json.Encoder().encode

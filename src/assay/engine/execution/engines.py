@@ -36,7 +36,7 @@ def check_reachable(run_id: str, environment: RunEnvironment) -> None:
     """Raise when the Temporal server of a new run cannot be reached, before the run's records are written."""
     server = environment.placement.temporal
     if server is not None:
-        temporal_engine("preflight").check_server(run_id, server, environ=environment.environ)
+        temporal_engine("connection").check_server(run_id, server, environ=environment.environ)
 
 
 def execute_run(folders: RunPaths, environment: RunEnvironment, plan: Plan | None = None) -> None:
@@ -115,7 +115,7 @@ def _read_or_set_server(
         return known
     temporal_engine("workflow_client").check_placeable(read_plan(row.plan))
     is_other = known is not None and (known.address, known.namespace) != (wanted.address, wanted.namespace)
-    if is_other and not temporal_engine("preflight").check_left(run_id, known, wanted, environ=environ):
+    if is_other and not temporal_engine("connection").check_left(run_id, known, wanted, environ=environ):
         return wanted
     ledger.set_note(TEMPORAL, msgspec.json.encode(wanted).decode())
     return wanted

@@ -7,13 +7,18 @@ from typing import Any
 from assay.core.model_call import Usage
 from assay.datasets.converters.canonical import digest
 from assay.datasets.converters.columns import RowRefused, kind
-from assay.datasets.imports.inputs import ImportSource
-from assay.datasets.imports.items import ImportedAnswer, ImportedItem, ImportedQuestion, ImportedScore, Row
-from assay.datasets.imports.report import ImportState
+from assay.datasets.imports.items import (
+    ImportedAnswer,
+    ImportedItem,
+    ImportedQuestion,
+    ImportedScore,
+    ImportSource,
+    ImportState,
+    Row,
+)
+from assay.integrations.importers.chat import ImportedMessage, ImportedToolCall, turns_of
 from assay.integrations.importers.lazy_object import LazyObject
-from assay.integrations.importers.lines import listed, objects
-from assay.integrations.importers.shapes import amount, mapping, mappings, number
-from assay.integrations.importers.turns import ImportedMessage, ImportedToolCall, turns_of
+from assay.integrations.importers.shapes import amount, listed, mapping, mappings, number, objects
 
 _NUMBERED = re.compile(r"test_case_\d+")
 _SNAKE = re.compile(r"(?<=[a-z])(?=[A-Z])")

@@ -4,8 +4,7 @@ from collections.abc import Callable
 
 from assay.core.errors import UsageProblem
 from assay.datasets.converters.columns import RowRefused
-from assay.datasets.imports.inputs import ImportSource
-from assay.datasets.imports.items import ImportFormat
+from assay.datasets.imports.items import ImportFormat, ImportSource
 from assay.datasets.strict_yaml import parse_yaml
 from assay.integrations.importers.lazy_object import LazyObject, Text, elements
 

@@ -7,13 +7,11 @@ from typing import Any
 from assay.core.errors import SourceUnreadable
 from assay.datasets.converters.canonical import digest
 from assay.datasets.converters.columns import RowRefused, kind
-from assay.datasets.imports.inputs import ImportSource
-from assay.datasets.imports.items import ImportedItem, ImportedQuestion
-from assay.datasets.imports.report import ImportState
+from assay.datasets.imports.items import ImportedItem, ImportedQuestion, ImportSource, ImportState
 from assay.datasets.strict_yaml import parse_yaml
 from assay.integrations.importers.chat import asked
 from assay.integrations.importers.lazy_object import LazyObject
-from assay.integrations.importers.lines import objects
+from assay.integrations.importers.shapes import objects
 
 _YAML = frozenset({".yaml", ".yml"})
 _MEMBERS = frozenset({"input", "ideal", "metadata"})

@@ -5,7 +5,7 @@ from typing import Any, LiteralString
 
 import psycopg
 
-from assay.integrations.postgres.shared_connection import ThreadSafeConnection
+from assay.integrations.postgres.connection import ThreadSafeConnection
 from assay.store.ledger import RunStatusRow
 
 # A run that has ended has no records here any more, so that only active ones are counted.

@@ -1,15 +1,64 @@
-"""Connection to PostgreSQL that survives restarts of the server: an interrupted transaction is repeated, and takes effect once."""
+"""Connections to PostgreSQL: addresses without secrets, transactions that survive restarts of the server, sharing by threads."""
 
 import os
+import threading
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import psycopg
 from psycopg import IsolationLevel, errors
+from psycopg.conninfo import conninfo_to_dict
 
-from assay.core.errors import LedgerUnavailable
-from assay.integrations.postgres.address import parameters_of, shown_address
+from assay.core.errors import LedgerUnavailable, StoreUnavailable, UsageProblem
+
+SECRETS = ("password", "sslpassword", "oauth_client_secret")
+"""Connection parameters that must not be stored."""
+_EXAMPLE = "an address looks like postgresql://user@host:5432/database"
+_ESCAPE = "a sign of a password that is no letter or digit is written as %XX, such as %2F for a slash"
+
+
+def shown_address(address: str) -> str:
+    """Return host and database of an address, for messages; user and password are left out."""
+    try:
+        known = parameters_of(address)
+    except UsageProblem:
+        return "an address that cannot be read"
+    hosts, ports = known.get("host", "localhost").split(","), known.get("port", "5432").split(",")
+    locations = [f"{host}:{ports[min(number, len(ports) - 1)]}" for number, host in enumerate(hosts)]
+    return f"postgresql://{','.join(locations)}/{known.get('dbname', '')}"
+
+
+def parameters_of(address: str) -> dict[str, str]:
+    """Parse an address into libpq's parameters; raises UsageProblem for an invalid one."""
+    try:
+        known = {name: str(value) for name, value in conninfo_to_dict(address).items() if value}
+    except psycopg.ProgrammingError:
+        # The library would quote the address, and with it a password.
+        raise UsageProblem("this is no address of PostgreSQL", hint=_EXAMPLE) from None
+    # In a URL, an unescaped slash ends the password: the rest of it would be taken for the database's name.
+    if not all(port.isdigit() for port in known.get("port", "").split(",") if port) or "@" in known.get("dbname", ""):
+        raise UsageProblem("the address of the ledger cannot be read", hint=_ESCAPE)
+    return known
+
+
+def address_without_password(address: str) -> str:
+    """Return the address as it may be stored; raises UsageProblem for an invalid one, or when its secret cannot be removed."""
+    if not any(name in parameters_of(address) for name in SECRETS):
+        return address
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        raise UsageProblem("the address of the ledger cannot be read", hint=_ESCAPE) from None
+    user, _, locations = parts.netloc.rpartition("@")
+    query = [(name, value) for name, value in parse_qsl(parts.query, keep_blank_values=True) if name not in SECRETS]
+    netloc = f"{user.partition(':')[0]}@{locations}" if user else locations
+    stored = urlunsplit(parts._replace(netloc=netloc, query=urlencode(query)))
+    if any(name in parameters_of(stored) for name in SECRETS):
+        raise UsageProblem("the password of the ledger stands where it cannot be left out", hint=_EXAMPLE)
+    return stored
+
 
 PATIENCE = 60.0
 """Seconds for which a transaction is retried while the server is away."""
@@ -129,3 +178,35 @@ def _is_passing(problem: psycopg.Error) -> bool:
     if state is None:
         return "password" not in str(problem) and "does not exist" not in str(problem)
     return state[:2] in {"08", "40", "53", "55", "57"} or state == errors.IdleInTransactionSessionTimeout.sqlstate
+
+
+SHARED_PATIENCE = 5.0
+"""Seconds for which one transaction is retried; callers that serve people or programs can ask again."""
+
+
+class ThreadSafeConnection:
+    """A ReconnectingConnection for any thread."""
+
+    def __init__(self, address: str) -> None:
+        self._connection = ReconnectingConnection(address, patience=SHARED_PATIENCE)
+        self._lock = threading.Lock()
+        self._failure: tuple[float, StoreUnavailable] | None = None
+
+    def transact(self, work: Callable[[psycopg.Connection[Any]], T]) -> T:
+        """Run the work in one transaction; raises StoreUnavailable."""
+        requested_at = time.monotonic()
+        with self._lock:
+            if self._failure is not None and self._failure[0] >= requested_at:
+                # Another thread failed while this one waited: trying in turn would make each wait longer than the last.
+                failure = self._failure[1]
+                raise type(failure)(failure.message, hint=failure.hint)
+            try:
+                return self._connection.transact(work)
+            except StoreUnavailable as problem:
+                self._failure = (time.monotonic(), problem)
+                raise
+
+    def close(self) -> None:
+        """Close the connection."""
+        with self._lock:
+            self._connection.close()

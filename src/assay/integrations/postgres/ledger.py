@@ -10,7 +10,6 @@ import psycopg
 from assay.core.errors import RunNotFound, StoreUnavailable, UsageProblem
 from assay.core.outcome import GradedOutcome, Outcome
 from assay.core.run_state import State, may_follow
-from assay.integrations.postgres.address import shown_address
 from assay.integrations.postgres.connection import (
     BRIEF_PATIENCE,
     BRIEF_TIMEOUT,
@@ -19,6 +18,7 @@ from assay.integrations.postgres.connection import (
     READING,
     ReconnectingConnection,
     connect,
+    shown_address,
 )
 from assay.integrations.postgres.leases import PostgresLeases
 from assay.integrations.postgres.migrations import migrate

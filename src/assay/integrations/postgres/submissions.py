@@ -4,9 +4,8 @@ from typing import Any, LiteralString, TypeVar
 
 import psycopg
 
-from assay.integrations.postgres.connection import FIRST_PATIENCE, ReconnectingConnection
+from assay.integrations.postgres.connection import FIRST_PATIENCE, ReconnectingConnection, ThreadSafeConnection
 from assay.integrations.postgres.ledger import PostgresLedger, insert_run
-from assay.integrations.postgres.shared_connection import ThreadSafeConnection
 from assay.store.ledger import READ
 from assay.store.submissions import NewSubmission, SubmissionRow, WaitingRun
 

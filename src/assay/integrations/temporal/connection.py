@@ -1,4 +1,4 @@
-"""Connection to a Temporal server: address, namespace, certificates, API key."""
+"""Connection to a Temporal server, and the checks of it before a run is handed over: does it answer, does it have the run?"""
 
 import logging
 from collections.abc import Mapping
@@ -7,8 +7,9 @@ from functools import cache
 from pathlib import Path
 
 import temporalio.api.failure.v1
+from temporalio.api.errordetails.v1 import NamespaceNotFoundFailure
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.converter import DataConverter, DefaultFailureConverter, PayloadConverter
 from temporalio.exceptions import ApplicationError, FailureError
 from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
@@ -16,6 +17,8 @@ from temporalio.service import RPCError, RPCStatusCode, TLSConfig
 
 from assay.core.errors import StoreUnavailable, UsageProblem
 from assay.core.run_backend import TemporalServer
+from assay.engine.execution.local import worker_name
+from assay.engine.execution.shutdown import run_loop
 
 
 class QuietFailures(DefaultFailureConverter):
@@ -126,3 +129,48 @@ def _content(path: str) -> bytes | None:
         raise UsageProblem(
             f"'{path}' cannot be read: {(problem.strerror or str(problem)).lower()}", hint="certificates and keys are PEM files"
         ) from problem
+
+
+def check_server(run_id: str, server: TemporalServer, *, environ: Mapping[str, str]) -> None:
+    """Raise UsageProblem for unusable settings, StoreUnavailable for a server or namespace that does not exist."""
+    run_loop(_status(run_id, server, environ))
+
+
+def check_left(run_id: str, known: TemporalServer, wanted: TemporalServer, *, environ: Mapping[str, str]) -> bool:
+    """Return True when a run has left its known server, False when `wanted` is the same server under another name.
+
+    Raises UsageProblem while the known server's workers may still evaluate the run: with two servers each call is paid for twice.
+    """
+    wanted_status = run_loop(_status(run_id, wanted, environ))
+    if wanted_status is WorkflowExecutionStatus.RUNNING:
+        return False
+    location = f"at {known.address} (namespace '{known.namespace}')"
+    try:
+        is_working = run_loop(_status(run_id, known, environ)) is WorkflowExecutionStatus.RUNNING
+    except StoreUnavailable as problem:
+        # If `wanted` has an ended workflow of the run, it is the same server or has taken the run over before.
+        if wanted_status is None:
+            raise UsageProblem(
+                f"run '{run_id}' may still be worked on by the workers {location}, which cannot be asked: {problem.message}",
+                hint="restart that server, or start again with another --run-id",
+            ) from problem
+        is_working = False
+    if is_working:
+        raise UsageProblem(
+            f"the workers {location} work on run '{run_id}'",
+            hint=f"follow it there: --temporal {known.address} --temporal-namespace {known.namespace};"
+            f" or take it from them first: temporal workflow terminate --workflow-id {run_id}",
+        )
+    return True
+
+
+async def _status(run_id: str, server: TemporalServer, environ: Mapping[str, str]) -> WorkflowExecutionStatus | None:
+    """Return the status of a run's workflow on a server; None when the server has none."""
+    client = await connect(server, environ=environ, identity=worker_name())
+    try:
+        return (await client.get_workflow_handle(run_id).describe()).status
+    except RPCError as problem:
+        is_namespace_missing = any(detail.Is(NamespaceNotFoundFailure.DESCRIPTOR) for detail in problem.grpc_status.details)
+        if problem.status is RPCStatusCode.NOT_FOUND and not is_namespace_missing:
+            return None
+        raise unreachable(server, problem) from problem
