@@ -13,6 +13,13 @@ def test_a_renderer_takes_the_columns_that_it_has_room_for_in_its_order() -> Non
     assert [[cell.text for cell in row] for row in found.rows] == [["3", "2"]]
 
 
+def test_a_renderer_may_call_columns_otherwise_and_take_the_first_rows() -> None:
+    found = TABLE.titled("x", "y", "z").first(0)
+    assert [(column.title, column.is_number) for column in found.columns] == [("x", False), ("y", True), ("z", False)]
+    assert found.rows == ()
+    assert TABLE.first(None) == TABLE
+
+
 def test_a_column_that_is_not_there_is_an_error_of_the_renderer() -> None:
     with pytest.raises(StopIteration):
         TABLE.only("d")

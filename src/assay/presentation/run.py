@@ -38,6 +38,7 @@ from assay.presentation.sections import (
     RecordLinks,
     Section,
     Table,
+    Tone,
 )
 from assay.presentation.words import (
     DASH,
@@ -625,21 +626,25 @@ def failure_sections(view: RunReport, *, is_verbose: bool) -> Iterator[Section]:
             for group in (errors if is_verbose else errors[:MAX_GROUPS])
             if group.message
         )
-        yield Section(title="Errors", tables=(_group_table("errors", errors, is_verbose=is_verbose),), facts=messages)
+        yield Section(title="Errors", tables=(_group_table("errors", view, errors, is_verbose=is_verbose),), facts=messages)
     if others:
-        yield Section(title="Not passed", tables=(_group_table(NOT_PASSED, others, is_verbose=is_verbose),))
+        yield Section(title="Not passed", tables=(_group_table(NOT_PASSED, view, others, is_verbose=is_verbose),))
 
 
-def _group_table(title: str, groups: Sequence[FailureGroup], *, is_verbose: bool) -> Table:
-    found = groups if is_verbose else groups[:MAX_GROUPS]
-    columns = (Column(title, is_number=True), Column("reason", is_name=True, limit=ID_LIMIT), Column("records", limit=ID_LIMIT))
-    rows = tuple(
-        (Cell(f"{group.count:,}"), Cell(group.word, tone="warn" if group.is_error else "bad"), _first_records(group))
-        for group in found
-    )
-    omitted = sum(group.count for group in groups[len(found) :])
+def _group_table(title: str, view: RunReport, groups: Sequence[FailureGroup], *, is_verbose: bool) -> Table:
+    limit = None if is_verbose else MAX_GROUPS
+    omitted = 0 if limit is None else sum(group.count for group in groups[limit:])
     note = f"… and {counted(omitted, 'more record')} (--verbose lists all reasons)" if omitted else ""
-    return Table(columns=columns, rows=rows, note=note)
+    shown = failure_table([msgspec.structs.replace(view, failures=tuple(groups[:limit]))]).only(
+        "records", "reason", "first records"
+    )
+    return msgspec.structs.replace(shown.titled(title, "reason", "records"), note=note)
+
+
+def _failure_row(view: RunReport, group: FailureGroup) -> tuple[Cell, ...]:
+    word = ERROR if group.is_error else NOT_PASSED
+    tone: Tone = "warn" if group.is_error else "bad"
+    return (Cell(view.name), Cell(word, tone=tone), Cell(group.word, tone=tone), Cell(f"{group.count:,}"), _first_records(group))
 
 
 def _first_records(group: FailureGroup) -> Cell:
@@ -656,28 +661,14 @@ def failure_table(views: Sequence[RunReport]) -> Table:
         Column("records", is_number=True),
         Column("first records", limit=ID_LIMIT),
     )
-    rows = tuple(
-        (
-            Cell(view.name),
-            Cell(ERROR, tone="warn") if group.is_error else Cell(NOT_PASSED, tone="bad"),
-            Cell(group.word),
-            Cell(f"{group.count:,}"),
-            _first_records(group),
-        )
-        for view in views
-        for group in view.failures
-    )
+    rows = tuple(_failure_row(view, group) for view in views for group in view.failures)
     return Table(title="Errors, and what did not pass, by reason", columns=columns, rows=rows)
 
 
 def worst_section(view: RunReport, *, limit: int) -> Section:
     """The answers with the lowest scores, and what was said about them."""
-    columns = (Column("worst", is_number=True), Column("record", is_name=True, limit=ID_LIMIT), Column("why", limit=WHY_LIMIT))
-    rows = tuple(
-        (Cell(_worst_score(worst, view)), Cell(sampled_name(worst.prediction)), Cell(one_line(worst.why)))
-        for worst in view.worst[:limit]
-    )
-    return Section(title="Worst records", tables=(Table(columns=columns, rows=rows),))
+    table = worst_table([view], why_limit=WHY_LIMIT).first(limit).only("score", "record", "why")
+    return Section(title="Worst records", tables=(table.titled("worst", "record", "why"),))
 
 
 def worst_table(views: Sequence[RunReport], *, why_limit: int) -> Table:

@@ -136,6 +136,15 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
         rows = tuple(tuple(row[place] for place in places) for row in self.rows)
         return msgspec.structs.replace(self, columns=columns, rows=rows)
 
+    def titled(self, *titles: str) -> "Table":
+        """The table with other titles above its columns."""
+        columns = tuple(msgspec.structs.replace(column, title=title) for column, title in zip(self.columns, titles, strict=True))
+        return msgspec.structs.replace(self, columns=columns)
+
+    def first(self, limit: int | None) -> "Table":
+        """The first rows of the table."""
+        return msgspec.structs.replace(self, rows=self.rows[:limit])
+
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):
     """A part of a report; a renderer shows its tables, then its facts and notes."""

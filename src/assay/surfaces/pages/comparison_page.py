@@ -192,11 +192,9 @@ def chosen_flips(measured: api.StoredComparison, direction: Direction | None) ->
 
 
 def _differences(found: api.RunComparison) -> Table:
-    table = difference_table(found)
-    first, *columns = table.columns
+    table = difference_table(found).titled("figure", "before", "after", "difference", "p")
     unit = "records" if found.n_clusters is None else f"records in {found.n_clusters:,} clusters by {found.cluster}"
-    named = (msgspec.structs.replace(first, title="figure"), *columns)
-    return msgspec.structs.replace(table, columns=named, note=f"Over {found.n:,} {unit}.")
+    return msgspec.structs.replace(table, note=f"Over {found.n:,} {unit}.")
 
 
 def _slices(found: api.RunComparison) -> Table:

@@ -166,7 +166,6 @@ def rendered(template: str, view: msgspec.Struct) -> str:
 
 def _card(run: api.RunReader, view: RunReport) -> RunCard:
     result, shown = view.result, view.worst[:WORST]
-    failures = failure_table([view])
     return RunCard(
         run_id=result.run_id,
         state=state_mark(result.standing),
@@ -177,9 +176,7 @@ def _card(run: api.RunReader, view: RunReport) -> RunCard:
         counts=record_counts(view),
         # A run without any score has no chart that says something.
         charts=_drawn([view], _CHARTS) if result.counts.evaluated_records else (),
-        failures=msgspec.structs.replace(failures, rows=failures.rows[:MAX_GROUPS]).only(
-            "records", "result", "reason", "first records"
-        ),
+        failures=failure_table([view]).first(MAX_GROUPS).only("records", "result", "reason", "first records"),
         worst=tuple(_worst(run, found) for found in shown),
         more=_more(_not_passed(view) - len(shown), "answer"),
         missing=view.missing,

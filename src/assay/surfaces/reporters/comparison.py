@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import msgspec
-
 from assay import api
 from assay.presentation.comparison import (
     compared_datasets,
@@ -17,7 +15,6 @@ from assay.presentation.comparison import (
     slice_table,
     told_notes,
 )
-from assay.presentation.sections import Table
 from assay.surfaces.reporters.markdown import inert, name, table_markdown
 from assay.surfaces.reporters.run_text import command_lines
 from assay.surfaces.reporters.settings import ReportSettings
@@ -40,7 +37,8 @@ def comparison_markdown(found: api.RunComparison, *, is_verbose: bool = False) -
     yield from (f"- {inert(note)}\n" for note in told_notes(found))
     if found.n:
         yield "\n"
-        yield from table_markdown(_between_candidates(found))
+        titles = ("", name(found.before.candidate), name(found.after.candidate), "difference", "p")
+        yield from table_markdown(difference_table(found).titled(*titles))
     yield f"\nBefore: {name(found.before.run_id)}. After: {name(found.after.run_id)}. "
     yield f"Dataset: {inert(compared_datasets(found))}. Compared: {inert(listed_records(found))}. "
     yield "Numbers in brackets are 95 % intervals of the paired difference; pp are percentage points.\n"
@@ -53,11 +51,3 @@ def comparison_markdown(found: api.RunComparison, *, is_verbose: bool = False) -
         yield f"\n<details><summary>{table.title}</summary>\n\n"
         yield from table_markdown(table)
         yield "\n</details>\n"
-
-
-def _between_candidates(found: api.RunComparison) -> Table:
-    """The differences below the names of the candidates."""
-    table = difference_table(found)
-    titles = ("", name(found.before.candidate), name(found.after.candidate), "difference", "p")
-    columns = (msgspec.structs.replace(column, title=title) for column, title in zip(table.columns, titles, strict=True))
-    return msgspec.structs.replace(table, columns=tuple(columns))
