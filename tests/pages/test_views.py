@@ -7,7 +7,7 @@ from jinja2 import UndefinedError
 from assay.core.run_result import RunListing
 from assay.surfaces.charts import Caption, interval_plot
 from assay.surfaces.pages.links import FileLinks, ServerLinks
-from assay.surfaces.pages.page_renderer import environment, told
+from assay.surfaces.pages.page_renderer import environment, titled, told
 from assay.surfaces.pages.runs import RunsChoice, is_wanted, sort_runs
 
 RUNS = (
@@ -78,3 +78,10 @@ def test_a_text_without_blanks_says_where_its_lines_may_end_and_stays_whole() ->
 def test_a_name_that_a_view_lacks_is_an_error() -> None:
     with pytest.raises(UndefinedError):
         environment().from_string("{{ view.nothing }}").render(view=msgspec.defstruct("Empty", [])())
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"), [("pass rate", "Pass rate"), ("n", "n"), ("p (Holm)", "p (Holm)"), ("p50", "p50"), ("SHA-256", "SHA-256")]
+)
+def test_labels_begin_with_a_capital_and_symbols_do_not(text: str, shown: str) -> None:
+    assert titled(text) == shown

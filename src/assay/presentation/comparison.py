@@ -1,4 +1,4 @@
-"""A comparison of two runs into sections: what changed, whether it can be believed, where it comes from, and the flips."""
+"""A comparison of two runs into sections: what changed, whether it can be believed, the flips, and what a gate decided."""
 
 from __future__ import annotations
 
@@ -30,11 +30,14 @@ from assay.presentation.words import (
     TONES,
     UNKNOWN,
     change_text,
+    change_word,
     counted,
     cut,
     decimal,
     ends_of,
+    finding_word,
     first_datasets,
+    gate_word,
     level_name,
     one_line,
     p_text,
@@ -384,3 +387,16 @@ def _power(found: api.RunComparison) -> str:
 def _detectable(found: api.RunComparison) -> str:
     """The smallest difference of pass rates that so many records would show: `12.5 pp`."""
     return UNKNOWN if found.detectable_effect is None else rate_change_text(found.detectable_effect, sign=False)
+
+
+# The verdict of a gate
+
+
+def verdict_facts(verdict: api.GateDecision) -> Iterator[Fact]:
+    """The word with what was measured against what, and a fact for each reason."""
+    against = f" against {verdict.baseline}" if verdict.baseline else ""
+    word = gate_word(passed=verdict.passed)
+    yield Fact(word, f"{verdict.run_id}{against}{change_word(verdict)}", tone=TONES[word], is_whole=True)
+    for finding in verdict.reasons:
+        found = finding_word(finding)
+        yield Fact(found.lower(), finding.reason, tone=TONES[found], limit=TEXT_LIMIT)

@@ -1,7 +1,10 @@
 """Figures as they are written in charts."""
 
+from functools import partial
+
 from assay.core.number_text import rate_change_text, rate_text, score_change_text, score_text
 from assay.presentation.charts import PlottedEstimate
+from assay.presentation.words import ends_between, with_interval
 from assay.surfaces.charts.scales import MINUS, is_large, tick_text
 
 UNKNOWN = "no score"
@@ -29,8 +32,6 @@ def estimate_text(estimate: PlottedEstimate, *, is_signed: bool = False) -> str:
     """`83.3 % [78.1 %, 87.4 %], n = 120`."""
     if not estimate.is_known:
         return f"{UNKNOWN}, n = {estimate.n:,}"
-    middle, low, high = (
-        figure(value, is_signed=is_signed, is_rate=estimate.is_rate) for value in (estimate.middle, estimate.low, estimate.high)
-    )
-    interval = f" [{low}, {high}]" if estimate.has_interval else ""
-    return f"{middle}{interval}, n = {estimate.n:,}"
+    ends = ends_between(estimate.low, estimate.high) if estimate.has_interval else None
+    text = partial(figure, is_signed=is_signed, is_rate=estimate.is_rate)
+    return f"{with_interval(estimate.middle, ends, text)}, n = {estimate.n:,}"

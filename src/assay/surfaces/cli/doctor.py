@@ -14,7 +14,7 @@ import msgspec
 from assay import api
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.run_options import json_option, runs_dir_option, text_settings, write_json, write_text
-from assay.surfaces.reporters.doctor import doctor_text
+from assay.surfaces.reporters.installation import doctor_text
 
 HELP = """Check the installation: versions, extras, API keys, the folder of the runs, proxies, providers and the terminal.
 

@@ -25,8 +25,8 @@ from assay.surfaces.cli.run_options import (
 )
 from assay.surfaces.cli.run_pipeline import tell_runs
 from assay.surfaces.cli.words import WordChoice
+from assay.surfaces.reporters.comparison import verdict_markdown, verdict_text
 from assay.surfaces.reporters.run_checks import gated_run
-from assay.surfaces.reporters.verdict import verdict_markdown, verdict_text
 
 HELP = """Check a finished run against thresholds and a baseline, and report every reason.
 

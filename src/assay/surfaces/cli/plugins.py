@@ -6,7 +6,7 @@ import msgspec
 from assay import api
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.run_options import json_option, text_settings, write_json, write_text
-from assay.surfaces.reporters.plugin_list import plugins_text
+from assay.surfaces.reporters.installation import plugins_text
 
 HELP = """List the graders, models, policies, converters and contracts that installed packages add.
 

@@ -32,8 +32,8 @@ from assay.surfaces.cli.run_options import (
 from assay.surfaces.cli.run_pipeline import tell_runs
 from assay.surfaces.cli.telemetry import metrics_file_option, open_observers, telemetry_of, telemetry_options
 from assay.surfaces.observers import ObserverGroup
+from assay.surfaces.reporters.comparison import suite_markdown, suite_text
 from assay.surfaces.reporters.run_checks import CheckedRun, gated_run, optional_run, problem_run
-from assay.surfaces.reporters.verdict import suite_markdown, suite_text
 
 HELP = """Run several run files in order, and gate them together.
 

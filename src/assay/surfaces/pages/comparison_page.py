@@ -193,8 +193,9 @@ def chosen_flips(measured: api.StoredComparison, direction: Direction | None) ->
 
 def _differences(found: api.RunComparison) -> Table:
     table = difference_table(found).titled("figure", "before", "after", "difference", "p")
+    rows = tuple((msgspec.structs.replace(name, text=name.text.capitalize()), *others) for name, *others in table.rows)
     unit = "records" if found.n_clusters is None else f"records in {found.n_clusters:,} clusters by {found.cluster}"
-    return msgspec.structs.replace(table, note=f"Over {found.n:,} {unit}.")
+    return msgspec.structs.replace(table, rows=rows, note=f"Over {found.n:,} {unit}.")
 
 
 def _slices(found: api.RunComparison) -> Table:

@@ -62,8 +62,10 @@ def environment() -> Environment:
 
 
 def titled(text: str) -> str:
-    """A label or the head of a column as pages begin it; symbols such as `p50` stay as they are."""
-    return text if any(sign.isdigit() for sign in text.split(" ", 1)[0]) or text == "p" else f"{text[:1].upper()}{text[1:]}"
+    """A label or the head of a column as pages begin it; symbols such as `n`, `p (Holm)` and `p50` stay as they are."""
+    first = text.split(" ", 1)[0]
+    is_symbol = len(first) == 1 or any(sign.isdigit() for sign in first)
+    return text if is_symbol else f"{text[:1].upper()}{text[1:]}"
 
 
 def _shown(value: Any) -> Any:

@@ -127,8 +127,9 @@ def run_page(
 
 
 def _slices(view: RunReport, place: PageLinks) -> Table:
-    table = run.slice_table([view], links=place)
-    return table.only("slice", "value", "n", "pass rate", run.shared_mean([view]).title, "errors")
+    mean = run.shared_mean([view]).title
+    table = run.slice_table([view], links=place).only("slice", "value", "n", "pass rate", mean, "errors")
+    return table.titled("slice", "value", "records", "pass rate", mean, "errors")
 
 
 def _lower(found: DecisionView) -> DecisionView:
