@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from assay.presentation.charts import Caption
 from assay.surfaces.charts import svg
-from assay.surfaces.charts.scales import LinearScale
+from assay.surfaces.charts.svg import LinearScale
 
 WIDTH = 760
 ROW = 28

@@ -1,6 +1,6 @@
 """Where the time of a JSONL file goes: `python bench/stages.py [legal|conversation ...]` prints each stage beside orjson per line.
 
-The stages are those of `assay.datasets.fast_path`, called one by one on the same blocks; between two rounds orjson reads the file,
+The stages are those of `assay.datasets.parsing.fast_path`, called one by one on the same blocks; between two rounds orjson reads the file,
 and a stage counts as a share of what orjson took just before and after it, so that a busy machine changes little.
 """
 
@@ -15,13 +15,13 @@ from typing import Any
 
 import orjson
 
-from assay.datasets.config import ValidationConfig
 from assay.datasets.conversation_v1.fast import lane_for
-from assay.datasets.fast_path import RowSchema, _seams, _write_sorted, _write_values
-from assay.datasets.hashing import scan_values, whole_floats_settled
 from assay.datasets.legal_eval_v1.fast import KIND
-from assay.datasets.scan import LineScanner
-from assay.datasets.source import BATCH_BYTES, Block, open_source
+from assay.datasets.parsing.config import ValidationConfig
+from assay.datasets.parsing.fast_path import RowSchema, _seams, _write_sorted, _write_values
+from assay.datasets.parsing.hashing import scan_values, whole_floats_settled
+from assay.datasets.parsing.scan import LineScanner
+from assay.datasets.parsing.source import BATCH_BYTES, Block, open_source
 from generate import dataset
 from page import table
 

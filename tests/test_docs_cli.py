@@ -23,12 +23,12 @@ def options(command: click.Command) -> list[str]:
     return [name for parameter in command.params if isinstance(parameter, click.Option) for name in parameter.opts]
 
 
-@pytest.mark.parametrize("option", options(validate.command))
+@pytest.mark.parametrize("option", options(validate.validate_command))
 def test_every_option_of_validate_is_documented(option: str) -> None:
     assert page_names(option, part=slice(1))
 
 
-@pytest.mark.parametrize("option", options(convert.command))
+@pytest.mark.parametrize("option", options(convert.convert_command))
 def test_every_option_of_convert_is_documented(option: str) -> None:
     assert page_names(option, part=slice(1, None))
 

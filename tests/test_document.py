@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.core.document import EXCERPT_LENGTH, Location, excerpt
 from assay.core.issue import path_text
-from assay.core.strict_json import parse_json
+from assay.core.strict_json import EXCERPT_LENGTH, Location, excerpt, parse_json
 
 TEXT = '{\n  "a": [1, {"é😀": "x"}],\r\n  "b": null\n}\n'
 

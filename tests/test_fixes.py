@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from assay import ValidationConfig, validate
 from assay.api import FixReport, fix, load_config
 from assay.datasets.fixes import fixed
-from assay.datasets.source import open_source
+from assay.datasets.parsing.source import open_source
 from tests.mutants import mutant_of
 
 FOLDER = Path(__file__).parent / "datasets"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import assay
 from assay.core.issue import MAX_ERRORS, MAX_LISTED
-from assay.datasets.batch_v1.flood import has_more_elements
+from assay.datasets.batch_v1.split import has_more_elements
 
 texts = st.text(st.sampled_from('\\"[]{},aé'), max_size=8)
 values = st.recursive(texts | st.integers(), lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=3))

@@ -6,7 +6,7 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.datasets.hashing import has_astral_name, text_has_astral_name
+from assay.datasets.parsing.hashing import has_astral_name, text_has_astral_name
 
 texts = st.text(st.sampled_from('a"\\:,{😀\U0010ffffé'), max_size=6)
 values = st.recursive(texts, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3))

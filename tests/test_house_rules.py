@@ -93,7 +93,7 @@ def run_python(code: str) -> str:
 
 def test_the_usual_folder_of_runs_is_named_in_one_module() -> None:
     usual = re.compile(r'^RUNS_DIR = |runs_dir\b.* = "runs"|Path\("runs"\)', re.MULTILINE)
-    assert [name for name, text in MODULES.items() if usual.search(text)] == ["core/run_backend.py"]
+    assert [name for name, text in MODULES.items() if usual.search(text)] == ["core/runs.py"]
 
 
 def test_booleans_are_passed_by_name() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.datasets.nfc import MAX_COMBINING_RUN, doubtful_offsets, has_combining_run
+from assay.datasets.parsing.nfc import MAX_COMBINING_RUN, doubtful_offsets, has_combining_run
 
 CHARACTERS = [chr(point) for point in range(0x300, 0x110000) if not 0xD800 <= point < 0xE000]
 BASES = "aoAK\u00e4\u03b9\u0928\u1100\uac00\u304b\u0627"

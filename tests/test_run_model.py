@@ -20,7 +20,7 @@ from assay.core.errors import AssayError, RunSealed
 from assay.core.model_call import TRANSIENT_CODES, Reply
 from assay.core.outcome import Flow, Grade
 from assay.core.plan import retry_delay
-from assay.core.run_state import count_records, final_state, may_follow
+from assay.core.runs import count_records, final_state, may_follow
 from assay.core.settings import RetrySection
 from assay.datasets.converters import RowSource, convert_rows
 from assay.golden import EvalResult, EvalRunMetrics, EvalRunParameters

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.core.document import Location
-from assay.datasets.checks import strings_in
-from assay.datasets.scan import (
+from assay.core.strict_json import Location
+from assay.datasets.parsing.checks import strings_in
+from assay.datasets.parsing.scan import (
     Cursor,
     LineScanner,
     Pieces,

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from assay import SourceUnreadable, validate
-from assay.datasets.formats import guess_contract, sniff_format
-from assay.datasets.source import open_source
+from assay.datasets.parsing.formats import guess_contract, sniff_format
+from assay.datasets.parsing.source import open_source
 
 CONTENT = b'\xef\xbb\xbf{"a": 1}\r\n\n  \n"\xe2\x80\xa8"\nlast'
 TURNS = '[{"turn_id": 1, "speaker": "user", "message": "hi"}]'

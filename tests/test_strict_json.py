@@ -9,10 +9,21 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from assay.core.document import Document, Location, ParseProblem
 from assay.core.issue import MAX_LISTED, Path
-from assay.core.plain_json import MAX_BRACKETS, MAX_LENGTH, plain_document
-from assay.core.strict_json import MAX_DEPTH, MAX_INTEGER_DIGITS, MAX_VALUE_BYTES, parse_json, parse_json_lines, read_exactly
+from assay.core.strict_json import (
+    MAX_BRACKETS,
+    MAX_DEPTH,
+    MAX_INTEGER_DIGITS,
+    MAX_LENGTH,
+    MAX_VALUE_BYTES,
+    Document,
+    Location,
+    ParseProblem,
+    parse_json,
+    parse_json_lines,
+    plain_document,
+    read_exactly,
+)
 from tests.mutants import mutant_of
 
 documents = st.recursive(

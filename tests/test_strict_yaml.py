@@ -9,15 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.core.document import Document, ParseProblem
 from assay.core.issue import MAX_LISTED
-from assay.core.strict_json import MAX_DEPTH, parse_json
-from assay.datasets.strict_yaml import (
-    MAX_ALIAS_GROWTH,
-    MAX_SIZE,
-    MAX_TAG_DIRECTIVES,
-    parse_yaml,
-)
+from assay.core.strict_json import MAX_DEPTH, Document, ParseProblem, parse_json
+from assay.datasets.parsing.strict_yaml import MAX_ALIAS_GROWTH, MAX_SIZE, MAX_TAG_DIRECTIVES, parse_yaml
 
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 9)}]\n" for level in range(1, 9)

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.core.text_diff import MAX_WORDS, DiffPiece, TextDiff, diff_texts
+from assay.surfaces.pages.diffs import MAX_WORDS, DiffPiece, TextDiff, diff_texts
 
 TEXTS = st.text(alphabet="ab \n.é", max_size=60)
 

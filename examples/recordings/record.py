@@ -14,10 +14,9 @@ import msgspec
 from assay.core.case import Case
 from assay.core.model_call import ModelRequest, Reply, Usage
 from assay.core.outcome import GradingFailure
-from assay.datasets.strict_yaml import parse_yaml
+from assay.datasets.parsing.strict_yaml import parse_yaml
 from assay.engine.planning.attachments import read_attachment
-from assay.engine.planning.conversations import recorded_replies
-from assay.engine.planning.inputs import DatasetInput, cases_of, dataset_plan, read_dataset
+from assay.engine.planning.dataset_inputs import DatasetInput, cases_of, dataset_plan, read_dataset, recorded_replies
 from assay.grading import GradingSettings, start
 from assay.models import messages_sha256
 

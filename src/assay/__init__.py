@@ -11,9 +11,8 @@ if TYPE_CHECKING:
     from assay.core.case import Case, Message
     from assay.core.errors import AssayError, ServerProblem, SourceUnreadable, UsageProblem
     from assay.core.issue import Issue
-    from assay.core.judgement import Judgement
     from assay.core.model_call import ModelFailure, ModelRequest, Reply, Usage
-    from assay.core.outcome import GradingFailure
+    from assay.core.outcome import GradingFailure, Judgement
     from assay.core.report import ValidationReport
     from assay.core.run_result import RunResult
     from assay.surfaces.python_api.reports import validate
@@ -35,7 +34,7 @@ _HOMES = {
     "ModelRequest": "assay.core.model_call",
     "Case": "assay.core.case",
     "GradingFailure": "assay.core.outcome",
-    "Judgement": "assay.core.judgement",
+    "Judgement": "assay.core.outcome",
     "Message": "assay.core.case",
     "ModelFailure": "assay.core.model_call",
     "Reply": "assay.core.model_call",

@@ -14,7 +14,6 @@ import msgspec
 
 from assay.core.errors import SourceUnreadable
 from assay.core.issue import Finding
-from assay.datasets.config import ValidationConfig, check_config
 from assay.datasets.conversation_v1.rules import (
     check_ids,
     check_plain,
@@ -25,7 +24,8 @@ from assay.datasets.conversation_v1.rules import (
     is_empty,
 )
 from assay.datasets.conversation_v1.texts import documents_in
-from assay.datasets.source import open_source
+from assay.datasets.parsing.config import ValidationConfig, check_config
+from assay.datasets.parsing.source import open_source
 
 __all__ = ["AgentDataValidator", "ErrorType", "ValidationConfig", "ValidationError", "ValidationResult", "create_example_files"]
 

@@ -16,14 +16,14 @@ from assay.core.canonical import canonical_json
 from assay.core.issue import Finding, Path
 from assay.core.strict_json import parse_json
 from assay.datasets.batch_v1 import fast as batch_fast
+from assay.datasets.batch_v1.fast import clean_in_parallel
 from assay.datasets.batch_v1.rules import CheckedRecord
-from assay.datasets.batch_v1.workers import clean_in_parallel
-from assay.datasets.checks import Findings, check_flaws
 from assay.datasets.conversation_v1.fast import Conversations, lane_for
 from assay.datasets.conversation_v1.rules import check_document
-from assay.datasets.fast_path import FastPath
 from assay.datasets.legal_eval_v1 import fast as legal_fast
 from assay.datasets.legal_eval_v1 import rules as legal_rules
+from assay.datasets.parsing.checks import Findings, check_flaws
+from assay.datasets.parsing.fast_path import FastPath
 from tests.mutants import mutant_of
 
 DEFAULT = ValidationConfig()

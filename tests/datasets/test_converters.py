@@ -9,7 +9,7 @@ import pytest
 from assay import validate
 from assay.core.errors import UsageProblem
 from assay.datasets.converters import CONVERTERS, ConversionResult, RowSource, UnreadableLine, convert_rows
-from assay.datasets.converters.canonical import choice_id
+from assay.datasets.converters.rows import choice_id
 
 PRBENCH = {
     "task": "t-17",

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 import assay
 from assay import api
 from assay.core.contract import CONTRACTS, ContractId
-from assay.core.run_state import State
+from assay.core.runs import State
 from assay.surfaces.cli.program import program
 from assay.surfaces.pages.validation_page import CHOICES
 from assay.surfaces.server.queries import ContractChoice

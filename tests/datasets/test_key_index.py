@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.datasets.key_index import KeyIndex
+from assay.datasets.parsing.hashing import KeyIndex
 
 few = st.sampled_from((0, 5, 1000))
 keys = st.lists(st.text(max_size=3), max_size=60)

@@ -17,10 +17,10 @@ from assay import ValidationConfig, ValidationReport, validate
 from assay.api import validate_with_hashes
 from assay.core.canonical import canonical_json
 from assay.datasets.conversation_v1.fast import lane_for
-from assay.datasets.fast_path import FastPath
 from assay.datasets.legal_eval_v1.fast import KIND
 from assay.datasets.legal_eval_v1.rules import TASK_FIELDS, check_row
-from assay.datasets.source import BATCH_BYTES, BOM, Block, open_source
+from assay.datasets.parsing.fast_path import FastPath
+from assay.datasets.parsing.source import BATCH_BYTES, BOM, Block, open_source
 from tests.mutants import mutant_of
 
 ROW: dict[str, Any] = {"schema_version": "legal_eval_v1", "id": "r", "dataset": "d", "task_type": "reference_qa", "prompt": "Why?"}

@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 
 from assay import ValidationConfig, validate
 from assay.core.case import Criterion
-from assay.datasets.rubric_lint import lint_rubric, undecidable
-from assay.datasets.rubric_linter import MOST_ISSUES
-from assay.datasets.rubric_screen import doubtful_rows
-from assay.datasets.unsent_context import fact_of_context
+from assay.datasets.parsing.rubric_lint import MOST_ISSUES, doubtful_rows, lint_rubric, undecidable
+from assay.datasets.parsing.unsent_fields import fact_of_context
 
 REALDATA = Path(os.environ.get("ASSAY_REALDATA", "/nonexistent")) / "eu_legal_benchmark"
 LINTS = {

@@ -10,7 +10,7 @@ import pytest
 
 from assay import validate
 from assay.core.strict_json import parse_json, parse_json_lines, read_exactly
-from assay.datasets.strict_yaml import parse_yaml
+from assay.datasets.parsing.strict_yaml import parse_yaml
 
 MOST = 2.5
 """Times as long for twice as much."""

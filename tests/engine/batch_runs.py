@@ -11,7 +11,7 @@ from typing import Any
 
 from assay import api
 from assay.core.run_result import RunResult
-from assay.engine.execution.run_environment import RunEnvironment
+from assay.engine.execution.run_context import RunEnvironment
 from assay.engine.planning.request import RunRequest
 from assay.engine.runs import start
 from tests.engine.run_settings import mcq_row, planned, write_rows

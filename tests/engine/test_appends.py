@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.engine.execution.run import evaluate, open_or_create, prepare
-from assay.engine.execution.run_environment import RunEnvironment
+from assay.engine.execution.run_context import RunEnvironment
 from assay.engine.planning.request import RunRequest
 from assay.engine.storage.run_paths import RunPaths
 from assay.store.ledger import Claim, CommitEntry, Ledger

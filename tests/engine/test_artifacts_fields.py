@@ -20,8 +20,8 @@ from assay.core.plan import plan_sha256
 from assay.core.run_result import RunResult
 from assay.core.summary import Latency
 from assay.engine.finalization.artifact_lines import RecordArtifacts
-from assay.engine.finalization.redacted_plan import RedactedPlan
 from assay.engine.planning.request import RunRequest
+from assay.engine.records.redaction import RedactedPlan
 from assay.store.ledger import FinishedRecord, RecordRow
 from assay.store.redact import Redactor
 from assay.testing import StubProvider, StubReply, StubRequest

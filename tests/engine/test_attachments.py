@@ -13,7 +13,7 @@ from assay import api
 from assay.core.case import Attachment, Case
 from assay.core.outcome import GradingFailure
 from assay.engine.execution.run import open_or_create, run_to_completion
-from assay.engine.execution.run_environment import RunEnvironment
+from assay.engine.execution.run_context import RunEnvironment
 from assay.engine.planning.attachments import (
     MAX_BYTES,
     MAX_CHARACTERS,

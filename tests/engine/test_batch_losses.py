@@ -12,7 +12,7 @@ from assay import api
 from assay.core.errors import ServerProblem
 from assay.core.manifest import read_manifest
 from assay.engine.execution.batch_collector import LOST_LOOKS, PATIENCE
-from assay.engine.execution.run_environment import RunEnvironment
+from assay.engine.execution.run_context import RunEnvironment
 from assay.engine.planning.request import RunRequest
 from assay.engine.runs import start
 from assay.models.batch_api import SKEW, BatchKey, earliest

@@ -14,7 +14,7 @@ import pytest
 from assay.core.plan import DatasetPlan, ModelPlan, Plan, ProviderPlan
 from assay.core.run_result import RunResult
 from assay.engine.execution.limits import CallScheduler
-from assay.engine.execution.run_environment import RunEnvironment
+from assay.engine.execution.run_context import RunEnvironment
 from assay.engine.planning.request import RunRequest
 from assay.engine.runs import start
 from tests.engine.run_settings import mcq_row, write_rows

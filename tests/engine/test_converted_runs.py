@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from assay.api.conversion import convert_contract
+from assay.api.datasets import convert_contract
 from tests.datasets.test_contract_conversions import GOLDEN, LEGAL_ROWS
 from tests.engine.run_settings import write_rows
 from tests.sent_requests import Sent, texts_sent

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from assay.core.problem_lines import in_one_line, problem_count
+from assay.core.errors import in_one_line, problem_count
 from assay.engine.planning.dataset_reader import FAULTY_FILES
 from assay.engine.planning.request import RunRequest
 from assay.engine.planning.selection import prepared_records

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from assay.api.runs import run
-from assay.engine.garbage import RARELY, rare_collection
 from assay.engine.planning.request import RunRequest
+from assay.engine.records.run_counters import RARELY, rare_collection
 from tests.engine.run_settings import batch_record, write_batch
 
 

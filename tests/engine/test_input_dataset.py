@@ -18,10 +18,9 @@ from assay.core.contract import CONTRACTS
 from assay.core.errors import UsageProblem
 from assay.core.run_result import RunResult
 from assay.datasets import read
-from assay.datasets.config import ValidationConfig
-from assay.datasets.read_options import ReadOptions
+from assay.datasets.parsing.config import ReadOptions, ValidationConfig
+from assay.datasets.parsing.source import open_source
 from assay.datasets.row_documents import MAX_FREE_ROWS
-from assay.datasets.source import open_source
 from assay.engine.finalization.finalize import finalize
 from assay.engine.storage.run_paths import RunPaths
 from assay.store.published_run import open_run_folder

@@ -7,7 +7,7 @@ import pytest
 
 from assay import api
 from assay.core.errors import StoreUnavailable, UsageProblem
-from assay.core.redact_rule import RedactRule
+from assay.core.secrets import RedactRule
 from tests.engine.graded_runs import answering, judged, open_question
 
 

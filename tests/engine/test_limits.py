@@ -7,7 +7,7 @@ from collections.abc import Callable
 from assay.core.model_call import ModelFailure, Usage
 from assay.core.plan import DatasetPlan, ModelPlan, Plan, ProviderPlan
 from assay.engine.execution.limits import CallQueue, CallScheduler
-from assay.engine.run_counters import RunCounters
+from assay.engine.records.run_counters import RunCounters
 
 QUOTA = ModelFailure("quota_exceeded", "no more", is_exhausted=True)
 LONG = 600.0

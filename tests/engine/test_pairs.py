@@ -13,8 +13,8 @@ import pytest
 from assay import api
 from assay.core.case import Case
 from assay.core.errors import RunNotFound, RunSealed, UsageProblem
-from assay.core.run_backend import TemporalServer
 from assay.core.run_result import RunResult
+from assay.core.runs import TemporalServer
 from assay.testing import StubAnswer, StubProvider, StubReply, StubRequest
 from tests.crash.provider import Answer, CountingProvider
 from tests.engine.run_settings import mcq_row, write_rows

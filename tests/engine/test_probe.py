@@ -9,9 +9,8 @@ import pytest
 from assay import api
 from assay.core.errors import UsageProblem
 from assay.core.judge_card import JudgeCard
-from assay.engine.judge_quality.probe_items import shipped_items
-from assay.engine.judge_quality.probe_sources import dataset_items
-from assay.engine.judge_quality.probes import same_family
+from assay.engine.judge_quality.probe import dataset_items
+from assay.engine.judge_quality.probes import same_family, shipped_items
 
 FAULTS = {
     "judge-flaky": {"retest"},

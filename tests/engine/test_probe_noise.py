@@ -7,8 +7,7 @@ import pytest
 
 from assay.core.judge_card import ProbeResult
 from assay.core.outcome import Grade
-from assay.engine.judge_quality.probe_trials import CANARIES, PADDED, PARTIAL, WRONG, canary_role
-from assay.engine.judge_quality.probes import Judgments, injection, length
+from assay.engine.judge_quality.probes import CANARIES, PADDED, PARTIAL, WRONG, Judgments, canary_role, injection, length
 
 ROLES = (PARTIAL, PADDED, WRONG, *map(canary_role, CANARIES))
 ITEMS = 16

@@ -10,11 +10,10 @@ import pytest
 
 from assay import api
 from assay.core.errors import RunNotFound, StoreUnavailable, UsageProblem
-from assay.engine.execution.run_environment import RunEnvironment
+from assay.engine.execution.run_context import RunEnvironment
 from assay.engine.readers.record_search import question_of
 from assay.engine.runs import start
-from assay.store.index_folder import index_of
-from assay.store.record_index import searchable
+from assay.store.record_index import index_of, searchable
 from tests.engine.graded_runs import graded, passing, question
 from tests.engine.run_settings import batch_record, mcq_row, write_batch, write_rows
 

@@ -7,7 +7,7 @@ from assay.core.model_call import Reply
 from assay.core.outcome import Attempt
 from assay.core.plan import ModelPlan, ProviderPlan
 from assay.engine.finalization.artifact_lines import texts_of
-from assay.engine.finalization.redacted_plan import RedactedPlan, own_secrets
+from assay.engine.records.redaction import RedactedPlan, own_secrets
 from assay.store.ledger import FinishedRecord, RecordRow
 from assay.store.redact import Redactor
 from tests.models.asking import KEY, plan_of

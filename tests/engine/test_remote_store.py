@@ -17,7 +17,7 @@ from assay import api
 from assay.core.errors import RunDamaged, RunNotFound, RunSealed, StoreRefused, StoreUnavailable, UsageProblem
 from assay.core.run_result import RunResult
 from assay.engine.execution.run import seal
-from assay.engine.execution.run_environment import RunEnvironment
+from assay.engine.execution.run_context import RunEnvironment
 from assay.engine.storage.run_paths import RunPaths
 from assay.store.ledgers import point_to
 from assay.surfaces.cli.program import program

@@ -17,8 +17,8 @@ from assay.core.plan import ModelPlan, ProviderPlan
 from assay.core.run_result import RunResult
 from assay.engine.planning.request import RunRequest
 from assay.golden import EvalRun
-from assay.models.address import request_sha256
 from assay.models.replay import read_recording
+from assay.models.requests import request_sha256
 from assay.testing import StubProvider, StubReply
 from tests.crash.check import problems_of, stable_artifacts
 from tests.crash.job import VERDICT, steady, write_job

@@ -15,15 +15,14 @@ import pytest
 from assay import api
 from assay.core.artifact_lines import PredictionLine
 from assay.core.case import Criterion
+from assay.core.contract import MANIFEST
 from assay.core.errors import RunSealed, UsageProblem
-from assay.core.input_document import MANIFEST
 from assay.core.plan import plan_sha256, read_plan
 from assay.core.run_result import RunResult
 from assay.engine.finalization.artifact_lines import VOLATILE_FIELDS
-from assay.engine.finalization.profile_scores import profiler_of
 from assay.engine.planning.request import PlanProblems, RunRequest
-from assay.store.artifacts import ARTIFACTS, StagingFolder
-from assay.store.hash_chain import AttemptChain
+from assay.engine.records.run_figures import profiler_of
+from assay.store.artifacts import ARTIFACTS, AttemptChain, StagingFolder
 from assay.store.retention import purgeable
 from assay.testing import StubAnswer, StubProvider, StubReply, StubRequest
 from tests.engine.run_settings import mcq_row, problems_of, write_golden, write_rows

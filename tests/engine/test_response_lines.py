@@ -1,9 +1,8 @@
 import json
 from pathlib import Path
 
-from assay.datasets.source import open_source
-from assay.engine.planning.response_lines import ResponseLines
-from assay.engine.planning.responses import load_responses
+from assay.datasets.parsing.source import open_source
+from assay.engine.planning.responses import ResponseLines, load_responses
 
 
 def row(example_id: str, text: str = "A", candidate: str = "big") -> bytes:

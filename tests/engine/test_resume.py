@@ -18,7 +18,7 @@ import pytest
 from assay import api
 from assay.core.errors import RunSealed, UsageProblem
 from assay.core.run_result import RunResult
-from assay.engine.execution.run_environment import RunEnvironment
+from assay.engine.execution.run_context import RunEnvironment
 from assay.engine.runs import start
 from assay.store.published_run import open_run_folder
 from tests.crash.check import problems_of, stable_artifacts

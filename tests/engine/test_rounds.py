@@ -12,7 +12,7 @@ from assay.core.model_call import Reply
 from assay.core.outcome import Attempt
 from assay.engine.execution.case import RunStopped, gather_attempts
 from assay.engine.execution.run import open_or_create, prepare, run_to_completion
-from assay.engine.execution.run_environment import RunEnvironment
+from assay.engine.execution.run_context import RunEnvironment
 from assay.engine.planning.request import RunRequest
 from assay.engine.storage.run_paths import RunPaths
 from assay.store.ledger import CommitEntry

@@ -6,7 +6,7 @@ import pytest
 
 from assay.core.model_call import Reply
 from assay.core.outcome import Attempt
-from assay.engine.run_counters import RunCounters
+from assay.engine.records.run_counters import RunCounters
 from assay.metrics.summary import latency_figures
 
 

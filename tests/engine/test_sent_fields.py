@@ -9,11 +9,11 @@ import pytest
 from click.testing import CliRunner
 
 from assay import ValidationConfig, validate
-from assay.core.field_uses import OTHERS, FieldCounter, FieldUse
+from assay.core.open_fields import OTHERS, FieldCounter, FieldUse
 from assay.datasets import read
-from assay.datasets.read_options import ReadOptions
-from assay.datasets.source import open_source
-from assay.datasets.unsent_fields import SENT_METADATA, batch_uses, golden_uses, legal_uses, turn_uses
+from assay.datasets.parsing.config import ReadOptions
+from assay.datasets.parsing.source import open_source
+from assay.datasets.parsing.unsent_fields import SENT_METADATA, batch_uses, golden_uses, legal_uses, turn_uses
 from assay.grading import POLICIES
 from assay.surfaces.cli.program import program
 from tests.engine.run_settings import batch_record, write_batch, write_rows

@@ -16,7 +16,7 @@ from assay import api
 from assay.core.errors import LedgerUnavailable, RunNotFound, UsageProblem
 from assay.core.run_result import RunResult
 from assay.engine.execution.run import seal
-from assay.engine.execution.run_environment import RunEnvironment
+from assay.engine.execution.run_context import RunEnvironment
 from assay.engine.storage.run_failure import failure_from, record_failure
 from assay.engine.storage.run_paths import RunPaths
 from assay.store.ledgers import adopt

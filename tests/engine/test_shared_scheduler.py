@@ -16,7 +16,7 @@ from assay.core.settings import StageSection
 from assay.engine.execution.limits import CallQueue, CallScheduler
 from assay.engine.execution.rate_reservations import RateReservations
 from assay.engine.execution.shared_scheduler import SharedCallScheduler, open_scheduler, shared_limits
-from assay.engine.run_counters import RunCounters
+from assay.engine.records.run_counters import RunCounters
 from assay.integrations.postgres import PostgresLedger
 from assay.store.leases import ALL, LeaseRequest
 from tests.store.databases import Database, run_in, running_database

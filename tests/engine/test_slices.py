@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from assay import api
-from assay.core.run_state import RunCounts
-from assay.engine.groups import MAX_TAG, RecordGroups, read_rejected
+from assay.core.runs import RunCounts
+from assay.engine.records.groups import MAX_TAG, RecordGroups, read_rejected
 from assay.metrics.summary import RecordFacts
 from assay.testing import StubProvider, StubReply, StubRequest
 from tests.engine.graded_runs import open_question, question

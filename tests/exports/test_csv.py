@@ -8,8 +8,7 @@ import pytest
 
 from assay import api
 from assay.surfaces.exports import EXPORTS
-from assay.surfaces.exports.csv_table import GUARD, cell
-from assay.surfaces.exports.export_progress import ExportProgress
+from assay.surfaces.exports.text_tables import GUARD, ExportProgress, cell
 from tests.exports.exported_runs import FORMULAS, ODD, PLAIN, hostile_run
 
 

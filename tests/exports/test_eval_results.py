@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from assay import api
 from assay.presentation.run_report import view_of
-from assay.surfaces.pages.links import FileLinks
+from assay.surfaces.pages.page_renderer import FileLinks
 from assay.surfaces.pages.run import run_page
 from tests.commands import assay
 from tests.test_golden_entities import PROSE, REFUSED, golden_run, write_golden

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from assay import api
-from assay.surfaces.exports.export_progress import ExportProgress
-from assay.surfaces.exports.hugging_face import write_run_folder
+from assay.surfaces.exports.parquet import write_run_folder
+from assay.surfaces.exports.text_tables import ExportProgress
 from tests.exports.exported_runs import FORMULAS, ODD, hostile_run
 
 pytest.importorskip("pyarrow")

@@ -9,7 +9,7 @@ import pytest
 from assay import api
 from assay.core.artifact_lines import PredictionLine
 from assay.surfaces.exports import EXPORTS
-from assay.surfaces.exports.export_progress import ExportProgress
+from assay.surfaces.exports.text_tables import ExportProgress
 from tests.engine.graded_runs import question
 from tests.engine.run_settings import write_rows
 from tests.exports.exported_runs import FORMULAS, ODD, hostile_run

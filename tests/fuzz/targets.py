@@ -10,10 +10,9 @@ from typing import Any, NoReturn
 
 from assay import AssayError, ValidationConfig, ValidationReport, validate
 from assay.core.contract import CONTRACTS
-from assay.core.document import Document
 from assay.core.issue import CODES
-from assay.core.strict_json import decode_utf8, parse_json, read_exactly
-from assay.datasets.strict_yaml import parse_yaml
+from assay.core.strict_json import Document, decode_utf8, parse_json, read_exactly
+from assay.datasets.parsing.strict_yaml import parse_yaml
 from tests.mutants import damaged, mutant_of
 
 DATASETS = Path(__file__).parent.parent / "datasets"

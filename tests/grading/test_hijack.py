@@ -11,7 +11,7 @@ from assay.core.case import Case, Criterion
 from assay.core.model_call import Reply
 from assay.core.outcome import GradingFailure
 from assay.grading import GradingSettings, start
-from assay.grading.injection_check import SUSPECTED, suspicion_flags
+from assay.grading.answer_text import SUSPECTED, suspicion_flags
 from tests.grading.driving import GOOD, SETTINGS, drive, golden_case, judged, reference_case, rubric_case
 
 FOLDER = Path(os.environ.get("ASSAY_ARSENAL", "/nonexistent"))

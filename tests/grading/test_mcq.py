@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from assay.core.case import Choice
 from assay.grading import GradingSettings
-from assay.grading.choice_parser import selected_choices
+from assay.grading.choices import selected_choices
 from tests.grading.driving import drive, judged, mcq_case
 
 ANY = GradingSettings(candidate="model", mcq_mode="any")

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from assay.core.case import Criterion
 from assay.core.outcome import GradingFailure
 from assay.grading import GradingSettings
-from assay.grading.reply_object import UnusableReply
-from assay.grading.verdict import CRITERION, read_verdicts
+from assay.grading.verdict import CRITERION, UnusableReply, read_verdicts
 from tests.grading.driving import drive, judged, rubric_case
 from tests.grading.test_rubric import CRITERIA, met
 

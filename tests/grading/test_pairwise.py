@@ -9,8 +9,7 @@ from assay.core.case import Case, Choice, Criterion
 from assay.core.model_call import ModelRequest
 from assay.core.outcome import GradingFailure
 from assay.grading import GradingSettings, by_judge
-from assay.grading.reply_object import UnusableReply
-from assay.grading.verdict import WINNER, Verdict, read_verdict, reply_schema, salvage_verdict
+from assay.grading.verdict import WINNER, UnusableReply, Verdict, read_verdict, reply_schema, salvage_verdict
 from tests.grading.driving import Driven, drive
 
 BETTER, WORSE = "It is 4, because 2+2=4.", "It is 5."

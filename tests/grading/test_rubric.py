@@ -2,7 +2,7 @@ import pytest
 
 from assay.core.case import Criterion, Message
 from assay.core.outcome import GradingFailure
-from assay.grading.methods.rubric import rubric_score
+from assay.grading.rubric import rubric_score
 from tests.grading.driving import drive, judged, reference_case, rubric_case
 
 CRITERIA = (

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from assay.core.case import Case
-from assay.engine.planning.conversations import recorded_replies, replayed
-from assay.engine.planning.inputs import read_dataset
+from assay.engine.planning.dataset_inputs import read_dataset, recorded_replies, replayed
 from assay.grading import GradingSettings, needs_judge
 from assay.grading.tool_call import ToolCall, expected_call, read_call
 from tests.grading.driving import drive, judged

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.core.outcome import GradingFailure
-from assay.grading.reply_object import UnusableReply
-from assay.grading.verdict import CRITERION, FIVE_POINT, RESULT, TENTHS, Verdict, read_verdict, salvage_verdict
+from assay.grading.verdict import CRITERION, FIVE_POINT, RESULT, TENTHS, UnusableReply, Verdict, read_verdict, salvage_verdict
 from tests.grading.driving import GOOD, drive, golden_case, judged
 
 FENCED = f"```json\n{GOOD}\n```"

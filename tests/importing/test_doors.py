@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from assay.core.errors import SourceUnreadable
-from assay.datasets.converters.columns import RowRefused
-from assay.integrations.importers.lazy_object import LazyObject, elements, strict_value
+from assay.datasets.converters.rows import RowRefused
+from assay.integrations.importers.json_values import LazyObject, elements, strict_value
 from assay.integrations.importers.safe_zip import Archive
 from tests.commands import assay
 from tests.importing.bringing import FIXTURES

@@ -7,9 +7,8 @@ import pytest
 
 from assay.core.summary import Interval
 from assay.metrics.agreement import alpha_influence, cohen_kappa, confusion, kappa_influence, krippendorff_alpha
-from assay.metrics.clusters import clustered, clustered_mean, design_effect
 from assay.metrics.correction import correct_mean, mean_influence, rate_influence
-from assay.metrics.intervals import Estimate
+from assay.metrics.intervals import Estimate, clustered, clustered_mean, design_effect
 
 VALUES = np.random.default_rng(7).random(60)
 CENTRED = VALUES - VALUES.mean()

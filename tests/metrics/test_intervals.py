@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from assay.core.summary import percentile
 from assay.metrics.distributions import student_quantile
-from assay.metrics.intervals import Estimate, cluster_interval, mean_interval, wilson
-from assay.metrics.score import score_bounds
+from assay.metrics.intervals import Estimate, cluster_interval, mean_interval, score_bounds, wilson
 
 Z = 1.959963984540054
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.core.summary import Interval
+from assay.metrics.intervals import score_bounds
 from assay.metrics.paired import (
     decide,
     difference_p_value,
@@ -18,7 +19,6 @@ from assay.metrics.paired import (
     mcnemar,
     paired_difference,
 )
-from assay.metrics.score import score_bounds
 
 verdicts = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=60)
 

@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from assay.metrics.pairwise import PairwiseComparison, PairwiseFigures, PairwiseVote, Result
-from assay.metrics.ranking import ComparisonCounts, rank
+from assay.metrics.ranking import ComparisonCounts, PairwiseComparison, PairwiseFigures, PairwiseVote, Result, rank
 from tests.metrics.documents import as_written
 
 NAMES = ("ada", "bob", "cyd")

@@ -3,8 +3,7 @@ from math import comb
 import numpy as np
 import pytest
 
-from assay.metrics.paired import FlipCounts, decide, paired_difference
-from assay.metrics.power import chance_to_show, detectable_effect, required_records
+from assay.metrics.paired import FlipCounts, chance_to_show, decide, detectable_effect, paired_difference, required_records
 
 
 def flips(better: int, worse: int, n: int, *, units: int | None = None) -> FlipCounts:

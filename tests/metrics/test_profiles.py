@@ -5,12 +5,22 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from assay.core.mark import CriterionResult
+from assay.core.outcome import CriterionResult
 from assay.core.settings import ProfileId
 from assay.core.summary import Interval
 from assay.metrics.facts import RecordFacts
-from assay.metrics.headline import CondensedRecords, condense, headline, headline_figures
-from assay.metrics.profiles import PROFILES, Profile, UnscoredRecord, profile_of, score_range, score_record
+from assay.metrics.profiles import (
+    PROFILES,
+    CondensedRecords,
+    Profile,
+    UnscoredRecord,
+    condense,
+    headline,
+    headline_figures,
+    profile_of,
+    score_range,
+    score_record,
+)
 from tests.metrics import plain_profiles
 from tests.metrics.documents import summarize, summarize_slices
 from tests.metrics.plain_profiles import Answer, Benchmark

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from assay.metrics.facts import RecordFacts
-from assay.metrics.intervals import cluster_interval, wilson
+from assay.metrics.intervals import cluster_interval, score_bounds, wilson
 from assay.metrics.repeats import Samples, pass_at_k, pass_hat_k, variance_parts
-from assay.metrics.score import score_bounds
 from tests.metrics.documents import as_written, summarize, summarize_repeats, summarize_slices
 
 Passes = list[list[int]]

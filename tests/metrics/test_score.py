@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 
-from assay.metrics.score import Design, score_bounds
+from assay.metrics.intervals import Design, score_bounds
 
 Z = 1.959963984540054
 UNIT = (0.0, 1.0)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.core.run_state import RunCounts
+from assay.core.runs import RunCounts
 from assay.metrics.summary import RecordColumns, RecordFacts
 from tests.metrics.documents import summarize, summarize_slices
 

@@ -10,7 +10,7 @@ import pytest
 from assay.core.errors import RunDamaged
 from assay.core.summary import RunKind, read_slices, read_summary
 from assay.metrics.facts import RecordFacts
-from assay.metrics.pairwise import PairwiseComparison, PairwiseFigures
+from assay.metrics.ranking import PairwiseComparison, PairwiseFigures
 from assay.metrics.summary import summarize, summarize_slices
 from assay.store.published_run import open_run_folder
 from tests.metrics.documents import as_written

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from assay.core.errors import ServerProblem, UsageProblem
-from assay.integrations.mlflow.tracking import connected
-from assay.integrations.mlflow.tracking_uri import check_uri, shown_uri
+from assay.integrations.mlflow.tracking import check_uri, connected, shown_uri
 from tests.mlflow.pushing import command, golden_file, golden_run, pushed
 from tests.mlflow.serving import MlflowServer, answering
 

@@ -16,9 +16,7 @@ import pytest
 from assay.core.model_call import ModelFailure
 from assay.core.plan import Plan
 from assay.models.endpoint import endpoint_problems
-from assay.models.http_connection import ExchangeFailed, HttpReply
-from assay.models.http_dialer import Dialer
-from assay.models.http_pool import HttpPool
+from assay.models.http_client import Dialer, ExchangeFailed, HttpPool, HttpReply
 from tests.models.asking import ENVIRON, class_of, plan_of, provider_of, reply_to
 from tests.models.faulty_provider import (
     CERTIFICATE,

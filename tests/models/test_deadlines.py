@@ -6,9 +6,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from assay.models.http_deadlines import Deadlines
-from assay.models.http_dialer import Dialer
-from assay.models.http_pool import HttpPool
+from assay.models.http_client import Deadlines, Dialer, HttpPool
 from tests.models.faulty_provider import completion, faulty_provider, http, send, send_and_hang
 
 SECONDS = 0.2

@@ -9,7 +9,7 @@ from assay.core.plan import ModelPlan
 from assay.core.settings import Parameters, ProviderEntry
 from assay.engine.planning.providers import provider_plan
 from assay.models.endpoint import Endpoint
-from assay.models.http_pool import HttpPool
+from assay.models.http_client import HttpPool
 from assay.models.openai_chat import ChatModel
 from assay.models.transport import Transport
 from assay.testing import StubProvider, StubReply

@@ -15,9 +15,9 @@ from assay.core.settings import Parameters, ProviderEntry
 from assay.engine.planning.doctor import examine_keys, keyed_providers
 from assay.engine.planning.providers import provider_plan
 from assay.models import check_models, load_provider
-from assay.models.address import request_addressing
 from assay.models.endpoint import provider_secrets, resolve_endpoint
 from assay.models.provider_protocol import Maker, ProviderContext
+from assay.models.requests import request_addressing
 from assay.testing import StubProvider, StubReply
 from tests.models.asking import KEY, ask_of, plan_of, provider_of, reply_to
 

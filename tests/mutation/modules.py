@@ -46,7 +46,7 @@ MODULES: tuple[Module, ...] = (
         _RUNS,
     ),
     Module("engine/execution/limits.py", "engine/test_limits.py engine/test_clocks.py", _RUNS),
-    Module("grading/choice_parser/choice_reader.py", "grading/test_mcq.py", _GRADING),
+    Module("grading/choice_parser.py", "grading/test_mcq.py", _GRADING),
     Module("grading/panel.py", "grading/test_panel.py engine/test_panels.py", _GRADING),
     Module("grading/verdict.py", "grading/test_verdict.py grading/test_five_point.py grading/test_rubric.py", _GRADING),
     Module("metrics/gates.py", "metrics/test_gates.py", "engine/test_gate.py surfaces/test_every_figure.py"),

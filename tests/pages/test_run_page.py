@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 from assay import api
 from assay.presentation.sections import Badge
-from assay.surfaces.pages.links import ServerLinks
+from assay.surfaces.pages.page_renderer import ServerLinks
 from assay.surfaces.pages.record import RecordNavigation, record_view
 from tests.pages.browsing import Visit, aside, barriers, make_run
 from tests.server.serving import Serving, dataset

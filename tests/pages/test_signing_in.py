@@ -8,8 +8,7 @@ from typing import NamedTuple
 import pytest
 from playwright.sync_api import Page, expect
 
-from assay.surfaces.server.keys import Keys
-from assay.surfaces.server.sessions import SECONDS, Sessions
+from assay.surfaces.server.keys import SECONDS, Keys, Sessions
 from tests.pages.browsing import Visit, barriers, make_run
 from tests.server.serving import Serving, dataset
 

@@ -6,8 +6,7 @@ from jinja2 import UndefinedError
 
 from assay.core.run_result import RunListing
 from assay.surfaces.charts import Caption, interval_plot
-from assay.surfaces.pages.links import FileLinks, ServerLinks
-from assay.surfaces.pages.page_renderer import environment, titled, told
+from assay.surfaces.pages.page_renderer import FileLinks, ServerLinks, environment, titled, told
 from assay.surfaces.pages.runs import RunsChoice, is_wanted, sort_runs
 
 RUNS = (

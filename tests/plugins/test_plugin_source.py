@@ -21,9 +21,8 @@ import pytest
 import assay
 from assay import api
 from assay.core.errors import UsageProblem
-from assay.core.installed_plugins import reopened
 from assay.core.plan import PluginPlan
-from assay.core.plugin import referred_plugin
+from assay.core.plugin import referred_plugin, reopened
 from assay.core.plugin_source import source_of_object
 from assay.engine.execution.run import open_or_create
 from assay.engine.storage.run_paths import folders_of

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from assay.surfaces.server.background_tasks import BackgroundTasks
+from assay.surfaces.server.concurrency import BackgroundTasks
 
 
 def test_work_is_done_once_however_many_wait_for_it() -> None:

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import inspect
 
 from assay.surfaces.server.app import addresses
-from assay.surfaces.server.reference import reference
+from assay.surfaces.server.openapi import reference
 from assay.surfaces.server.settings import ServerSettings
 from tests.regenerating import check_file
 

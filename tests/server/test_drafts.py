@@ -7,8 +7,7 @@ import pytest
 
 from assay import api
 from assay.core.errors import RunNotFound
-from assay.surfaces.server.drafts import KEPT_SECONDS, MOST, MOST_OF_ONE, MOST_RESULTS, Drafts, UploadDraft
-from assay.surfaces.server.spool import SpooledUpload
+from assay.surfaces.server.uploads import KEPT_SECONDS, MOST, MOST_OF_ONE, MOST_RESULTS, Drafts, SpooledUpload, UploadDraft
 
 
 class Shelf:

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from assay.surfaces.server.fair_semaphore import FairSemaphore
+from assay.surfaces.server.concurrency import FairSemaphore
 
 
 def test_callers_take_turns_whoever_has_sent_how_much() -> None:

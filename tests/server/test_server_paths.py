@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from assay import api
-from assay.surfaces.server.hidden_folders import without_folders
+from assay.surfaces.server.errors import without_folders
 from assay.testing import example_dataset
 from tests.engine.run_settings import mcq_row
 from tests.server.serving import Serving

@@ -11,7 +11,7 @@ import pytest
 
 from assay import api
 from assay.surfaces.server.keys import Caller
-from assay.surfaces.server.routes.runs import run_view
+from assay.surfaces.server.run_routes import run_view
 from assay.surfaces.server.server import Server
 from assay.surfaces.server.settings import ServerSettings
 from tests.crash.job import steady

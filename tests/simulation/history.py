@@ -13,7 +13,7 @@ import msgspec
 from assay.core.errors import AssayError, ProviderRejected, StoreUnavailable
 from assay.core.plan import Plan
 from assay.engine.execution.run import open_or_create, run_to_completion
-from assay.engine.execution.run_environment import RunEnvironment, RunInterrupted
+from assay.engine.execution.run_context import RunEnvironment, RunInterrupted
 from assay.engine.planning.plans import plan_runs
 from assay.engine.planning.request import RunRequest
 from assay.store.sqlite import open_ledger

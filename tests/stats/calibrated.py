@@ -14,8 +14,8 @@ from assay.metrics.agreement import (
     kappa_influence,
     krippendorff_alpha,
 )
-from assay.metrics.clusters import clustered, clustered_rate
 from assay.metrics.correction import correct_mean, correct_rate, mean_influence, rate_influence
+from assay.metrics.intervals import clustered, clustered_rate
 from tests.stats.scenario import FIVE, GOOD, SKEWED, Generator, Scenario, Trial, holds
 
 RARE = "so few labels seldom show those that differ most from the judge, which the interval has to allow for"

@@ -6,10 +6,9 @@ from functools import cache
 import numpy as np
 
 from assay.metrics.facts import RecordFacts
-from assay.metrics.headline import condense, headline_figures
 from assay.metrics.health import decide_rises, decide_slips
 from assay.metrics.intervals import cluster_interval, mean_interval, wilson
-from assay.metrics.profiles import profile_of
+from assay.metrics.profiles import condense, headline_figures, profile_of
 from assay.metrics.repeats import pass_at_k, pass_hat_k
 from tests.metrics.documents import summarize_slices
 from tests.stats.scenario import FEW_CLUSTERS, FEW_RECORDS, FIVE, GOOD, RESAMPLES, SKEWED, Generator, Scenario, Trial, holds

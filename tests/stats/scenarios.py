@@ -12,14 +12,13 @@ from assay.metrics.paired import (
     FlipCounts,
     McNemar,
     decide,
+    detectable_effect,
     difference_p_value,
     holm,
     mcnemar,
     paired_difference,
 )
-from assay.metrics.pairwise import PairwiseComparison, PairwiseFigures, PairwiseVote, Result
-from assay.metrics.power import detectable_effect
-from assay.metrics.ranking import ComparisonCounts, rank
+from assay.metrics.ranking import ComparisonCounts, PairwiseComparison, PairwiseFigures, PairwiseVote, Result, rank
 from assay.metrics.trend import trend
 from tests.metrics.documents import as_written
 from tests.stats.calibrated import CALIBRATED

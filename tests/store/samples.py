@@ -11,8 +11,7 @@ from typing import Any
 
 from assay.core.model_call import Reply
 from assay.core.outcome import Attempt, Grade, GradedOutcome
-from assay.store.artifacts import StagingFolder
-from assay.store.hash_chain import AttemptChain, MerkleTree
+from assay.store.artifacts import AttemptChain, MerkleTree, StagingFolder
 from assay.store.ledger import CommitEntry, RecordRow
 from assay.store.sqlite import SqliteLedger, create_ledger
 

@@ -12,8 +12,16 @@ from hypothesis import strategies as st
 
 from assay.core.errors import RunNotFound, RunSealed, StoreUnavailable
 from assay.core.manifest import ArtifactHash
-from assay.store.artifacts import ARTIFACTS, CASES, EXPORTS, StagingFolder, remove_stale_staging
-from assay.store.hash_chain import AttemptChain, MerkleTree, merkle_root
+from assay.store.artifacts import (
+    ARTIFACTS,
+    CASES,
+    EXPORTS,
+    AttemptChain,
+    MerkleTree,
+    StagingFolder,
+    merkle_root,
+    remove_stale_staging,
+)
 from assay.store.published_run import open_run_folder
 from assay.store.verify import verify_run
 from tests.store.samples import fill, run_python, sealed_run

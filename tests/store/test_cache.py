@@ -12,7 +12,7 @@ import pytest
 
 from assay.core.errors import StoreUnavailable
 from assay.core.model_call import Reply, Usage
-from assay.core.redact_rule import RedactRule
+from assay.core.secrets import RedactRule
 from assay.store.cache import CACHE_FILE, FLUSH_AFTER, MAX_WAITING, ReplyCache
 from assay.store.redact import Redactor
 from tests.store.samples import full_disk

@@ -6,9 +6,8 @@ import pytest
 
 from assay.core.errors import RunDamaged
 from assay.store.download import fetch_run, published_at
-from assay.store.published_run import TOMBSTONES
+from assay.store.published_run import TOMBSTONES, LocalRunStorage
 from assay.store.retention import purge_run
-from assay.store.run_storage import LocalRunStorage
 from tests.store.samples import sealed_run
 
 

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from assay.core.judge_card import JudgeCard
-from assay.store.judge_cards import keep_card, read_cards
+from assay.store.files import keep_card, read_cards
 
 
 def card(judge: str, at: str) -> JudgeCard:

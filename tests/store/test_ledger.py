@@ -7,7 +7,7 @@ import pytest
 
 from assay.core.errors import RunNotFound, UsageProblem
 from assay.core.outcome import CancelledOutcome, FailedOutcome, InvalidOutcome
-from assay.core.run_state import State
+from assay.core.runs import State
 from assay.store.ledger import SHARD_BYTES, SHARD_SIZE, Claim, ClaimLost, CommitEntry, RecordRow
 from tests.store.books import Book
 from tests.store.samples import attempt, done, graded, rows

@@ -8,7 +8,7 @@ import pytest
 from assay import api
 from assay.core.errors import RunNotFound, RunSealed, StoreUnavailable, UsageProblem
 from assay.integrations.object_store import ObjectRunStorage
-from assay.store.run_storage import WHOLE, publish_files
+from assay.store.published_run import WHOLE, publish_files
 from assay.store.verify import verify_place
 from tests.store.buckets import Bucket, running_bucket
 from tests.store.samples import sealed_run

@@ -2,9 +2,8 @@
 
 import pytest
 
-from assay.core.redact_rule import RedactRule
-from assay.store.redact import Redactor, StructureFields
-from assay.store.redact_custom import rule_problem, rule_problems
+from assay.core.secrets import RedactRule
+from assay.store.redact import Redactor, StructureFields, rule_problem, rule_problems
 
 EMPLOYEE = RedactRule(name="employee", pattern=r"\bEMP-\d{4}\b")
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from assay.core.document import excerpt
 from assay.core.issue import Issue
 from assay.core.report import Counts, ValidationReport
+from assay.core.strict_json import excerpt
 from tests.regenerating import check_file
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"

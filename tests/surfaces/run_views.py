@@ -7,7 +7,7 @@ import msgspec
 from assay.core.manifest import Manifest
 from assay.core.plan import ModelPlan
 from assay.core.run_result import RunResult
-from assay.core.run_state import RunCounts, State
+from assay.core.runs import RunCounts, State
 from assay.core.summary import GateResult, SliceSummary, read_slices
 from assay.presentation.run_report import RunReport, SliceValue, WorstRecord, grouped
 from tests.metrics.documents import summarize

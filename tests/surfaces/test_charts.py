@@ -20,7 +20,7 @@ from assay.surfaces.charts import (
     ScoreBin,
     ScoreLevel,
 )
-from assay.surfaces.charts.scales import LinearScale, rounded_range
+from assay.surfaces.charts.svg import LinearScale, rounded_range
 
 SVG = "{http://www.w3.org/2000/svg}"
 KNOWN = {f"{SVG}{name}" for name in ("svg", "title", "desc", "style", "text", "line", "rect", "circle", "path")}

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from assay.core.manifest import BatchEntry
-from assay.engine.run_counters import BatchProgress
+from assay.engine.records.run_counters import BatchProgress
 from assay.surfaces.cli.progress import RunProgress, Throughput, plain_line
 from assay.surfaces.reporters.run_text import run_text
 from assay.surfaces.reporters.settings import ReportSettings

@@ -14,8 +14,7 @@ from click.testing import CliRunner
 
 from assay import api
 from assay.models.scripted import model_problems
-from assay.surfaces.cli.completion import BASH, SHELLS
-from assay.surfaces.cli.completions import ALWAYS
+from assay.surfaces.cli.completion import ALWAYS, BASH, SHELLS
 from assay.surfaces.cli.program import program
 from assay.testing import example_dataset
 from tests.engine.run_settings import mcq_row, write_rows

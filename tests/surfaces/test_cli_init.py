@@ -12,8 +12,8 @@ from click.testing import CliRunner, Result
 import assay
 from assay import api
 from assay.core.contract import CONTRACTS
-from assay.surfaces.cli.init import RUN_FILE
 from assay.surfaces.cli.program import program
+from assay.surfaces.cli.setup import RUN_FILE
 from tests.sent_requests import texts_sent
 from tests.surfaces.test_cli_completion import read_until
 

@@ -12,7 +12,7 @@ from assay import api
 from assay.integrations.mlflow.figures import figures_of
 from assay.presentation.run_report import view_of
 from assay.surfaces.exports.summary_rows import summary_rows
-from assay.surfaces.pages.links import FileLinks
+from assay.surfaces.pages.page_renderer import FileLinks
 from assay.surfaces.pages.run import run_page
 from assay.surfaces.reporters.run_text import run_text
 from assay.surfaces.reporters.settings import ReportSettings

@@ -10,7 +10,7 @@ import assay
 from assay import api
 from assay.presentation.run_report import sketch_of
 from assay.surfaces.cli.program import program
-from assay.surfaces.pages.links import FileLinks, ServerLinks
+from assay.surfaces.pages.page_renderer import FileLinks, ServerLinks
 from assay.surfaces.pages.record import RecordNavigation, record_view
 from assay.surfaces.pages.records import RecordsChoice, records_view, verdict_mark
 from assay.surfaces.pages.run import RunPage, run_page

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from assay.integrations.telemetry import conventions
-from assay.integrations.telemetry.outbox import BATCH, Outbox
+from assay.integrations.telemetry.otel import BATCH, Outbox
 from assay.surfaces.cli.program import program
 from assay.testing import example_dataset
 from tests.models.faulty_provider import completion, faulty_provider, http, send

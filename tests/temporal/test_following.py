@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.engine.execution.run_environment import RunEnvironment
+from assay.engine.execution.run_context import RunEnvironment
 from tests.store.samples import done, new_ledger
 
 pytest.importorskip("temporalio")

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from assay.core.errors import StoreUnavailable, UsageProblem
-from assay.core.run_backend import TemporalServer
+from assay.core.runs import TemporalServer
 from assay.engine.execution.shutdown import run_loop
-from assay.surfaces.cli.placement import placement_of
+from assay.surfaces.cli.options import placement_of
 from tests.server.serving import free_port
 
 WITHOUT = "import sys; sys.modules['temporalio'] = None; from assay.surfaces.cli.main import main; main()"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from assay.core.errors import StoreUnavailable
-from assay.core.run_backend import TemporalServer
+from assay.core.runs import TemporalServer
 from assay.engine.execution.shutdown import run_loop
 from tests.temporal.machines import TemporalProcess
 

@@ -4,54 +4,79 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from assay.api.calibrations import (
-        Calibration,
-        KeptLabel,
-        LabelInput,
-        LabelSample,
-        calibrate,
-        filled_labels,
-        keep_label,
-        kept_labels,
-        label_sample,
-        label_text,
-    )
     from assay.api.client import AsyncClient, Client, RunStatus
-    from assay.api.comparisons import Flip, RunComparison, StoredComparison, compare, keep_comparison, kept_comparison, read_flips
-    from assay.api.conversion import convert, convert_benchmark, convert_contract
-    from assay.api.doctor import DoctorCheck, examine_place
-    from assay.api.estimates import CostEstimate, ModelEstimate, estimate_cost
-    from assay.api.gates import (
+    from assay.api.datasets import (
+        SCORE_MEMBERS,
+        TABLE_COLUMNS,
+        TABLE_LISTS,
+        ArrowTable,
+        DatasetRows,
+        ImportFormat,
+        ImportReport,
+        ImportRequest,
+        ImportResult,
+        RecordTable,
+        arrow_of,
+        arrow_table,
+        convert,
+        convert_benchmark,
+        convert_contract,
+        dataset_table,
+        import_files,
+        import_runs,
+        run_facts,
+        run_table,
+        table_rows,
+        typed_rows,
+    )
+    from assay.api.decisions import (
         Baseline,
+        Flip,
         GateDecision,
         GateSpec,
+        PlannedComparison,
+        PlannedSuite,
+        RankRequest,
+        RunComparison,
         RunTrend,
+        StoredComparison,
+        SuiteResult,
+        SuiteRun,
         audit,
+        compare,
+        decide_suite,
         gate,
+        keep_comparison,
+        kept_comparison,
         list_baselines,
         note_audit,
+        plan_rank,
+        plan_suite,
+        rank,
+        read_flips,
+        run_suite,
         set_baseline,
         trend,
     )
-    from assay.api.imports import DatasetRows, ImportFormat, ImportReport, ImportRequest, ImportResult, import_files, import_runs
-    from assay.api.plugins import PluginListing, list_plugins
-    from assay.api.probes import KeptCard, KeptCards, ProbeRequest, keep_card, kept_cards, probe
-    from assay.api.rankings import PlannedComparison, RankRequest, plan_rank, rank
-    from assay.api.records import (
-        Facets,
-        IndexedRecord,
-        Neighbours,
-        RecordHit,
-        RecordHits,
-        RecordSearch,
-        facets_of,
-        find_records,
-        index_progress,
-        index_run,
-        missing_indexes,
-        neighbours_of,
-        question_of,
-        row_at,
+    from assay.api.doctor import DoctorCheck, PluginListing, examine_place, list_plugins
+    from assay.api.estimates import CostEstimate, ModelEstimate, estimate_cost
+    from assay.api.judges import (
+        Calibration,
+        KeptCard,
+        KeptCards,
+        KeptLabel,
+        LabelInput,
+        LabelSample,
+        ProbeRequest,
+        calibrate,
+        filled_labels,
+        keep_card,
+        keep_label,
+        kept_cards,
+        kept_labels,
+        label_sample,
+        label_text,
+        probe,
     )
     from assay.api.runs import (
         CallEvent,
@@ -74,20 +99,35 @@ if TYPE_CHECKING:
         retry,
         run,
         run_async,
+        work,
     )
     from assay.api.stored_runs import (
+        Facets,
+        IndexedRecord,
+        Neighbours,
         PurgeResult,
+        RecordHit,
+        RecordHits,
+        RecordSearch,
         RunReader,
         StoredDataset,
+        facets_of,
         fetch,
         filled_eval_run,
+        find_records,
+        index_progress,
+        index_run,
         list_runs,
+        missing_indexes,
+        neighbours_of,
         open_run,
         publish,
         purge,
+        question_of,
         removed,
         replay,
         rescore,
+        row_at,
         run_id_of,
         verify,
     )
@@ -118,21 +158,6 @@ if TYPE_CHECKING:
         run_project,
         warm_up,
     )
-    from assay.api.suites import PlannedSuite, SuiteResult, SuiteRun, decide_suite, plan_suite, run_suite
-    from assay.api.tables import (
-        SCORE_MEMBERS,
-        TABLE_COLUMNS,
-        TABLE_LISTS,
-        ArrowTable,
-        RecordTable,
-        arrow_of,
-        arrow_table,
-        dataset_table,
-        run_facts,
-        run_table,
-        table_rows,
-        typed_rows,
-    )
     from assay.api.validation import (
         FixReport,
         ValidationConfig,
@@ -143,7 +168,6 @@ if TYPE_CHECKING:
         validate,
         validate_with_hashes,
     )
-    from assay.api.workers import work
 
 _HOMES = {
     **dict.fromkeys(("Facets", "RecordHit", "RecordHits", "IndexedRecord", "Neighbours", "RecordSearch"), "records"),

@@ -1,4 +1,4 @@
-"""The place where assay runs, looked at."""
+"""The installation: its checks, and its plugins."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -7,11 +7,12 @@ from pathlib import Path
 from assay.api.runs import plan_runs
 from assay.core.doctor import DoctorCheck
 from assay.core.plan import Plan
-from assay.core.run_backend import RUNS_DIR
+from assay.core.runs import RUNS_DIR
 from assay.engine.planning.doctor import examine
+from assay.engine.planning.plugins import PluginListing, list_plugins
 from assay.engine.planning.request import PlanProblems, RunRequest
 
-__all__ = ["DoctorCheck", "examine_place"]
+__all__ = ["DoctorCheck", "PluginListing", "examine_place", "list_plugins"]
 
 
 def examine_place(

@@ -13,26 +13,26 @@ import msgspec
 from assay.core.canonical import JsonObject
 from assay.core.errors import UsageProblem
 from assay.core.plugin import Plugin
-from assay.core.run_backend import LOCAL_BACKEND, RUNS_DIR, RunBackend
 from assay.core.run_result import RunResult
-from assay.datasets.formats import guess_contract
-from assay.datasets.source import open_source
+from assay.core.runs import LOCAL_BACKEND, RUNS_DIR, RunBackend
+from assay.datasets.parsing.formats import guess_contract
+from assay.datasets.parsing.source import open_source
+from assay.engine.execution.engines import temporal_engine
 from assay.engine.execution.record_events import CallEvent, Observer, RecordEvent, ScoreSeen
-from assay.engine.execution.run_environment import RunEnvironment
-from assay.engine.planning.inputs import DatasetInput
+from assay.engine.execution.run_context import RunEnvironment
+from assay.engine.planning.dataset_inputs import DatasetInput
 from assay.engine.planning.plans import ListedRecords, PlannedRuns
 from assay.engine.planning.plans import list_records as list_request
 from assay.engine.planning.plans import plan_runs as plan_request
 from assay.engine.planning.providers import model_problem
 from assay.engine.planning.request import PlanProblems, RunRequest
 from assay.engine.planning.run_file import is_run_file
-from assay.engine.run_counters import Snapshot
+from assay.engine.records.run_counters import Snapshot
 from assay.engine.runs import cancel as cancel_run
 from assay.engine.runs import resume as resume_run
 from assay.engine.runs import retry_plan
 from assay.engine.runs import start as start_run
-from assay.engine.storage.run_id import new_run_id
-from assay.engine.storage.run_paths import find_run
+from assay.engine.storage.run_paths import find_run, new_run_id
 from assay.models import unreachable_hosts
 
 __all__ = [
@@ -56,7 +56,9 @@ __all__ = [
     "retry",
     "run",
     "run_async",
+    "work",
 ]
+
 
 Watch = Callable[[Snapshot], None]
 OnBusy = Callable[[int | None], None]
@@ -190,3 +192,18 @@ def run_environment(
 ) -> RunEnvironment:
     """What a run takes from outside, for the callers of this process."""
     return RunEnvironment(environ=os.environ, inputs=inputs, plugins=plugins, **hooks)
+
+
+def work(
+    placement: RunBackend,
+    *,
+    runs_dir: str | Path,
+    shards: int,
+    is_versioned: bool = False,
+    observe: Observer | None = None,
+    say: Callable[[str], None],
+) -> None:
+    """Evaluate shards of the runs of a shared ledger, until SIGTERM, SIGHUP or Ctrl-C; raises MissingExtra, UsageProblem."""
+    worker = temporal_engine("worker")
+    settings = worker.WorkerSettings(runs_dir=Path(runs_dir).absolute(), shards=shards, is_versioned=is_versioned)
+    worker.work(settings, RunEnvironment(environ=os.environ, observe=observe, placement=placement), report=say)

@@ -10,42 +10,66 @@ import msgspec
 
 from assay.core.canonical import JsonObject
 from assay.core.errors import AssayError, RunNotFound, UsageProblem
+from assay.core.record_query import RecordSearch
 from assay.core.retention import RetentionSettings, longest, retention_in
-from assay.core.run_backend import RUNS_DIR
 from assay.core.run_result import RunListing, RunResult
+from assay.core.runs import RUNS_DIR
 from assay.core.settings import ProfileId
-from assay.engine.finalization.eval_run import EVAL_RESULTS, why_no_eval_run
 from assay.engine.finalization.recompute import differences
+from assay.engine.readers.record_search import (
+    Neighbours,
+    RecordHit,
+    RecordHits,
+    facets_of,
+    find_records,
+    index_run,
+    missing_indexes,
+    neighbours_of,
+    question_of,
+    row_at,
+)
 from assay.engine.readers.run_reader import RunReader
 from assay.engine.readers.stored_dataset import StoredDataset
+from assay.engine.records.eval_run import EVAL_RESULTS, why_no_eval_run
 from assay.engine.rescore import RescoreRequest
 from assay.engine.rescore import rescore as rescore_run
 from assay.engine.runs import list_runs as listed_runs
 from assay.engine.runs import result_of
-from assay.engine.storage.fetched_runs import fetch_published
 from assay.engine.storage.remote_store import publish_sealed
-from assay.engine.storage.run_id import new_run_id
-from assay.engine.storage.run_paths import RunPaths, find_named_run, find_run, folders_of, run_ids
+from assay.engine.storage.run_paths import RunPaths, fetch_published, find_named_run, find_run, folders_of, new_run_id, run_ids
 from assay.metrics.golden import filled_in
-from assay.store.index_folder import forget_index
-from assay.store.published_run import PublishedRun, Tombstone, open_run_folder
+from assay.store.published_run import PublishedRun, Tombstone, is_remote_address, open_remote_storage, open_run_folder
+from assay.store.record_index import Facets, IndexedRecord, forget_index, progress_of
 from assay.store.retention import purge_run, purgeable
-from assay.store.run_storage import is_remote_address, open_remote_storage
 from assay.store.verify import removed_artifacts, verify_place, verify_run
 
 __all__ = [
+    "Facets",
+    "IndexedRecord",
+    "Neighbours",
     "PurgeResult",
+    "RecordHit",
+    "RecordHits",
+    "RecordSearch",
     "RunReader",
     "StoredDataset",
+    "facets_of",
     "fetch",
     "filled_eval_run",
+    "find_records",
+    "index_progress",
+    "index_run",
     "list_runs",
+    "missing_indexes",
+    "neighbours_of",
     "open_run",
     "publish",
     "purge",
+    "question_of",
     "removed",
     "replay",
     "rescore",
+    "row_at",
     "run_id_of",
     "sealed_folder",
     "verify",
@@ -206,3 +230,8 @@ def _purged(folder: Path, sweep: _Sweep, *, reason: str = "") -> PurgeResult:
     tombstones = purge_run(folder, now=sweep.now, wanted=sweep.wanted, force=bool(reason), reason=reason)
     forget_index(folder)
     return PurgeResult(folder.name, tuple(tombstone.name for tombstone in tombstones))
+
+
+def index_progress(run_dir: Path) -> int:
+    """Return the progress of a finished run's index in percent, while a process writes it."""
+    return progress_of(run_dir)

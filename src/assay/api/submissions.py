@@ -18,9 +18,9 @@ from assay.core.canonical import JsonObject
 from assay.core.contract import BUILT_IN, CONTRACTS
 from assay.core.errors import AssayError, RunNotFound, StoreRefused, StoreUnavailable
 from assay.core.provider import PROVIDERS
-from assay.core.run_backend import LOCAL_BACKEND, RunBackend
+from assay.core.runs import LOCAL_BACKEND, RunBackend
 from assay.core.settings import DatasetEntry, ModelEntry, ProviderEntry
-from assay.engine.comparison.baselines import audit_entry
+from assay.engine.comparison.gate import audit_entry
 from assay.engine.execution.submission import (
     MOST_ERRORS,
     SERVER_DIR,
@@ -45,21 +45,19 @@ from assay.engine.execution.submission import (
 from assay.engine.planning.providers import is_file_model
 from assay.engine.planning.request import RunRequest, finding_lines
 from assay.engine.planning.run_file import load_run_file
-from assay.engine.readers.run_list import RunListCache
+from assay.engine.readers.run_list import RunListCache, SharedRuns
 from assay.engine.readers.run_reader import RunReader
-from assay.engine.readers.shared_runs import SharedRuns
 from assay.engine.runs import project_of, result_of
 from assay.engine.storage.remote_store import check_store
 from assay.engine.storage.run_failure import failure_from
 from assay.engine.storage.run_failure import leave_failure as leave
 from assay.engine.storage.run_failure import record_failure as enter
-from assay.engine.storage.run_id import new_run_id
-from assay.engine.storage.run_paths import RunPaths
+from assay.engine.storage.run_paths import RunPaths, new_run_id
 from assay.models import load_provider
 from assay.store.audit import AuditLog
 from assay.store.ledgers import shared_submissions
 from assay.store.lock import RunLock
-from assay.store.redact_custom import rule_problems as redact_rule_problems
+from assay.store.redact import rule_problems as redact_rule_problems
 from assay.store.submissions import SubmissionBook, SubmissionRow, WaitingRun
 
 __all__ = [

@@ -10,19 +10,17 @@ import msgspec
 
 from assay.core.canonical import JsonObject
 from assay.core.case import Case
-from assay.core.contract import CONTRACTS
+from assay.core.contract import CONTRACTS, ROW_MEMBERS
 from assay.core.errors import UsageProblem
-from assay.core.input_document import ROW_MEMBERS
 from assay.core.issue import Issue
 from assay.core.report import ValidationReport
 from assay.datasets import lines_of, read, resolve_contract
 from assay.datasets import stream as stream_source
-from assay.datasets.config import ValidationConfig, check_config, load_config
 from assay.datasets.dataset_paths import find_sources, open_dataset
 from assay.datasets.fixes import Change, fixed
-from assay.datasets.formats import guess_contract, row_document
-from assay.datasets.read_options import Interface, Progress, ReadOptions, no_progress
-from assay.datasets.source import Source, open_source
+from assay.datasets.parsing.config import Interface, Progress, ReadOptions, ValidationConfig, check_config, load_config, no_progress
+from assay.datasets.parsing.formats import guess_contract, row_document
+from assay.datasets.parsing.source import Source, open_source
 
 __all__ = [
     "FixReport",

@@ -1,13 +1,13 @@
-"""Built-in contracts, and what all code except their readers needs to know about each.
-
-The reader of a contract is the module of its name in `assay.datasets`. `tests/datasets/test_every_contract.py` walks each contract
-through all code that depends on it, and names what a new one is missing.
-"""
+"""Built-in contracts: what all code except their readers needs to know, titles of datasets, and stored input documents."""
 
 from collections.abc import Mapping
-from typing import Literal
+from pathlib import PurePath
+from typing import Any, Literal
 
 import msgspec
+
+from assay.core.canonical import JsonObject
+from assay.core.run_result import RunListing
 
 ContractId = Literal["legal_eval_v1", "batch_v1", "golden_v1", "conversation_v1"]
 BUILT_IN = "built-in"
@@ -86,3 +86,89 @@ _ALL = (
 )
 CONTRACTS: Mapping[str, Contract] = {contract.id: contract for contract in _ALL}
 """All built-in contracts by id."""
+
+
+_OWN_VERSION = "sha256:"
+"""Prefix of a version that was derived from the content, because the dataset has none."""
+
+
+def file_stem(path: str) -> str:
+    """Return the file's name without extensions such as `.jsonl` and `.gz`."""
+    name = PurePath(path).name.removesuffix(".gz")
+    return PurePath(name).stem or name
+
+
+def dataset_file(dataset: Mapping[str, Any]) -> str:
+    """Return a dataset's file name from a plan in a manifest; earlier versions have the path only."""
+    return str(dataset.get("file") or PurePath(dataset.get("path") or "").name)
+
+
+def further_names(dataset: Mapping[str, Any]) -> tuple[str, ...]:
+    """List other names of a dataset: the run's name for it, if different, and its file."""
+    file, dataset_id = dataset_file(dataset), dataset["dataset_id"]
+    name = dataset.get("name") or ""
+    return tuple(word for word in (name if name not in (dataset_id, file_stem(file)) else "", file) if word not in ("", dataset_id))
+
+
+def dataset_words(dataset: Mapping[str, object]) -> tuple[str, ...]:
+    """List id, version and contract, and the other names."""
+    words = (dataset["dataset_id"], dataset["dataset_version"], dataset["contract"])
+    return (*(str(word) for word in words if word), *further_names(dataset))
+
+
+def listed_dataset(run: RunListing) -> str:
+    """Title the first dataset of a run in a list."""
+    return dataset_title({"dataset_id": run.dataset, "dataset_version": run.dataset_version, "file": run.dataset_file})
+
+
+def more_datasets(run: RunListing) -> str:
+    """Count the datasets that the title leaves out: ` and 3 more`."""
+    return f" and {run.dataset_count - 1:,} more" if run.dataset_count > 1 else ""
+
+
+def dataset_title(dataset: Mapping[str, Any]) -> str:
+    """Build a short title: `support-answers 2026-10-01 (answers.json)`."""
+    version, others = dataset.get("dataset_version") or "", ", ".join(further_names(dataset))
+    version_text = "" if version.startswith(_OWN_VERSION) else version
+    return " ".join(filter(None, (dataset["dataset_id"], version_text, f"({others})" if others else "")))
+
+
+INPUT = "input_dataset.json"
+"""Artifact with the accepted records of a run in their own contract."""
+MANIFEST = "run_manifest.json"
+"""Artifact that describes the run and lists the hashes of all others."""
+ROW_MEMBERS: Mapping[str, str] = {"legal_eval_v1": "rows", "conversation_v1": "conversations"}
+"""Contracts without a document of their own, and the member that lists their rows in the stored document."""
+SEVERAL = "datasets_v1"
+"""`schema_version` of a document that holds several datasets."""
+REFERENCE = "reference_v1"
+"""`schema_version` of a document with the hash of its input instead of the content."""
+
+
+class StoredName(msgspec.Struct, frozen=True):
+    """Names of a dataset in the run that stored it."""
+
+    name: str
+    file: str
+    null_as_absent: bool = False
+    """The run read null in optional fields as absent."""
+
+
+class DatasetHead(msgspec.Struct, frozen=True):
+    """Stored in a ledger with the first valid record of a dataset."""
+
+    dataset: int
+    """Position among the datasets of the plan."""
+    members: JsonObject = {}
+    """The document's members besides its records."""
+
+
+class DatasetPart(msgspec.Struct, frozen=True):
+    """One of several datasets in a document."""
+
+    name: str
+    """The run's name for it."""
+    file: str
+    """Name of the file that it was read from."""
+    contract: str
+    document: msgspec.Raw

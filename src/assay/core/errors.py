@@ -14,10 +14,17 @@ AssayError
 └── ServerProblem       a service that refuses a request, or cannot be reached
 """
 
+import re
+import traceback
+from collections.abc import Iterable, Sequence
+from pathlib import PurePath
+from types import TracebackType
 from typing import TYPE_CHECKING
 
+from assay.core.model_call import ModelFailure
+from assay.core.outcome import GradingFailure
+
 if TYPE_CHECKING:
-    # Errors are loaded by commands that need no JSON, such as --help.
     from assay.core.canonical import JsonObject
 
 
@@ -151,3 +158,77 @@ def _line_for(entry: object) -> str:
     location, line = entry.get("path") or entry.get("key"), entry.get("line")
     parts = [f"line {line}, column {entry.get('column')}" if line else "", location or "", str(entry.get("message"))]
     return ": ".join(filter(None, parts))
+
+
+_MORE = "... and {:,} more like these"
+_COUNTED = re.compile(r"\.\.\. and ([0-9,]+) more like these\Z")
+
+
+def heading(text: str) -> str:
+    """Build a heading for the problems below it."""
+    return f"{text}:"
+
+
+def is_heading(line: str) -> bool:
+    """Tell whether a line only introduces the problems below it."""
+    return line.endswith(":")
+
+
+def listed(problems: Sequence[str], count: int = 0, *, first: int) -> list[str]:
+    """List the first problems and the number of others, of these or of a larger count."""
+    more = max(count, len(problems)) - first
+    return [*problems[:first], _MORE.format(more)] if more > 0 else list(problems)
+
+
+def in_one_line(lines: Sequence[str]) -> str:
+    """Join all problems in one line, with their number if there are several."""
+    number = problem_count(lines)
+    text = "".join(f"{line} " if is_heading(line) else f"{line}; " for line in lines).removesuffix("; ")
+    return f"{number:,} problems: {text}" if number > 1 else text
+
+
+def counted_problems(lines: Iterable[str]) -> str:
+    """Count problems in words: `1 problem`, `12 problems`."""
+    number = problem_count(lines)
+    return f"{number:,} {'problem' if number == 1 else 'problems'}"
+
+
+def problem_count(lines: Iterable[str]) -> int:
+    """Count the problems in lines: a heading counts 0, and a line for omitted ones counts all of them."""
+    return sum(map(_count_of, lines))
+
+
+def _count_of(line: str) -> int:
+    more = _COUNTED.match(line)
+    return int(more[1].replace(",", "")) if more else 0 if is_heading(line) else 1
+
+
+class ThirdPartyError(Exception):
+    """An exception of third-party code, in one sentence with file and line."""
+
+    def __init__(self, problem: BaseException) -> None:
+        self.problem = problem
+        """The exception that was raised."""
+        words = f": {problem}" if str(problem) else ""
+        super().__init__(f"{type(problem).__name__}{words}{_source_location(problem)}")
+
+
+class ThirdPartyCode:
+    """A block of third-party code: its exceptions become ThirdPartyError, except our own failures, which it may raise."""
+
+    def __init__(self, *also: type[Exception]) -> None:
+        self._passed_through = (GradingFailure, ModelFailure, *also)
+
+    def __enter__(self) -> None:
+        """Do nothing: there is no setup."""
+
+    def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None) -> None:
+        # SystemExit too: code that calls exit() must end only its own call.
+        if isinstance(problem, Exception | SystemExit) and not isinstance(problem, self._passed_through):
+            raise ThirdPartyError(problem) from problem
+
+
+def _source_location(problem: BaseException) -> str:
+    """Name the file and line that raised it; without the folder, which may be private."""
+    frames = traceback.extract_tb(problem.__traceback__)
+    return f" ({PurePath(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""

@@ -12,7 +12,7 @@ from msgspec import Meta
 from assay.core.canonical import JsonObject
 from assay.core.plan import DEFAULT_PROJECT
 from assay.core.run_result import RunListing
-from assay.core.run_state import TERMINAL, RunCounts, State
+from assay.core.runs import TERMINAL, RunCounts, State
 from assay.core.summary import GateResult
 
 

@@ -12,7 +12,7 @@ from assay.core.canonical import JsonObject
 from assay.core.errors import RunDamaged
 from assay.core.plan import ModelPlan, Plan
 from assay.core.retention import RetentionPolicy
-from assay.core.run_state import RunCounts, State
+from assay.core.runs import RunCounts, State
 from assay.core.summary import GateResult
 
 MANIFEST_VERSION = "1"

@@ -9,8 +9,8 @@ import msgspec
 from assay.core.canonical import canonical_json
 from assay.core.errors import StoreUnavailable
 from assay.core.provider import FUNCTIONS, PROVIDERS, ProviderKind
-from assay.core.redact_rule import RedactRule
 from assay.core.retention import RetentionPolicy
+from assay.core.secrets import RedactRule
 from assay.core.settings import (
     BatchSettings,
     CriterionName,

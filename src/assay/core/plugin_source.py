@@ -32,7 +32,7 @@ from typing import Any
 import msgspec
 
 from assay.core.canonical import JsonObject
-from assay.core.third_party import ThirdPartyCode, ThirdPartyError
+from assay.core.errors import ThirdPartyCode, ThirdPartyError
 
 MAX_MODULES = 1000
 """Local modules that one plugin may import; their files are read whenever a run is planned or resumed."""

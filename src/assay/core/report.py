@@ -8,8 +8,8 @@ import msgspec
 
 from assay.core.canonical import JsonObject
 from assay.core.case import Case
-from assay.core.field_uses import Audience, FieldCounts
 from assay.core.issue import Issue, Severity
+from assay.core.open_fields import Audience, FieldCounts
 
 DIGEST_BYTES = 32
 NO_FIELDS: FieldCounts = {}

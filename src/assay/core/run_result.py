@@ -5,7 +5,7 @@ from typing import Literal
 import msgspec
 
 from assay.core.canonical import JsonObject
-from assay.core.run_state import TERMINAL, RunCounts, State
+from assay.core.runs import TERMINAL, RunCounts, State
 from assay.core.summary import GateResult, RunKind, Summary, kind_of_metrics, read_summary
 
 

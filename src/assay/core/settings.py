@@ -12,8 +12,8 @@ from msgspec import Meta
 
 from assay.core.exposure import FIXED, FormField, Option, Parameter, Setting, described, exposed, exposed_settings
 from assay.core.provider import ProviderKind
-from assay.core.redact_rule import RedactRule
 from assay.core.retention import RetentionSettings
+from assay.core.secrets import RedactRule
 
 ResponseSource = Literal["sampled", "prefilled", "part_of_conversation"]
 OnInvalid = Literal["reject", "skip"]

@@ -1,24 +1,301 @@
-"""Strict JSON parser: turns text into a Document that reports every problem with its location.
-
-Accepts RFC 8259 only: no NaN, no comments, no trailing commas, no second value. Duplicate keys, lone
-surrogates and numbers out of range leave the document readable, so that a contract can report them with
-its own findings. Fast paths elsewhere may use quicker parsers; this one decides.
-"""
+"""Strict JSON: text into a Document that reports every problem with its location, and locates values on demand."""
 
 import re
 from array import array
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import count
 from json import JSONDecodeError, decoder, loads
 from mmap import mmap
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from assay.core.canonical import JsonObject
-from assay.core.document import Document, ParseProblem, ProblemKind
 from assay.core.issue import MAX_LISTED, Path
-from assay.core.json_document import JsonDocument
-from assay.core.plain_json import plain_document
+
+EXCERPT_LENGTH = 120
+"""Maximum length of an excerpt, so that a 100 MB line prints as one line of a terminal."""
+EXCERPT_LEAD = 60
+_STRIDE = 1 << 14
+"""Characters between two offsets whose line numbers are stored."""
+
+
+class Location(NamedTuple):
+    """A position in a text: line and column count from 1, columns in characters."""
+
+    line: int
+    column: int
+
+
+ProblemKind = Literal["", "duplicate_name", "surrogate", "too_deep", "too_many_values", "second_value"]
+"""What callers have to tell apart although its code does not; empty for everything else."""
+
+
+class ParseProblem(msgspec.Struct, frozen=True):
+    """A problem of the text itself, whatever the contract."""
+
+    code: str
+    message: str
+    path: Path
+    offset: int
+    """Character offset in the document's text."""
+    hint: str = ""
+    fatal: bool = False
+    """Nothing after it could be read: the document has no value."""
+    kind: ProblemKind = ""
+
+
+ObjectMarks = Mapping[str, tuple[int, int]]
+"""Offsets of each member's name and of its value."""
+MemberOffsets = Mapping[int, ObjectMarks | Sequence[int]]
+"""Offsets of the members by id of their container; arrays have one offset per element."""
+
+
+class Document:
+    """A value, its text, the offsets of all members and the problems found by the parser."""
+
+    def __init__(
+        self,
+        value: Any,
+        text: str,
+        marks: MemberOffsets,
+        flaws: tuple[ParseProblem, ...],
+        *,
+        more_flaws: Mapping[str, int] | None = None,
+    ) -> None:
+        self.value = value
+        self.text = text
+        self.flaws = flaws
+        self.more_flaws = more_flaws or {}
+        """Number of unlisted problems by code; none of them is fatal."""
+        self._marks = marks
+
+    @property
+    def is_readable(self) -> bool:
+        """Tell whether the whole text was parsed."""
+        return not any(flaw.fatal for flaw in self.flaws)
+
+    def locate(self, paths: Iterable[Path]) -> None:
+        """Prepare `offset` for all these paths, for parsers that find many of them in one pass."""
+
+    def offset(self, path: Path, *, on_key: bool = False) -> int:
+        """Return the offset of the value at `path`, or of the nearest enclosing value that exists."""
+        container = self.value
+        found = len(self.text) - len(self.text.lstrip())
+        for position, step in enumerate(path, 1):
+            offsets = self._offsets(container, step)
+            if offsets is None:
+                return found
+            found = offsets[0] if on_key and position == len(path) else offsets[1]
+            container = container[step] if position < len(path) else None
+        return found
+
+    def _offsets(self, container: object, step: str | int) -> tuple[int, int] | None:
+        marks = self._marks.get(id(container), {})
+        if isinstance(marks, Mapping):
+            return marks.get(step) if isinstance(step, str) else None
+        known = isinstance(step, int) and step < len(marks)
+        return (marks[step], marks[step]) if known else None  # type: ignore[index]  # known says that step is an index
+
+    def place(self, offset: int, *, start: Location = Location(1, 1)) -> Location:
+        """Return line and column of an offset, in a text that begins at `start`."""
+        breaks, last = self._lines.before(offset)
+        return Location(start.line + breaks, offset - last) if breaks else Location(start.line, start.column + offset)
+
+    @cached_property
+    def _lines(self) -> "_LineIndex":
+        return _LineIndex(self.text)
+
+
+class _LineIndex:
+    """Counts the lines before an offset; stores one count per stride, since one per line could outweigh the text."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._breaks = array("q", [0])
+        """Line breaks before each stride."""
+        self._last = array("q", [-1])
+        """Offset of the last of them."""
+        for start in range(0, len(text), _STRIDE):
+            end = start + _STRIDE
+            self._breaks.append(self._breaks[-1] + text.count("\n", start, end))
+            found = text.rfind("\n", start, end)
+            self._last.append(found if found >= 0 else self._last[-1])
+
+    def before(self, offset: int) -> tuple[int, int]:
+        """Return the number of line breaks before an offset, and the offset of the last one."""
+        stride = min(offset // _STRIDE, len(self._breaks) - 1)
+        start = stride * _STRIDE
+        found = self._text.rfind("\n", start, offset)
+        return self._breaks[stride] + self._text.count("\n", start, offset), found if found >= 0 else self._last[stride]
+
+
+class Excerpt(NamedTuple):
+    """A part of one source line, and the position in it that an issue points at."""
+
+    text: str
+    caret: int
+
+
+def excerpt(text: str, offset: int) -> Excerpt:
+    """Cut the line around `offset` to a readable length, with invisible characters replaced."""
+    offset = min(offset, len(text))
+    start = text.rfind("\n", max(0, offset - EXCERPT_LEAD), offset) + 1 or max(0, offset - EXCERPT_LEAD)
+    end = text.find("\n", offset, start + EXCERPT_LENGTH)
+    piece = text[start : end if end >= 0 else start + EXCERPT_LENGTH].rstrip("\r")
+    if not piece.isprintable():
+        piece = "".join(character if character.isprintable() else "·" for character in piece)
+    return Excerpt(piece, min(offset - start, len(piece)))
+
+
+_scan_string = decoder.scanstring  # type: ignore[attr-defined]  # in the standard library, not in its stubs
+_SPACE = re.compile(r"[ \t\n\r]*")
+_COLON = re.compile(r"[ \t\n\r]*:[ \t\n\r]*")
+_COMMA = re.compile(r"[ \t\n\r]*,[ \t\n\r]*")
+_STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+"""Possessive quantifiers: the engine would otherwise store every escape for backtracking."""
+_WHOLE_STRING = re.compile(_STRING, re.DOTALL)
+_STRING_OR_BRACKET = re.compile(rf"{_STRING}|[\[\]{{}}]", re.DOTALL)
+_SCALAR = re.compile(r"[^,\]} \t\n\r]*")
+
+_Wanted = dict[str | int, Any]
+"""The steps of many paths as a tree."""
+
+
+class JsonDocument(Document):
+    """A value that was parsed from a JSON text, or from the lines of one."""
+
+    def __init__(
+        self,
+        value: Any,
+        text: str,
+        flaws: tuple[ParseProblem, ...] = (),
+        *,
+        more_flaws: Mapping[str, int] | None = None,
+        starts: Sequence[int] | None = None,
+    ) -> None:
+        """`starts` has the offset of each element, for a value that is a list of lines."""
+        super().__init__(value, text, {}, flaws, more_flaws=more_flaws)
+        self._starts = starts
+        self._located: set[Path] = set()
+        self._found: dict[Path, tuple[int, int]] = {}
+        """Offsets of the name and of the value; in arrays both are the same."""
+
+    def locate(self, paths: Iterable[Path]) -> None:
+        """Find all these locations in one pass over the text."""
+        new = [path for path in paths if path not in self._located]
+        if not new:
+            return
+        self._located.update(new)
+        wanted: _Wanted = {}
+        for path in new:
+            node = wanted
+            for step in path:
+                node = node.setdefault(step, {})
+        start = _skip(self.text, 0)
+        self._found[()] = (start, start)
+        if self._starts is not None:
+            self._walk_lines(self._starts, wanted)
+        elif self.is_readable:
+            self._walk(start, wanted, ())
+
+    def offset(self, path: Path, *, on_key: bool = False) -> int:
+        """Return the offset of the value at `path`, or of the nearest enclosing value that exists."""
+        self.locate([path])
+        if path in self._found:
+            return self._found[path][0 if on_key else 1]
+        return next(self._found[path[:length]][1] for length in range(len(path) - 1, -1, -1) if path[:length] in self._found)
+
+    def _walk(self, at: int, wanted: _Wanted, path: Path) -> None:
+        """Find the wanted members below an offset; walks the text rather than the value, since a fix may change the value."""
+        if not wanted or self.text[at] not in "[{":
+            return
+        seen: set[str | int] = set()
+        for step, offsets in _members_at(self.text, at):
+            # Of a duplicate name, the parser kept the first.
+            if step not in wanted or step in seen:
+                continue
+            seen.add(step)
+            inner = (*path, step)
+            self._found[inner] = offsets
+            self._walk(offsets[1], wanted[step], inner)
+            if len(seen) == len(wanted):
+                return
+
+    def _walk_lines(self, starts: Sequence[int], wanted: _Wanted) -> None:
+        for step, below in wanted.items():
+            if isinstance(step, int) and step < len(starts):
+                self._found[(step,)] = (starts[step], starts[step])
+                # A line that is not JSON was parsed as null.
+                if self.value[step] is not None:
+                    self._walk(starts[step], below, (step,))
+
+
+def _skip(text: str, at: int) -> int:
+    return _SPACE.match(text, at).end()  # type: ignore[union-attr]  # the pattern matches the empty string
+
+
+def _members_at(text: str, at: int) -> Iterator[tuple[str | int, tuple[int, int]]]:
+    """Iterate over the names or indexes with the offsets of name and value; the text is known to be valid."""
+    opening = text[at]
+    at = _skip(text, at + 1)
+    if text[at] in "}]":
+        return
+    for index in count():
+        step: str | int = index
+        value_at = at
+        if opening == "{":
+            step, end = _scan_string(text, at + 1)
+            value_at = _COLON.match(text, end).end()  # type: ignore[union-attr]  # as above
+        yield step, (at, value_at)
+        comma = _COMMA.match(text, _end_of_value(text, value_at))
+        if comma is None:
+            return
+        at = comma.end()
+
+
+def _end_of_value(text: str, at: int) -> int:
+    """Find the end of the value at an offset without decoding it: it may be most of a large document."""
+    start = text[at]
+    if start == '"':
+        return _WHOLE_STRING.match(text, at).end()  # type: ignore[union-attr]  # as above
+    if start not in "[{":
+        return _SCALAR.match(text, at).end()  # type: ignore[union-attr]  # the pattern matches the empty string
+    depth = 0
+    for match in _STRING_OR_BRACKET.finditer(text, at):
+        token = text[match.start()]
+        if token in "[{":
+            depth += 1
+        elif token != '"':
+            depth -= 1
+            if not depth:
+                return match.end()
+    raise AssertionError("a container without its end in a text that was read")
+
+
+MAX_LENGTH = 1 << 16
+"""Longer texts go to the strict parser, which bounds the memory of their values."""
+MAX_BRACKETS = 200
+"""A text nests no deeper than it has brackets, and every parser supports this depth."""
+
+_ESCAPED_QUOTE = "\\u0022"
+_read = msgspec.json.Decoder().decode
+_write = msgspec.json.Encoder().encode
+
+
+def plain_document(text: str) -> JsonDocument | None:
+    """Parse `text` if it certainly has no problem; None otherwise."""
+    if len(text) > MAX_LENGTH or text.count("[") + text.count("{") > MAX_BRACKETS or _ESCAPED_QUOTE in text:
+        return None
+    try:
+        value = _read(text)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return None
+    # A duplicate name loses one member of the object, and its quotation marks with it.
+    return JsonDocument(value, text) if _write(value).count(b'"') == text.count('"') else None
+
 
 MAX_DEPTH = 254
 """Maximum nesting; deeper text is rejected, so that neither this parser nor orjson (254) runs out of stack."""
@@ -30,10 +307,6 @@ MAX_LOCAL_BYTES = 1 << 30
 """The same for files that their owner converts, or hands in as responses: they are as large as they are."""
 NUMBER_BYTES, STRING_BYTES, ARRAY_BYTES, OBJECT_BYTES, MEMBER_BYTES = 40, 64, 64, 184, 40
 """Memory of a value in CPython besides its characters or members."""
-
-_scan_string = decoder.scanstring  # type: ignore[attr-defined]  # in the standard library, not in its stubs
-_SPACE = re.compile(r"[ \t\n\r]*")
-_COLON = re.compile(r"[ \t\n\r]*:[ \t\n\r]*")
 _SEPARATOR = re.compile(r"[ \t\n\r]*([,}\]])[ \t\n\r]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 _NUMBERS = re.compile(r"(?:-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,20})?,[ \t\n\r]*)+(?=[-0-9])")

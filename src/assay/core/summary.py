@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import msgspec
 
 from assay.core.canonical import JsonObject
-from assay.core.run_state import RunCounts
+from assay.core.runs import RunCounts
 
 LEVEL = 0.95
 """Of every interval."""

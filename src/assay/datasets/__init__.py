@@ -12,13 +12,12 @@ from assay.core.errors import UsageProblem
 from assay.core.issue import Finding, Issue
 from assay.core.report import Counts, ValidationReport
 from assay.core.strict_json import parse_json, parse_json_lines
-from assay.datasets.checks import nearest
-from assay.datasets.config import ValidationConfig
-from assay.datasets.formats import guess_contract, holds_hashes, holds_several, is_of_a_run, row_document, sniff_format
-from assay.datasets.issue_locator import RecordContext, locate_issue
-from assay.datasets.lazy_yaml import MAX_YAML_BYTES, parse_yaml
-from assay.datasets.read_options import DEFAULT_READ_OPTIONS, ReadOptions
-from assay.datasets.source import BOM, Source
+from assay.datasets.parsing.checks import nearest
+from assay.datasets.parsing.config import DEFAULT_READ_OPTIONS, ReadOptions, ValidationConfig
+from assay.datasets.parsing.formats import guess_contract, holds_hashes, holds_several, is_of_a_run, row_document, sniff_format
+from assay.datasets.parsing.issue_locator import RecordContext, locate_issue
+from assay.datasets.parsing.lazy_yaml import MAX_YAML_BYTES, parse_yaml
+from assay.datasets.parsing.source import BOM, Source
 
 if TYPE_CHECKING:
     from assay.core.plugin import Plugin

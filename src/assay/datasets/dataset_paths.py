@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 
 from assay.core.canonical import JsonObject
+from assay.core.contract import INPUT, MANIFEST, StoredName
 from assay.core.errors import SourceUnreadable, UsageProblem
-from assay.core.input_document import INPUT, MANIFEST, StoredName
 from assay.datasets import resolve_contract
-from assay.datasets.formats import holds_several
-from assay.datasets.source import Source, is_packed, open_beginning, open_source
+from assay.datasets.parsing.formats import holds_several
+from assay.datasets.parsing.source import Source, is_packed, open_beginning, open_source
 
 _HEAD_BYTES = 256
 DATASET_SUFFIXES = (".json", ".jsonl", ".ndjson", ".yaml", ".yml", ".gz")

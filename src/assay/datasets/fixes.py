@@ -12,16 +12,15 @@ import msgspec
 
 from assay.core.canonical import JsonObject
 from assay.core.contract import CONTRACTS, Contract, ContractId
-from assay.core.document import Document, Location
 from assay.core.issue import Path, path_text
-from assay.core.strict_json import parse_json
+from assay.core.strict_json import Document, Location, parse_json
 from assay.datasets import batch_v1, legal_eval_v1, read
 from assay.datasets.batch_v1.split import SplitDocument
-from assay.datasets.checks import Findings, nearest
-from assay.datasets.config import ValidationConfig
 from assay.datasets.conversation_v1.texts import has_conversation_lines
-from assay.datasets.formats import sniff_format
-from assay.datasets.nulls import (
+from assay.datasets.parsing.checks import Findings, nearest
+from assay.datasets.parsing.config import ValidationConfig
+from assay.datasets.parsing.formats import sniff_format
+from assay.datasets.parsing.nulls import (
     BATCH_RECORD,
     GOLDEN_CASE,
     GOLDEN_DOCUMENT,
@@ -30,8 +29,8 @@ from assay.datasets.nulls import (
     drop_turn_nulls,
     turn_fields,
 )
-from assay.datasets.scan import Cursor
-from assay.datasets.source import BOM, Source, filled_lines
+from assay.datasets.parsing.scan import Cursor
+from assay.datasets.parsing.source import BOM, Source, filled_lines
 
 _NEAR = 1 << 16
 """Bytes around a null in which its name and a comma are looked for."""

@@ -7,12 +7,11 @@ from typing import Any
 
 from assay.core.canonical import JsonObject, canonical_json, sha256_hex
 from assay.core.case import Case, Criterion
-from assay.core.field_uses import FieldCounter, FieldCounts
-from assay.core.index_set import IndexSet
 from assay.core.issue import Finding, Path
+from assay.core.open_fields import FieldCounter, FieldCounts
 from assay.core.report import Counts, ValidationReport
 from assay.core.strict_json import parse_json
-from assay.datasets.checks import (
+from assay.datasets.parsing.checks import (
     Findings,
     array_at,
     check_flaws,
@@ -24,11 +23,11 @@ from assay.datasets.checks import (
     string_at,
     unknown_members,
 )
-from assay.datasets.config import ValidationConfig
-from assay.datasets.issue_locator import IssueList, RecordContext
-from assay.datasets.read_options import Interface, ReadOptions
-from assay.datasets.source import Source
-from assay.datasets.unsent_fields import golden_uses
+from assay.datasets.parsing.config import Interface, ReadOptions, ValidationConfig
+from assay.datasets.parsing.hashing import IndexSet
+from assay.datasets.parsing.issue_locator import IssueList, RecordContext
+from assay.datasets.parsing.source import Source
+from assay.datasets.parsing.unsent_fields import golden_uses
 
 MIN_CASES, MAX_CASES = 5, 20
 _ANY_SIZE: dict[Interface, str] = {
@@ -61,7 +60,7 @@ def read(source: Source, config: ValidationConfig, effort: ReadOptions) -> Valid
     issues.note_all(found, document, lambda finding: _record(finding, cases))
     if effort.lint and document.is_readable and not found.has_errors:
         # Imported lazily: most callers do not need it.
-        for issue in import_module("assay.datasets.rubric_linter").lint_cases(document):
+        for issue in import_module("assay.datasets.parsing.rubric_lint").lint_cases(document):
             issues.add(issue)
     rejected = _rejected(found, cases)
     report = ValidationReport(

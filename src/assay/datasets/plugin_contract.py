@@ -16,23 +16,29 @@ import msgspec
 from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.case import Case
 from assay.core.contract import CONTRACTS
-from assay.core.document import Document, Location, ParseProblem
-from assay.core.errors import UsageProblem
-from assay.core.index_set import IndexSet
-from assay.core.installed_plugins import declared_plugins, find_plugin
+from assay.core.errors import ThirdPartyCode, ThirdPartyError, UsageProblem
 from assay.core.issue import CODES, Finding
 from assay.core.issue import Path as Steps
-from assay.core.plugin import Plugin, given_plugin
+from assay.core.plugin import Plugin, declared_plugins, find_plugin, given_plugin
 from assay.core.report import Counts, ValidationReport
-from assay.core.strict_json import parse_json
-from assay.core.third_party import ThirdPartyCode, ThirdPartyError
-from assay.datasets.checks import Findings, add_flaws, check_flaws, check_nul, nearest, short
-from assay.datasets.formats import first_names, sniff_format
-from assay.datasets.issue_locator import START, IssueList, RecordContext
-from assay.datasets.lazy_yaml import MAX_YAML_BYTES, parse_yaml
-from assay.datasets.read_options import ReadOptions
-from assay.datasets.row_verdicts import NO_ROWS, add_used_id, outcome_of
-from assay.datasets.source import Source, filled_lines
+from assay.core.strict_json import Document, Location, ParseProblem, parse_json
+from assay.datasets.parsing.checks import (
+    NO_ROWS,
+    Findings,
+    add_flaws,
+    add_used_id,
+    check_flaws,
+    check_nul,
+    nearest,
+    outcome_of,
+    short,
+)
+from assay.datasets.parsing.config import ReadOptions
+from assay.datasets.parsing.formats import first_names, sniff_format
+from assay.datasets.parsing.hashing import IndexSet
+from assay.datasets.parsing.issue_locator import START, IssueList, RecordContext
+from assay.datasets.parsing.lazy_yaml import MAX_YAML_BYTES, parse_yaml
+from assay.datasets.parsing.source import Source, filled_lines
 
 CONTRACT_ERROR = "contract_error"
 """Code of a record that the contract's code could not be used on."""

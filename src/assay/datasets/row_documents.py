@@ -14,17 +14,16 @@ from typing import BinaryIO
 
 import msgspec
 
-from assay.core.document import Location
+from assay.core.contract import ROW_MEMBERS, DatasetPart, StoredName
 from assay.core.errors import SourceUnreadable
-from assay.core.input_document import ROW_MEMBERS, DatasetPart, StoredName
 from assay.core.issue import Issue
-from assay.core.strict_json import parse_json
-from assay.datasets.batch_v1.flood import has_more_elements
-from assay.datasets.checks import Findings, check_flaws, unknown_members, word_at
-from assay.datasets.formats import ROW_HEADS, row_document
-from assay.datasets.issue_locator import RecordContext, locate_issue
-from assay.datasets.scan import Cursor, address_of
-from assay.datasets.source import BOM, Buffer, Source, open_source
+from assay.core.strict_json import Location, parse_json
+from assay.datasets.batch_v1.split import has_more_elements
+from assay.datasets.parsing.checks import Findings, check_flaws, unknown_members, word_at
+from assay.datasets.parsing.formats import ROW_HEADS, row_document
+from assay.datasets.parsing.issue_locator import RecordContext, locate_issue
+from assay.datasets.parsing.scan import Cursor, address_of
+from assay.datasets.parsing.source import BOM, Buffer, Source, open_source
 
 _END = re.compile(rb"\n\]\}\s*\Z")
 _END_BYTES = 64

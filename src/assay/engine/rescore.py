@@ -10,21 +10,19 @@ import msgspec
 from assay.core.artifact_lines import AttemptLine, PredictionLine
 from assay.core.canonical import JsonObject, pretty_json
 from assay.core.case import Case
+from assay.core.contract import INPUT
 from assay.core.errors import RunSealed, UsageProblem
-from assay.core.input_document import INPUT
 from assay.core.manifest import OWN_HASH
 from assay.core.moment import iso
 from assay.core.plan import Plan, plan_sha256
 from assay.core.settings import Gates, ProfileId
 from assay.core.summary import GateResult
 from assay.core.version import __version__
-from assay.engine.finalization.eval_run import EVAL_RESULTS, is_true_of, regated, why_no_eval_run
-from assay.engine.finalization.panels import read_panel
-from assay.engine.finalization.profile_scores import ProfileScorer, Replies, UnsupportedRecords, profiler_of
 from assay.engine.finalization.recompute import columns_of, metrics_of
 from assay.engine.planning.request import PlanProblems
-from assay.engine.storage.integrity import intact_run
-from assay.engine.storage.run_paths import RunPaths, check_target_free
+from assay.engine.records.eval_run import EVAL_RESULTS, is_true_of, regated, why_no_eval_run
+from assay.engine.records.run_figures import ProfileScorer, Replies, UnsupportedRecords, profiler_of, read_panel
+from assay.engine.storage.run_paths import RunPaths, check_target_free, intact_run
 from assay.grading import kind_of
 from assay.metrics.profiles import Profile
 from assay.store.artifacts import CASES, StagingFolder, read_pieces

@@ -13,11 +13,11 @@ from assay.core.model_call import Reply
 from assay.core.outcome import Attempt, FailedOutcome, Grade, GradedOutcome, Outcome, Score, SkippedOutcome, record_status
 from assay.core.plan import ImportedFile, ImportPlan, ModelPlan, Plan, plan_sha256
 from assay.core.retention import RetentionPolicy
-from assay.core.run_state import count_records, final_state
+from assay.core.runs import count_records, final_state
 from assay.core.settings import Parameters
 from assay.datasets.imports import LEFT, AnswerOffsets, DatasetRows, ImportedItem, ImportedScore, ImportResult
 from assay.engine.finalization.finalize import finalize
-from assay.engine.planning.inputs import DatasetInput, dataset_plan, read_dataset
+from assay.engine.planning.dataset_inputs import DatasetInput, dataset_plan, read_dataset
 from assay.engine.planning.plans import candidate_run_ids, suite_of
 from assay.engine.planning.responses import storable
 from assay.engine.planning.selection import prepared_records

@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from assay.core.canonical import JsonObject
-from assay.core.dataset_title import dataset_file
+from assay.core.contract import dataset_file
 from assay.core.errors import (
     AssayError,
     LedgerUnavailable,
@@ -24,9 +24,9 @@ from assay.core.errors import (
 from assay.core.manifest import Manifest
 from assay.core.moment import iso
 from assay.core.plan import DEFAULT_PROJECT, Plan, changed_settings, plan_sha256, read_plan
-from assay.core.redact_rule import is_redacted
 from assay.core.run_result import RunListing, RunResult
-from assay.core.run_state import TERMINAL, UNDER_WAY, RunCounts, count_records
+from assay.core.runs import TERMINAL, UNDER_WAY, RunCounts, count_records
+from assay.core.secrets import is_redacted
 from assay.core.summary import METRICS, GateResult, Interval, RunKind, Summary
 from assay.engine.execution.engines import (
     PROBLEM,
@@ -39,9 +39,9 @@ from assay.engine.execution.engines import (
 )
 from assay.engine.execution.retry_selection import has_failed_evaluations
 from assay.engine.execution.run import open_or_create
-from assay.engine.execution.run_environment import RunEnvironment, RunInterrupted
+from assay.engine.execution.run_context import RunEnvironment, RunInterrupted
 from assay.engine.execution.states import COUNTS, run_status
-from assay.engine.finalization.redacted_plan import RedactedPlan, is_uploaded, redactor_of
+from assay.engine.records.redaction import RedactedPlan, is_uploaded, redactor_of
 from assay.engine.storage.remote_store import (
     SEALED_IN,
     download_if_remote,

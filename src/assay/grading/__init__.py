@@ -8,10 +8,10 @@ from assay.grading.assignment import NO_ATTACHMENTS, GradingProvenance, Kind, ki
 from assay.grading.judge_call import AGAIN
 from assay.grading.judge_log import UnknownCall, marks_of, results_from_log
 from assay.grading.methods import GRADING_METHODS, assign, is_judged, needs_judge
-from assay.grading.methods.pairwise import INCONSISTENT, by_judge
-from assay.grading.methods.rubric import WITHOUT_POINTS
+from assay.grading.pairwise import INCONSISTENT, by_judge
 from assay.grading.panel import DISAGREE, NO_QUORUM
 from assay.grading.policies import PAIRWISE_ID, POLICIES, UNKNOWN, UNSUITABLE, Policy, resolved
+from assay.grading.rubric import WITHOUT_POINTS
 from assay.grading.settings import GradingSettings, settings_of
 from assay.grading.templates import TEMPLATE_IDS, load_template
 

@@ -10,8 +10,8 @@ from assay.core.open_fields import grading_fields, question_fields
 from assay.core.outcome import Flow, Grade
 from assay.core.plan import PluginPlan
 from assay.core.settings import CriterionName
+from assay.grading.judge_call import ReplySpec
 from assay.grading.policies import Policy
-from assay.grading.reply_spec import ReplySpec
 from assay.grading.settings import GradingSettings
 from assay.grading.templates import ASK_AGAIN, CONFIDENCE, OPEN_FIELD, TOOL_CALL, texts_sha256
 from assay.grading.tool_call import has_tools, is_tool_turn, offered_tools

@@ -1,4 +1,4 @@
-"""One question to one judge: the request, the reply, and a second request with the reason if the reply is unusable."""
+"""Reply specifications: what reading back a judge's reply needs to know about the question."""
 
 import hashlib
 
@@ -7,10 +7,11 @@ import msgspec
 from assay.core.canonical import JsonObject
 from assay.core.case import Message
 from assay.core.model_call import FailedReply, ModelRequest, Reply, failure_words
-from assay.grading.reply_object import UnusableReply
+from assay.core.outcome import CriterionResult
 from assay.grading.templates import ASK_AGAIN, CONFIDENCE, fill, load_template
 from assay.grading.verdict import (
     ReplySchema,
+    UnusableReply,
     Verdict,
     confident_schema,
     list_schema,
@@ -19,6 +20,31 @@ from assay.grading.verdict import (
     reply_schema,
     salvaged_verdict,
 )
+
+
+class ReplySpec(msgspec.Struct, frozen=True, kw_only=True):
+    """One question to every judge."""
+
+    name: str
+    """Part of the call's id."""
+    shape: ReplySchema
+    marks: tuple[CriterionResult, ...]
+    """Results of the criteria that a reply decides, without values."""
+    is_list: bool = False
+    """The reply is a list with one verdict per criterion."""
+    is_swapped: bool = False
+    """The two answers were swapped, so that a verdict for the first is one for the second."""
+
+
+def criterion_spec(criterion: str, shape: ReplySchema, *, weight: float = 1.0) -> ReplySpec:
+    """Build the specification of a question about one criterion, after which it is named."""
+    return ReplySpec(name=criterion, shape=shape, marks=(empty_result(criterion, shape, weight=weight),))
+
+
+def empty_result(criterion: str, shape: ReplySchema, *, weight: float) -> CriterionResult:
+    """Build a result that has no value yet."""
+    return CriterionResult(criterion=criterion, value=None, scale=shape.scale, weight=weight)
+
 
 ASKED_AGAIN = "asked_again"
 AGAIN = ":again"

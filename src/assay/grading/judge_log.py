@@ -6,14 +6,20 @@ from statistics import median_low
 import msgspec
 
 from assay.core.case import Case
-from assay.core.mark import CriterionResult
-from assay.core.outcome import Score
-from assay.grading.judge_call import AGAIN, judge_call_id
+from assay.core.outcome import CriterionResult, Score
+from assay.grading.judge_call import AGAIN, ReplySpec, judge_call_id
 from assay.grading.methods import assign
-from assay.grading.reply_object import UnusableReply, only_object
-from assay.grading.reply_spec import ReplySpec
 from assay.grading.settings import GradingSettings
-from assay.grading.verdict import ChoiceReplySchema, ReplySchema, Verdict, read_verdict, read_verdicts, salvaged_verdict
+from assay.grading.verdict import (
+    ChoiceReplySchema,
+    ReplySchema,
+    UnusableReply,
+    Verdict,
+    only_object,
+    read_verdict,
+    read_verdicts,
+    salvaged_verdict,
+)
 
 
 class UnknownCall(Exception):

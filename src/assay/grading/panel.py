@@ -5,7 +5,9 @@ from collections.abc import Generator, Sequence
 import msgspec
 
 from assay.core.model_call import ModelRequest, Reply
-from assay.core.outcome import FailureLabel, GradingFailure, PanelDecision, Score
+from assay.core.outcome import FailureLabel, Grade, GradingFailure, PanelDecision, Score
+from assay.grading.answer_text import suspicion_flags
+from assay.grading.assignment import Assignment
 from assay.grading.judge_call import ASKED_AGAIN, CandidateAnswer, JudgeCall, JudgeCallOptions, JudgeQuestion, Part
 from assay.grading.settings import GradingSettings
 from assay.grading.verdict import SALVAGED, Verdict
@@ -260,3 +262,29 @@ def proposed_label(results: tuple[PanelResult, ...]) -> FailureLabel:
     """Return the failure label of the lowest vote that has one; empty without any."""
     votes = sorted((vote for result in results for vote in result.votes), key=lambda vote: vote.value)
     return next((vote.label for vote in votes if vote.label), "")
+
+
+def judged_grade(
+    assignment: Assignment,
+    answer: str,
+    *,
+    results: tuple[PanelResult, ...],
+    raw_score: float,
+    passed: bool,
+    label: FailureLabel,
+) -> Grade:
+    """Build the grade with all votes, the judges' reasons, and the panel's decisions."""
+    scale = assignment.method.scale
+    grade = Grade(
+        score=normalized(raw_score, scale=scale),
+        passed=passed,
+        answer=answer,
+        raw_score=raw_score,
+        scale=scale,
+        scores=tuple(score for result in results for score in result.scores),
+        justification=panel_reasons(results),
+        label=label,
+        panel=panel_decisions(results),
+        flags=(*panel_flags(results), *suspicion_flags(answer)),
+    )
+    return assignment.signed(grade)

@@ -1,9 +1,15 @@
 """Policies: how the records of a benchmark are presented to the candidate and the judge, by `metadata.policy_id`."""
 
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
 import msgspec
 
 from assay.core.canonical import canonical_json, sha256_hex
-from assay.core.case import Case, Task
+from assay.core.case import Case, Message, Task
+from assay.core.errors import ThirdPartyCode, ThirdPartyError
+from assay.core.outcome import GradingFailure
 from assay.grading.templates import ASK_AGAIN, CONFIDENCE, TEMPLATE_IDS, TOOL_CALL, load_template
 from assay.grading.verdict import CRITERION, RESULT, TENTHS, TENTHS_WITH_LABEL, ReplySchema
 
@@ -113,3 +119,37 @@ def metadata_text(case: Case, name: str) -> str:
     """Return a member of the record's metadata if it is a text; empty otherwise."""
     value = case.metadata.get(name)
     return value.strip() if isinstance(value, str) else ""
+
+
+POLICY_ERROR = "policy_error"
+"""Failure code of a record for which a policy built no messages."""
+
+
+def policy_messages(policy: Any, case: Case, *, attachments: Mapping[str, str]) -> tuple[Message, ...]:
+    """Call the policy for the candidate's messages; raises GradingFailure when it raises, or returns none."""
+    try:
+        with ThirdPartyCode():
+            takes_attachments = "attachments" in inspect.signature(policy).parameters
+            _check_attachments(case, takes_attachments=takes_attachments)
+            returned = policy(case, attachments=dict(attachments)) if takes_attachments else policy(case)
+    except ThirdPartyError as failure:
+        raise GradingFailure(POLICY_ERROR, f"the policy raised {failure}") from failure.problem
+    return _messages(returned)
+
+
+def _check_attachments(case: Case, *, takes_attachments: bool) -> None:
+    """Fail instead of silently dropping attachments that the policy cannot take."""
+    if case.attachments and not takes_attachments:
+        raise GradingFailure(POLICY_ERROR, "the record has attachments, and the policy has no parameter 'attachments' for them")
+
+
+def _messages(returned: object) -> tuple[Message, ...]:
+    if isinstance(returned, str):
+        return (Message("user", returned),)
+    try:
+        messages = msgspec.convert(msgspec.to_builtins(returned), tuple[Message, ...])
+    except (msgspec.ValidationError, TypeError) as problem:
+        raise GradingFailure(POLICY_ERROR, f"what the policy returned are no messages: {problem}") from None
+    if not messages:
+        raise GradingFailure(POLICY_ERROR, "the policy returned no messages")
+    return messages

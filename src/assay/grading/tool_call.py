@@ -6,7 +6,7 @@ import msgspec
 
 from assay.core.canonical import JsonObject, canonical_json
 from assay.core.case import Case
-from assay.grading.reply_object import UnusableReply, only_object, storable
+from assay.grading.verdict import UnusableReply, only_object, storable
 
 TOOLS = "tools"
 """Member of `Case.extra`: the names of a conversation's tools, each with the names of its input's members."""

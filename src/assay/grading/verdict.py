@@ -1,31 +1,212 @@
-"""Parser of a judge's reply: one strict JSON object becomes a verdict, or there is a reason why not.
-
-Digits are never extracted from prose, the judge never decides `passed`, and a reply that repeats the candidate's
-text is not a verdict.
-"""
+"""Search for members that a text states in any notation: JSON, escaped JSON, single quotes, YAML, prose with a colon."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from functools import cache
 from typing import Any, Literal, get_args
+from unicodedata import combining, normalize
 
 import msgspec
 
 from assay.core.canonical import JsonObject
 from assay.core.outcome import FailureLabel
 from assay.core.strict_json import parse_json
-from assay.grading.reasoning_tags import has_thought_tag
-from assay.grading.reply_object import (
-    MAX_REPLY_CHARACTERS,
-    REPLACED,
-    UnusableReply,
-    answer_part,
-    find_object,
-    only_object,
-    storable,
-)
-from assay.grading.statements import states_another, states_both, unescaped
+from assay.grading.answer_text import after_thoughts, has_thought_tag, without_end_marks
+
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_SHORT_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
+_LEVELS = 3
+"""Levels of unescaping: plain text, JSON, and JSON in a JSON string."""
+_QUOTES = "\"'`*_\\\\\u201c\u201d\u2018\u2019\u201e\u00ab\u00bb"
+_NOISE = re.compile(rf"[\s\x00\x08{_QUOTES}]+")
+_SAYS = r"(?:[:=]+>?|\b(?:is|should be|must be|becomes)\b)"
+_WORDS = frozenset({"true", "false", "yes", "no", "null", "none", "one", "two", "three", "four", "five", "zero"})
+"""Words that count as values: `the score is based on` states no value."""
+_RANKS = frozenset({"first", "second", "tie"})
+"""Values of the member that says which of two texts is better."""
+
+
+def states_another(text: str, name: str, *, value: object) -> bool:
+    """Tell whether the text states another value for the member of this name, or one whose name ends like it."""
+    if name not in text.casefold() and "\\" not in text:
+        return False
+    wanted = _plain_value(str(value))
+    return any(found != wanted for view in _views(text) for found in _values(view, name, _words_like(wanted)))
+
+
+def states_both(text: str, value: tuple[str, object], words: tuple[str, str]) -> bool:
+    """Tell whether the text states this value for one member, and for another one words that begin with these."""
+    return any(_has_value(view, *value) and _has_words(view, *words) for view in _views(text))
+
+
+def unescaped(text: str) -> str:
+    """Decode the escapes of JSON; surrogate pairs become one character."""
+    decoded = _ESCAPE.sub(lambda escape: _character(escape.group(1)), text)
+    return decoded.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _character(escape: str) -> str:
+    return chr(int(escape[1:], 16)) if len(escape) > 1 else _SHORT_ESCAPES.get(escape, escape)
+
+
+def _views(text: str) -> Iterator[str]:
+    for _ in range(_LEVELS):
+        yield text
+        if "\\" not in text:
+            return
+        text = unescaped(text)
+
+
+def _words_like(value: str | float) -> frozenset[str]:
+    """Return the words that count as values of the same kind."""
+    return _RANKS if value in _RANKS else _WORDS
+
+
+def _values(text: str, name: str, words: frozenset[str]) -> Iterator[str | float]:
+    values = (_plain_value(match.group(1)) for match in _stated(name).finditer(text))
+    return (value for value in values if isinstance(value, float) or value in words)
+
+
+@cache
+def _stated(name: str) -> re.Pattern[str]:
+    return re.compile(rf"{re.escape(name)}[{_QUOTES}]{{0,6}}\s{{0,20}}{_SAYS}[\s{_QUOTES}]{{0,20}}([\w.+-]+)", re.IGNORECASE)
+
+
+def _plain_value(value: str) -> str | float:
+    """Normalize a number by its value, anything else by its letters."""
+    bare = value.rstrip(".-+").casefold()
+    try:
+        return float(bare)
+    except ValueError:
+        return bare
+
+
+def _has_value(text: str, name: str, value: object) -> bool:
+    wanted = _plain_value(str(value))
+    return any(found == wanted for found in _values(text, name, _words_like(wanted)))
+
+
+def _has_words(text: str, name: str, words: str) -> bool:
+    squeezed = _squeezed(text)
+    wanted = _squeezed(words)
+    return any(f"{_squeezed(name)}{separator}{wanted}" in squeezed for separator in (":", "="))
+
+
+def _squeezed(text: str) -> str:
+    """Remove spaces, quotes, case and accents; letter by letter, because normalizing a long run of accents takes quadratic time."""
+    folded = _NOISE.sub("", text).casefold()
+    if folded.isascii():
+        return folded
+    return "".join(part for letter in folded for part in normalize("NFKD", letter) if not combining(part))
+
+
+MAX_REPLY_CHARACTERS = 200_000
+"""A longer reply is never a verdict."""
+_MAX_BRACKETS = 200
+"""A text nests no deeper than it has brackets; with more, only the strict parser checks the depth."""
+_OPENING = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*(?:[\w+.-]+[ \t]*)?(?=(\{)?)[^`\n]*", re.MULTILINE)
+_OBJECT_LIKE = re.compile(r"\{\s{0,100}(?:[\"'\u201c\u201d\u2018\u2019\u201e\u00ab]|\\[\"'u]|\w{1,50}\s{0,20}[:=])")
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
+_CONTROL = re.compile(r"[\x00-\x1f]")
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+REPLACED = "replaced_characters"
+"""Flag: a model wrote characters that no store can hold."""
+_NO_OBJECT = "it is not one JSON object"
+
+
+class UnusableReply(msgspec.Struct, frozen=True):
+    """Why a reply is unusable, in our own words: it goes back to the judge, so it must not quote the reply."""
+
+    reason: str
+    is_repeat: bool = False
+    """The reply repeats the text to be judged, so that nothing in it may be used."""
+
+
+class ParsedObject(msgspec.Struct, frozen=True):
+    """An object and the text around it."""
+
+    members: JsonObject
+    around: str = ""
+
+
+def only_object(text: str) -> JsonObject | UnusableReply:
+    """Parse a reply whose surrounding text does not matter."""
+    found = find_object(text)
+    return found if isinstance(found, UnusableReply) else found.members
+
+
+def find_object(text: str) -> ParsedObject | UnusableReply:
+    """Find the object that is the whole reply, or in its only fenced block, with no other object outside."""
+    if len(text) > MAX_REPLY_CHARACTERS:
+        return UnusableReply("it is far too long")
+    bare = answer_part(text)
+    if not bare:
+        return UnusableReply("it is empty")
+    block, around = (bare, "") if bare.startswith("{") else _only_block(bare)
+    if not block or has_thought_tag(around) or _OBJECT_LIKE.search(around):
+        return UnusableReply(_NO_OBJECT)
+    members = _plain_object(block) or _exact_object(block)
+    return members if isinstance(members, UnusableReply) else ParsedObject(members, around)
+
+
+def answer_part(text: str) -> str:
+    """Remove closed reasoning before the reply and end markers after it."""
+    return without_end_marks(after_thoughts(text))
+
+
+def _only_block(text: str) -> tuple[str, str]:
+    """Split a text into its only fenced block and the rest; the block is empty without a fence, or with several."""
+    opening = _OPENING.search(text)
+    if opening is None:
+        return "", text
+    fence = opening.group(1)
+    start = opening.start(2) if opening.group(2) else opening.end()
+    # The closing fence may follow the object on the same line.
+    closing = re.compile(rf"(?:^[ \t]*|\}}[ \t]*){fence[0]}{{{len(fence)},}}[ \t]*\r?$", re.MULTILINE).search(text, start)
+    if closing is None:
+        return "", text
+    end = closing.start() + (closing.group()[0] == "}")
+    around = text[: opening.start()] + "\n" + text[closing.end() :]
+    return ("", text) if "```" in around or "~~~" in around else (text[start:end].strip(), around)
+
+
+def _plain_object(text: str) -> JsonObject | None:
+    """Parse an object without escapes fast; None when only the strict parser can tell whether it is valid."""
+    if "\\" in text or text.count("{") + text.count("[") > _MAX_BRACKETS:
+        return None
+    try:
+        found = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return None
+    if not isinstance(found, dict):
+        return None
+    # A duplicate member leaves quotes in the text that the decoded object does not account for.
+    return found if text.count('"') == msgspec.json.encode(found).count(b'"') else None
+
+
+def _exact_object(text: str) -> JsonObject | UnusableReply:
+    document = parse_json(text)
+    if not document.is_readable:
+        # Models write raw line breaks into strings; nothing else is repaired.
+        document = parse_json(_STRING.sub(_escaped, text))
+    if not document.is_readable or not isinstance(document.value, dict):
+        return UnusableReply(_NO_OBJECT)
+    if any(flaw.kind == "duplicate_name" for flaw in document.flaws):
+        return UnusableReply("a member of the object is there twice")
+    if any(flaw.code == "value_out_of_range" for flaw in document.flaws):
+        return UnusableReply("it holds a number that is too large")
+    return document.value
+
+
+def _escaped(string: re.Match[str]) -> str:
+    return _CONTROL.sub(lambda control: f"\\u{ord(control.group()):04x}", string.group())
+
+
+def storable(text: str) -> str:
+    """Replace NUL and unpaired surrogates by U+FFFD."""
+    return _UNSTORABLE.sub("\ufffd", text)
+
 
 ScaleName = Literal["1-5", "0-1", "0/1"]
 

@@ -1,5 +1,10 @@
-"""95 % intervals: Wilson for rates, score, seeded bootstrap or Student's t for means, score where records hang together."""
+"""The score interval of a mean: all means from which what was seen is no further away than chance explains.
 
+Of passes and failures it is Wilson's (1927), of differences between two of them Tango's (1998); other scores go the same way. How
+far chance reaches is asked of every supposed mean for itself, not of the mean that was seen, so that equal scores are no certainty.
+"""
+
+from collections.abc import Callable
 from math import sqrt
 from typing import NamedTuple
 
@@ -10,7 +15,113 @@ from numpy.typing import NDArray
 from assay.core.canonical import JsonObject
 from assay.core.summary import LEVEL, Interval, Metric, percentile
 from assay.metrics.distributions import student_quantile
-from assay.metrics.score import Z, score_bounds
+
+Z = 1.959963984540054
+"""Standard errors on either side that hold 95 %."""
+_NOTHING = 1e-15
+"""Share of a scale that is rounding."""
+_PRECISION = 1e-13
+_MAX_STEPS = 100
+
+Floats = NDArray[np.float64]
+Clusters = NDArray[np.int32] | NDArray[np.int64]
+Ends = tuple[float, float]
+"""Of a scale."""
+
+
+def score_bounds(values: Floats, ends: Ends, *, clusters: Clusters | None = None) -> Ends:
+    """Both ends of the interval of the mean of at least one value, none of which lies outside of the ends of its scale.
+
+    With clusters, chance reaches as much further as values of one cluster stray together from the supposed mean.
+    """
+    lowest, highest = ends
+    _, index = (None, None) if clusters is None else np.unique(clusters, return_inverse=True)
+    return lowest + _lower(values - lowest, index), highest - _lower(highest - values, index)
+
+
+class Design(msgspec.Struct, frozen=True):
+    """Sums of squares around any mean: of clusters, and of values that stand for themselves."""
+
+    together: tuple[float, float, float]
+    """Factors of 1, mean and its square."""
+    alone: tuple[float, float, float]
+
+    @classmethod
+    def of(cls, values: Floats, index: NDArray[np.intp]) -> "Design":
+        """The sums of values of which each belongs to a cluster, numbered from 0."""
+        sums, sizes = np.bincount(index, weights=values), np.bincount(index).astype(np.float64)
+        return cls(
+            (float(sums @ sums), -2 * float(sums @ sizes), float(sizes @ sizes)),
+            (float(values @ values), -2 * float(values.sum()), float(len(values))),
+        )
+
+    def effect(self, mean: float) -> float:
+        """How many times the variance around a mean is what it were if every value stood for itself; at least 1."""
+        powers = (1.0, mean, mean * mean)
+        together = sum(factor * power for factor, power in zip(self.together, powers, strict=True))
+        alone = sum(factor * power for factor, power in zip(self.alone, powers, strict=True))
+        if alone <= _NOTHING * self.alone[2]:
+            # Nothing strays: each cluster is taken for one value.
+            return max(1.0, self.together[2] / self.alone[2])
+        return max(1.0, together / alone)
+
+
+def _lower(values: Floats, index: NDArray[np.intp] | None) -> float:
+    """The lowest mean that can be, of values from 0 up.
+
+    The likeliest distribution with a lower mean m weighs every value x that was seen by 1 / (x + u): the larger u, the closer it is
+    to what was seen (empirical likelihood, Owen 1988). Its variance is (mean - m)(m + u), so that the score test's equation
+    n (mean - m)^2 = z^2 variance asks that the arithmetic mean of x + u be 1 + z^2 / n times the harmonic one. Where no value is 0,
+    and no u is small enough, unseen zeros take the rest, and u is 0.
+    """
+    mean, reach = float(values.mean()), Z * Z / len(values)
+    if mean <= _NOTHING:
+        return 0.0
+    levels, counts = np.unique(values, return_counts=True)
+    shares = counts / len(values)
+    effect: Callable[[float], float] = (lambda _: 1.0) if index is None else Design.of(values, index).effect
+
+    def inverse(further: float) -> float:
+        return float(shares @ (1 / (levels + further)))
+
+    def excess(further: float) -> float:
+        found = inverse(further)
+        return found * (mean + further) - 1 - reach * effect(1 / found - further)
+
+    if levels[0] > 0 and excess(0.0) <= 0:
+        return _root(lambda supposed: mean - supposed - reach * effect(supposed) * supposed, low=0.0, high=1 / inverse(0.0))
+    further = _root(excess, **_bracket(excess))
+    return max(0.0, 1 / inverse(further) - further)
+
+
+def _bracket(excess: Callable[[float], float]) -> dict[str, float]:
+    """Two places around the one where a falling function is 0."""
+    low = high = 1.0
+    while excess(high) > 0:
+        low, high = high, 4 * high
+    while excess(low) <= 0:
+        low, high = low / 4, low
+    return {"low": low, "high": high}
+
+
+def _root(excess: Callable[[float], float], *, low: float, high: float) -> float:
+    """Where a falling function is 0, by false position; the side that stays has its value halved (Illinois)."""
+    at_low, at_high, place = excess(low), excess(high), low
+    for _ in range(_MAX_STEPS):
+        if at_high >= 0:
+            return high
+        before, place = place, (low * at_high - high * at_low) / (at_high - at_low)
+        at = excess(place)
+        if at == 0 or abs(place - before) <= _PRECISION * place:
+            break
+        if at > 0:
+            low, at_high = place, at_high / 2 if before == low else at_high
+            at_low = at
+        else:
+            high, at_low = place, at_low / 2 if before == high else at_low
+            at_high = at
+    return place
+
 
 RESAMPLES = 10_000
 MAX_LEVELS = 101
@@ -18,11 +129,7 @@ MAX_LEVELS = 101
 FEW = 100
 """Records below which the score interval is used: too few to be drawn from again and again."""
 _SHARE = (1 + LEVEL) / 2
-
-Floats = NDArray[np.float64]
-Ends = tuple[float, float]
 """Of a scale."""
-Clusters = NDArray[np.int32] | NDArray[np.int64]
 
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,3 +251,59 @@ def standard_error(values: Floats, clusters: Clusters | None = None) -> float | 
 def rule_of_three(n: int) -> float:
     """The share of other values that n equal ones leave open, for an interval with two sides."""
     return float(1 - (1 - _SHARE) ** (1 / n))
+
+
+ONE_CLUSTER = "one cluster has no spread to make an interval of"
+
+Codes = NDArray[np.int64]
+"""The cluster of each row, as a number."""
+
+
+def clustered_rate(plain: Estimate, values: Floats, clusters: Codes) -> Estimate:
+    """A rate with the score interval that counts clusters."""
+    if plain.value is None:
+        return plain
+    return _with_interval(plain, cluster_interval(values, clusters), error=standard_error(values, clusters))
+
+
+def clustered_mean(plain: Estimate, values: Floats, clusters: Codes, *, ends: Ends) -> Estimate:
+    """A mean with the score interval that counts clusters; what has none by rows has none."""
+    if plain.interval is None:
+        return plain
+    return _with_interval(plain, cluster_interval(values, clusters, ends=ends), error=standard_error(values, clusters))
+
+
+def _with_interval(plain: Estimate, interval: Interval | None, *, error: float | None = None) -> Estimate:
+    return msgspec.structs.replace(plain, interval=interval, error=error, reason="" if interval else ONE_CLUSTER)
+
+
+def clustered(plain: Estimate, clusters: Codes, *, influence: Floats, bounds: Ends) -> Estimate:
+    """Any estimate with its interval as wide as the clusters ask for, within the bounds.
+
+    `influence` is how much each row moves the estimate, up to a factor that all rows share.
+    """
+    count, n = len(np.unique(clusters)), len(clusters)
+    if plain.value is None or plain.interval is None or count == n:
+        return plain
+    if count < 2:
+        return _with_interval(plain, None)
+    freedom = student_quantile((1 + LEVEL) / 2, count - 1) / student_quantile((1 + LEVEL) / 2, n - 1)
+    widening = sqrt(design_effect(clusters, influence))
+    factor = freedom * widening
+    low = max(bounds[0], plain.value - (plain.value - plain.interval.low) * factor)
+    high = min(bounds[1], plain.value + (plain.interval.high - plain.value) * factor)
+    interval = Interval(low=low, high=high, method=f"{plain.interval.method}_cluster", n=count)
+    return msgspec.structs.replace(plain, interval=interval, error=None if plain.error is None else plain.error * widening)
+
+
+def design_effect(clusters: Codes, influence: Floats) -> float:
+    """How many times the variance is what independent rows would have; at least 1.
+
+    Where no row has any influence they cannot tell, so that each cluster counts as one row.
+    """
+    _, index = np.unique(clusters, return_inverse=True)
+    count = int(index.max()) + 1
+    together, alone = np.bincount(index, weights=influence), float(influence @ influence)
+    if alone <= 0:
+        return len(index) / count
+    return max(1.0, float(together @ together) / alone * count / (count - 1))

@@ -11,7 +11,7 @@ import numpy as np
 from msgspec.structs import asdict
 from numpy.typing import NDArray
 
-from assay.core.run_state import count_records
+from assay.core.runs import count_records
 from assay.core.summary import (
     Amount,
     Bounds,
@@ -30,9 +30,8 @@ from assay.core.summary import (
     percentile,
 )
 from assay.metrics.facts import NO_WORD, STATUSES, UNKNOWN, RecordColumns, RecordFacts, Value, collect
-from assay.metrics.headline import condense, headline, headline_figures
 from assay.metrics.intervals import RESAMPLES, Ends, cluster_interval, mean_interval, standard_error, wilson
-from assay.metrics.profiles import Profile
+from assay.metrics.profiles import Profile, condense, headline, headline_figures
 from assay.metrics.repeats import Samples, summarize_repeats
 
 SLICE_RESAMPLES = 2_000

@@ -10,10 +10,10 @@ from typing import Any, cast
 from assay.core.errors import UsageProblem
 from assay.core.plan import ModelPlan, Plan, ProviderPlan
 from assay.core.provider import PROVIDERS, ProviderKind
-from assay.models.address import messages_sha256, request_sha256
 from assay.models.endpoint import endpoint_problems, key_problems, open_socket, resolve_endpoint
 from assay.models.prices import has_price, is_paid
 from assay.models.provider_protocol import Maker, Model, ProviderContext, ProviderModule
+from assay.models.requests import messages_sha256, request_sha256
 
 __all__ = [
     "Model",

@@ -9,11 +9,10 @@ import msgspec
 from assay.core.canonical import JsonObject
 from assay.core.model_call import ModelRequest, Reply, Usage
 from assay.core.plan import ModelPlan
-from assay.models.answers import ProviderAnswer, reply_of
-from assay.models.body import BodyWriter, applied_parameters
 from assay.models.endpoint import resolve_endpoint
 from assay.models.provider_protocol import Maker, ProviderContext
-from assay.models.transport import HttpResult, Transport, open_transport
+from assay.models.requests import BodyWriter, applied_parameters
+from assay.models.transport import HttpResult, ProviderAnswer, Transport, open_transport, reply_of
 
 MAX_TOKENS = 4096
 """The API requires a limit; this one is sent when the plan has none."""

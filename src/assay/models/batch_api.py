@@ -15,8 +15,7 @@ from assay.core.plan import ModelPlan, ProviderPlan
 from assay.core.provider import PROVIDERS, Batches, ProviderKind
 from assay.core.settings import BatchSettings
 from assay.models.endpoint import resolve_endpoint
-from assay.models.reply_decoder import UndecodableReply, decode_body
-from assay.models.transport import HttpResult, Transport, open_transport
+from assay.models.transport import HttpResult, Transport, UndecodableReply, decode_body, open_transport
 
 PIECE = 256 << 10
 """Bytes of a file that are in memory at a time."""

@@ -12,8 +12,7 @@ import msgspec
 from assay.core.plan import ProviderPlan
 from assay.core.version import __version__
 from assay.models.endpoint import Endpoint, endpoint_problems, resolve_endpoint
-from assay.models.http_connection import ExchangeFailed, HttpReply
-from assay.models.http_pool import HttpPool
+from assay.models.http_client import ExchangeFailed, HttpPool, HttpReply
 from assay.models.transport import KeyScrubber
 
 SECONDS = 5.0

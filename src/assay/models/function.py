@@ -10,11 +10,10 @@ from typing import Any
 
 import msgspec
 
-from assay.core.judgement import GRADER_ERROR, judgement_of
+from assay.core.errors import ThirdPartyCode, ThirdPartyError
 from assay.core.model_call import GraderRequest, ModelFailure, ModelRequest, Reply, with_total
-from assay.core.outcome import GradingFailure
+from assay.core.outcome import GRADER_ERROR, GradingFailure, judgement_of
 from assay.core.plan import ModelPlan
-from assay.core.third_party import ThirdPartyCode, ThirdPartyError
 from assay.models.failures import EXCEPTION_CODES, shorten
 from assay.models.provider_protocol import Maker, ProviderContext
 

@@ -13,10 +13,10 @@ from assay.core.errors import MissingExtra
 from assay.core.model_call import ModelFailure, ModelRequest, Reply
 from assay.core.plan import ModelPlan
 from assay.core.provider import PROVIDERS
-from assay.models.body import applied_parameters
 from assay.models.failures import ErrorResponse, error_failure, exception_failure, status_failure
 from assay.models.openai_chat import Completion, completion_reply
 from assay.models.provider_protocol import Maker, ProviderContext
+from assay.models.requests import applied_parameters
 from assay.models.transport import HttpResult, KeyScrubber
 
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)

@@ -11,8 +11,7 @@ from assay.core.errors import MissingExtra, UsageProblem
 from assay.core.plan import ModelPlan
 from assay.core.provider import PROVIDERS
 from assay.models.endpoint import Endpoint
-from assay.models.http_connection import ExchangeFailed
-from assay.models.http_pool import HttpPool
+from assay.models.http_client import ExchangeFailed, HttpPool
 from assay.models.openai_chat import ChatModel
 from assay.models.provider_protocol import Maker, ProviderContext
 from assay.models.transport import open_transport

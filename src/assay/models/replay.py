@@ -14,8 +14,8 @@ import msgspec
 from assay.core.errors import SourceUnreadable, UsageProblem
 from assay.core.model_call import ModelFailure, ModelRequest, Reply
 from assay.core.plan import ModelPlan
-from assay.models.address import messages_sha256, request_addressing
 from assay.models.provider_protocol import Maker, ProviderContext
+from assay.models.requests import messages_sha256, request_addressing
 
 MAX_PROBLEMS = 3
 """Maximum bad lines that are reported."""

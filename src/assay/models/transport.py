@@ -1,7 +1,4 @@
-"""HTTP to providers: one JSON request, one JSON reply, within one deadline and a fixed amount of memory.
-
-A reply is never trusted: not its length, its compression, its redirects, nor that it is JSON.
-"""
+"""Decoding of reply bodies into typed values: fast for a valid one, through the strict parser for any other."""
 
 import re
 import zlib
@@ -13,8 +10,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from assay.core.model_call import ModelFailure
+from assay.core.canonical import JsonObject
+from assay.core.model_call import ModelFailure, Reply, Usage, with_total
 from assay.core.secrets import AS_CREDENTIAL, forms_of, is_distinctive
+from assay.core.strict_json import parse_json
 from assay.core.version import __version__
 from assay.models.endpoint import Endpoint
 from assay.models.failures import (
@@ -25,11 +24,76 @@ from assay.models.failures import (
     reason_of,
     request_id_of,
     shorten,
+    shown_id,
     status_failure,
 )
-from assay.models.http_connection import MAX_REPLY_BYTES, ExchangeFailed, HttpReply
-from assay.models.http_pool import HttpPool
-from assay.models.reply_decoder import DecodedReply, UndecodableReply, decode_body, decode_error
+from assay.models.http_client import MAX_REPLY_BYTES, ExchangeFailed, HttpPool, HttpReply
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_OPTIONAL = ("usage",)
+"""Optional members: an odd value in one must not cost an answer that was paid for."""
+
+_Value = TypeVar("_Value")
+
+
+class DecodedReply(msgspec.Struct, Generic[_Value], frozen=True):
+    """A typed reply."""
+
+    value: _Value
+    has_replaced: bool = False
+    """Lone surrogates were replaced by U+FFFD."""
+
+
+class UndecodableReply(Exception):
+    """The body is not what the provider should send; the message says why."""
+
+
+def decode_body(body: bytes, decoder: "msgspec.json.Decoder[_Value]") -> DecodedReply[_Value]:
+    """Decode a body as the decoder's type; raises UndecodableReply."""
+    try:
+        return DecodedReply(decoder.decode(body))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass
+    value, has_replaced = _read_strictly(body)
+    try:
+        return DecodedReply(_typed(value, decoder.type), has_replaced)
+    except msgspec.ValidationError as problem:
+        raise UndecodableReply(str(problem)) from None
+
+
+def decode_error(body: bytes) -> Any:
+    """Decode the body of an error response: JSON, or else text."""
+    try:
+        return _read_strictly(body)[0]
+    except UndecodableReply:
+        return body.decode("utf-8", "replace")
+
+
+def _read_strictly(body: bytes) -> tuple[Any, bool]:
+    document = parse_json(body)
+    fatal = next((flaw for flaw in document.flaws if flaw.fatal), None)
+    if fatal is not None:
+        raise UndecodableReply(fatal.message if body.strip() else "it is empty")
+    return _without_halves(document.value), any(flaw.code == "invalid_encoding" for flaw in document.flaws)
+
+
+def _without_halves(value: object) -> Any:
+    """Replace lone surrogates by U+FFFD; the strict parser bounds the depth."""
+    if isinstance(value, str):
+        return value if value.isascii() else _SURROGATE.sub("\ufffd", value)
+    if isinstance(value, dict):
+        return {_without_halves(key): _without_halves(member) for key, member in value.items()}
+    return [_without_halves(member) for member in value] if isinstance(value, list) else value
+
+
+def _typed(value: object, kind: object) -> Any:
+    try:
+        return msgspec.convert(value, kind, strict=False)
+    except msgspec.ValidationError:
+        if not isinstance(value, dict) or not any(name in value for name in _OPTIONAL):
+            raise
+    return msgspec.convert({name: member for name, member in value.items() if name not in _OPTIONAL}, kind, strict=False)
+
 
 REDACTED = "[key]"
 MIN_SECRET = 4
@@ -38,8 +102,6 @@ MAX_TEXT = 4000
 """Maximum characters of an unstructured error text that are read."""
 _MIN_SUBSTRING = 8
 """A shorter key is replaced only as a whole word."""
-
-_Value = TypeVar("_Value")
 
 
 class HttpResult(msgspec.Struct, Generic[_Value], frozen=True):
@@ -265,3 +327,71 @@ class KeyScrubber:
         failure.message, failure.request_id = self.text(failure.message), self.text(failure.request_id)
         failure.args = (failure.message,)
         return failure
+
+
+class ProviderAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer in one protocol's terms, before it becomes a reply."""
+
+    text: str | None
+    """None when the provider sent no text at all; an empty text is an answer."""
+    finish_reason: str
+    """stop, length, content_filter, tool_calls, or the provider's own word."""
+    usage: Usage
+    model: str
+    request_id: str
+    is_refusal: bool = False
+    """The model refuses to answer, in words."""
+    has_tool_calls: bool = False
+    """The model calls tools; without a text the reply is not an answer, since tool calls are not graded."""
+    failure_code: str = ""
+    """Set when the end is an error (`finish_reason` has the provider's word for it): the text is then not an answer."""
+
+
+def reply_of(answer: ProviderAnswer, result: HttpResult[Any], applied: JsonObject) -> Reply:
+    """Build the reply; raises ModelFailure when there is no answer, which a retry would not change."""
+    found, finish = answer.text, answer.finish_reason
+    if found is None or finish == "content_filter" or answer.failure_code or _is_tool_call_only(answer):
+        raise _no_answer(answer)
+    # Not every database and file format can hold a NUL.
+    text = found.replace("\x00", "\ufffd")
+    has_replaced = result.has_replaced or text != found
+    is_plain = finish == "stop" and not has_replaced and not answer.is_refusal
+    return Reply(
+        text=text,
+        finish_reason=finish,
+        usage=with_total(answer.usage),
+        model=answer.model,
+        request_id=shown_id(answer.request_id),
+        applied=applied,
+        flags=() if is_plain else _flags(answer, has_replaced=has_replaced),
+        raw=result.raw,
+    )
+
+
+def _is_tool_call_only(answer: ProviderAnswer) -> bool:
+    """Return True for a reply of tool calls alone: some providers send null as its text, others an empty string."""
+    calls_tools = answer.has_tool_calls or answer.finish_reason == "tool_calls"
+    return calls_tools and not (answer.text or "").strip()
+
+
+def _flags(answer: ProviderAnswer, *, has_replaced: bool) -> tuple[str, ...]:
+    flags = {
+        "truncated": answer.finish_reason == "length",
+        "replaced_characters": has_replaced,
+        "refusal": answer.is_refusal,
+    }
+    return tuple(name for name, is_set in flags.items() if is_set)
+
+
+def _no_answer(answer: ProviderAnswer) -> ModelFailure:
+    finish, request_id = answer.finish_reason, shown_id(answer.request_id)
+    if finish == "content_filter":
+        return ModelFailure("content_filtered", "the provider's filter withheld the answer", http_status=200, request_id=request_id)
+    if answer.failure_code:
+        message = f"the provider ended the reply with '{finish}'"
+        return ModelFailure(answer.failure_code, shorten(message), http_status=200, request_id=request_id)
+    if _is_tool_call_only(answer):
+        message = "the reply holds tool calls and no text; tool calls are not graded"
+        return ModelFailure("tool_call_only", message, http_status=200, request_id=request_id)
+    message = f"the reply holds no answer (it ended with '{finish or 'no reason'}')"
+    return ModelFailure("empty_answer", message, http_status=200, request_id=request_id)

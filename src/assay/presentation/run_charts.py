@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from assay.core.dataset_title import dataset_title
+from assay.core.contract import dataset_title
 from assay.core.summary import CandidateSummary, Metric, RankingSummary, RecordMetrics, ScoreCount, Summary
 from assay.presentation.charts import (
     Chart,

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from assay.core.dataset_title import dataset_title
+from assay.core.contract import dataset_title
 from assay.core.gate_text import gate_texts
 from assay.core.manifest import Manifest
 from assay.core.summary import (

@@ -8,9 +8,9 @@ from typing import Any, get_args
 import msgspec
 
 from assay import api
-from assay.core.dataset_title import file_stem
-from assay.core.field_uses import Audience, added
+from assay.core.contract import file_stem
 from assay.core.gate_text import gate_texts
+from assay.core.open_fields import Audience, added
 from assay.core.plan import DatasetPlan, ModelPlan, Plan
 from assay.presentation.run_decision import default_gates_text
 from assay.presentation.run_subject import graders, model_words, sent_fields

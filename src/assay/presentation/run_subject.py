@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import Any
 
-from assay.core.dataset_title import dataset_words
-from assay.core.field_uses import added
+from assay.core.contract import dataset_words
 from assay.core.manifest import BatchEntry, Manifest
+from assay.core.open_fields import added
 from assay.presentation.sections import Fact
 from assay.presentation.validation import AUDIENCES, field_lines
 from assay.presentation.words import counted, first_datasets, plugin_words

@@ -8,8 +8,8 @@ from typing import Protocol
 import msgspec
 
 from assay.core.contract import CONTRACTS
-from assay.core.field_uses import OTHERS, FieldCounts
 from assay.core.issue import CODES, Issue
+from assay.core.open_fields import OTHERS, FieldCounts
 from assay.core.report import Outcome, ValidationReport
 from assay.presentation.sections import Cell, Column, Fact, Section, Table
 from assay.presentation.words import counted

@@ -15,7 +15,7 @@ import msgspec
 from assay import api
 from assay.core.number_text import ChangeText, rate_change_text, rate_text, score_change_text, score_text
 from assay.core.run_result import RunListing
-from assay.core.run_state import TERMINAL
+from assay.core.runs import TERMINAL
 from assay.core.summary import Amount, Bounds, Interval, ProfileSummary, RecordMetrics, on_scale
 from assay.presentation.sections import Badge, Cell, DisplayValue, IntervalBar, Timestamp, Tone
 

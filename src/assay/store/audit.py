@@ -12,8 +12,8 @@ import msgspec
 
 from assay.core.canonical import JsonObject, sha256_hex
 from assay.core.errors import StoreUnavailable
+from assay.store.artifacts import AttemptChain
 from assay.store.files import AppendLog, LockedLog
-from assay.store.hash_chain import AttemptChain
 
 AUDIT_FILE = "audit.jsonl"
 UNFINISHED = "unfinished_line"

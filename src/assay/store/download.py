@@ -5,12 +5,11 @@ from pathlib import Path
 
 import msgspec
 
+from assay.core.contract import MANIFEST
 from assay.core.errors import RunDamaged
-from assay.core.input_document import MANIFEST
 from assay.core.manifest import ArtifactHash
 from assay.store.artifacts import StagingFolder
-from assay.store.published_run import TOMBSTONES
-from assay.store.run_storage import RunStorage
+from assay.store.published_run import TOMBSTONES, RunStorage
 from assay.store.verify import verify_run
 
 

@@ -2,11 +2,16 @@
 
 import fcntl
 import os
+import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
+
+from assay.core.errors import StoreUnavailable
+from assay.core.judge_card import JudgeCard
 from assay.store.failures import disk_errors
 
 
@@ -81,3 +86,70 @@ def replace_file(path: Path, content: bytes) -> None:
         path.parent.mkdir(mode=0o700, exist_ok=True)
         partial.write_bytes(content)
         partial.replace(path)
+
+
+LABELS_FOLDER = ".labels"
+
+
+def append_label(run_dir: Path, line: Mapping[str, object]) -> None:
+    """Add one label and flush it to the disk. Raises StoreUnavailable."""
+    log = _log(run_dir)
+    with disk_errors(log.path):
+        log.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    log.append(msgspec.json.encode(line))
+
+
+def read_label_lines(run_dir: Path) -> list[bytes]:
+    """Read all labels of a run, the oldest first; raises StoreUnavailable."""
+    return _log(run_dir).lines()
+
+
+def damaged_label(run_dir: Path, number: int, problem: Exception) -> StoreUnavailable:
+    """Build the error for a line that cannot be read."""
+    return StoreUnavailable(f'"{_log(run_dir).path}" is damaged: line {number}: {problem}', hint="restore the file from a copy")
+
+
+def _log(run_dir: Path) -> AppendLog:
+    return AppendLog(run_dir.parent / LABELS_FOLDER / f"{run_dir.name}.jsonl")
+
+
+CARDS_FOLDER = ".judges"
+_UNSAFE = re.compile(r"[^A-Za-z0-9]+", re.ASCII)
+_decode = msgspec.json.Decoder(JudgeCard).decode
+
+
+class KeptCard(msgspec.Struct, frozen=True):
+    """A card and its id."""
+
+    id: str
+    card: JudgeCard
+
+
+class KeptCards(msgspec.Struct, frozen=True):
+    """The cards of a folder of runs, and the files among them that cannot be read."""
+
+    cards: tuple[KeptCard, ...]
+    """The newest first."""
+    damaged: tuple[str, ...] = ()
+
+
+def keep_card(runs_dir: Path, card: JudgeCard) -> str:
+    """Store a card and return its id; raises StoreUnavailable."""
+    created, judge = _UNSAFE.sub("", card.created_at), _UNSAFE.sub("-", card.judge).strip("-").lower()[:60]
+    name = f"{created}-{judge or 'judge'}-{secrets.token_hex(3)}"
+    path = runs_dir / CARDS_FOLDER / f"{name}.json"
+    replace_file(path, msgspec.json.encode(card))
+    return name
+
+
+def read_cards(runs_dir: Path) -> KeptCards:
+    """Read all stored cards; raises StoreUnavailable when the folder cannot be read."""
+    cards: list[KeptCard] = []
+    damaged: list[str] = []
+    with disk_errors(runs_dir / CARDS_FOLDER):
+        for path in sorted((runs_dir / CARDS_FOLDER).glob("*.json"), reverse=True):
+            try:
+                cards.append(KeptCard(path.stem, _decode(path.read_bytes())))
+            except msgspec.DecodeError:
+                damaged.append(path.name)
+    return KeptCards(tuple(cards), tuple(damaged))

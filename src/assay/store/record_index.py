@@ -5,21 +5,30 @@ texts one after the other. Searching that file costs half of what the database t
 """
 
 import mmap
+import os
+import re
+import secrets
+import shutil
 import sqlite3
+import time
 import unicodedata
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from assay.core.errors import RunNotFound
+from assay.core.contract import MANIFEST
+from assay.core.errors import RunNotFound, StoreUnavailable
 from assay.core.record_query import RecordFilter, RecordSearch
 from assay.store.failures import database_errors, disk_errors
 from assay.store.ledger import askable
+from assay.store.published_run import read_manifest
 
 DATABASE, TEXTS = "records.sqlite", "texts"
 _ORDERS = {
@@ -246,3 +255,225 @@ def _parts(search: RecordFilter) -> Iterator[tuple[str, list[Any]]]:
         yield _FLIPS[search.flips], []
     if search.against is not None:
         yield _FLIPPED, []
+
+
+FOLDER = ".index"
+FORMAT = 2
+"""Part of every name: an index of another version is rebuilt."""
+_NAME = re.compile(r"(?P<run_id>.+)\.[0-9a-f]{16}\.\d+(?P<new>\.new-[0-9a-f]{16})?", re.DOTALL)
+_ABANDONED = 3600.0
+"""Seconds after which an unfinished folder must belong to a killed process."""
+
+
+def index_of(run_dir: Path) -> RecordIndex | None:
+    """Open the index of a finished run, if one of exactly these artifacts exists."""
+    name = _name(run_dir)
+    return next((RecordIndex(folder / name) for folder in _index_folders(run_dir) if (folder / name).is_dir()), None)
+
+
+@contextmanager
+def new_index(run_dir: Path) -> Iterator[Path]:
+    """Create a folder to write the index of a run into; it gets its name when the block succeeds. Raises StoreUnavailable."""
+    folder = _writable_folder(run_dir)
+    _remove_stale(folder, run_dir.parent)
+    name = _name(run_dir)
+    new = folder / f"{name}.new-{secrets.token_hex(8)}"
+    with disk_errors(new):
+        new.mkdir(mode=0o700)
+    try:
+        yield new
+        # Another process may have finished the same index in the meantime; either one will do.
+        with suppress(OSError):
+            new.rename(folder / name)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+        (folder / _progress(run_dir)).unlink(missing_ok=True)
+
+
+def note_progress(new: Path, run_dir: Path, percent: int) -> None:
+    """Store the progress of an index for other processes to read."""
+    with disk_errors(new):
+        (new.parent / _progress(run_dir)).write_text(str(percent), encoding="ascii")
+
+
+def progress_of(run_dir: Path) -> int:
+    """Read how much of the index of a run is written, in percent."""
+    for folder in _index_folders(run_dir):
+        with suppress(OSError, ValueError):
+            return int((folder / _progress(run_dir)).read_text(encoding="ascii"))
+    return 0
+
+
+def forget_index(run_dir: Path) -> None:
+    """Remove all indexes of a run, finished or not: they hold texts of its records."""
+    for folder in _index_folders(run_dir):
+        for path in _indexes(folder, run_dir.name):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _indexes(folder: Path, run_id: str | None = None) -> Iterator[Path]:
+    for path in folder.glob("*") if folder.is_dir() else ():
+        match = _NAME.fullmatch(path.name)
+        if match and run_id in (None, match["run_id"]):
+            yield path
+
+
+def _remove_stale(folder: Path, runs_dir: Path) -> None:
+    """Remove outdated indexes, those of removed runs, and what killed processes left."""
+    for path in _indexes(folder):
+        match = _NAME.fullmatch(path.name)
+        assert match is not None
+        run_dir = runs_dir / match["run_id"]
+        is_current = (run_dir / MANIFEST).is_file() and path.name.removesuffix(match["new"] or "") == _name(run_dir)
+        if not is_current or (match["new"] and _age(path) > _ABANDONED):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _age(path: Path) -> float:
+    try:
+        return time.time() - path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
+
+
+def _name(run_dir: Path) -> str:
+    return f"{run_dir.name}.{sha256(read_manifest(run_dir)).hexdigest()[:16]}.{FORMAT}"
+
+
+def _progress(run_dir: Path) -> str:
+    return f"{run_dir.name}.progress"
+
+
+def _index_folders(run_dir: Path) -> tuple[Path, Path]:
+    runs_dir = run_dir.parent.absolute()
+    cache_home = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
+    return runs_dir / FOLDER, Path(cache_home) / "assay" / "index" / sha256(os.fsencode(runs_dir)).hexdigest()[:16]
+
+
+def _writable_folder(run_dir: Path) -> Path:
+    local, cached = _index_folders(run_dir)
+    try:
+        return _make_folder(local)
+    except StoreUnavailable:
+        return _make_folder(cached)
+
+
+def _make_folder(folder: Path) -> Path:
+    with disk_errors(folder):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            raise PermissionError(13, "Permission denied")
+    return folder
+
+
+LISTED = 200
+"""Maximum tags, codes and criteria listed to choose from, the most frequent ones; searches accept all."""
+_BATCH = 1000
+_TABLES = """
+CREATE TABLE record(
+    ordinal INTEGER PRIMARY KEY, position INTEGER, record_id TEXT, sample INTEGER, dataset TEXT, record_sha256 TEXT, status TEXT,
+    score REAL, raw_score REAL, scale TEXT, passed INTEGER, code TEXT, latency_ms REAL, cost REAL, spread REAL,
+    line_start INTEGER, line_size INTEGER, input_start INTEGER, input_size INTEGER, attempts_start INTEGER, attempts_size INTEGER,
+    is_split INTEGER DEFAULT 0
+);
+CREATE TABLE slice(ordinal INTEGER, name TEXT, value TEXT);
+CREATE TABLE criterion(ordinal INTEGER, name TEXT, met INTEGER);
+CREATE TABLE note(name TEXT PRIMARY KEY, value BLOB);
+"""
+_FINISH_STATEMENTS = """
+CREATE INDEX record_by_id ON record(record_id, sample);
+CREATE INDEX record_by_position ON record(position);
+CREATE INDEX slice_by_value ON slice(name, value, ordinal);
+CREATE INDEX criterion_by_name ON criterion(name, met, ordinal);
+UPDATE record SET is_split = 1 WHERE (dataset, record_id) IN (
+    SELECT dataset, record_id FROM record WHERE sample IS NOT NULL GROUP BY 1, 2 HAVING min(passed) != max(passed)
+);
+"""
+_WRITTEN_COLUMNS = IndexedRecord.__struct_fields__[:-1]
+_INSERT = f"INSERT INTO record({', '.join(_WRITTEN_COLUMNS)}) VALUES ({', '.join('?' * len(_WRITTEN_COLUMNS))})"
+
+
+class IndexEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that an index stores about one record."""
+
+    record: IndexedRecord
+    texts: Iterable[str]
+    """Texts that a search finds it by."""
+    slices: dict[str, tuple[str, ...]] = {}
+    criteria: dict[str, bool] = {}
+    """Whether each of its criteria is met."""
+
+
+class IndexWriter:
+    """Writer of an index into a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._rows: list[tuple[Any, ...]] = []
+        self._slices: list[tuple[int, str, str]] = []
+        self._criteria: list[tuple[int, str, bool]] = []
+        self._ends = array("Q")
+        with disk_errors(folder), database_errors(folder):
+            self._texts = (folder / TEXTS).open("xb")
+            self._database = sqlite3.connect(folder / DATABASE, isolation_level=None)
+            # No durability needed: the index can be rebuilt, and after a crash the folder never gets its name.
+            self._database.executescript(f"PRAGMA page_size = 8192; PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; {_TABLES}")
+            self._database.execute("BEGIN")
+
+    def add(self, entry: IndexEntry) -> None:
+        """Add one record; the caller keeps the order of the run."""
+        ordinal = entry.record.ordinal
+        self._rows.append(tuple(getattr(entry.record, name) for name in _WRITTEN_COLUMNS))
+        self._slices += [(ordinal, name, value) for name, values in entry.slices.items() for value in dict.fromkeys(values)]
+        self._criteria += [(ordinal, name, met) for name, met in entry.criteria.items()]
+        text = searchable("\n".join(entry.texts))
+        with disk_errors(self._folder):
+            self._texts.write(text + b"\0")
+        self._ends.append((self._ends[-1] if self._ends else 0) + len(text) + 1)
+        if len(self._rows) >= _BATCH:
+            self._flush()
+
+    def _flush(self) -> None:
+        with database_errors(self._folder):
+            self._database.executemany(_INSERT, self._rows)
+            self._database.executemany("INSERT INTO slice VALUES (?, ?, ?)", self._slices)
+            self._database.executemany("INSERT INTO criterion VALUES (?, ?, ?)", self._criteria)
+        self._rows, self._slices, self._criteria = [], [], []
+
+    def finish(self) -> None:
+        """Write everything that is left and make the index readable."""
+        self._flush()
+        with disk_errors(self._folder), database_errors(self._folder):
+            self._database.execute("COMMIT")
+            self._database.executescript(_FINISH_STATEMENTS)
+            notes = {"text_ends": self._ends.tobytes(), "facets": msgspec.json.encode(_facets(self._database))}
+            self._database.executemany("INSERT INTO note VALUES (?, ?)", notes.items())
+        self.close()
+
+    def close(self) -> None:
+        """Close the files as they are."""
+        self._texts.close()
+        self._database.close()
+
+
+def _facets(database: sqlite3.Connection) -> Facets:
+    def counts(query: str, *values: object) -> dict[str, int]:
+        return dict(database.execute(f"{query} GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {LISTED}", values).fetchall())
+
+    verdicts = Counter(dict(database.execute("SELECT passed, count(*) FROM record GROUP BY 1").fetchall()))
+    names = [name for (name,) in database.execute("SELECT DISTINCT name FROM slice WHERE name != 'tags' ORDER BY 1")]
+    totals = database.execute("SELECT count(*), max(scale), count(nullif(spread, 0)), coalesce(sum(is_split), 0) FROM record")
+    records, scale, disagreements, splits = totals.fetchone()
+    return Facets(
+        records=records,
+        statuses=counts("SELECT status, count(*) FROM record"),
+        passed=verdicts[1],
+        not_passed=verdicts[0],
+        codes=counts("SELECT code, count(*) FROM record WHERE code IS NOT NULL"),
+        tags=counts("SELECT value, count(*) FROM slice WHERE name = 'tags'"),
+        slices={name: counts("SELECT value, count(*) FROM slice WHERE name = ?", name) for name in names},
+        criteria=counts("SELECT name, count(*) FROM criterion"),
+        scale=scale,
+        disagreements=disagreements,
+        splits=splits,
+    )

@@ -1,16 +1,147 @@
-"""Parts of every redaction rule: trigger, pattern and check, and the expressions that patterns share.
+"""Checks behind the redaction rules: real cards, accounts, phone numbers and keys, and look-alikes."""
 
-All triggers are searched at once, in text and in JSON bytes, so a trigger has no left boundary and allows for escapes. Only the
-patterns of triggered rules are run; their last participating group is replaced, unless the check rejects it. All are RE2: time is
-linear in any text.
-"""
-
+import math
 import re
+from collections import Counter
 from collections.abc import Callable
 from functools import cache
 
 import msgspec
 import re2  # type: ignore[import-untyped]  # the package has no stubs
+
+# ISO 13616: the length of an account number by country.
+_IBANS = """
+AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BR29 BY28 CH21 CR22 CY28 CZ24 DE22 DK18 DO28 EE20 EG29
+ES24 FI18 FO18 FR27 GB22 GE22 GI23 GL18 GR27 GT28 HR21 HU28 IE22 IL23 IQ23 IS26 IT27 JO30 KW30 KZ20
+LB28 LC32 LI21 LT20 LU20 LV21 LY25 MC27 MD24 ME22 MK19 MR27 MT31 MU30 NL18 NO15 PK24 PL28 PS29 PT25
+QA29 RO24 RS22 SA24 SC31 SE24 SI19 SK24 SM27 ST25 SV28 TL23 TN24 TR26 UA29 VA22 VG24 XK20
+"""
+IBAN_LENGTHS = {entry[:2]: int(entry[2:]) for entry in _IBANS.split()}
+# ISO/IEC 7812: Visa, Mastercard, American Express, Discover, JCB, Diners Club, UnionPay, Maestro.
+# Maestro alone has numbers of 12 digits; the airlines' cards and the old ones of JCB have 15.
+_SHORT_CARDS = r"50(?:18|20|38)|5893|6304|67(?:59|6[1-3])|0604"
+_CARD_ISSUERS = r"4|5[0-8]|2(?:22[1-9]|2[3-9]|[3-6]|7[01]|720)|3[47]|6(?:011|4[4-9]|5|2|7)|35(?:2[89]|[3-8])|3(?:0|6|8|9)"
+_PLACEHOLDER = (
+    r"(?i)(?:none|null|true|false|undefined|required|optional|string|str|bytes|str\?|any"
+    r"|your\b.*|my\b.*|<.*|\$.*|\{.*|%[sd(].*|\*+|x+|\.+|-+|…)"
+)
+_EXAMPLE_PASSWORDS = ("password", "pass", "pwd", "test", "token", "changeme", "changeit", "xxx", "yyy")
+_ESCAPE = r"\\+u[0-9a-fA-F]{4}"
+_CODE_NAME = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+"
+_UUID = r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
+_THOUSANDS = r"\+\d{1,3}(?:[. \u00a0\u202f]\d{3})+"
+
+
+def digits_of(text: str) -> str:
+    """Return the ASCII digits of a text, without those of escapes."""
+    return "".join(character for character in re.sub(_ESCAPE, "", text) if "0" <= character <= "9")
+
+
+def is_card_number(text: str) -> bool:
+    """Tell whether the text has 12 to 19 digits of a known issuer with a valid check digit (ISO/IEC 7812)."""
+    digits = digits_of(text)
+    issuers = _SHORT_CARDS if len(digits) == 12 else f"{_CARD_ISSUERS}|1|2131" if len(digits) == 15 else _CARD_ISSUERS
+    if not 12 <= len(digits) <= 19 or not re.match(issuers, digits):
+        return False
+    doubled = (int(digit) * 2 for digit in digits[-2::-2])
+    return (sum(map(int, digits[-1::-2])) + sum(double - 9 * (double > 9) for double in doubled)) % 10 == 0
+
+
+def iban_length(text: str) -> int:
+    """Count the characters, separators included, of a leading account number with valid check digits (ISO 13616); else 0."""
+    compact = "".join(character for character in text if character.isalnum()).upper()
+    wanted = IBAN_LENGTHS.get(compact[:2], 0)
+    offsets = [offset for offset, character in enumerate(text) if character.isalnum()][:wanted]
+    if not wanted or len(offsets) < wanted:
+        return 0
+    number = "".join(str(int(character, 36)) for character in compact[4:wanted] + compact[:4])
+    return offsets[-1] + 1 if int(number) % 97 == 1 else 0
+
+
+def is_social_security_number(text: str) -> bool:
+    """Tell whether the text has nine digits that the United States can have issued, taxpayer numbers included."""
+    digits = digits_of(text)
+    area, group, serial = digits[:3], digits[3:5], digits[5:]
+    is_taxpayer = area[:1] == "9" and group >= "50"
+    return len(digits) == 9 and area not in ("000", "666") and (area < "900" or is_taxpayer) and group != "00" and serial != "0000"
+
+
+def is_phone_number(text: str) -> bool:
+    """Tell whether the text has 8 to 15 digits (E.164) and is not an amount with thousands separators."""
+    return 8 <= len(digits_of(text)) <= 15 and not re.fullmatch(_THOUSANDS, text)
+
+
+def is_local_phone_number(text: str) -> bool:
+    """Tell whether the text has 9 to 12 digits: the length of a number without its country code."""
+    return 9 <= len(digits_of(text)) <= 12
+
+
+def is_passport_number(text: str) -> bool:
+    """Tell whether the text is a number of 6 to 12 signs, mostly digits, or the machine-readable lines of a passport."""
+    return "<" in text or (6 <= len(text) <= 12 and 5 <= len(digits_of(text)) <= 10)
+
+
+def is_token(text: str) -> bool:
+    """Tell whether a part cannot be a word or number: alternating letters and digits, or a very long number."""
+    if text.startswith(("http:", "https:")) or is_placeholder(text):
+        return False
+    if re.fullmatch(_UUID, text):
+        return True
+    parts = re.split("[^A-Za-z0-9]+", text)
+    return any((len(part) >= 8 and _alternates(part)) or (len(part) >= 15 and part.isdigit()) for part in parts)
+
+
+def is_made_of_words(text: str) -> bool:
+    """Tell whether the text is words and short numbers with signs between them: `gpt-4-turbo-2024-04-09`."""
+    return all(part.isalpha() or (part.isdigit() and len(part) < 15) for part in re.split("[^A-Za-z0-9]+", text) if part)
+
+
+def has_long_token(text: str, *, length: int = 16) -> bool:
+    """Tell whether the text holds a long part of alternating letters and digits."""
+    return any(len(part) >= length and _alternates(part) for part in re.split("[^A-Za-z0-9]+", text))
+
+
+def _alternates(part: str) -> bool:
+    return len(re.findall(r"[A-Za-z]+|\d+", part)) >= 3
+
+
+def is_login(text: str) -> bool:
+    """Tell whether the text is `user:password` and neither a variable nor an example."""
+    user, _, password = text.partition(":")
+    return not (re.search(r"(?:^|:)[$(]|[<>{\[*]", text) or password.lower() in _EXAMPLE_PASSWORDS or not (user + password).strip())
+
+
+def is_random(text: str, *, length: int = 16) -> bool:
+    """Tell whether the text looks generated: long, with digits and letters, and hardly any repetition."""
+    if len(text) < length or not any(map(str.isdigit, text)) or not any(map(str.isalpha, text)):
+        return False
+    counts = Counter(text)
+    return -sum(n / len(text) * math.log2(n / len(text)) for n in counts.values()) >= 3.0
+
+
+def has_random_part(text: str) -> bool:
+    """Tell whether a part between hyphens and underscores is a key rather than a word."""
+    parts = re.split("[-_]", text)
+    is_mixed = any(len(part) >= 20 and len(re.findall("[a-z][A-Z]", part)) >= 6 for part in parts)
+    return is_mixed or any(len(part) >= 12 and any(map(str.isdigit, part)) for part in parts) or is_random(text, length=32)
+
+
+def is_placeholder(text: str) -> bool:
+    """Tell whether the text stands for a secret: null, <your key>, ${KEY}, settings.key, an earlier redaction."""
+    if text.startswith("[REDACTED") or re.fullmatch(_PLACEHOLDER, text) or is_masked(text):
+        return True
+    return bool(re.fullmatch(_CODE_NAME, text)) and not any(_alternates(part) and len(part) >= 16 for part in text.split("."))
+
+
+def is_masked(text: str) -> bool:
+    """Tell whether the body of a key was replaced by one sign for show: `ghp_xxxxxxxxxx`."""
+    return re.search(r"([xX*.#])\1{7}", text) is not None
+
+
+def is_chosen_secret(text: str) -> bool:
+    """Tell whether the text could be a human password: at least six characters, not only letters."""
+    return len(text) >= 6 and not text.isalpha() and any(map(str.isalnum, text)) and not is_placeholder(text)
+
 
 Span = tuple[int, int]
 Check = Callable[[bytes, Span], Span | None]

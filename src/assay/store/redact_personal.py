@@ -3,7 +3,7 @@
 import ipaddress
 import re
 
-from assay.store import redact_checks as checks
+from assay.store import redact_patterns as checks
 from assay.store.redact_patterns import (
     ABROAD,
     BREAK,

@@ -9,10 +9,9 @@ import msgspec
 
 from assay.core.errors import RunDamaged, UsageProblem
 from assay.core.retention import RetentionPolicy, RetentionSettings, longest
-from assay.store.artifacts import EXPORTS
+from assay.store.artifacts import EXPORTS, self_hashed
 from assay.store.audit import append_audit
 from assay.store.failures import disk_errors, sync_folder
-from assay.store.hash_chain import self_hashed
 from assay.store.published_run import TOMBSTONES, TOMBSTONES_OWN_HASH, Tombstone, open_run_folder, read_tombstones
 
 RAW = (

@@ -14,7 +14,7 @@ from msgspec.structs import astuple
 
 from assay.core.errors import LedgerLost, RunNotFound, StoreUnavailable, UsageProblem
 from assay.core.outcome import Outcome
-from assay.core.run_state import State, may_follow
+from assay.core.runs import State, may_follow
 from assay.store.failures import database_errors, disk_errors, sync_folder, unavailable
 from assay.store.ledger import (
     SHARD_SIZE,
@@ -25,11 +25,9 @@ from assay.store.ledger import (
     FinishedRecord,
     OpenRecord,
     RecordRow,
+    RowGroups,
     RunRow,
     askable,
-)
-from assay.store.ledger_rows import (
-    RowGroups,
     attempts_of,
     decode_outcome,
     encode,

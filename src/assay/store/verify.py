@@ -6,12 +6,20 @@ from pathlib import Path
 
 import msgspec
 
+from assay.core.contract import MANIFEST
 from assay.core.errors import RunDamaged, RunNotFound
-from assay.core.input_document import MANIFEST
 from assay.core.manifest import OWN_HASH, ArtifactHash
-from assay.store.hash_chain import AttemptChain, MerkleTree, has_own_hash
-from assay.store.published_run import TOMBSTONES, TOMBSTONES_OWN_HASH, Tombstone, open_run_folder, parsed_tombstones, split_lines
-from assay.store.run_storage import LocalRunStorage, RunStorage
+from assay.store.artifacts import AttemptChain, MerkleTree, has_own_hash
+from assay.store.published_run import (
+    TOMBSTONES,
+    TOMBSTONES_OWN_HASH,
+    LocalRunStorage,
+    RunStorage,
+    Tombstone,
+    open_run_folder,
+    parsed_tombstones,
+    split_lines,
+)
 
 
 class ManifestHashes(msgspec.Struct):

@@ -1,7 +1,6 @@
 """The client of a service: what `assay serve` offers, as typed calls."""
 
-from assay.api.client.asynchronous import AsyncClient
-from assay.api.client.client import Client
+from assay.api.client.client import AsyncClient, Client
 from assay.core.http_answers import (
     Artifact,
     Health,

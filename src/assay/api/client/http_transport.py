@@ -1,22 +1,111 @@
-"""Requests to a service over HTTP: one connection each, tried again where that is safe, and every failure as one exception."""
+"""A dataset into the body of a request, as often as it has to be sent."""
 
+import hashlib
 import ipaddress
+import os
+import re
+import secrets
+import shutil
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
-from typing import TypeVar
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
+from io import BytesIO
+from pathlib import Path
+from typing import BinaryIO, TypeVar
 from urllib.parse import SplitResult, urlencode, urlsplit
 
 import msgspec
 
-from assay.api.client.uploads import BLOCK, UploadBody
-from assay.core.errors import ServerProblem, UsageProblem
-from assay.core.http_answers import ErrorAnswer
+from assay.core.contract import MANIFEST
+from assay.core.errors import RunSealed, ServerProblem, SourceUnreadable, UsageProblem
+from assay.core.http_answers import Artifact, ErrorAnswer, RunEvent
 from assay.core.tls import client_context
 from assay.core.version import __version__
+from assay.engine.storage.run_paths import check_run_id
+from assay.store.failures import disk_errors
+from assay.store.verify import verify_run
+
+BLOCK = 1 << 18
+_MEDIA_TYPES = {".jsonl": "application/x-ndjson", ".ndjson": "application/x-ndjson", ".yaml": "application/yaml"}
+_MEDIA_TYPES[".yml"] = _MEDIA_TYPES[".yaml"]
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}", re.ASCII)
+_GZIP = 31
+"""zlib's window bits for a gzip stream."""
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+class UploadBody(msgspec.Struct, frozen=True, kw_only=True):
+    """What is sent, and what is said of it."""
+
+    source: Path | bytes
+    size: int
+    media_type: str
+    is_gzip: bool
+    """The source is packed as it is."""
+    packs: bool = False
+    """It is packed on its way."""
+    name: str = ""
+    """What the dataset is called, where its contract gives it no id."""
+
+    def headers(self) -> dict[str, str]:
+        """What the service must know before the body."""
+        packed = {"Content-Encoding": "gzip"} if self.is_gzip or self.packs else {}
+        # How long a body becomes that is packed on its way is known at its end only.
+        length = {"Transfer-Encoding": "chunked"} if self.packs else {"Content-Length": str(self.size)}
+        return {"Content-Type": self.media_type, **packed, **length}
+
+    def open(self) -> AbstractContextManager[BinaryIO]:
+        """The source from its beginning; raises SourceUnreadable."""
+        if isinstance(self.source, bytes):
+            return BytesIO(self.source)
+        return _opened(self.source)
+
+    def body(self, file: BinaryIO) -> BinaryIO | Iterator[bytes]:
+        """What goes over the wire."""
+        return _packed(file) if self.packs else file
+
+
+def upload_of(source: str | Path | bytes, *, media_type: str = "", packs: bool = False) -> UploadBody:
+    """A file or the content of one, ready to be sent; raises SourceUnreadable and UsageProblem."""
+    if isinstance(source, bytes):
+        is_gzip = source.startswith(_GZIP_MAGIC)
+        kind = media_type or "application/json"
+        return UploadBody(source=source, size=len(source), media_type=kind, is_gzip=is_gzip, packs=packs and not is_gzip)
+    path = Path(source)
+    if str(source) == "-" or (path.exists() and not path.is_file()):
+        raise UsageProblem(f"'{source}' is not a file", hint="name the file of one dataset, or pass its content as bytes")
+    with _opened(path) as file:
+        is_gzip = file.read(2) == _GZIP_MAGIC
+        size = file.seek(0, 2)
+    named = path.with_suffix("") if is_gzip and path.suffix.lower() == ".gz" else path
+    return UploadBody(
+        source=path,
+        size=size,
+        media_type=media_type or _MEDIA_TYPES.get(named.suffix.lower(), "application/json"),
+        is_gzip=is_gzip,
+        packs=packs and not is_gzip,
+        name=named.stem if _NAME.fullmatch(named.stem) else "",
+    )
+
+
+def _opened(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb")
+    except OSError as problem:
+        raise SourceUnreadable(f"cannot read '{path}': {(problem.strerror or str(problem)).lower()}") from problem
+
+
+def _packed(file: BinaryIO) -> Iterator[bytes]:
+    packer = zlib.compressobj(6, zlib.DEFLATED, _GZIP)
+    while block := file.read(BLOCK):
+        if piece := packer.compress(block):
+            yield piece
+    yield packer.flush()
+
 
 TRANSIENT = frozenset({429, 502, 503, 504})
 """Answers after which the same request may be taken a moment later."""
@@ -240,3 +329,95 @@ def _reason(problem: OSError | HTTPException) -> str:
         return "it took too long"
     said = (problem.strerror if isinstance(problem, OSError) else None) or str(problem) or type(problem).__name__
     return said.lower()
+
+
+DIFFERENT = "different_content"
+"""The code of a file that is not what the service says it is."""
+
+
+def save(answer: HTTPResponse, target: Path, *, sha256: str = "") -> None:
+    """The body of an answer as a file that appears when it is whole; raises ServerProblem when it has another hash."""
+    partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
+    expected, hashed = answer.length, hashlib.sha256()
+    try:
+        with disk_errors(target):
+            file = partial.open("xb")
+        with file:
+            while piece := answer.read(BLOCK):
+                hashed.update(piece)
+                with disk_errors(target):
+                    file.write(piece)
+            with disk_errors(target):
+                file.flush()
+        # A body that ends too early is no error for the reader of pieces.
+        if expected and answer.length:
+            raise IncompleteRead(b"", answer.length)
+        if sha256 and hashed.hexdigest() != sha256:
+            raise ServerProblem(f"'{target.name}' does not have the SHA-256 that the server names", code=DIFFERENT)
+        with disk_errors(target):
+            partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def publish(entries: Sequence[Artifact], run_id: str, runs_dir: Path, *, fetch: Callable[[str, Path], object]) -> Path:
+    """All files of a run in their folder, which appears when all is verified; one that is there already must be the same."""
+    target = runs_dir / check_run_id(run_id)
+    with disk_errors(runs_dir, is_new=True):
+        runs_dir.mkdir(parents=True, exist_ok=True)
+    staging = runs_dir / f".download-{secrets.token_hex(8)}"
+    with disk_errors(staging, is_new=True):
+        staging.mkdir(mode=0o755)
+    try:
+        for entry in entries:
+            _check_name(entry.name)
+            fetch(entry.name, staging / entry.name)
+            with disk_errors(staging):
+                (staging / entry.name).chmod(0o444)
+        if problems := verify_run(staging):
+            raise ServerProblem(f"the files of run '{run_id}' are not as they were published: {problems[0]}", code=DIFFERENT)
+        _move(staging, target)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+    return target
+
+
+def _check_name(name: str) -> None:
+    """Raises ServerProblem for a name that leads out of the folder."""
+    if not name or name.startswith(".") or name != os.path.basename(name) or "\\" in name:  # noqa: PTH119  # of a name, not a path
+        raise ServerProblem(f"the server names a file {name!r}", code=UNEXPECTED)
+
+
+def _move(staging: Path, target: Path) -> None:
+    with disk_errors(target):
+        try:
+            staging.rename(target)
+        except OSError:
+            if not os.path.lexists(target):
+                raise
+            manifest = target / MANIFEST
+            if not manifest.is_file() or manifest.read_bytes() != (staging / MANIFEST).read_bytes():
+                raise RunSealed(f"'{target}' exists already, and is another run", hint="choose another --runs-dir") from None
+
+
+def events_in(lines: Iterable[bytes]) -> Iterator[RunEvent]:
+    """Every whole event; one that is cut off is left to the next connection. Raises ServerProblem for one that cannot be read."""
+    members: dict[str, str] = {}
+    for raw in lines:
+        line = raw.decode("utf-8", "replace").rstrip("\r\n")
+        if line:
+            name, _, value = line.partition(":")
+            # Comments have no name; they only keep the connection alive.
+            members[name] = value.removeprefix(" ")
+        elif "data" in members:
+            yield _event(members)
+            members = {}
+
+
+def _event(members: dict[str, str]) -> RunEvent:
+    try:
+        told = msgspec.json.decode(members["data"].encode(), type=dict)
+        is_end = members.get("event") in ("end", "stopped")
+        return msgspec.convert({**told, "id": members.get("id", ""), "is_end": is_end}, RunEvent)
+    except (msgspec.DecodeError, msgspec.ValidationError) as problem:
+        raise ServerProblem(f"an event cannot be used: {problem}", code=UNEXPECTED) from problem

@@ -9,24 +9,21 @@ import msgspec
 
 from assay.core.canonical import sha256_hex
 from assay.core.case import Case
-from assay.core.document import Document
-from assay.core.field_uses import FieldCounter
-from assay.core.index_set import IndexSet
 from assay.core.issue import Finding, Issue, Path, path_text
+from assay.core.open_fields import FieldCounter
 from assay.core.report import Counts, Outcome, ValidationReport
-from assay.core.strict_json import parse_json
+from assay.core.strict_json import Document, parse_json
 from assay.datasets.batch_v1 import rules
-from assay.datasets.batch_v1.fast import CleanRecord
+from assay.datasets.batch_v1.fast import CleanRecord, clean_in_parallel
 from assay.datasets.batch_v1.split import INVALID_REQUEST, PAYLOAD_TOO_LARGE, SplitDocument
-from assay.datasets.batch_v1.workers import clean_in_parallel
-from assay.datasets.checks import Findings, check_flaws
-from assay.datasets.config import ValidationConfig
-from assay.datasets.issue_locator import IssueList, RecordContext, locate_issue
-from assay.datasets.nulls import BATCH_RECORD, drop_nulls
-from assay.datasets.read_options import DEFAULT_READ_OPTIONS, ReadOptions
-from assay.datasets.scan import Cursor, first_not_utf8
-from assay.datasets.source import Source
-from assay.datasets.unsent_fields import batch_uses
+from assay.datasets.parsing.checks import Findings, check_flaws
+from assay.datasets.parsing.config import DEFAULT_READ_OPTIONS, ReadOptions, ValidationConfig
+from assay.datasets.parsing.hashing import IndexSet
+from assay.datasets.parsing.issue_locator import IssueList, RecordContext, locate_issue
+from assay.datasets.parsing.nulls import BATCH_RECORD, drop_nulls
+from assay.datasets.parsing.scan import Cursor, first_not_utf8
+from assay.datasets.parsing.source import Source
+from assay.datasets.parsing.unsent_fields import batch_uses
 
 __all__ = ["read"]
 

@@ -4,8 +4,12 @@ A record is accepted here only when typed decoding and byte scans prove it clean
 send a clean record to the exact rules, it never lets a bad one pass.
 """
 
+import os
+import warnings
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
+from itertools import accumulate, pairwise
 from typing import Annotated, Literal, NotRequired, TypedDict
 
 import msgspec
@@ -15,12 +19,12 @@ from orjson import OPT_SORT_KEYS
 from orjson import dumps as _dumps
 
 from assay.core.canonical import JsonObject
-from assay.core.field_uses import FieldUse
+from assay.core.open_fields import FieldUse
 from assay.datasets.batch_v1 import rules
-from assay.datasets.hashing import FloatHook, text_has_astral_name
-from assay.datasets.scan import Pieces, scan_texts, unlike
-from assay.datasets.source import BATCH_BYTES
-from assay.datasets.unsent_fields import NO_USES, ONLY_METADATA, batch_uses
+from assay.datasets.parsing.hashing import FloatHook, text_has_astral_name
+from assay.datasets.parsing.scan import Pieces, scan_texts, unlike
+from assay.datasets.parsing.source import BATCH_BYTES
+from assay.datasets.parsing.unsent_fields import NO_USES, ONLY_METADATA, batch_uses
 
 _LARGEST_RAW = 8 * rules.MAX_RECORD_BYTES
 NO_REFERENCE: JsonObject = {}
@@ -171,3 +175,79 @@ def _bad_positions(raws: Sequence[Raw], read: Sequence[_Read]) -> set[int]:
     renamed = {position for position in scanned.astral if text_has_astral_name(canonical[position])}
     # An escaped NUL is still one in the canonical text, where it makes a suspect.
     return scanned.suspect | renamed | unlike(Pieces(raws), written, nul=False)
+
+
+_BLOCK = 1 << 20
+_Verdicts = list[list[CleanRecord | None]]
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(_Verdicts).decode
+
+
+def clean_in_parallel(raws: Sequence[Raw], *, suspects: frozenset[int], workers: int) -> Iterator[list[CleanRecord | None]]:
+    """As `clean_records`, with `workers` processes; where the system cannot fork, with one."""
+    if workers < 2 or len(raws) < workers or not hasattr(os, "fork"):
+        yield from clean_records(raws, suspects=suspects)
+        return
+    shares = _shares(raws, workers)
+    children = [_Child(raws, share, suspects) for share in shares[1:]]
+    try:
+        yield from _judged(raws, shares[0], suspects)
+        for child in children:
+            yield from child.verdicts()
+    finally:
+        for child in children:
+            child.close()
+
+
+def _shares(raws: Sequence[Raw], workers: int) -> list[range]:
+    """Neighbouring records with about the same number of bytes each."""
+    ends = list(accumulate([len(memoryview(raw)) for raw in raws]))
+    cuts = [0, *(bisect_right(ends, ends[-1] * number // workers) for number in range(1, workers)), len(raws)]
+    return [range(start, end) for start, end in pairwise(cuts)]
+
+
+def _judged(raws: Sequence[Raw], share: range, suspects: frozenset[int]) -> Iterator[list[CleanRecord | None]]:
+    own = frozenset(at - share.start for at in suspects if at in share)
+    return clean_records(raws[share.start : share.stop], suspects=own)
+
+
+class _Child:
+    """One forked process and the pipe on which it answers."""
+
+    def __init__(self, raws: Sequence[Raw], share: range, suspects: frozenset[int]) -> None:
+        self._again = (raws, share, suspects)
+        self._reading, writing = os.pipe()
+        with warnings.catch_warnings():
+            # The child runs no threads and ends without cleaning up, so the threads of numpy do not matter to it.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            self._pid = os.fork()
+        if self._pid == 0:
+            _answer(writing, raws, share, suspects)
+        os.close(writing)
+
+    def verdicts(self) -> Iterator[list[CleanRecord | None]]:
+        """What the child found; judged here if it did not answer."""
+        blocks = []
+        while block := os.read(self._reading, _BLOCK):
+            blocks.append(block)
+        try:
+            yield from _decode(b"".join(blocks))
+        except msgspec.DecodeError:
+            yield from _judged(*self._again)
+
+    def close(self) -> None:
+        """Ends the pipe, on which a child that is still writing ends too, and collects the child."""
+        os.close(self._reading)
+        os.waitpid(self._pid, 0)
+
+
+def _answer(writing: int, raws: Sequence[Raw], share: range, suspects: frozenset[int]) -> None:
+    """Runs in the child and never returns."""
+    status = 1
+    try:
+        answer = memoryview(_encode(list(_judged(raws, share, suspects))))
+        while answer:
+            answer = answer[os.write(writing, answer) :]
+        status = 0
+    finally:
+        os._exit(status)

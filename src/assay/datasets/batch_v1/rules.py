@@ -14,7 +14,7 @@ from assay.core import open_fields
 from assay.core.canonical import JsonObject, canonical_json
 from assay.core.case import Case, Criterion, Message
 from assay.core.issue import Path
-from assay.datasets.checks import (
+from assay.datasets.parsing.checks import (
     Findings,
     array_at,
     check_controls,
@@ -27,8 +27,8 @@ from assay.datasets.checks import (
     unknown_members,
     word_at,
 )
-from assay.datasets.config import ValidationConfig
-from assay.datasets.nfc import beyond_ascii, doubtful_offsets, has_combining_run
+from assay.datasets.parsing.config import ValidationConfig
+from assay.datasets.parsing.nfc import beyond_ascii, doubtful_offsets, has_combining_run
 
 # The limits of the contract; KB and MB are 1024-based.
 MAX_PAYLOAD_BYTES = 100 << 20

@@ -1,25 +1,58 @@
-"""The dataset level of batch_v1: one document into its head and its raw records, or the reasons why not."""
+"""How many elements an array has, counted without building them: an array of millions would not fit into memory."""
 
 import re
 from array import array
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from assay.core.canonical import JsonObject
-from assay.core.document import Document, Excerpt, Location, excerpt
 from assay.core.issue import Finding, Issue, path_text
-from assay.core.strict_json import decode_utf8, parse_json
+from assay.core.strict_json import Document, Excerpt, Location, decode_utf8, excerpt, parse_json
 from assay.datasets.batch_v1 import rules
-from assay.datasets.batch_v1.flood import has_more_elements
-from assay.datasets.checks import Findings, check_flaws
-from assay.datasets.config import ValidationConfig
-from assay.datasets.issue_locator import IssueList
-from assay.datasets.nulls import BATCH_HEAD, drop_nulls
-from assay.datasets.scan import Cursor, address_of, commas_in, lone_surrogates
-from assay.datasets.source import BOM, Buffer
+from assay.datasets.parsing.checks import Findings, check_flaws
+from assay.datasets.parsing.config import ValidationConfig
+from assay.datasets.parsing.issue_locator import IssueList
+from assay.datasets.parsing.nulls import BATCH_HEAD, drop_nulls
+from assay.datasets.parsing.scan import Cursor, address_of, commas_in, lone_surrogates
+from assay.datasets.parsing.source import BOM, Buffer
+
+_BLOCK = 1 << 20
+_STRUCTURE = b'"[]{},'
+_TEXT = bytes(sorted(set(range(256)) - set(_STRUCTURE)))
+_STEPS = np.zeros(256, np.int8)
+_STEPS[list(b"[{")] = 1
+_STEPS[list(b"]}")] = -1
+
+
+def has_more_elements(array: memoryview, most: int) -> bool:
+    """True when a value, which must be valid JSON, is an array of more than `most` elements."""
+    commas = depth = quotes = 0
+    for block in _structure(array):
+        is_quote = block == ord('"')
+        # Only whether a number of quotation marks is odd counts, so that 8 bits are enough.
+        is_outside = (np.add.accumulate(is_quote, dtype=np.uint8) + np.uint8(quotes)) & 1 == 0
+        outside = block[is_outside & ~is_quote]
+        depths = np.add.accumulate(_STEPS[outside], dtype=np.int64) + depth
+        commas += int(np.count_nonzero((outside == ord(",")) & (depths == 1)))
+        if commas >= most:
+            return array[0] == ord("[")
+        depth = int(depths[-1]) if depths.size else depth
+        quotes = (quotes + int(np.count_nonzero(is_quote))) & 1
+    return False
+
+
+def _structure(text: memoryview) -> Iterator[npt.NDArray[np.uint8]]:
+    """The quotation marks, brackets and commas of a JSON text, block by block; escaped quotation marks are left out."""
+    escape = b""
+    for at in range(0, len(text), _BLOCK):
+        block = (escape + bytes(text[at : at + _BLOCK])).replace(b"\\\\", b"")
+        escape = b"\\" if block.endswith(b"\\") else b""
+        yield np.frombuffer(block.replace(b'\\"', b"").translate(None, _TEXT), np.uint8)
+
 
 _EXACT_BYTES = 4 << 20
 """Up to this size a document that no fast parser reads goes through the exact reader for its message."""

@@ -9,23 +9,20 @@ from msgspec import UNSET
 
 from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.case import Case
-from assay.core.document import Document, Location
-from assay.core.field_uses import FieldCounter
-from assay.core.index_set import IndexSet
 from assay.core.issue import Finding, Issue
+from assay.core.open_fields import FieldCounter
 from assay.core.report import Counts, Outcome, ValidationReport
-from assay.core.strict_json import parse_json
-from assay.datasets.checks import Findings
-from assay.datasets.config import ValidationConfig
+from assay.core.strict_json import Document, Location, parse_json
 from assay.datasets.conversation_v1.fast import lane_for
 from assay.datasets.conversation_v1.rules import check_document, drop_conversation_nulls, to_case
 from assay.datasets.conversation_v1.texts import conversations_in, has_conversation_lines, whole_document
-from assay.datasets.formats import sniff_format
-from assay.datasets.hashing import Hasher
-from assay.datasets.issue_locator import START, IssueList, RecordContext
-from assay.datasets.read_options import Progress, ReadOptions, no_progress
-from assay.datasets.source import BOM, Block, Line, Source
-from assay.datasets.unsent_fields import turn_uses
+from assay.datasets.parsing.checks import Findings
+from assay.datasets.parsing.config import Progress, ReadOptions, ValidationConfig, no_progress
+from assay.datasets.parsing.formats import sniff_format
+from assay.datasets.parsing.hashing import Hasher, IndexSet
+from assay.datasets.parsing.issue_locator import START, IssueList, RecordContext
+from assay.datasets.parsing.source import BOM, Block, Line, Source
+from assay.datasets.parsing.unsent_fields import turn_uses
 
 __all__ = ["read"]
 

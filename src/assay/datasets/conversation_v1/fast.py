@@ -8,9 +8,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from assay.datasets.config import ValidationConfig
-from assay.datasets.fast_path import FastPath, RowSchema, StringCounts
-from assay.datasets.shallow import ShallowObject, ShallowValue
+from assay.datasets.parsing.config import ValidationConfig
+from assay.datasets.parsing.fast_path import FastPath, RowSchema, ShallowObject, ShallowValue, StringCounts
 
 Conversations = FastPath[list[Any]]
 

@@ -9,12 +9,11 @@ import msgspec
 
 from assay.core.canonical import JsonObject
 from assay.core.case import Case, Message, Role, Turn
-from assay.core.document import Document, ParseProblem
 from assay.core.issue import Finding, Path
-from assay.core.strict_json import MAX_DEPTH
-from assay.datasets.checks import misspelt, nearest, retyped, short, shown_integer, strings_in, type_name, unknown_members
-from assay.datasets.config import ValidationConfig
-from assay.datasets.nulls import drop_turn_nulls, turn_fields
+from assay.core.strict_json import MAX_DEPTH, Document, ParseProblem
+from assay.datasets.parsing.checks import misspelt, nearest, retyped, short, shown_integer, strings_in, type_name, unknown_members
+from assay.datasets.parsing.config import ValidationConfig
+from assay.datasets.parsing.nulls import drop_turn_nulls, turn_fields
 
 ErrorType = Literal[
     "structure_error",

@@ -4,12 +4,11 @@ from collections.abc import Container, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from assay.core.canonical import canonical_json
-from assay.core.document import Document
-from assay.core.strict_json import parse_json, parse_json_lines
-from assay.datasets.formats import sniff_format
-from assay.datasets.hashing import Hasher
-from assay.datasets.lazy_yaml import MAX_YAML_BYTES, parse_yaml
-from assay.datasets.source import BOM, Source, filled_lines
+from assay.core.strict_json import Document, parse_json, parse_json_lines
+from assay.datasets.parsing.formats import sniff_format
+from assay.datasets.parsing.hashing import Hasher
+from assay.datasets.parsing.lazy_yaml import MAX_YAML_BYTES, parse_yaml
+from assay.datasets.parsing.source import BOM, Source, filled_lines
 
 
 def has_conversation_lines(source: Source) -> bool:

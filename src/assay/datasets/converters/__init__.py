@@ -12,9 +12,7 @@ import msgspec
 
 from assay.core.errors import UsageProblem
 from assay.core.plugin import Plugin
-from assay.datasets.converters import apexv1, includebase, lar_echr, lexam, prbench
-from assay.datasets.converters.canonical import Converter, Row, RowOrigin
-from assay.datasets.converters.columns import RowRefused, SourceColumns
+from assay.datasets.converters import benchmarks
 from assay.datasets.converters.contracts import PAIRS, convert_cases
 from assay.datasets.converters.plugin_converter import own_converter
 from assay.datasets.converters.report import (
@@ -29,6 +27,7 @@ from assay.datasets.converters.report import (
     UnreadableLine,
     summarize,
 )
+from assay.datasets.converters.rows import Converter, Row, RowOrigin, RowRefused, SourceColumns
 from assay.datasets.converters.sources import read_source
 from assay.datasets.legal_eval_v1.rules import SCHEMA_VERSION
 
@@ -49,11 +48,11 @@ __all__ = [
 ]
 
 CONVERTERS: dict[str, Converter] = {
-    "prbench": prbench.convert,
-    "apexv1": apexv1.convert,
-    "lexam": lexam.convert,
-    "includebase": includebase.convert,
-    "lar_echr": lar_echr.convert,
+    "prbench": benchmarks.convert_prbench,
+    "apexv1": benchmarks.convert_apexv1,
+    "lexam": benchmarks.convert_lexam,
+    "includebase": benchmarks.convert_includebase,
+    "lar_echr": benchmarks.convert_lar_echr,
 }
 """Every benchmark converter: the columns of one source row and its origin into canonical rows, or RowRefused."""
 

@@ -1,19 +1,334 @@
-"""Cases of one contract into rows or a document of another; every lossy step becomes a remark."""
+"""Drafts of batch_v1 records into a document within the contract's limits, reporting what had to move or go."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
-from assay.core.case import Case
+from assay.core.canonical import JsonObject
+from assay.core.case import Case, Turn
 from assay.core.contract import ContractId
 from assay.core.errors import UsageProblem
+from assay.core.issue import path_text
 from assay.core.open_fields import question_fields
-from assay.datasets.converters import golden_document, replay
-from assay.datasets.converters.batch_document import DocumentNaming, RecordDraft, batch_document, with_origin
-from assay.datasets.converters.canonical import Row, RowDraft, filled, finish
-from assay.datasets.converters.columns import RowRefused
+from assay.datasets.batch_v1 import rules
 from assay.datasets.converters.report import ConversionCounts, ConversionResult, summarize
+from assay.datasets.converters.rows import Row, RowDraft, RowRefused, filled, finish, json_bytes
+from assay.datasets.golden_v1 import check_document
 from assay.datasets.legal_eval_v1.rules import TASKS
+from assay.datasets.parsing.checks import depth_of
+from assay.datasets.parsing.config import ValidationConfig
+
+OVERFLOW = "source_metadata"
+"""Member of `reference`, an open object, that takes what does not fit into `metadata`."""
+OTHER_TAGS = "source_tags"
+
+_NOT_IN_DATASET_ID = re.compile(r"[^A-Za-z0-9_.-]+")
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+
+
+class RecordDraft(msgspec.Struct, frozen=True, kw_only=True):
+    """The parts of one record before they are measured."""
+
+    record_id: str
+    input: Row
+    reference: Row = {}
+    tags: tuple[str, ...] = ()
+    metadata: Row = {}
+
+
+class DocumentNaming(msgspec.Struct, frozen=True):
+    """What the caller calls the new document; None leaves it to the cases."""
+
+    dataset_id: str | None = None
+    version: str | None = None
+
+
+def batch_document(drafts: Iterable[RecordDraft], tally: ConversionCounts, *, dataset: str, naming: DocumentNaming) -> Row:
+    """The document of all records that fit; raises UsageProblem where no valid document is possible."""
+    document: Row = {
+        "dataset_id": naming.dataset_id if naming.dataset_id is not None else _dataset_id(dataset, tally),
+        "dataset_version": naming.version if naming.version is not None else _dataset_version(tally),
+        "schema_version": "1.0",
+        "records": list(_records(drafts, tally)),
+    }
+    _check_document(document, tally)
+    return document
+
+
+def with_origin(metadata: Row, **origin: str) -> Row:
+    """The metadata with what says where a record comes from; a member that it has already stays as it is."""
+    named = {name if name not in metadata else f"source_{name}": value for name, value in origin.items() if value}
+    return {**named, **metadata}
+
+
+def _dataset_id(dataset: str, tally: ConversionCounts) -> str:
+    fitted = _NOT_IN_DATASET_ID.sub("_", dataset)[: rules.MAX_ID] or "dataset"
+    if fitted != dataset:
+        tally.note("changed", f"{dataset!r} became {fitted!r}: the contract allows A-Z a-z 0-9 _ - .", path="dataset_id")
+    return fitted
+
+
+def _dataset_version(tally: ConversionCounts) -> str:
+    tally.note("changed", "no version found; using '1'", path="dataset_version")
+    return "1"
+
+
+def _records(drafts: Iterable[RecordDraft], tally: ConversionCounts) -> Iterator[Row]:
+    seen: set[str] = set()
+    for draft in drafts:
+        if draft.record_id in seen:
+            tally.skip("the id was used by an earlier record", record_id=draft.record_id)
+            continue
+        try:
+            record = _record(draft, tally)
+        except RowRefused as problem:
+            tally.refuse(str(problem), record_id=draft.record_id)
+            continue
+        seen.add(draft.record_id)
+        tally.emitted += 1
+        yield record
+
+
+def _record(draft: RecordDraft, tally: ConversionCounts) -> Row:
+    tags, other_tags = _split_tags(draft.tags)
+    metadata, overflow = _split_metadata(draft.metadata)
+    reference = {**draft.reference, **filled({OTHER_TAGS: other_tags, OVERFLOW: overflow})}
+    members = {"reference": reference, "tags": tags, "metadata": metadata}
+    record = {"record_id": draft.record_id, "input": draft.input, **filled(members)}
+    dropped = _drop_overflow(record, overflow)
+    checked = rules.CheckedRecord(record, ("records", 0), ValidationConfig())
+    problems = [finding.message for finding in checked.found if finding.severity == "error"]
+    if problems:
+        raise RowRefused("; ".join(problems))
+    _note_record_losses(draft, tally, moved=overflow, dropped=dropped)
+    if other_tags:
+        reason = f"{rules.MAX_TAGS} tags of 1 to {rules.MAX_TAG} characters are allowed; the rest is now in reference.{OTHER_TAGS}"
+        tally.note("moved", reason, record_id=draft.record_id, path="tags")
+    if not checked.is_normalized:
+        tally.note("changed", "text was brought into Unicode NFC", record_id=draft.record_id)
+    normalized: Row = checked.value
+    return normalized
+
+
+def _split_tags(tags: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    fitting = [tag for tag in tags if 1 <= len(tag) <= rules.MAX_TAG and not _CONTROL.search(tag)][: rules.MAX_TAGS]
+    return fitting, [tag for tag in tags if tag not in fitting]
+
+
+def _split_metadata(metadata: Row) -> tuple[Row, Row]:
+    """What fits into 8 KB and five levels, and the rest: first what is too deep, then the largest members."""
+    inner = rules.MAX_METADATA_DEPTH - 1
+    fitting = {name: value for name, value in metadata.items() if depth_of(value, inner) <= inner}
+    by_size = sorted(fitting, key=lambda name: _size(fitting[name]))
+    while _size(fitting) > rules.MAX_RECORD_METADATA_BYTES:
+        del fitting[by_size.pop()]
+    return fitting, {name: value for name, value in metadata.items() if name not in fitting}
+
+
+def _drop_overflow(record: Row, overflow: Row) -> list[str]:
+    """Make the record fit into 256 KB at the cost of moved metadata; what comes back are the names that went."""
+    by_size = sorted(overflow, key=lambda name: _size(overflow[name]))
+    dropped: list[str] = []
+    while by_size and _size(record) > rules.MAX_RECORD_BYTES:
+        dropped.append(by_size.pop())
+        del overflow[dropped[-1]]
+    if dropped and not overflow:
+        del record["reference"][OVERFLOW]
+    return dropped
+
+
+def _note_record_losses(draft: RecordDraft, tally: ConversionCounts, *, moved: Iterable[str], dropped: Iterable[str]) -> None:
+    limit = f"metadata is limited to {rules.MAX_RECORD_METADATA_BYTES:,} bytes and {rules.MAX_METADATA_DEPTH} levels"
+    for name in moved:
+        tally.note("moved", f"{limit}; now in reference.{OVERFLOW}", record_id=draft.record_id, path=f"metadata.{name}")
+    for name in dropped:
+        reason = f"{limit}, and a whole record to {rules.MAX_RECORD_BYTES:,} bytes"
+        tally.note("dropped", reason, record_id=draft.record_id, path=f"metadata.{name}")
+
+
+def _check_document(document: Row, tally: ConversionCounts) -> None:
+    problems = [finding.message for finding in rules.check_head(document, ValidationConfig()) if finding.severity == "error"]
+    if problems:
+        raise UsageProblem(f"this cannot be a batch_v1 document: {'; '.join(problems)}", hint="give another dataset_id or version")
+    count = len(document["records"])
+    if not count:
+        reason = next((remark.reason for remark in tally.remarks if remark.action == "invalid"), "there are no cases")
+        raise UsageProblem(f"nothing could be converted to batch_v1: {reason}")
+    if count > rules.MAX_RECORDS:
+        raise UsageProblem(f"batch_v1 takes at most {rules.MAX_RECORDS:,} records, these are {count:,}", hint="split the dataset")
+    if len(msgspec.json.encode(document)) > rules.MAX_PAYLOAD_BYTES:
+        raise UsageProblem(f"batch_v1 takes at most {rules.MAX_PAYLOAD_BYTES:,} bytes", hint="split the dataset")
+
+
+def _size(value: object) -> int:
+    return len(json_bytes(value))
+
+
+FIRST_VERSION = "1.0.0"
+SHOWN_PROBLEMS = 10
+
+
+def rubric_text(case: Case) -> str:
+    """The text of a golden case's one holistic criterion."""
+    criterion = case.criteria[0]
+    return criterion.description or criterion.title
+
+
+def shared_version(cases: tuple[Case, ...]) -> str | None:
+    """The version that all cases carry in their metadata, as those of golden_v1 do."""
+    versions = {case.metadata.get("version") if isinstance(case.metadata.get("version"), str) else None for case in cases}
+    return versions.pop() if len(versions) == 1 else None
+
+
+def golden_document(cases: tuple[Case, ...], tally: ConversionCounts, *, version: str | None) -> Row:
+    """The golden_v1 document of all cases; raises UsageProblem with every reason where one of them does not fit."""
+    tally.read = len(cases)
+    found = version or shared_version(cases)
+    document: Row = {"version": found or FIRST_VERSION, "cases": [_golden_case(case) for case in cases]}
+    _check(document)
+    if not found:
+        tally.note("changed", f"no version found; using {FIRST_VERSION!r}", path="version")
+    for case in cases:
+        _note_golden_losses(case, tally, version=found)
+    tally.emitted = len(cases)
+    return document
+
+
+def _golden_case(case: Case) -> Row:
+    members = {
+        "id": case.id,
+        "user_prompt": _prompt(case),
+        "rubric": case.extra.get("reference", {}).get("rubric"),
+        "context": _notes(case),
+        "tags": list(case.tags),
+    }
+    return {name: value for name, value in members.items() if value}
+
+
+def _prompt(case: Case) -> str:
+    """The prompt with what the candidate was shown besides: golden_v1 sends nothing else."""
+    return "\n\n".join((case.prompt, *(f"{field.name}:\n{field.text}" for field in question_fields(case))))
+
+
+def _notes(case: Case) -> str:
+    notes = case.metadata.get("notes")
+    return notes if isinstance(notes, str) else ""
+
+
+def _check(document: Row) -> None:
+    findings = [finding for finding in check_document(document, ValidationConfig()) if finding.severity == "error"]
+    if findings:
+        listed = [f"{path_text(finding.path)}: {finding.message}" for finding in findings[:SHOWN_PROBLEMS]]
+        more = [f"and {len(findings) - SHOWN_PROBLEMS} more"] if len(findings) > SHOWN_PROBLEMS else []
+        raise UsageProblem(
+            f"these records cannot be golden_v1: {'; '.join(listed + more)}",
+            hint="golden_v1 takes all cases or none; its rubric comes from reference.rubric",
+        )
+
+
+def _note_golden_losses(case: Case, tally: ConversionCounts, *, version: str | None) -> None:
+    if _notes(case):
+        tally.note("moved", "notes for people; now context", record_id=case.id, path="metadata.notes")
+    shown = [f"input.{field.name}" for field in question_fields(case)]
+    if shown:
+        tally.note("moved", "golden_v1 has no field for it; now below the prompt", record_id=case.id, path=", ".join(shown))
+    for path in _lost(case, version=version):
+        tally.note("dropped", "golden_v1 has no field for it", record_id=case.id, path=path)
+
+
+def _lost(case: Case, *, version: str | None) -> list[str]:
+    kept = {
+        "reference.rubric",
+        *(f"input.{field.name}" for field in question_fields(case)),
+        *(["metadata.notes"] if _notes(case) else []),
+        *(["metadata.version"] if case.metadata.get("version") == version else []),
+    }
+    expected = {"max_latency_ms": case.max_latency_ms, "required_criteria": case.extra.get("required_criteria")}
+    reference = {**({"answer": case.references} if case.references else {}), **case.extra.get("reference", {})}
+    nested: dict[str, JsonObject] = {
+        "input": case.extra.get("input", {}),
+        "reference": reference,
+        "expected": {name: value for name, value in expected.items() if value},
+        "metadata": case.metadata,
+    }
+    paths = [f"{name}.{member}" for name, members in nested.items() for member in members]
+    unknown = [name for name in case.extra if name not in ("input", "reference", "required_criteria")]
+    return [path for path in [*paths, *unknown] if path not in kept]
+
+
+ROLES = ("user", "assistant", "system")
+
+
+def replay_drafts(case: Case, tally: ConversionCounts, *, dataset: str | None) -> Iterator[RowDraft]:
+    """One draft for each user turn that a reply follows; the others are reported."""
+    name = conversation_name(case)
+    _note_replay_losses(case, name, tally=tally)
+    for position, turn in enumerate(case.turns):
+        if turn.speaker != "user":
+            continue
+        replies = _replies(case.turns[position + 1 :])
+        reference = next((reply.assistant_reply for reply in replies if reply.assistant_reply.strip()), "")
+        row_id = f"{name}:turn-{turn.turn_id}"
+        if not turn.message.strip() or not reference:
+            reason = "the user says nothing" if reference else "no assistant reply follows before the next user turn or the end"
+            tally.skip(reason, record_id=row_id, path=f"turn {turn.turn_id}")
+            continue
+        history = [message for earlier in case.turns[:position] for message in _message(earlier)]
+        yield RowDraft(
+            id=row_id,
+            dataset=dataset or case.dataset or "conversation_v1",
+            task_type="reference_qa",
+            prompt=turn.message,
+            metadata={**case.metadata, "conversation_id": name, **_turn_metadata(turn, replies)},
+            messages=[*history, {"role": "user", "content": turn.message}],
+            reference_answers=[reference],
+        )
+
+
+def conversation_name(case: Case) -> str:
+    """A name that depends on what was said, since a conversation's own id is its position in a file."""
+    return f"conversation:{case.record_sha256[:16]}" if case.record_sha256 else case.id
+
+
+def _replies(later: tuple[Turn, ...]) -> tuple[Turn, ...]:
+    """The turns of the assistant up to the next one of the user; tools are often called before the words come."""
+    end = next((position for position, turn in enumerate(later) if turn.speaker == "user"), len(later))
+    return tuple(turn for turn in later[:end] if turn.speaker == "assistant")
+
+
+def _message(turn: Turn) -> list[Row]:
+    text = turn.message if turn.speaker == "user" else turn.assistant_reply or turn.message
+    return [{"role": turn.speaker, "content": text}] if turn.speaker in ROLES and text.strip() else []
+
+
+def _turn_metadata(turn: Turn, replies: tuple[Turn, ...]) -> Row:
+    actions = [_action(reply) for reply in replies]
+    members = {"turn_metadata": turn.metadata, "reply_turns": [action for action in actions if len(action) > 1]}
+    return {"turn_id": turn.turn_id, **{name: value for name, value in members.items() if value}}
+
+
+def _action(reply: Turn) -> Row:
+    """The turn's id and what the turn has besides words."""
+    tool = ("tool_used", "tool_input", "tool_output") if reply.tool_used is not None else ()
+    members = {name: getattr(reply, name) for name in ("turn_id", *tool)}
+    if reply.confidence_score is not None:
+        members["confidence_score"] = reply.confidence_score
+    return {**members, "metadata": reply.metadata} if reply.metadata else members
+
+
+def _note_replay_losses(case: Case, name: str, *, tally: ConversionCounts) -> None:
+    tools = [str(turn.turn_id) for turn in case.turns if turn.tool_used is not None]
+    others = sorted({turn.speaker for turn in case.turns} - set(ROLES))
+    if tools:
+        reason = (
+            f"messages hold words only; the tools of turns {', '.join(tools)} are in metadata.reply_turns of the question before"
+        )
+        tally.note("moved", reason, record_id=name, path="tool_used, tool_input, tool_output")
+    if others:
+        reason = f"messages know {', '.join(ROLES)} only; turns of {', '.join(others)} are left out"
+        tally.note("dropped", reason, record_id=name, path="speaker")
+
 
 _TASK_TYPES = {task: task_type for task_type, task in TASKS.items()}
 
@@ -92,7 +407,7 @@ def _with_extra(case: Case, tally: ConversionCounts) -> Row:
 def _golden_to_batch(cases: tuple[Case, ...], tally: ConversionCounts, *, naming: DocumentNaming) -> Row:
     tally.read = len(cases)
     drafts = (_golden_record(case, tally) for case in cases)
-    named = DocumentNaming(naming.dataset_id, naming.version or golden_document.shared_version(cases))
+    named = DocumentNaming(naming.dataset_id, naming.version or shared_version(cases))
     return batch_document(drafts, tally, dataset=_shared_dataset(cases, "golden_v1"), naming=named)
 
 
@@ -104,7 +419,7 @@ def _golden_record(case: Case, tally: ConversionCounts) -> RecordDraft:
     return RecordDraft(
         record_id=case.id,
         input={"prompt": case.prompt},
-        reference={"rubric": golden_document.rubric_text(case)},
+        reference={"rubric": rubric_text(case)},
         tags=case.tags,
         metadata=metadata,
     )
@@ -126,12 +441,12 @@ def _golden_draft(case: Case, tally: ConversionCounts, *, naming: DocumentNaming
         task_type="rubric_qa",
         prompt=case.prompt,
         metadata={**_with_extra(case, tally), **filled({"notes": case.notes, "tags": list(case.tags)})},
-        rubric=[{"id": "rubric", "title": golden_document.rubric_text(case)}],
+        rubric=[{"id": "rubric", "title": rubric_text(case)}],
     )
 
 
 def _batch_to_golden(cases: tuple[Case, ...], tally: ConversionCounts, *, naming: DocumentNaming) -> Row:
-    return golden_document.golden_document(cases, tally, version=naming.version)
+    return golden_document(cases, tally, version=naming.version)
 
 
 def _batch_to_legal(cases: tuple[Case, ...], tally: ConversionCounts, *, naming: DocumentNaming) -> tuple[Row, ...]:
@@ -198,7 +513,7 @@ def _are_objects(value: object, members: set[str]) -> bool:
 
 def _conversation_to_legal(cases: tuple[Case, ...], tally: ConversionCounts, *, naming: DocumentNaming) -> tuple[Row, ...]:
     tally.read = len(cases)
-    drafts = (draft for case in cases for draft in replay.replay_drafts(case, tally, dataset=naming.dataset_id))
+    drafts = (draft for case in cases for draft in replay_drafts(case, tally, dataset=naming.dataset_id))
     return tuple(_finished(drafts, tally))
 
 

@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping
 
+from assay.core.errors import ThirdPartyCode, ThirdPartyError
 from assay.core.plugin import Plugin
-from assay.core.third_party import ThirdPartyCode, ThirdPartyError
-from assay.datasets.converters.canonical import Converter, Row, RowOrigin, accepted
-from assay.datasets.converters.columns import RowRefused, SourceColumns
+from assay.datasets.converters.rows import Converter, Row, RowOrigin, RowRefused, SourceColumns, accepted
 from assay.datasets.legal_eval_v1.rules import SCHEMA_VERSION
 
 

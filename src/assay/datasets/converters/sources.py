@@ -13,13 +13,12 @@ from typing import Any
 import msgspec
 
 from assay.core.canonical import JsonObject
-from assay.core.document import Document, ParseProblem
 from assay.core.errors import MissingExtra, SourceUnreadable, UsageProblem
-from assay.core.strict_json import MAX_LOCAL_BYTES, parse_json
-from assay.datasets.converters.columns import kind
+from assay.core.strict_json import MAX_LOCAL_BYTES, Document, ParseProblem, parse_json
 from assay.datasets.converters.report import RowSource, SourceLine, UnreadableLine
-from assay.datasets.source import BOM, open_source
-from assay.datasets.source import Source as OpenSource
+from assay.datasets.converters.rows import kind
+from assay.datasets.parsing.source import BOM, open_source
+from assay.datasets.parsing.source import Source as OpenSource
 
 MAX_FIELD_LENGTH = 64 << 20
 """Characters of one CSV field; an unclosed quotation mark swallows no more than this."""

@@ -13,7 +13,7 @@ import msgspec
 from assay.core.contract import ContractId
 from assay.core.errors import SourceUnreadable, UsageProblem
 from assay.core.integrations import load_integration
-from assay.datasets.converters.columns import RowRefused
+from assay.datasets.converters.rows import RowRefused
 from assay.datasets.imports.import_buffer import AnswerOffsets, ImportBuffer
 from assay.datasets.imports.items import (
     ImportedAnswer,

@@ -13,7 +13,7 @@ import msgspec
 
 from assay.datasets.converters.report import ConversionCounts
 from assay.datasets.imports.items import ImportedItem, ImportedQuestion, ImportSource
-from assay.datasets.key_index import KeyIndex
+from assay.datasets.parsing.hashing import KeyIndex
 
 _encode = msgspec.json.Encoder().encode
 _decode_question = msgspec.json.Decoder(ImportedQuestion).decode

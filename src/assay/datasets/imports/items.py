@@ -9,7 +9,7 @@ import msgspec
 from assay.core.errors import SourceUnreadable, UsageProblem
 from assay.core.model_call import Usage
 from assay.datasets.converters.report import ConversionCounts, ConversionNote, SourceCounts
-from assay.datasets.source import Source, open_source
+from assay.datasets.parsing.source import Source, open_source
 
 Row = dict[str, Any]
 ImportFormat = str

@@ -10,15 +10,14 @@ from assay.core.canonical import pretty_json
 from assay.core.contract import ContractId
 from assay.core.errors import UsageProblem
 from assay.core.issue import path_text
-from assay.datasets.config import ValidationConfig
 from assay.datasets.conversation_v1.rules import check_conversation
-from assay.datasets.converters.batch_document import DocumentNaming, RecordDraft, batch_document, with_origin
-from assay.datasets.converters.canonical import Row, RowDraft, TaskType, filled, finish
-from assay.datasets.converters.columns import RowRefused
+from assay.datasets.converters.contracts import DocumentNaming, RecordDraft, batch_document, with_origin
 from assay.datasets.converters.report import ConversionCounts, ConversionNote
+from assay.datasets.converters.rows import Row, RowDraft, RowRefused, TaskType, filled, finish
 from assay.datasets.golden_v1 import check_document
 from assay.datasets.imports.import_buffer import ImportBuffer
 from assay.datasets.imports.items import ImportedQuestion
+from assay.datasets.parsing.config import ValidationConfig
 
 LEFT = -1
 """Stands for the row of a question that the dataset does not have."""

@@ -12,25 +12,20 @@ from msgspec import UNSET
 
 from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.case import Case
-from assay.core.document import Location
-from assay.core.field_uses import FieldCounter
-from assay.core.index_set import IndexSet
 from assay.core.issue import MAX_LISTED, Issue
+from assay.core.open_fields import FieldCounter
 from assay.core.report import Counts, ValidationReport
-from assay.core.strict_json import parse_json
-from assay.datasets.checks import Findings, check_flaws
-from assay.datasets.config import ValidationConfig
-from assay.datasets.fast_path import FastPath
-from assay.datasets.hashing import Hasher
-from assay.datasets.issue_locator import IssueList, RecordContext, placed_all
-from assay.datasets.key_index import KeyIndex
+from assay.core.strict_json import Location, parse_json
 from assay.datasets.legal_eval_v1 import rules
 from assay.datasets.legal_eval_v1.fast import KIND, CleanRow, clean_rows, has_rubric, warned
-from assay.datasets.nulls import LEGAL_ROW, drop_nulls
-from assay.datasets.read_options import Progress, ReadOptions, no_progress
-from assay.datasets.row_verdicts import NO_ROWS, add_used_id, outcome_of
-from assay.datasets.source import Block, Line, Source, filled_lines
-from assay.datasets.unsent_fields import MAX_SENT_METADATA, has_unsent_metadata, legal_uses
+from assay.datasets.parsing.checks import NO_ROWS, Findings, add_used_id, check_flaws, outcome_of
+from assay.datasets.parsing.config import Progress, ReadOptions, ValidationConfig, no_progress
+from assay.datasets.parsing.fast_path import FastPath
+from assay.datasets.parsing.hashing import Hasher, IndexSet, KeyIndex
+from assay.datasets.parsing.issue_locator import IssueList, RecordContext, placed_all
+from assay.datasets.parsing.nulls import LEGAL_ROW, drop_nulls
+from assay.datasets.parsing.source import Block, Line, Source, filled_lines
+from assay.datasets.parsing.unsent_fields import MAX_SENT_METADATA, has_unsent_metadata, legal_uses
 
 __all__ = ["read", "stream"]
 
@@ -84,7 +79,7 @@ class _LegalEvalReader:
         self._hasher = Hasher()
         self._digests = bytearray() if hashes else None
         # Imported lazily: validation itself does not need it.
-        self._linter = import_module("assay.datasets.rubric_linter").Linter() if lint else None
+        self._linter = import_module("assay.datasets.parsing.rubric_lint").Linter() if lint else None
         self._next_line = 1
         self._ids = KeyIndex()
         self._rows = array("I")

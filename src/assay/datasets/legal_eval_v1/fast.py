@@ -9,12 +9,11 @@ import msgspec
 import orjson
 from msgspec import UNSET, Meta, UnsetType
 
-from assay.core.field_uses import FieldUse
-from assay.datasets.fast_path import FastPath, RowSchema, StringCounts
+from assay.core.open_fields import FieldUse
 from assay.datasets.legal_eval_v1 import rules
-from assay.datasets.scan import may_outgrow
-from assay.datasets.shallow import ShallowObject
-from assay.datasets.unsent_fields import legal_uses
+from assay.datasets.parsing.fast_path import FastPath, RowSchema, ShallowObject, StringCounts
+from assay.datasets.parsing.scan import may_outgrow
+from assay.datasets.parsing.unsent_fields import legal_uses
 
 _Filled = Annotated[str, Meta(min_length=1)]
 _Weight = Annotated[int, Meta(ge=-(1 << 53), le=1 << 53)] | Annotated[float, Meta(gt=-1e308, lt=1e308)]

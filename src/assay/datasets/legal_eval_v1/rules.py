@@ -9,7 +9,7 @@ from typing import Any
 from assay.core.canonical import JsonObject
 from assay.core.case import Attachment, Case, Choice, Criterion, Message, Task
 from assay.core.issue import Finding, Path
-from assay.datasets.checks import (
+from assay.datasets.parsing.checks import (
     Findings,
     array_at,
     check_nul,
@@ -24,8 +24,8 @@ from assay.datasets.checks import (
     unknown_members,
     word_at,
 )
-from assay.datasets.config import ValidationConfig
-from assay.datasets.nulls import LEGAL_ROW, drop_nulls
+from assay.datasets.parsing.config import ValidationConfig
+from assay.datasets.parsing.nulls import LEGAL_ROW, drop_nulls
 
 SCHEMA_VERSION = "legal_eval_v1"
 ROLES = ("user", "assistant", "system")

@@ -8,15 +8,31 @@ from numpy.typing import NDArray
 
 from assay.core.canonical import JsonObject
 from assay.core.case import Case
-from assay.core.dataset_title import dataset_title
+from assay.core.contract import dataset_title
 from assay.core.errors import RunNotFound, UsageProblem
 from assay.core.plan import Plan, changed_settings
-from assay.engine.comparison.alignment import Alignment, PredictionSummary, RecordPair, align
-from assay.engine.comparison.flips import Flip, FlipOffsets, find_flips, load_flips
-from assay.engine.groups import RecordGroups
+from assay.engine.comparison.alignment import (
+    Alignment,
+    Flip,
+    FlipOffsets,
+    PredictionSummary,
+    RecordPair,
+    align,
+    find_flips,
+    load_flips,
+)
+from assay.engine.records.groups import RecordGroups
 from assay.metrics.intervals import Estimate
-from assay.metrics.paired import McNemar, difference_p_value, flips_of, holm, mcnemar, paired_difference
-from assay.metrics.power import detectable_effect, required_records
+from assay.metrics.paired import (
+    McNemar,
+    detectable_effect,
+    difference_p_value,
+    flips_of,
+    holm,
+    mcnemar,
+    paired_difference,
+    required_records,
+)
 from assay.metrics.profiles import profile_of
 from assay.store.published_run import PublishedRun
 

@@ -8,10 +8,10 @@ import msgspec
 from msgspec import Meta
 
 from assay.core.canonical import JsonObject
-from assay.datasets.checks import Findings, check_flaws
-from assay.datasets.issue_locator import RecordContext, locate_issue
-from assay.datasets.source import open_source
-from assay.datasets.strict_yaml import parse_yaml
+from assay.datasets.parsing.checks import Findings, check_flaws
+from assay.datasets.parsing.issue_locator import RecordContext, locate_issue
+from assay.datasets.parsing.source import open_source
+from assay.datasets.parsing.strict_yaml import parse_yaml
 from assay.engine.comparison.gate import GateSpec, Measure, Mode
 from assay.engine.planning.request import PlanProblems
 from assay.engine.planning.settings import read_settings

@@ -10,8 +10,7 @@ import numpy as np
 from assay.core.canonical import JsonObject
 from assay.core.errors import AssayError, UsageProblem
 from assay.core.summary import Metric, Summary
-from assay.engine.comparison.baselines import COMPLETE, is_derived
-from assay.engine.comparison.gate import Measure
+from assay.engine.comparison.gate import COMPLETE, Measure, is_derived
 from assay.engine.storage.run_paths import RunPaths, run_ids
 from assay.metrics.trend import Trend, trend
 from assay.store.published_run import PublishedRun, open_run_folder

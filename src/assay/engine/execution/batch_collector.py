@@ -21,18 +21,30 @@ from assay.core.errors import ServerProblem
 from assay.core.model_call import ModelFailure
 from assay.core.plan import Plan, retry_delay
 from assay.core.settings import BatchSettings
-from assay.engine.execution.batch_merge import ForeignBatch, Merger, MergerConfig, TruncatedResults
-from assay.engine.execution.batch_spool import RequestSpooler, SpoolConfig, is_intact, private_file, spool_path
+from assay.engine.execution.batch_requests import (
+    ForeignBatch,
+    Merger,
+    MergerConfig,
+    RequestSpooler,
+    SpoolConfig,
+    TruncatedResults,
+    is_intact,
+    private_file,
+    spool_path,
+)
+from assay.engine.execution.run_context import RunEnvironment, grading_settings
 from assay.engine.execution.shutdown import GracefulShutdown, run_loop
-from assay.engine.finalization.redacted_plan import redactor_of
 from assay.engine.planning.attachments import Attachments, attachment_reader
-from assay.engine.run_counters import BatchProgress
+from assay.engine.planning.plugins import OpenPlugins
+from assay.engine.records.redaction import redactor_of
+from assay.engine.records.run_counters import BatchProgress, RunCounters
 from assay.grading import GradingSettings
-from assay.models.address import request_addressing
 from assay.models.batch_api import BatchKey, BatchStatus, BatchUpload, batch_limits, open_batch_client
 from assay.models.prices import pricing, tariff_of
+from assay.models.requests import request_addressing
 from assay.store.batch_store import NOTE, BatchRow, BatchStore
 from assay.store.cache import ReplyCache
+from assay.store.ledger import Ledger
 from assay.store.sqlite import SqliteLedger
 
 FOLDER = "batches"
@@ -484,3 +496,44 @@ class _TransferWriter:
                 self._write(piece)
             except OSError as problem:
                 self.problem = problem
+
+
+def collect_batches(ledger: Ledger, plan: Plan, *, folder: Path, environment: RunEnvironment, has_work: bool) -> bool:
+    """Bring answers from batches into the ledger; those of a cancelled run too, as far as they are paid for.
+
+    False when it was left before that was done. `folder` has the run's working state.
+    """
+    assert isinstance(ledger, SqliteLedger), "a run with batches has a ledger of its own"
+    if not (has_work or has_open_batches(ledger)):
+        return True
+    collecting = CollectorConfig(
+        ledger=ledger,
+        plan=plan,
+        settings=grading_settings(plan, OpenPlugins(plan, environment.plugins)),
+        folder=folder,
+        environ=environment.environ,
+        clock=environment.clock,
+        attachments=environment.inputs[0].attachments if environment.inputs else None,
+        spent=lambda: ledger.spent() if plan.max_cost is not None else 0.0,
+        show=_display(ledger, environment),
+        is_stopping=environment.is_stopping,
+        takes_signals=environment.takes_signals,
+        is_detached=environment.is_detached,
+    )
+    return collect(collecting)
+
+
+def _display(ledger: Ledger, environment: RunEnvironment) -> Callable[[BatchProgress], None] | None:
+    """What shows the run while it waits for its batches; None where nobody looks."""
+    watch, started = environment.watch, environment.clock()
+    if watch is None:
+        return None
+    counts = ledger.counts()
+    opened = counts.pop("open", 0)
+    counters = RunCounters(sum(counts.values()) + opened, counts, started=started)
+
+    def show(progress: BatchProgress) -> None:
+        snapshot = counters.snapshot("running", environment.clock(), is_stopping=progress.is_stopping)
+        watch(msgspec.structs.replace(snapshot, batch=progress))
+
+    return show

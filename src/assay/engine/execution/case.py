@@ -16,12 +16,11 @@ from assay.core.outcome import Attempt, CancelledOutcome, FailedOutcome, Failure
 from assay.core.plan import Plan, retry_delay
 from assay.engine.execution.in_flight import InFlightRecords
 from assay.engine.execution.ledger_writer import LedgerWriter
-from assay.engine.execution.limits import CallQueue, CallScheduler
+from assay.engine.execution.limits import REJECTED, CallQueue, CallScheduler, Rejection
 from assay.engine.execution.record_events import FinishedCase, RecordEventEmitter
-from assay.engine.execution.rejections import REJECTED, Rejection
-from assay.engine.run_counters import UNTIMED, RunCounters
+from assay.engine.records.run_counters import UNTIMED, RunCounters
 from assay.grading import GradingSettings, needs_judge, start
-from assay.grading.methods.plugin_grader import CALL_ID as GRADER_CALL_ID
+from assay.grading.plugin_grader import CALL_ID as GRADER_CALL_ID
 from assay.models import Model
 from assay.store.cache import NOT_CACHED, ReplyCache
 from assay.store.ledger import Claim, ClaimLost, CommitEntry, OpenRecord

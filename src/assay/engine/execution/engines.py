@@ -9,11 +9,10 @@ import msgspec
 from assay.core.errors import MissingExtra, RunNotFound, StoreUnavailable, UsageProblem
 from assay.core.integrations import load_integration
 from assay.core.plan import Plan, read_plan
-from assay.core.run_backend import RunBackend, TemporalServer
-from assay.core.run_state import TERMINAL
+from assay.core.runs import TERMINAL, RunBackend, TemporalServer
 from assay.core.stop_signals import raised_as_interrupt
 from assay.engine.execution.run import check_shareable, prepare, run_to_completion
-from assay.engine.execution.run_environment import RunEnvironment
+from assay.engine.execution.run_context import RunEnvironment
 from assay.engine.storage.run_paths import RunPaths
 from assay.store.ledger import Ledger
 from assay.store.ledgers import pointed_to

@@ -11,8 +11,8 @@ from assay.core.model_call import ModelRequest, Usage
 from assay.core.outcome import Attempt, CancelledOutcome, FailedOutcome, Grade, GradedOutcome, Outcome, Score, record_status
 from assay.core.plan import ModelPlan, Plan, ProviderPlan
 from assay.core.provider import ProviderKind
-from assay.engine.finalization.redacted_plan import RedactedPlan, redactor_of
-from assay.engine.run_counters import FREE, UNTIMED
+from assay.engine.records.redaction import RedactedPlan, redactor_of
+from assay.engine.records.run_counters import FREE, UNTIMED
 
 
 class CallEvent(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from assay.datasets.key_index import KeyIndex
+from assay.datasets.parsing.hashing import KeyIndex
 from assay.store.published_run import PublishedRun
 
 UNEVALUATED_STATUSES = frozenset({"timeout", "evaluation_error", "cancelled", "skipped"})

@@ -13,17 +13,15 @@ import msgspec
 from assay.core.errors import LedgerLost, RunDamaged, RunNotFound, RunSealed, StoreRefused, StoreUnavailable, UsageProblem
 from assay.core.plan import Plan, changed_settings, plan_sha256, read_plan
 from assay.core.plugin import uncomparable
-from assay.core.run_backend import RunBackend
-from assay.core.run_state import State
+from assay.core.runs import RunBackend, State
 from assay.engine.execution.case import RunContext
 from assay.engine.execution.ledger_writer import LedgerWriter
-from assay.engine.execution.local import run_local
-from assay.engine.execution.run_context import open_run_context
-from assay.engine.execution.run_environment import RunEnvironment, RunInterrupted
+from assay.engine.execution.run_context import RunEnvironment, RunInterrupted, open_run_context
 from assay.engine.execution.run_ownership import exclusive_run
+from assay.engine.execution.shard import run_local
 from assay.engine.execution.shutdown import GracefulShutdown, run_loop
 from assay.engine.execution.states import RunStates, time_of_next
-from assay.engine.finalization.rankings import earlier_verdicts
+from assay.engine.records.run_figures import earlier_verdicts
 from assay.engine.storage.remote_store import STORE
 from assay.engine.storage.run_failure import failure_from, known_row, record_failure, reserve
 from assay.engine.storage.run_paths import RunPaths, check_target_free
@@ -293,7 +291,7 @@ class _RunDriver:
         if plan.batch is None:
             return
         # Imported here because most runs have no batches, and start faster without it.
-        batches = import_module("assay.engine.execution.batch_round")
+        batches = import_module("assay.engine.execution.batch_collector")
         with disk_errors(self._folders.active), _as_interrupted():
             is_complete = batches.collect_batches(
                 self._ledger, plan, folder=self._folders.active, environment=self._environment, has_work=self._states.has_work

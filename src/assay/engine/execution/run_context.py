@@ -1,33 +1,83 @@
-"""The run context: everything that a run's cases share, opened and closed in the same way on every engine."""
+"""The environment of a run: what it takes from the process and the caller."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+import random
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
+import msgspec
+
 from assay.core.model_call import Reply
 from assay.core.plan import ModelPlan, Plan, ProviderPlan
+from assay.core.plugin import Plugin
 from assay.core.provider import PROVIDERS
+from assay.core.runs import LOCAL_BACKEND, RunBackend
 from assay.engine.execution.case import Route, RunContext
 from assay.engine.execution.in_flight import InFlightRecords
 from assay.engine.execution.ledger_writer import LedgerWriter
 from assay.engine.execution.limits import CallScheduler
-from assay.engine.execution.record_events import RecordEventEmitter
-from assay.engine.execution.run_environment import RunEnvironment
+from assay.engine.execution.record_events import Observer, RecordEventEmitter
 from assay.engine.execution.shared_scheduler import open_scheduler
-from assay.engine.finalization.redacted_plan import redactor_of
 from assay.engine.planning.attachments import attachment_reader
+from assay.engine.planning.dataset_inputs import DatasetInput
 from assay.engine.planning.handles import make_room_for_handles
 from assay.engine.planning.plugins import OpenPlugins
 from assay.engine.planning.responses import open_responses
-from assay.engine.run_counters import RunCounters
+from assay.engine.records.redaction import redactor_of
+from assay.engine.records.run_counters import RunCounters, Snapshot
 from assay.grading import GradingSettings, settings_of
 from assay.models import Model, asked_models, open_models
-from assay.models.address import request_addressing
 from assay.models.prices import pricing
+from assay.models.requests import request_addressing
 from assay.store.cache import ReplyCache
 from assay.store.ledger import Ledger
+
+
+class RunEnvironment(msgspec.Struct, kw_only=True):
+    """Everything that a run takes from outside: environment variables, clocks, randomness, event loop, callbacks, signals."""
+
+    environ: Mapping[str, str]
+    clock: Callable[[], float] = time.time
+    stopwatch: Callable[[], float] = time.perf_counter
+    """Monotonic seconds, for the duration of calls."""
+    chance: Callable[[], float] = random.random
+    """Returns a uniform number in 0..1, for the jitter of waits."""
+    loop: Callable[[], asyncio.AbstractEventLoop] | None = None
+    """Makes the run's event loop; None is the fastest one that is installed."""
+    watch: Callable[[Snapshot], None] | None = None
+    """Called a few times a second with the run's counters."""
+    on_busy: Callable[[int | None], None] | None = None
+    """Called once, with the other's process id if known, when this process waits for another that works on the run."""
+    inputs: Sequence[DatasetInput] | None = None
+    """The datasets, when the caller has just read them."""
+    takes_signals: bool = False
+    """Ctrl-C, SIGTERM and SIGHUP drain the run; a second one stops it at once."""
+    answers: Callable[[str, int], Reply] | None = None
+    """Returns a supplied answer by case id and sample, for answers that are in no file."""
+    earlier_judge_reply: Callable[[str, str], Reply | None] | None = None
+    """Returns a judge's reply from an earlier run, by record hash and call id; None when the judge must be called."""
+    observe: Observer | None = None
+    """Called with each finished record."""
+    is_stopping: Callable[[], bool] | None = None
+    """Called a few times a second; True drains the run. For callers that handle signals themselves."""
+    plugins: Sequence[Plugin] = ()
+    """Plugins that the caller has loaded or supplied; the plan's others are loaded."""
+    is_detached: bool = False
+    """True when a provider's batches are submitted and polled once, without waiting for them."""
+    placement: RunBackend = LOCAL_BACKEND
+    is_patient: bool = True
+    """True when this process waits while another works on the run."""
+    is_retried: bool = False
+    """True when the caller or another server resumes the run after an outage, so that an outage is no failure of the run."""
+    driver: str = ""
+    """Name under which this process owns a run with a shared ledger."""
+
+
+class RunInterrupted(Exception):
+    """The run was stopped before its end and can be resumed."""
 
 
 @asynccontextmanager

@@ -10,9 +10,9 @@ from uuid import uuid4
 import msgspec
 
 from assay.core.errors import StoreUnavailable
-from assay.core.run_state import TERMINAL
-from assay.engine.execution.local import worker_name
-from assay.engine.execution.run_environment import RunEnvironment
+from assay.core.runs import TERMINAL
+from assay.engine.execution.run_context import RunEnvironment
+from assay.engine.execution.shard import worker_name
 from assay.engine.storage.run_paths import RunPaths
 from assay.store.ledgers import DriverLease, lease_of
 from assay.store.lock import LEASE_SECONDS, RunLock

@@ -1,11 +1,15 @@
-"""Evaluation of one shard, the same on every engine."""
+"""Shards: one is evaluated the same way on every engine; the local engine evaluates all in this process."""
 
 import asyncio
-from collections.abc import Sequence
+import os
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from assay.core.errors import AssayError
 from assay.engine.execution.case import RunContext, grade_without_calls, read_case, run_case
 from assay.engine.execution.record_events import FinishedCase
+from assay.engine.records.run_counters import rare_collection
 from assay.store.ledger import Claim, ClaimLost, CommitEntry, OpenRecord
 
 
@@ -87,3 +91,70 @@ async def _run_record(record: OpenRecord, claim: Claim, context: RunContext) -> 
         raise
     finally:
         context.in_flight.remove_record(len(record.case))
+
+
+POLL_INTERVAL = 1.0
+"""Seconds between two reads of the cancel flag while nothing is appended."""
+
+
+def worker_name() -> str:
+    """Return the name under which this process claims shards: host and process id."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+async def run_local(context: RunContext, *, on_retrying: Callable[[], Awaitable[None]]) -> None:
+    """Run every shard that has open records; return when none is left or the context is stopped."""
+    with rare_collection():
+        await _run_shards(context, on_retrying)
+
+
+async def _run_shards(context: RunContext, on_retrying: Callable[[], Awaitable[None]]) -> None:
+    ledger_writer, in_flight = context.ledger_writer, context.in_flight
+    owner = worker_name()
+    watchers = [
+        asyncio.create_task(stop_on_error(watch, context)) for watch in (partial(_mark_retrying, act=on_retrying), _poll_for_cancel)
+    ]
+    shards: list[asyncio.Task[bool]] = []
+    try:
+        for shard in await ledger_writer.call(ledger_writer.ledger.shards):
+            await in_flight.reserve()
+            if context.stop.is_set():
+                break
+            shards.append(asyncio.create_task(run_shard(shard, context, owner=owner)))
+        else:
+            in_flight.complete()
+        await asyncio.gather(*shards, return_exceptions=True)
+    finally:
+        for task in (*watchers, *shards):
+            task.cancel()
+        ends = await asyncio.gather(*shards, *watchers, return_exceptions=True)
+    for end in ends:
+        if isinstance(end, Exception):
+            raise end
+
+
+async def stop_on_error(watch: Callable[[RunContext], Awaitable[None]], context: RunContext) -> None:
+    """Run a background task of the run, and stop the run when it fails: then the ledger cannot be reached."""
+    try:
+        await watch(context)
+    except AssayError:
+        context.stop.set()
+        raise
+
+
+async def _mark_retrying(context: RunContext, *, act: Callable[[], Awaitable[None]]) -> None:
+    await context.in_flight.only_retries.wait()
+    # A run that is being stopped may have records that were never tried: it is not in state `retrying`.
+    if not context.stop.is_set():
+        await act()
+
+
+async def _poll_for_cancel(context: RunContext) -> None:
+    """Poll the ledger for a cancel request: `append` reports one too, but long calls append nothing for a while."""
+    ledger_writer = context.ledger_writer
+    while True:
+        await asyncio.sleep(POLL_INTERVAL)
+        await ledger_writer.call(ledger_writer.ledger.check)
+        row = await ledger_writer.call(ledger_writer.ledger.run)
+        if row.is_cancel_requested:
+            context.stop.set()

@@ -1,6 +1,6 @@
 """A maximum cost that workers share, as one of them counts it: its own cost, and the reported total of all."""
 
-from assay.engine.run_counters import RunCounters
+from assay.engine.records.run_counters import RunCounters
 
 _NEARLY_SPENT = 0.9
 """Fraction of the budget from which on workers report each cost at once."""

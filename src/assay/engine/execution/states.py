@@ -11,14 +11,14 @@ from assay.core.case import sample_of
 from assay.core.errors import RunSealed
 from assay.core.outcome import CancelledOutcome
 from assay.core.plan import read_plan
-from assay.core.run_state import TERMINAL, RunCounts, State, count_records, final_state, may_follow
+from assay.core.runs import TERMINAL, RunCounts, State, count_records, final_state, may_follow
 from assay.engine.execution.case import PROVIDER_REFUSED
 from assay.engine.execution.retry_selection import EvaluationKeys, failed_evaluations
-from assay.engine.execution.run_environment import RunEnvironment
+from assay.engine.execution.run_context import RunEnvironment
 from assay.engine.finalization.finalize import finalize
-from assay.engine.finalization.redacted_plan import own_secrets, redactor_of
-from assay.engine.garbage import rare_collection
 from assay.engine.planning.selection import prepared_records
+from assay.engine.records.redaction import own_secrets, redactor_of
+from assay.engine.records.run_counters import rare_collection
 from assay.engine.storage.remote_store import SEALED_IN, STORE, fetch_ended, is_at, note_store
 from assay.engine.storage.run_failure import leave_failure
 from assay.engine.storage.run_paths import RunPaths

@@ -13,20 +13,19 @@ from typing import get_args
 import msgspec
 
 from assay.core.canonical import JsonObject
+from assay.core.contract import SEVERAL
 from assay.core.errors import RunNotFound
-from assay.core.field_uses import added
-from assay.core.input_document import SEVERAL
+from assay.core.open_fields import added
 from assay.core.plan import Plan, plan_sha256, read_plan
 from assay.core.report import Counts, Outcome, ValidationReport, issue_members
-from assay.core.run_backend import RunBackend
+from assay.core.runs import RunBackend
 from assay.core.settings import DatasetEntry
 from assay.engine.execution.run import check_shareable, open_or_create
 from assay.engine.planning.plans import plan_runs
 from assay.engine.planning.request import PlanProblems, RunRequest
 from assay.engine.planning.selection import prepared_records
 from assay.engine.storage.remote_store import STORE
-from assay.engine.storage.run_id import could_be_run_id
-from assay.engine.storage.run_paths import ACTIVE, UPLOAD, RunPaths, folders_of
+from assay.engine.storage.run_paths import ACTIVE, UPLOAD, RunPaths, could_be_run_id, folders_of
 from assay.store.failures import disk_errors, sync_folder
 from assay.store.ledgers import SharedSubmissions, point_to
 from assay.store.lock import RunLock

@@ -23,9 +23,9 @@ from assay.core.outcome import (
     SkippedOutcome,
     record_status,
 )
-from assay.engine.finalization import forms
-from assay.engine.finalization.redacted_plan import RedactedPlan
-from assay.engine.run_counters import FREE, UNTIMED
+from assay.engine.records import redaction
+from assay.engine.records.redaction import RedactedPlan
+from assay.engine.records.run_counters import FREE, UNTIMED
 from assay.grading import INCONSISTENT, GradingProvenance, graded_by, settings_of
 from assay.metrics.facts import RecordFacts
 from assay.store.ledger import FinishedRecord
@@ -109,7 +109,7 @@ class RecordArtifacts:
 
     def _issues(self) -> msgspec.Raw:
         issues = self._record.issues
-        return msgspec.Raw(self._plan.redactor.encoded(msgspec.Raw(issues), forms.ISSUES)) if issues else _NO_ISSUES
+        return msgspec.Raw(self._plan.redactor.encoded(msgspec.Raw(issues), redaction.ISSUES)) if issues else _NO_ISSUES
 
     @cached_property
     def rejected_slices(self) -> Slices:
@@ -117,7 +117,7 @@ class RecordArtifacts:
         record = self._record
         if record.case is not None or not record.row:
             return {}
-        found: Slices = msgspec.convert(self._plan.redactor.structure(msgspec.json.decode(record.row), forms.OWN_NAMES), Slices)
+        found: Slices = msgspec.convert(self._plan.redactor.structure(msgspec.json.decode(record.row), redaction.OWN_NAMES), Slices)
         return found
 
     def prediction(self, dataset: str) -> PredictionLine:

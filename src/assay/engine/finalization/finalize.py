@@ -10,38 +10,34 @@ import msgspec
 from assay.core.artifact_lines import CaseLine, ResponseLine
 from assay.core.canonical import JsonObject, pretty_json
 from assay.core.case import Case
-from assay.core.contract import CONTRACTS
+from assay.core.contract import CONTRACTS, INPUT
 from assay.core.errors import StoreUnavailable
-from assay.core.input_document import INPUT
 from assay.core.manifest import BatchEntry, IgnoredFields, Manifest, PastFailure, StateEntry, UnsentFields
 from assay.core.moment import iso
 from assay.core.plan import DatasetPlan, Plan
-from assay.core.run_state import TERMINAL, State, count_records
+from assay.core.runs import TERMINAL, State, count_records
 from assay.core.summary import GateResult
 from assay.core.version import __version__
-from assay.engine.finalization import forms
 from assay.engine.finalization.artifact_lines import RecordArtifacts, facts_of, invalid_facts, texts_of
-from assay.engine.finalization.eval_run import EVAL_RESULTS, eval_run_parameters, golden_result, is_true_of, why_no_eval_run
 from assay.engine.finalization.input_dataset import InputDataset
-from assay.engine.finalization.panels import add_record, panel_of
-from assay.engine.finalization.profile_scores import profiler_of, replies_of
-from assay.engine.finalization.rankings import add_comparison, ranking_of
 from assay.engine.finalization.recompute import metrics_of
-from assay.engine.finalization.redacted_plan import RedactedPlan, plan_redactor
-from assay.engine.garbage import rare_collection
-from assay.engine.groups import RecordGroups
+from assay.engine.records import redaction
+from assay.engine.records.eval_run import EVAL_RESULTS, eval_run_parameters, golden_result, is_true_of, why_no_eval_run
+from assay.engine.records.groups import RecordGroups
+from assay.engine.records.redaction import RedactedPlan, plan_redactor
+from assay.engine.records.run_counters import rare_collection
+from assay.engine.records.run_figures import add_comparison, add_record, panel_of, profiler_of, ranking_of, replies_of
 from assay.engine.storage.run_failure import past_failures, states_with_failures
 from assay.engine.storage.run_paths import RunPaths
 from assay.grading import policies, templates
 from assay.metrics.facts import RecordColumns
 from assay.metrics.golden import EvalResult, eval_results
-from assay.store.artifacts import CASES, StagingFolder, Writer
+from assay.store.artifacts import CASES, AttemptChain, MerkleTree, StagingFolder, Writer
 from assay.store.batch_store import NOTE as BATCHES
 from assay.store.batch_store import BatchRow
-from assay.store.hash_chain import AttemptChain, MerkleTree
 from assay.store.ledger import FinishedRecord, FinishedRun, RecordRow, RunRow
+from assay.store.published_run import publish_files
 from assay.store.redact import Redactor
-from assay.store.run_storage import publish_files
 from assay.store.verify import verify_run
 
 _BLOCK_RECORDS = 32
@@ -122,7 +118,7 @@ def _redacted_case(record: RecordRow, record_id: str | None, redactor: Redactor)
     case = msgspec.json.decode(record.case or b"{}")
     hashes = [attachment.pop("sha256", "") for attachment in case["attachments"]]
     del case["record_sha256"]
-    shown: JsonObject = redactor.structure({**case, "id": ""}, forms.CASE)
+    shown: JsonObject = redactor.structure({**case, "id": ""}, redaction.CASE)
     for attachment, digest in zip(shown["attachments"], hashes, strict=True):
         attachment["sha256"] = digest
     return _encode({**shown, "id": record_id, "record_sha256": record.sha256})

@@ -5,11 +5,9 @@ from collections.abc import Mapping
 import msgspec
 
 from assay.core.canonical import JsonObject
-from assay.core.contract import CONTRACTS
-from assay.core.input_document import REFERENCE, ROW_MEMBERS, SEVERAL, DatasetHead
+from assay.core.contract import CONTRACTS, REFERENCE, ROW_MEMBERS, SEVERAL, DatasetHead
 from assay.core.plan import DatasetPlan, Plan
-from assay.engine.finalization.redacted_plan import RedactedPlan
-from assay.engine.finalization.redacted_rows import RowRedactor
+from assay.engine.records.redaction import RedactedPlan, RowRedactor
 from assay.store.artifacts import Writer
 from assay.store.ledger import RecordRow
 from assay.store.redact import Redactor

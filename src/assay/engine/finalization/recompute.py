@@ -11,14 +11,13 @@ from assay.core.manifest import Manifest
 from assay.core.plan import Plan
 from assay.core.summary import BY_SLICE, METRICS, GateResult, SlicesSummary, Summary
 from assay.engine.finalization.artifact_lines import facts_of, invalid_facts
-from assay.engine.finalization.panels import read_panel
-from assay.engine.finalization.rankings import add_comparison, ranking_of
-from assay.engine.groups import RecordGroups
+from assay.engine.records.groups import RecordGroups
+from assay.engine.records.run_figures import add_comparison, ranking_of, read_panel
 from assay.metrics.facts import RecordColumns
 from assay.metrics.gates import cancelled_reason, check_gates
-from assay.metrics.pairwise import PairwiseFigures
 from assay.metrics.panel import PanelFigures
 from assay.metrics.profiles import profile_of
+from assay.metrics.ranking import PairwiseFigures
 from assay.metrics.summary import summarize, summarize_slices
 from assay.store.published_run import PublishedRun, decoded_as
 

@@ -1,21 +1,30 @@
-"""Matching of labels with a run's graded answers, and the clusters of answers that are not independent."""
+"""Labels and answers: samples to label, labels given on pages, and labels matched with the graded answers."""
 
-from collections.abc import Iterable, Sequence
+import csv
+import io
+import random
+from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 
 import msgspec
 import numpy as np
 
+from assay.core.artifact_lines import PredictionLine
+from assay.core.canonical import JsonObject
 from assay.core.case import Case
 from assay.core.errors import RunNotFound, UsageProblem
 from assay.core.plan import Plan
+from assay.core.secrets import RedactRule
 from assay.engine.comparison.alignment import PredictionSummary
-from assay.engine.groups import RecordGroups
-from assay.engine.judge_quality.labels import HumanLabel, digest_of
+from assay.engine.judge_quality.labels import HumanLabel, digest_of, guarded
 from assay.engine.planning.request import PlanProblems
+from assay.engine.records.groups import RecordGroups
 from assay.grading import GRADING_METHODS
-from assay.metrics.clusters import Codes
+from assay.grading.candidate import context_text, grading_text, reference_text, task_text
+from assay.metrics.intervals import Codes
+from assay.store.files import append_label, damaged_label, read_label_lines
 from assay.store.published_run import PublishedRun
+from assay.store.redact import Redactor
 
 SCALES = {"1-5": (1.0, 5.0), "0-1": (0.0, 1.0), "0/1": (0.0, 1.0)}
 """The lowest and the highest score of each scale."""
@@ -201,3 +210,246 @@ def _cluster_key(prediction: PredictionSummary, cluster_names: dict[tuple[str, s
     """Return a record's cluster; a record without one forms its own, with all answers to it."""
     cluster_name = cluster_names.get((prediction.record_id, prediction.record_sha256), "")
     return (cluster_name,) if cluster_name else (prediction.dataset, prediction.record_id)
+
+
+COLUMNS = (
+    "record_id", "dataset", "sample", "answer_sha256", "task", "context", "choices", "reference", "grading", "criteria",
+    "answer", "judge_passed", "judge_score", "judge_reason", "rater", "passed", "score", "note",
+)  # fmt: skip
+"""Columns of the file; the last four are for the rater to fill in."""
+
+
+class LabelSample(msgspec.Struct, frozen=True, kw_only=True):
+    """A sample of answers."""
+
+    rows: tuple[JsonObject, ...]
+    strata: dict[str, tuple[int, int]]
+    """By stratum, the records in the run and those drawn."""
+
+
+def draw_sample(run: PublishedRun, count: int, *, seed: int = 0, shows_judge: bool = False) -> LabelSample:
+    """A random sample of the answers that a judge graded, with the run's share of each dataset; raises UsageProblem without any.
+
+    Equal shares keep every estimate that rests on the labels unbiased without weights; shares of the judge's verdicts would not,
+    because how often it is wrong about good answers must not depend on what it said. What the judge said is left out unless asked
+    for: who has read it tends to agree.
+    """
+    strata: dict[str, list[int]] = {}
+    for number, prediction in enumerate(run.typed_lines("predictions.jsonl", HashedPrediction)):
+        if prediction.is_judged:
+            strata.setdefault(prediction.dataset, []).append(number)
+    total = sum(map(len, strata.values()))
+    if not total:
+        raise UsageProblem(
+            f"no judge graded an answer of run '{run.manifest.run_id}', so that there is nothing to label",
+            hint="multiple choice and tool calls are graded by a rule; labels say how good a judge is",
+        )
+    chance = random.Random(seed)
+    taken = _allotted({name: len(lines) for name, lines in strata.items()}, min(count, total))
+    drawn = [line for name in sorted(strata) for line in chance.sample(strata[name], taken[name])]
+    chance.shuffle(drawn)
+    rows = _rows(run, drawn, shows_judge=shows_judge)
+    return LabelSample(rows=tuple(rows), strata={name: (len(strata[name]), taken[name]) for name in sorted(strata)})
+
+
+def _allotted(sizes: dict[str, int], count: int) -> dict[str, int]:
+    """Divide `count` in proportion to the sizes, by the largest-remainder method."""
+    total = sum(sizes.values())
+    shares = {name: divmod(size * count, total) for name, size in sizes.items()}
+    taken = {name: whole for name, (whole, _) in shares.items()}
+    by_remainder = sorted(shares, key=lambda name: (-shares[name][1], name))
+    for name in by_remainder[: count - sum(taken.values())]:
+        taken[name] += 1
+    return taken
+
+
+def _rows(run: PublishedRun, lines: list[int], *, shows_judge: bool) -> Iterator[JsonObject]:
+    wanted = set(lines)
+    found = {number: line for number, line in enumerate(run.typed_lines("predictions.jsonl", PredictionLine)) if number in wanted}
+    inputs = _inputs(run, {(line.record_id, line.record_sha256) for line in found.values()})
+    for number in lines:
+        line = found[number]
+        case = inputs.get((line.record_id, line.record_sha256))
+        yield {**_asked(case), **_answered(line, shows_judge=shows_judge)}
+
+
+def _inputs(run: PublishedRun, wanted: set[tuple[str, str]]) -> dict[tuple[str, str], Case]:
+    keyed = ((entry["record_id"], entry["record_sha256"], entry["record"]) for entry in run.records())
+    return {(name, digest): msgspec.convert(record, Case) for name, digest, record in keyed if (name, digest) in wanted}
+
+
+def _asked(case: Case | None) -> JsonObject:
+    if case is None:
+        return {}
+    criteria = "\n".join(f"{criterion.weight:+g} {criterion.title}" for criterion in case.criteria)
+    choices = "\n".join(f"{choice.id}) {choice.text}" for choice in case.choices)
+    reference = ", ".join(case.correct_choice_ids) or reference_text(case)
+    shown = {
+        "context": context_text(case),
+        "choices": choices,
+        "reference": reference,
+        "grading": grading_text(case),
+        "criteria": criteria,
+    }
+    return {"task": task_text(case), **{name: text for name, text in shown.items() if text}}
+
+
+def _answered(line: PredictionLine, *, shows_judge: bool) -> JsonObject:
+    judge = {"judge_passed": line.passed, "judge_score": line.raw_score, "judge_reason": line.justification}
+    return {
+        "record_id": line.record_id,
+        "dataset": line.dataset,
+        "sample": line.sample or 0,
+        "answer_sha256": digest_of(line.response_sha256),
+        "answer": line.model_response or "",
+        **(judge if shows_judge else {}),
+        "rater": "",
+        "passed": None,
+        "score": None,
+        "note": "",
+    }
+
+
+def sample_lines(sample: LabelSample) -> Iterator[str]:
+    """Return the sample as JSON lines."""
+    for row in sample.rows:
+        ordered = {name: row[name] for name in COLUMNS if name in row}
+        yield msgspec.json.encode(ordered).decode() + "\n"
+
+
+def sample_table(sample: LabelSample) -> Iterator[str]:
+    """Return the sample as CSV for a spreadsheet; no cell is a formula."""
+    names = [name for name in COLUMNS if any(name in row for row in sample.rows)]
+    for row in ({name: name for name in names}, *sample.rows):
+        out = io.StringIO(newline="")
+        csv.writer(out).writerow([guarded(_text(row.get(name))) for name in names])
+        yield out.getvalue()
+
+
+def _text(value: object) -> str:
+    return "" if value is None else str(value)
+
+
+MAX_NOTE = 4_000
+MAX_RATER = 100
+
+
+class KeptLabel(msgspec.Struct, frozen=True, kw_only=True):
+    """One person's label on one answer, with the member names of a file of labels."""
+
+    record_id: str
+    dataset: str
+    sample: int
+    answer_sha256: str
+    rater: str
+    passed: bool | None = None
+    score: float | None = None
+    note: str = ""
+    at: str = ""
+
+    @property
+    def answer(self) -> tuple[str, str, int]:
+        """Dataset, record id and sample of the labelled answer."""
+        return self.dataset, self.record_id, self.sample
+
+
+class AnswerLine(msgspec.Struct, frozen=True):
+    """The members of a prediction that a label is about; of a record that broke its contract, of its failure."""
+
+    record_id: str | None
+    dataset: str = ""
+    sample: int = 0
+    response_sha256: str | None = None
+    """Of the answer as it came, before redaction."""
+    passed: bool | None = None
+    scale: str | None = None
+
+
+class LabelInput(msgspec.Struct, frozen=True, kw_only=True):
+    """A label as a person submits it; with neither verdict nor score it withdraws the person's earlier label."""
+
+    rater: str
+    passed: bool | None = None
+    score: float | None = None
+    note: str = ""
+
+
+def keep_label(run: PublishedRun, prediction: AnswerLine, opinion: LabelInput, *, at: str) -> KeptLabel:
+    """Store a person's label on the answer of a prediction; raises UsageProblem for a label that no calibration could use."""
+    _check(prediction, opinion)
+    redactor = Redactor(custom=_custom_rules(run))
+    label = KeptLabel(
+        record_id=prediction.record_id or "",
+        dataset=prediction.dataset,
+        sample=prediction.sample,
+        answer_sha256=digest_of(prediction.response_sha256),
+        rater=redactor.text(opinion.rater.strip()),
+        passed=opinion.passed,
+        score=opinion.score,
+        note=redactor.text(opinion.note.strip()),
+        at=at,
+    )
+    append_label(run.path, msgspec.to_builtins(label))
+    return label
+
+
+def _custom_rules(run: PublishedRun) -> tuple[RedactRule, ...]:
+    return run.manifest.settings.redact
+
+
+def _check(prediction: AnswerLine, opinion: LabelInput) -> None:
+    if prediction.passed is None:
+        raise UsageProblem("this record has no grade that a label could be compared with", hint="label one that was evaluated")
+    low, high = SCALES.get(prediction.scale or "", (float("-inf"), float("inf")))
+    if opinion.score is not None and not low <= opinion.score <= high:
+        raise UsageProblem(
+            f"the score {opinion.score:g} is not on the run's scale {prediction.scale}", hint="leave it out, or correct it"
+        )
+    for name, text, most in (("note", opinion.note, MAX_NOTE), ("name", opinion.rater, MAX_RATER)):
+        if len(text) > most:
+            raise UsageProblem(f"the {name} has {len(text):,} characters, and may have {most:,}", hint="make it shorter")
+
+
+def kept_labels(run: PublishedRun) -> tuple[KeptLabel, ...]:
+    """Return the labels on a run's answers: each person's latest per answer, without withdrawn ones."""
+    found: dict[tuple[str, str, int, str], KeptLabel] = {}
+    for number, line in enumerate(read_label_lines(run.path), 1):
+        try:
+            label = msgspec.json.decode(line, type=KeptLabel)
+        except ValueError as problem:
+            raise damaged_label(run.path, number, problem) from problem
+        # Remove first, so that the newest label comes last in the order.
+        found.pop((*label.answer, label.rater), None)
+        found[*label.answer, label.rater] = label
+    return tuple(label for label in found.values() if label.passed is not None or label.score is not None)
+
+
+def human_labels(labels: tuple[KeptLabel, ...]) -> tuple[HumanLabel, ...]:
+    """Convert stored labels for calibration, which reports problems by line."""
+    names = [name for name in HumanLabel.__struct_fields__ if name != "line"]
+    return tuple(
+        HumanLabel(**{name: getattr(label, name) for name in names}, line=number) for number, label in enumerate(labels, 1)
+    )
+
+
+def labels_of(predictions: Iterable[AnswerLine], labels: Sequence[HumanLabel], *, path: str) -> tuple[KeptLabel, ...]:
+    """Match the labels of a file with answers; raises PlanProblems with all labels that match none."""
+    answers: dict[tuple[str | None, int], list[AnswerLine]] = {}
+    for line in predictions:
+        answers.setdefault((line.record_id, line.sample), []).append(line)
+    found: list[KeptLabel] = []
+    problems: list[str] = []
+    for label in labels:
+        about = [line for line in answers.get((label.record_id, label.sample), ()) if _is_about(label, line)]
+        if not about:
+            problems.append(f"{path}:{label.line}: the run has no such answer to '{label.record_id}'")
+        shared = {name: getattr(label, name) for name in ("record_id", "sample", "rater", "passed", "score", "answer_sha256")}
+        found += [KeptLabel(dataset=line.dataset, **shared) for line in about[:1]]
+    if problems:
+        raise PlanProblems(problems)
+    return tuple(found)
+
+
+def _is_about(label: HumanLabel, line: AnswerLine) -> bool:
+    is_same = not label.answer_sha256 or label.answer_sha256 == digest_of(line.response_sha256)
+    return is_same and label.dataset in ("", line.dataset)

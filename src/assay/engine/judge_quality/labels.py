@@ -11,8 +11,8 @@ import msgspec
 
 from assay.core.canonical import JsonObject
 from assay.core.strict_json import parse_json
-from assay.datasets.checks import nearest
-from assay.datasets.source import open_source
+from assay.datasets.parsing.checks import nearest
+from assay.datasets.parsing.source import open_source
 from assay.engine.planning.request import PlanProblems
 
 DIGEST = 16

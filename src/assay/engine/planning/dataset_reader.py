@@ -5,28 +5,30 @@ from pathlib import Path
 
 import msgspec
 
-from assay.core.contract import CONTRACTS
-from assay.core.dataset_title import file_stem
-from assay.core.errors import SourceUnreadable, UsageProblem
+from assay.core.contract import CONTRACTS, file_stem
+from assay.core.errors import SourceUnreadable, UsageProblem, heading
 from assay.core.issue import Issue
 from assay.core.issue import Path as Steps
-from assay.core.problem_lines import heading
 from assay.core.report import ValidationReport
 from assay.core.settings import DatasetEntry, OnInvalid
 from assay.datasets import read
-from assay.datasets.config import ValidationConfig, changed_settings, load_config
 from assay.datasets.dataset_paths import open_dataset, part_names, similar_file
-from assay.datasets.read_options import ReadOptions
-from assay.datasets.source import Source
-from assay.engine.metadata_fields import member_text
+from assay.datasets.parsing.config import ReadOptions, ValidationConfig, changed_settings, load_config
+from assay.datasets.parsing.source import Source
 from assay.engine.planning.attachments import Attachments
-from assay.engine.planning.conversations import unanswered_turns
-from assay.engine.planning.dataset_files import dataset_files, names_files
+from assay.engine.planning.dataset_inputs import (
+    DatasetInput,
+    dataset_files,
+    dataset_plan,
+    names_files,
+    shown_path,
+    unanswered_turns,
+)
 from assay.engine.planning.handles import make_room_for_handles
-from assay.engine.planning.inputs import DatasetInput, dataset_plan, shown_path
 from assay.engine.planning.request import MergedSettings
 from assay.engine.planning.request_plugins import RequestPlugins
 from assay.engine.planning.responses import FIRST, listed
+from assay.engine.records.groups import member_text
 
 FAULTY_FILES = 10
 """Files of which everything is said before those that cannot be used are only counted."""

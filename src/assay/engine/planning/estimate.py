@@ -1,8 +1,4 @@
-"""What a run would cost before anybody is asked: its calls, the tokens of its prompts, and the prices that are known.
-
-The prompts are those that the run itself would send, made by its own graders. How long answers will be nobody knows beforehand,
-so that an estimate says what it took for granted. A price that is not known is not guessed.
-"""
+"""Approximate token counts for estimates."""
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -17,14 +13,19 @@ from assay.core.plan import ModelPlan, Plan, ProviderPlan
 from assay.core.provider import PROVIDERS
 from assay.core.settings import BatchSettings
 from assay.engine.planning.attachments import folder_of
-from assay.engine.planning.inputs import DatasetInput, cases_of
+from assay.engine.planning.dataset_inputs import DatasetInput, cases_of
 from assay.engine.planning.plans import PlannedRuns
 from assay.engine.planning.plugins import OpenPlugins
 from assay.engine.planning.selection import merged, rules_of, selector_for
-from assay.engine.planning.token_counts import ANSWER_TOKENS, BYTES_PER_TOKEN, VERDICT_TOKENS
 from assay.grading import GradingSettings, settings_of, start
 from assay.models.batch_api import batch_limits
 from assay.models.prices import is_paid, tariff_of, usage_cost
+
+BYTES_PER_TOKEN = 4
+"""UTF-8 bytes of a prompt per token: correct for English, and close for other languages."""
+ANSWER_TOKENS = 400
+VERDICT_TOKENS = 150
+
 
 SAMPLED = 400
 """Maximum records whose prompts are built; of more records, evenly spaced ones are taken."""

@@ -21,17 +21,16 @@ from assay.core.plan import (
     ProviderPlan,
 )
 from assay.core.provider import PROVIDER_KINDS
-from assay.core.redact_rule import is_redacted
 from assay.core.retention import longest, retention_in
-from assay.core.run_backend import RUNS_DIR
+from assay.core.runs import RUNS_DIR
+from assay.core.secrets import is_redacted
 from assay.core.settings import ProviderEntry
-from assay.engine.finalization.rankings import PAIR
 from assay.engine.planning.providers import BadName, model_plan, used_providers
 from assay.engine.planning.request import MergedSettings, PlanProblems, RunRequest
 from assay.engine.planning.responses import Responses, load_responses
 from assay.engine.planning.selection import sample_rank
-from assay.engine.storage.integrity import intact_run
-from assay.engine.storage.run_paths import check_target_free, find_run, folders_of
+from assay.engine.records.run_figures import PAIR
+from assay.engine.storage.run_paths import check_target_free, find_run, folders_of, intact_run
 from assay.grading import GRADING_METHODS, PAIRWISE_ID
 from assay.models import check_models
 from assay.store.ledger import RecordRow

@@ -19,7 +19,7 @@ from assay.core.plugin import Plugin
 from assay.core.provider import FUNCTIONS
 from assay.core.report import ValidationReport
 from assay.core.retention import RetentionPolicy, longest, retention_in
-from assay.core.run_backend import RUNS_DIR
+from assay.core.runs import RUNS_DIR
 from assay.core.settings import (
     BatchSettings,
     Gates,
@@ -32,19 +32,18 @@ from assay.core.settings import (
     RunSection,
     stated,
 )
-from assay.datasets.checks import nearest
-from assay.engine.finalization.eval_run import EVAL_RESULTS, GOLDEN_MAX_TOKENS, why_no_eval_run
-from assay.engine.metadata_fields import NO_METADATA
+from assay.datasets.parsing.checks import nearest
 from assay.engine.planning.attachments import folder_of
-from assay.engine.planning.conversations import tool_turns
+from assay.engine.planning.dataset_inputs import DatasetInput, shown_path, tool_turns
 from assay.engine.planning.dataset_reader import DatasetReading, on_invalid
-from assay.engine.planning.inputs import DatasetInput, shown_path
 from assay.engine.planning.providers import BadName, find_provider, model_plan, provider_kind, used_providers
 from assay.engine.planning.request import MergedSettings, PlanProblems, RunRequest
 from assay.engine.planning.request_plugins import RequestPlugins
 from assay.engine.planning.responses import FIRST, ResponseFile, listed, load_responses
 from assay.engine.planning.selection import SelectionRules, rules_of, selected_ids
 from assay.engine.planning.survey import DatasetSurvey, HasAnswer, survey
+from assay.engine.records.eval_run import EVAL_RESULTS, GOLDEN_MAX_TOKENS, why_no_eval_run
+from assay.engine.records.groups import NO_METADATA
 from assay.engine.storage.run_paths import check_target_free, folders_of
 from assay.grading.assignment import Kind
 from assay.grading.methods import GRADING_METHODS

@@ -8,9 +8,8 @@ import msgspec
 
 from assay.core.contract import CONTRACTS
 from assay.core.errors import UsageProblem
-from assay.core.installed_plugins import DeclaredPlugin, declared_plugins, reopened
 from assay.core.plan import Plan, PluginKind, PluginPlan
-from assay.core.plugin import Plugin
+from assay.core.plugin import DeclaredPlugin, Plugin, declared_plugins, reopened
 from assay.core.provider import FUNCTIONS, ProviderKind
 from assay.grading import POLICIES, GradingSettings
 

@@ -10,7 +10,7 @@ import msgspec
 from assay.core.plan import ModelPlan, ProviderPlan
 from assay.core.provider import FUNCTIONS, PROVIDER_KINDS, PROVIDERS, ProviderKind
 from assay.core.settings import ModelEntry, Parameters, ProviderEntry, stated
-from assay.datasets.checks import nearest
+from assay.datasets.parsing.checks import nearest
 from assay.models import model_problems
 
 _MODEL = re.compile(r"(?P<provider>[A-Za-z0-9_.-]+)(?P<mark>:/(?!/)|/|:)(?P<model>.+)", re.DOTALL)

@@ -6,22 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from assay.core.errors import UsageProblem
+from assay.core.errors import UsageProblem, in_one_line
 from assay.core.exposure import Setting, settings_struct
 from assay.core.issue import Finding
 from assay.core.issue import Path as Steps
 from assay.core.plan import DEFAULT_PROJECT, PluginKind
 from assay.core.plugin import Plugin, given_plugin
-from assay.core.problem_lines import in_one_line
 from assay.core.provider import FUNCTIONS
-from assay.core.redact_rule import RedactRule
 from assay.core.report import ValidationReport
 from assay.core.retention import RetentionSettings
+from assay.core.secrets import RedactRule
 from assay.core.settings import DatasetEntry, ModelEntry, RunFile, run_settings
-from assay.datasets.checks import Findings
-from assay.datasets.read_options import Interface
+from assay.datasets.parsing.checks import Findings
+from assay.datasets.parsing.config import Interface
 from assay.engine.planning.run_file import LoadedRunFile, issue_of, load_run_file, read_members
-from assay.store.redact_custom import rule_problems
+from assay.store.redact import rule_problems
 
 if TYPE_CHECKING:
     _GivenSettings = msgspec.Struct

@@ -7,14 +7,13 @@ import msgspec
 
 from assay.core.contract import BUILT_IN, CONTRACTS
 from assay.core.errors import UsageProblem
-from assay.core.installed_plugins import declared_plugins, find_plugin, installed_plugin
 from assay.core.issue import Path as Steps
 from assay.core.plan import ModelPlan, PluginKind, PluginPlan
-from assay.core.plugin import Plugin, uncomparable
+from assay.core.plugin import Plugin, declared_plugins, find_plugin, installed_plugin, uncomparable
 from assay.core.settings import DatasetEntry, ModelEntry
 from assay.datasets import resolve_contract
+from assay.datasets.parsing.source import Source
 from assay.datasets.plugin_contract import given_contract, named_contract
-from assay.datasets.source import Source
 from assay.engine.planning.plugins import built_in
 from assay.engine.planning.request import MergedSettings
 from assay.grading import Kind, is_judged

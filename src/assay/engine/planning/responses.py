@@ -1,23 +1,54 @@
-"""Supplied answers instead of sampled ones: from a file of responses, an earlier run, or a recorded conversation."""
+"""Where each response of a candidate stands in a file of lines: found by its record, with neither ids nor texts in memory."""
 
+from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from assay.core import problem_lines
-from assay.core.document import Document
+from assay.core import errors
 from assay.core.errors import UsageProblem
 from assay.core.model_call import Reply
 from assay.core.plan import Plan
-from assay.core.strict_json import MAX_LOCAL_BYTES, parse_json
-from assay.datasets.checks import short, type_name
-from assay.datasets.formats import sniff_format
-from assay.datasets.source import BOM, Source, open_source
-from assay.engine.planning.conversations import recorded_replies
-from assay.engine.planning.inputs import reread, shown_path
-from assay.engine.planning.response_lines import ResponseLines
+from assay.core.strict_json import MAX_LOCAL_BYTES, Document, parse_json
+from assay.datasets.parsing.checks import short, type_name
+from assay.datasets.parsing.formats import sniff_format
+from assay.datasets.parsing.hashing import KeyIndex
+from assay.datasets.parsing.source import BOM, Source, open_source
+from assay.engine.planning.dataset_inputs import recorded_replies, reread, shown_path
+
+
+class ResponseLines:
+    """The responses of one candidate: some fifty bytes for each, and its line is read from the file when it is asked for."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._ids = KeyIndex()
+        self._starts = array("Q")
+        self._sizes = array("I")
+        self._numbers = array("I")
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __contains__(self, case_id: str) -> bool:
+        return self._ids.find(case_id) is not None
+
+    def add(self, case_id: str, *, start: int, size: int, number: int) -> int:
+        """Note a response and its line; returns 0, or the number of the earlier line that has a response to the same record."""
+        if not self._ids.add(case_id):
+            return self._numbers[self._ids.find(case_id) or 0]
+        self._starts.append(start)
+        self._sizes.append(size)
+        self._numbers.append(number)
+        return 0
+
+    def line(self, case_id: str) -> bytes | None:
+        """The line of a response; None when there is none."""
+        found = self._ids.find(case_id)
+        return None if found is None else self._source.part(self._starts[found], self._starts[found] + self._sizes[found])
+
 
 EXPORT = "responses.jsonl"
 """The file of a finished run that holds its answers."""
@@ -270,4 +301,4 @@ def _quick(content: bytes | bytearray) -> _ResponseRow | None:
 
 def listed(problems: Sequence[str], count: int = 0) -> list[str]:
     """Return the first problems, with the number of further ones."""
-    return problem_lines.listed(problems, count, first=FIRST)
+    return errors.listed(problems, count, first=FIRST)

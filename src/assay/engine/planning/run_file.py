@@ -7,17 +7,17 @@ from typing import Any
 
 import msgspec
 
-from assay.core.document import Document
 from assay.core.issue import Issue
-from assay.core.redact_rule import RedactRule
+from assay.core.secrets import RedactRule
 from assay.core.settings import CacheSection, ModelEntry, ProviderEntry, RetrySection, RunFile, RunSection, StageSection
-from assay.datasets.checks import Findings, check_flaws
-from assay.datasets.formats import is_of_a_run
-from assay.datasets.issue_locator import RecordContext, locate_issue
-from assay.datasets.lazy_yaml import parse_yaml
-from assay.datasets.source import open_source
+from assay.core.strict_json import Document
+from assay.datasets.parsing.checks import Findings, check_flaws
+from assay.datasets.parsing.formats import is_of_a_run
+from assay.datasets.parsing.issue_locator import RecordContext, locate_issue
+from assay.datasets.parsing.lazy_yaml import parse_yaml
+from assay.datasets.parsing.source import open_source
 from assay.engine.planning.settings import FieldAliases, Wordings, read_settings
-from assay.store.redact_custom import rule_problem
+from assay.store.redact import rule_problem
 
 _NAME_IT = "keys do not belong in files: put it into an environment variable and name that in key_variable"
 WORDINGS: Wordings = {

@@ -15,15 +15,13 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from assay.core.case import Case
-from assay.core.dataset_title import file_stem
-from assay.core.input_document import DatasetHead
+from assay.core.contract import DatasetHead, file_stem
 from assay.core.issue import Issue
 from assay.core.plan import DatasetPlan, Plan
 from assay.core.report import issue_members
-from assay.engine.groups import RecordGroups, read_rejected
-from assay.engine.metadata_fields import member_text, metadata_value
 from assay.engine.planning.attachments import folder_of
-from assay.engine.planning.inputs import DatasetInput, RecordPreview, preview_records, records_of, reread
+from assay.engine.planning.dataset_inputs import DatasetInput, RecordPreview, preview_records, records_of, reread
+from assay.engine.records.groups import RecordGroups, member_text, metadata_value, read_rejected
 from assay.store.ledger import RecordRow
 
 

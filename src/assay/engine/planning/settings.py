@@ -9,7 +9,7 @@ from msgspec import inspect
 
 from assay.core.exposure import FIXED
 from assay.core.issue import Path
-from assay.datasets.checks import Findings, array_at, name_of, nearest, object_at, retyped, short, type_name, word_at
+from assay.datasets.parsing.checks import Findings, array_at, name_of, nearest, object_at, retyped, short, type_name, word_at
 
 _BAD: Any = object()
 """Stands for a value with a finding; the settings go on without it."""

@@ -9,13 +9,13 @@ from typing import NamedTuple
 import msgspec
 
 from assay.core.case import Attachment
-from assay.datasets.checks import short
-from assay.datasets.key_index import KeyIndex
-from assay.engine.finalization.profile_scores import UnsupportedRecords
-from assay.engine.metadata_fields import member_text, metadata_value
-from assay.engine.planning.inputs import DatasetInput, RecordPreview, place_of, preview_records, shown_path
+from assay.datasets.parsing.checks import short
+from assay.datasets.parsing.hashing import KeyIndex
+from assay.engine.planning.dataset_inputs import DatasetInput, RecordPreview, place_of, preview_records, shown_path
 from assay.engine.planning.responses import listed
 from assay.engine.planning.selection import SelectionRules, Selector, merged, selector_for
+from assay.engine.records.groups import member_text, metadata_value
+from assay.engine.records.run_figures import UnsupportedRecords
 from assay.grading import POLICIES, UNKNOWN, UNSUITABLE, Kind, resolved
 from assay.metrics.profiles import Profile
 

@@ -11,28 +11,26 @@ from typing import TypeVar
 import msgspec
 
 from assay.core.canonical import JsonObject
+from assay.core.contract import MANIFEST
 from assay.core.errors import RunDamaged, RunNotFound, StoreUnavailable
-from assay.core.input_document import MANIFEST
 from assay.core.manifest import Manifest
 from assay.core.moment import iso
 from assay.core.outcome import PanelDecision
 from assay.core.plan import Plan
 from assay.core.record_query import INVALID, RecordFilter
 from assay.core.run_result import RunResult
-from assay.core.run_state import TERMINAL
+from assay.core.runs import TERMINAL
 from assay.core.summary import SliceValues, read_slices
 from assay.engine.finalization.artifact_lines import RecordArtifacts
-from assay.engine.finalization.forms import CASE
-from assay.engine.finalization.redacted_plan import RedactedPlan, redactor_of
+from assay.engine.records.redaction import CASE, RedactedPlan, redactor_of
 from assay.engine.runs import result_of
 from assay.engine.storage.remote_store import SEALED_IN, not_here_error
 from assay.engine.storage.run_failure import failure_of, states_with_failures
 from assay.engine.storage.run_paths import RunPaths
 from assay.grading import DISAGREE
-from assay.store.index_folder import index_of
 from assay.store.ledger import FinishedRecord, Ledger
 from assay.store.published_run import PublishedRun, Tombstone, decoded, open_run_folder
-from assay.store.record_index import IndexedRecord, RecordIndex
+from assay.store.record_index import IndexedRecord, RecordIndex, index_of
 from assay.store.redact import Redactor
 
 T = TypeVar("T")

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import msgspec
 
+from assay.core.contract import INPUT
 from assay.core.errors import UsageProblem
-from assay.core.input_document import INPUT
 from assay.datasets import lines_of
-from assay.datasets.formats import holds_hashes, row_document
 from assay.datasets.golden_v1 import MAX_CASES, MIN_CASES
-from assay.datasets.source import Source, filled_lines, open_source
+from assay.datasets.parsing.formats import holds_hashes, row_document
+from assay.datasets.parsing.source import Source, filled_lines, open_source
 from assay.engine.readers.run_reader import RunReader
 from assay.store.artifacts import CASES, read_pieces
 

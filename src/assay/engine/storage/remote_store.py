@@ -5,16 +5,16 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
+from assay.core.contract import MANIFEST
 from assay.core.errors import RunNotFound, RunSealed, StoreUnavailable, UsageProblem
-from assay.core.input_document import MANIFEST
 from assay.core.moment import iso
-from assay.core.run_state import TERMINAL
+from assay.core.runs import TERMINAL
 from assay.store.download import ManifestSummary, fetch_run, published_at
 from assay.store.failures import disk_errors
 from assay.store.ledger import Ledger, RunRow
 from assay.store.ledgers import empty_ledger, open_ledger, pointed_to
 from assay.store.lock import RunLock
-from assay.store.run_storage import RemoteRunStorage, open_remote_storage, publish_files
+from assay.store.published_run import RemoteRunStorage, open_remote_storage, publish_files
 from assay.store.verify import verify_run
 
 STORE = "store"

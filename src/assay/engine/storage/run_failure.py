@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from assay.core.errors import AssayError, LedgerLost, RunNotFound
-from assay.core.run_state import TERMINAL, State
+from assay.core.runs import TERMINAL, State
 from assay.engine.storage.run_paths import RunPaths
 from assay.store.ledger import FAILURE, FAILURES, Ledger, RunRow
 from assay.store.ledgers import LEDGER, create_ledger, open_briefly, pointed_to

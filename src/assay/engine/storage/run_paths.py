@@ -1,6 +1,9 @@
-"""Paths of runs: a private folder while they are in progress, a sealed one afterwards."""
+"""Ids and paths of runs: a private folder while they are in progress, a sealed one afterwards."""
 
 import os
+import re
+import secrets
+import time
 from datetime import datetime
 from math import inf
 from pathlib import Path
@@ -8,15 +11,45 @@ from typing import Self
 
 import msgspec
 
-from assay.core.errors import AssayError, LedgerUnavailable, MissingExtra, RunNotFound, UsageProblem
-from assay.core.input_document import MANIFEST
-from assay.datasets.checks import nearest
-from assay.engine.storage.remote_store import download_if_remote
-from assay.engine.storage.run_id import check_run_id, could_be_run_id
+from assay.core.contract import MANIFEST
+from assay.core.errors import AssayError, LedgerUnavailable, MissingExtra, RunNotFound, RunSealed, UsageProblem
+from assay.datasets.parsing.checks import nearest
+from assay.engine.storage.remote_store import download_if_remote, fetch_new
+from assay.store.audit import AUDIT_FILE
+from assay.store.download import published_at
 from assay.store.failures import disk_errors
 from assay.store.ledger import Ledger
 from assay.store.ledgers import LEDGER, POINTER, LedgerOpener, adopt_known, has_ledger, ledger_file, open_ledger, pointed_to
-from assay.store.published_run import read_manifest
+from assay.store.published_run import PublishedRun, open_remote_storage, open_run_folder, read_manifest
+from assay.store.verify import changed_artifacts, verify_run
+
+_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}", re.ASCII)
+_RESERVED = ("latest", AUDIT_FILE)
+"""Names with another meaning in a folder of runs."""
+
+
+def new_run_id() -> str:
+    """Return `run_` and a ULID: 48 bits of milliseconds and 80 random bits, in Crockford's base 32."""
+    number = (time.time_ns() // 1_000_000 << 80) | secrets.randbits(80)
+    return "run_" + "".join(_ALPHABET[number >> shift & 31] for shift in range(125, -5, -5))
+
+
+def could_be_run_id(text: str) -> bool:
+    """Return True for a name that is valid, and distinct, as a folder on every file system."""
+    return _SAFE.fullmatch(text) is not None and text.lower() not in _RESERVED
+
+
+def check_run_id(run_id: str) -> str:
+    """Return the id; raises UsageProblem when it could not name a folder."""
+    if _SAFE.fullmatch(run_id) is None:
+        raise UsageProblem(
+            f"{run_id!r} cannot be a run id", hint="use up to 128 letters, digits, dots, dashes and underscores, no dot first"
+        )
+    if run_id.lower() in _RESERVED:
+        raise UsageProblem(f"{run_id!r} cannot be a run id", hint="that name is taken in every folder of runs; choose another one")
+    return run_id
+
 
 MAX_MATCHES = 3
 """Ids that a message lists where a prefix is not unique."""
@@ -224,3 +257,50 @@ def _modified(path: Path) -> float:
     except FileNotFoundError:
         # The run was sealed between the two reads, which makes it the newest.
         return inf
+
+
+def intact_run(folders: RunPaths) -> PublishedRun:
+    """Return a finished run after verifying all its files; raises UsageProblem when one was changed or removed.
+
+    A new run made from changed files would have consistent hashes, and so hide the change.
+    """
+    if not folders.is_sealed:
+        raise UsageProblem(f"run '{folders.run_id}' is unfinished", hint=f"resume it: assay resume {folders.run_id}")
+    _refuse(folders.run_id, verify_run(folders.sealed))
+    run = open_run_folder(folders.sealed)
+    removed = [tombstone.name for tombstone in run.removed()]
+    if removed:
+        raise UsageProblem(
+            f"{', '.join(removed)} of run '{folders.run_id}' were removed by retention", hint="its records are gone for good"
+        )
+    return run
+
+
+def check_unchanged(run: PublishedRun, *names: str) -> None:
+    """Raise UsageProblem when the manifest or one of these artifacts was changed, before a decision uses them."""
+    _refuse(run.path.name, changed_artifacts(run.path, names))
+
+
+def _refuse(run_id: str, problems: list[str]) -> None:
+    if problems:
+        raise UsageProblem(f"run '{run_id}' is not as it was published: {problems[0]}", hint=f"see: assay verify {run_id}")
+
+
+def fetch_published(address: str, runs_dir: Path) -> RunPaths:
+    """Fetch a finished run from an object store into `runs_dir`; a run that is there already stays as it is.
+
+    Raises RunNotFound, RunDamaged, StoreUnavailable, and RunSealed or UsageProblem when `runs_dir` has another run of that id.
+    """
+    storage = open_remote_storage(address)
+    found = published_at(storage)
+    if found is None:
+        raise RunNotFound(f"there is no finished run at {storage.shown}", hint="write s3://BUCKET/PREFIX/RUN, as it was published")
+    folders = folders_of(runs_dir, found.run_id).fetch_if_remote()
+    if not folders.is_sealed:
+        if folders.has_ledger:
+            raise UsageProblem(f"run '{found.run_id}' is unfinished here", hint=f"resume it: assay resume {found.run_id}")
+        check_target_free(folders)
+        fetch_new(storage, active=folders.active, sealed=folders.sealed)
+    if open_run_folder(folders.sealed).manifest.own_hash != found.manifest_sha256:
+        raise RunSealed(f"'{folders.sealed}' is another run of that id", hint="fetch it into another --runs-dir")
+    return folders

@@ -12,7 +12,7 @@ from assay.core.errors import UsageProblem
 from assay.core.run_result import RunResult
 from assay.integrations.importers import READERS
 from assay.surfaces.cli import exits
-from assay.surfaces.cli.numbers import Number
+from assay.surfaces.cli.options import Number, WordChoice
 from assay.surfaces.cli.run_options import OutputOptions, conclude, json_option, runs_dir_option, text_settings, write_json
 from assay.surfaces.cli.streams import (
     STANDARD,
@@ -23,7 +23,6 @@ from assay.surfaces.cli.streams import (
     write_file,
     write_stream,
 )
-from assay.surfaces.cli.words import WordChoice
 from assay.surfaces.reporters.conversion import import_text
 
 FORMATS = tuple(READERS)
@@ -106,7 +105,7 @@ class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
 @json_option
 @click.option("-v", "--verbose", is_flag=True, help="List every note and every value that was not imported.")
 @click.pass_context
-def command(context: click.Context, /, **given: object) -> None:
+def import_command(context: click.Context, /, **given: object) -> None:
     """Entry of the command; see HELP."""
     context.exit(import_sources(msgspec.convert(given, ImportOptions)))
 

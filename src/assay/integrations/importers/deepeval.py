@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from assay.core.model_call import Usage
-from assay.datasets.converters.canonical import digest
-from assay.datasets.converters.columns import RowRefused, kind
+from assay.datasets.converters.rows import RowRefused, digest, kind
 from assay.datasets.imports.items import (
     ImportedAnswer,
     ImportedItem,
@@ -16,9 +15,8 @@ from assay.datasets.imports.items import (
     ImportState,
     Row,
 )
-from assay.integrations.importers.chat import ImportedMessage, ImportedToolCall, turns_of
-from assay.integrations.importers.lazy_object import LazyObject
-from assay.integrations.importers.shapes import amount, listed, mapping, mappings, number, objects
+from assay.integrations.importers.json_values import LazyObject, amount, listed, mapping, mappings, number, objects
+from assay.integrations.importers.messages import ImportedMessage, ImportedToolCall, turns_of
 
 _NUMBERED = re.compile(r"test_case_\d+")
 _SNAKE = re.compile(r"(?<=[a-z])(?=[A-Z])")

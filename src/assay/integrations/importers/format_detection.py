@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 from assay.core.errors import UsageProblem
-from assay.datasets.converters.columns import RowRefused
+from assay.datasets.converters.rows import RowRefused
 from assay.datasets.imports.items import ImportFormat, ImportSource
-from assay.datasets.strict_yaml import parse_yaml
-from assay.integrations.importers.lazy_object import LazyObject, Text, elements
+from assay.datasets.parsing.strict_yaml import parse_yaml
+from assay.integrations.importers.json_values import LazyObject, Text, elements
 
 _LONGEST_LINE = 1 << 20
 _YAML = frozenset({".yaml", ".yml"})

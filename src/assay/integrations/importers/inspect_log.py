@@ -8,8 +8,7 @@ import msgspec
 
 from assay.core.errors import SourceUnreadable
 from assay.core.model_call import Usage
-from assay.datasets.converters.canonical import choice_id
-from assay.datasets.converters.columns import RowRefused, kind
+from assay.datasets.converters.rows import RowRefused, choice_id, kind
 from assay.datasets.imports.items import (
     ImportedAnswer,
     ImportedItem,
@@ -19,10 +18,19 @@ from assay.datasets.imports.items import (
     ImportState,
     Row,
 )
-from assay.integrations.importers.chat import ImportedMessage, ImportedToolCall, turns_of
-from assay.integrations.importers.lazy_object import LazyObject
+from assay.integrations.importers.json_values import (
+    LazyObject,
+    amount,
+    listed,
+    mapping,
+    mappings,
+    number,
+    seconds,
+    sequence,
+    tokens,
+)
+from assay.integrations.importers.messages import ImportedMessage, ImportedToolCall, turns_of
 from assay.integrations.importers.safe_zip import Archive
-from assay.integrations.importers.shapes import amount, listed, mapping, mappings, number, seconds, sequence, tokens
 
 _PARAMETERS = ("temperature", "top_p", "max_tokens", "seed", "frequency_penalty", "presence_penalty", "reasoning_effort")
 _FINISHED = "success"

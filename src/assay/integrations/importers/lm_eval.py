@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 
 from assay.core.errors import SourceUnreadable, UsageProblem
-from assay.datasets.converters.canonical import choice_id
-from assay.datasets.converters.columns import RowRefused, kind
+from assay.datasets.converters.rows import RowRefused, choice_id, kind
 from assay.datasets.imports.items import (
     ImportedAnswer,
     ImportedItem,
@@ -20,8 +19,7 @@ from assay.datasets.imports.items import (
     ImportState,
     Row,
 )
-from assay.integrations.importers.lazy_object import LazyObject
-from assay.integrations.importers.shapes import number, objects, seconds
+from assay.integrations.importers.json_values import LazyObject, number, objects, seconds
 
 STAMP = r"(?P<stamp>\d{4}-\d{2}-\d{2}T[0-9:.-]+)"
 """How lm-eval ends the names of the files of one evaluation."""

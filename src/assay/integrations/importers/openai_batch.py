@@ -7,13 +7,12 @@ import msgspec
 
 from assay.core.errors import UsageProblem
 from assay.core.model_call import Usage
-from assay.datasets.converters.columns import RowRefused, kind
+from assay.datasets.converters.rows import RowRefused, kind
 from assay.datasets.imports.items import ImportedAnswer, ImportedItem, ImportedQuestion, ImportSource, ImportState, Row
-from assay.datasets.key_index import KeyIndex
-from assay.datasets.source import Source, filled_lines
-from assay.integrations.importers.chat import ImportedPrompt, asked, content_text
-from assay.integrations.importers.lazy_object import LazyObject
-from assay.integrations.importers.shapes import mapping, mappings, objects, seconds, sequence, tokens
+from assay.datasets.parsing.hashing import KeyIndex
+from assay.datasets.parsing.source import Source, filled_lines
+from assay.integrations.importers.json_values import LazyObject, mapping, mappings, objects, seconds, sequence, tokens
+from assay.integrations.importers.messages import ImportedPrompt, asked, content_text
 
 _SETTINGS = ("temperature", "top_p", "max_tokens", "seed", "frequency_penalty", "presence_penalty", "reasoning_effort")
 _SENT = frozenset({"model", "messages", "input", "instructions", "metadata", *_SETTINGS})

@@ -5,13 +5,11 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from assay.core.errors import SourceUnreadable
-from assay.datasets.converters.canonical import digest
-from assay.datasets.converters.columns import RowRefused, kind
+from assay.datasets.converters.rows import RowRefused, digest, kind
 from assay.datasets.imports.items import ImportedItem, ImportedQuestion, ImportSource, ImportState
-from assay.datasets.strict_yaml import parse_yaml
-from assay.integrations.importers.chat import asked
-from assay.integrations.importers.lazy_object import LazyObject
-from assay.integrations.importers.shapes import objects
+from assay.datasets.parsing.strict_yaml import parse_yaml
+from assay.integrations.importers.json_values import LazyObject, objects
+from assay.integrations.importers.messages import asked
 
 _YAML = frozenset({".yaml", ".yml"})
 _MEMBERS = frozenset({"input", "ideal", "metadata"})

@@ -8,14 +8,20 @@ import msgspec
 
 from assay.core.errors import SourceUnreadable
 from assay.core.model_call import Usage
-from assay.datasets.converters.columns import RowRefused, kind
+from assay.datasets.converters.rows import RowRefused, kind
 from assay.datasets.imports.items import ImportedAnswer, ImportedItem, ImportedScore, ImportSource, ImportState, Row
-from assay.datasets.strict_yaml import parse_yaml
-from assay.integrations.importers.chat import asked
-from assay.integrations.importers.lazy_object import LazyObject
-from assay.integrations.importers.promptfoo_asserts import demands, first_line, without_verdict
-from assay.integrations.importers.promptfoo_config import chat_or_text, question_of, read_config, test_metadata
-from assay.integrations.importers.shapes import amount, listed, mapping, mappings, number, seconds, tokens
+from assay.datasets.parsing.strict_yaml import parse_yaml
+from assay.integrations.importers.json_values import LazyObject, amount, listed, mapping, mappings, number, seconds, tokens
+from assay.integrations.importers.messages import asked
+from assay.integrations.importers.promptfoo_config import (
+    chat_or_text,
+    demands,
+    first_line,
+    question_of,
+    read_config,
+    test_metadata,
+    without_verdict,
+)
 
 SCORER = "score"
 """What promptfoo calls the weighted mean of a test's assertions."""

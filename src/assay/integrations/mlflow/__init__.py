@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from assay.integrations.mlflow.exporter import Destination, PushResult, push
-    from assay.integrations.mlflow.graders import mlflow_scorer
-    from assay.integrations.mlflow.scorers import assay_scorer
+    from assay.integrations.mlflow.graders import assay_scorer, mlflow_scorer
 
 # The module of push is not called push: importing it would put the module in the place of the function.
 _HOMES = {

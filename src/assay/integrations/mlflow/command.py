@@ -10,14 +10,13 @@ from rich.progress import MofNCompleteColumn
 
 from assay import api
 from assay.core.errors import AssayError
-from assay.integrations.mlflow.exporter import Destination, PushResult, destination, push
-from assay.integrations.mlflow.selection import MOST_TRACES, read_choice
-from assay.integrations.mlflow.tracking_uri import shown_uri
+from assay.core.printable import printable
+from assay.integrations.mlflow.exporter import MOST_TRACES, Destination, PushResult, destination, push, read_choice
+from assay.integrations.mlflow.tracking import shown_uri
 from assay.presentation.words import counted
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.meter import ProgressMeter
 from assay.surfaces.cli.run_options import RUN, OutputOptions, command_line, json_option, runs_dir_option, write_json, write_text
-from assay.surfaces.printable import printable
 
 LINE_EVERY = 5.0
 """Seconds between two plain lines at least."""
@@ -53,11 +52,11 @@ Exit codes:
 
 
 @click.group("mlflow", help=HELP, epilog=EPILOG)
-def command() -> None:
+def mlflow_command() -> None:
     """Entry of the command; see HELP."""
 
 
-@command.command("push", help=PUSH_HELP, epilog=EPILOG)
+@mlflow_command.command("push", help=PUSH_HELP, epilog=EPILOG)
 @RUN
 @click.option("--uri", metavar="URI", help="The MLflow server.  [default: MLFLOW_TRACKING_URI]")
 @click.option(

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from assay import api
-from assay.core.dataset_title import dataset_title
+from assay.core.contract import dataset_title
 from assay.core.manifest import Manifest
 from assay.core.summary import (
     Amount,

@@ -1,18 +1,22 @@
-"""Scorers and judges made with MLflow as graders of a run."""
+"""Graders of one tool in the other: scorers of MLflow grade runs, and graders of assay are scorers of MLflow."""
 
 import inspect
+import tempfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from math import fsum
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from assay import api
 from assay.core.case import Case
-from assay.core.errors import UsageProblem
-from assay.core.judgement import Judgement
-from assay.integrations.mlflow.traces import expectations_of, inputs_of
+from assay.core.errors import MissingExtra, UsageProblem
+from assay.core.outcome import Judgement
+from assay.integrations.mlflow.traces import CHOICES, EXPECTED, GUIDELINES, criterion_name, expectations_of, inputs_of
+from assay.integrations.mlflow.tracking import imported
 
 WORDS: Mapping[str, float] = {"yes": 1.0, "no": 0.0, "pass": 1.0, "fail": 0.0, "true": 1.0, "false": 0.0}
 """What MLflow's judges say instead of a number."""
@@ -107,4 +111,145 @@ def _together(marks: list[tuple[str, Judgement]]) -> Judgement:
         passed=all(verdicts) if None not in verdicts else None,
         justification="\n".join(f"{name}: {judgement.justification}" for name, judgement in marks if judgement.justification),
         scores={name: judgement.score for name, judgement in marks},
+    )
+
+
+Json = dict[str, Any]
+QUESTIONS = ("prompt", "question", "query", "input", "request")
+"""Names of inputs that hold the question, the first that there is."""
+FACTS = "expected_facts"
+_ID, _NAME = "record", "answer"
+
+
+def assay_scorer(*, name: str = "assay", criteria: Sequence[str] = (), **options: Any) -> Any:
+    """A scorer for mlflow.genai.evaluate that grades as a run does: `judge`, `judges`, `grader` and other options of `assay.run`.
+
+    What an answer is graded by follows from its expectations: `expected_choices` beside inputs with choices, `guidelines` or
+    `expected_facts` (each met or not), `expected_response`; without any, `criteria` of batch_v1. An answer that cannot be graded,
+    or that was never given, is a feedback with an error and without a value. Raises MissingExtra without the whole of MLflow.
+    """
+    unknown = sorted({*options} - {*api.RunRequest.__struct_fields__, "judge"})
+    if unknown:
+        raise UsageProblem(f"unknown option '{unknown[0]}'", hint="options are those of assay.run, such as judge='openai/gpt-5'")
+    try:
+        scorers = imported("mlflow.genai.scorers")
+    except MissingExtra as problem:
+        raise MissingExtra(problem.message, hint="mlflow.genai.evaluate needs the whole of MLflow: pip install mlflow") from None
+    entities = imported("mlflow.entities")
+
+    def grade(inputs: Any, outputs: Any, expectations: Any = None) -> Any:
+        answer = _answer(outputs)
+        if answer is None:
+            return [_failed("no_answer", "there is no answer to grade", name=name, entities=entities)]
+        line = _graded(_row(inputs or {}, expectations or {}, criteria), answer, options)
+        return _feedbacks(line, name=name, entities=entities)
+
+    return scorers.scorer(grade, name=name)
+
+
+def _graded(document: Json, answer: str, options: Json) -> Json:
+    """The prediction of a run over this one record and its answer."""
+    with tempfile.TemporaryDirectory(prefix="assay-") as made:
+        folder = Path(made)
+        dataset = folder / ("dataset.json" if "records" in document else "dataset.jsonl")
+        dataset.write_bytes(msgspec.json.encode(document) + b"\n")
+        given = {"example_id": _ID, "candidate_name": _NAME, "response_text": answer}
+        (folder / "answers.jsonl").write_bytes(msgspec.json.encode(given) + b"\n")
+        place = {"responses": str(folder / "answers.jsonl"), "runs_dir": str(folder / "runs"), "run_id": _ID}
+        api.run(dataset, **{**options, **place})
+        found: Json = api.open_run(_ID, runs_dir=folder / "runs").record(_ID)["prediction"]
+    return found
+
+
+def _row(inputs: Json, expectations: Json, criteria: Sequence[str]) -> Json:
+    """The record in the form of the contract that has what it is graded by."""
+    same = {"schema_version": "legal_eval_v1", "id": _ID, "dataset": "mlflow", **_question(inputs)}
+    rubric = _texts(expectations.get(GUIDELINES)) + _texts(expectations.get(FACTS))
+    if expectations.get(CHOICES) and inputs.get("choices"):
+        choices = {"choices": inputs["choices"], "correct_choice_ids": _texts(expectations[CHOICES])}
+        return {**same, "task_type": "mcq", **choices}
+    if rubric:
+        numbered = [{"id": f"guideline-{number}", "title": text} for number, text in enumerate(rubric, 1)]
+        references = _texts(expectations.get(EXPECTED))
+        return {**same, "task_type": "rubric_qa", "rubric": numbered, **({"reference_answers": references} if references else {})}
+    if expectations.get(EXPECTED):
+        return {**same, "task_type": "reference_qa", "reference_answers": _texts(expectations[EXPECTED])}
+    wanted = {"expected": {"required_criteria": list(criteria)}} if criteria else {}
+    record = {"record_id": _ID, "input": {"prompt": same["prompt"]}, **wanted}
+    head = {"dataset_id": "mlflow", "dataset_version": "1", "schema_version": "1.0", "created_at": "1970-01-01T00:00:00Z"}
+    return {**head, "records": [record]}
+
+
+def _question(inputs: Json) -> Json:
+    messages = inputs.get("messages")
+    context = {"context": _text(inputs["context"])} if inputs.get("context") else {}
+    if isinstance(messages, list) and messages:
+        said = [{"role": message["role"], "content": _text(message["content"])} for message in messages]
+        return {"prompt": "\n\n".join(f"{message['role']}: {message['content']}" for message in said), "messages": said, **context}
+    named = next((inputs[name] for name in QUESTIONS if inputs.get(name)), None)
+    alone = next(iter(inputs.values())) if len(inputs) == 1 else inputs
+    return {"prompt": _text(alone if named is None else named), **context}
+
+
+def _texts(value: Any) -> list[str]:
+    if value is None:
+        return []
+    return [_text(one) for one in (value if isinstance(value, list | tuple) else [value])]
+
+
+def _answer(outputs: Any) -> str | None:
+    """The text of an answer: that of a chat completion where it is one; None where there is none, as after a failed call."""
+    said = outputs
+    if isinstance(outputs, Mapping):
+        choices = outputs.get("choices")
+        if isinstance(choices, list) and all(isinstance(choice, Mapping) for choice in choices):
+            said = (choices[0].get("message") or {}).get("content") if choices else None
+        elif "content" in outputs:
+            said = outputs["content"]
+    text = None if said is None else _text(said)
+    # An empty cell of a table is a number that is none, which JSON writes as null.
+    return None if text == "null" and not isinstance(said, str) else text
+
+
+def _text(value: Any) -> str:
+    """A question as text, or a part of it: JSON where it is something else."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping) and isinstance(value.get("content"), str):
+        return str(value["content"])
+    return msgspec.json.encode(value).decode()
+
+
+def _failed(code: str, message: str, *, name: str, entities: Any, evaluator: str = "assay") -> Any:
+    """An error in the place of a verdict."""
+    error = imported("mlflow.entities.assessment_error").AssessmentError(error_code=code, error_message=message)
+    return entities.Feedback(name=f"{name}/passed", error=error, source=entities.AssessmentSource("CODE", evaluator))
+
+
+def _feedbacks(line: Json, *, name: str, entities: Any) -> list[Any]:
+    evaluator = line["evaluator"] or "assay"
+    if line["status"] != "evaluated":
+        code, message = line["error_code"] or line["status"], line["error_message"] or ""
+        return [_failed(code, message, name=name, entities=entities, evaluator=evaluator)]
+    judges = list(dict.fromkeys(score["judge"] for score in line["evaluator_scores"] if score.get("judge")))
+    source = entities.AssessmentSource("LLM_JUDGE", ", ".join(judges)) if judges else entities.AssessmentSource("CODE", evaluator)
+    noted = {"scale": line["scale"], "evaluator": evaluator, "label": line["label"]}
+    cost = {} if line["cost"] is None else {"mlflow.assessment.judgeCost": str(line["cost"])}
+    same = {
+        "source": source,
+        "rationale": line["justification"],
+        "metadata": {**{key: text for key, text in noted.items() if text}, **cost},
+    }
+    made = [
+        entities.Feedback(name=f"{name}/{member}", value=line[of], **same)
+        for member, of in (("passed", "passed"), ("score", "raw_score"))
+    ]
+    votes = [score for score in line["evaluator_scores"] if score.get("judge")]
+    return made + [_vote(vote, name=name, entities=entities) for vote in votes if len(votes) > 1]
+
+
+def _vote(vote: Json, *, name: str, entities: Any) -> Any:
+    source = entities.AssessmentSource("LLM_JUDGE", vote["judge"])
+    return entities.Feedback(
+        name=f"{name}/{criterion_name(vote['criterion'])}", value=vote["score"], source=source, rationale=vote.get("justification")
     )

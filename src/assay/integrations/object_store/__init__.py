@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from assay.core.errors import MissingExtra, RunSealed, StoreRefused, StoreUnavailable, UsageProblem
-from assay.store.run_storage import WHOLE
+from assay.store.published_run import WHOLE
 
 _VARIABLES = {
     "s3": "AWS_ACCESS_KEY_ID, AWS_REGION, AWS_ENDPOINT_URL, AWS_ALLOW_HTTP and the like",
@@ -144,6 +144,6 @@ def _obstore() -> ModuleType:
 
 if TYPE_CHECKING:
     # The store loads it by name, so that only this shows whether it fits the protocol.
-    from assay.store.run_storage import RemoteRunStorage
+    from assay.store.published_run import RemoteRunStorage
 
     _STORAGE: type[RemoteRunStorage] = ObjectRunStorage

@@ -2,11 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from assay.integrations.postgres.catalogue import PostgresCatalogue
+from assay.integrations.postgres.catalogue import PostgresCatalogue, PostgresSubmissions
 from assay.integrations.postgres.connection import address_without_password
-from assay.integrations.postgres.driving import PostgresLease
+from assay.integrations.postgres.leases import PostgresLease
 from assay.integrations.postgres.ledger import PostgresLedger, PostgresLedgers, open_run
-from assay.integrations.postgres.submissions import PostgresSubmissions
 
 __all__ = [
     "PostgresCatalogue",

@@ -1,12 +1,14 @@
-"""List of all runs in a shared ledger, each with its state and progress."""
+"""Runs and submissions of a shared ledger: the list of all runs, and those that wait for a server."""
 
 from collections.abc import Iterable
-from typing import Any, LiteralString
+from typing import Any, LiteralString, TypeVar
 
 import psycopg
 
-from assay.integrations.postgres.connection import ThreadSafeConnection
-from assay.store.ledger import RunStatusRow
+from assay.integrations.postgres.connection import FIRST_PATIENCE, ReconnectingConnection, ThreadSafeConnection
+from assay.integrations.postgres.ledger import PostgresLedger, insert_run
+from assay.store.ledger import READ, RunStatusRow
+from assay.store.submissions import NewSubmission, SubmissionRow, WaitingRun
 
 # A run that has ended has no records here any more, so that only active ones are counted.
 _STATUS_QUERY: LiteralString = """
@@ -65,3 +67,86 @@ def _status_row(row: tuple[Any, ...]) -> RunStatusRow:
 
 def _decode_text(content: bytes) -> str:
     return content.decode("utf-8", "replace")
+
+
+T = TypeVar("T")
+_UNFINISHED: LiteralString = "state NOT IN ('completed', 'completed_with_failures', 'failed', 'cancelled')"
+_SELECT: LiteralString = "SELECT run_id, owner, key, fingerprint, answer, at FROM submission JOIN run USING (run)"
+_WAITING: LiteralString = (
+    "SELECT run_id, submission.owner, EXISTS (SELECT FROM note WHERE note.run = run.run AND name = 'temporal')"
+    " FROM submission JOIN run USING (run) LEFT JOIN driver USING (run)"
+    f" WHERE {_UNFINISHED} AND problem = '' AND (driver.until IS NULL OR driver.until < clock_timestamp())"
+    " AND NOT EXISTS (SELECT FROM note WHERE note.run = run.run AND name IN ('problem', 'failure') AND value != '')"
+    " ORDER BY at LIMIT %s"
+)
+
+
+class _KeyTaken(Exception):
+    """Another server has a run under the same idempotency key."""
+
+
+class PostgresSubmissions:
+    """The submissions to all servers of one ledger; every method is one durable transaction, from any thread."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._connection = ThreadSafeConnection(address)
+
+    def enter(self, row: SubmissionRow, submitted: NewSubmission) -> bool:
+        """Create the run with its records and its key, all or nothing; False when there is a run under that key already.
+
+        A concurrent call with the same key waits until this one has committed or failed.
+        """
+        # A connection of its own, because this may take a while.
+        connection = ReconnectingConnection(self._address, patience=FIRST_PATIENCE)
+        try:
+            connection.transact(lambda database: self._insert(database, row, submitted))
+        except _KeyTaken:
+            return False
+        finally:
+            connection.close()
+        return True
+
+    def _insert(self, database: psycopg.Connection[Any], row: SubmissionRow, submitted: NewSubmission) -> None:
+        run = insert_run(database, row.run_id, plan=submitted.plan, plan_sha256=submitted.plan_sha256, at=row.at)
+        if run is None:
+            # Run ids are unique: the run is from this very call, which was committed before its reply was lost.
+            return
+        inserted = database.execute(
+            "INSERT INTO submission(run, owner, key, fingerprint, answer, at) VALUES (%s, %s, %s, %s, %s, %s)"
+            " ON CONFLICT DO NOTHING",
+            (run, row.owner, row.key, row.fingerprint, row.answer, row.at),
+        )
+        if inserted.rowcount == 0:
+            raise _KeyTaken
+        PostgresLedger(self._address, row.run_id, run).write_records(database, submitted.records())
+        for name, value in {READ: "1", **submitted.notes}.items():
+            database.execute("INSERT INTO note VALUES (%s, %s, %s)", (run, name, value.encode()))
+
+    def under(self, owner: str, key: str) -> SubmissionRow | None:
+        """Find the submission under an idempotency key."""
+        return self._found(f"{_SELECT} WHERE owner = %s AND key = %s AND key != ''", (owner, key))
+
+    def of(self, run_id: str) -> SubmissionRow | None:
+        """Find the submission of a run."""
+        return self._found(f"{_SELECT} WHERE run_id = %s", (run_id,))
+
+    def waiting(self, limit: int) -> list[WaitingRun]:
+        """List submitted runs that have not ended and have no driver, the oldest first."""
+        return [WaitingRun(*row) for row in self._rows(_WAITING, (limit,))]
+
+    def set_problem(self, run_id: str, problem: str) -> None:
+        """Store why no server continues a run until a user resumes it; empty lets the servers continue."""
+        statement: LiteralString = "UPDATE submission SET problem = %s FROM run WHERE run.run = submission.run AND run_id = %s"
+        self._connection.transact(lambda database: database.execute(statement, (problem.encode("utf-8", "replace"), run_id)))
+
+    def close(self) -> None:
+        """Close the database."""
+        self._connection.close()
+
+    def _found(self, query: LiteralString, values: tuple[Any, ...]) -> SubmissionRow | None:
+        rows = self._rows(query, values)
+        return SubmissionRow(*rows[0]) if rows else None
+
+    def _rows(self, query: LiteralString, values: tuple[Any, ...]) -> list[Any]:
+        return self._connection.transact(lambda database: database.execute(query, values).fetchall())

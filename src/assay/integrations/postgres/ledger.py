@@ -9,7 +9,7 @@ import psycopg
 
 from assay.core.errors import RunNotFound, StoreUnavailable, UsageProblem
 from assay.core.outcome import GradedOutcome, Outcome
-from assay.core.run_state import State, may_follow
+from assay.core.runs import State, may_follow
 from assay.integrations.postgres.connection import (
     BRIEF_PATIENCE,
     BRIEF_TIMEOUT,
@@ -22,9 +22,17 @@ from assay.integrations.postgres.connection import (
 )
 from assay.integrations.postgres.leases import PostgresLeases
 from assay.integrations.postgres.migrations import migrate
-from assay.store.ledger import UNPREPARED, Claim, ClaimLost, CommitEntry, FinishedRecord, OpenRecord, RecordRow, RunRow, askable
-from assay.store.ledger_rows import (
+from assay.store.ledger import (
+    UNPREPARED,
+    Claim,
+    ClaimLost,
+    CommitEntry,
+    FinishedRecord,
+    OpenRecord,
+    RecordRow,
     RowGroups,
+    RunRow,
+    askable,
     attempts_of,
     decode_outcome,
     encode,

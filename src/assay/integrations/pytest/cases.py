@@ -13,15 +13,15 @@ import pytest
 
 from assay import api
 from assay.core.errors import AssayError, UsageProblem
+from assay.core.printable import printable, printable_lines
 from assay.core.report import ValidationReport
 from assay.core.settings import Gates
 from assay.presentation.run import score_of
 from assay.presentation.run_decision import decision_note, decisions
 from assay.presentation.run_report import RunReport
-from assay.presentation.words import counted, error_text
+from assay.presentation.words import cost_text, counted, error_text
 from assay.surfaces.cli.progress import LINE_EVERY, Throughput, plain_line
-from assay.surfaces.printable import printable, printable_lines
-from assay.surfaces.python_api.runs import Run, run
+from assay.surfaces.python_api.runs import Run, open_run, run
 
 NAME = 100
 """Characters of an id that name a test; a longer one is told apart by its hash."""
@@ -358,3 +358,35 @@ def _errors(report: ValidationReport) -> Iterator[str]:
         if issue.severity == "error":
             hint = f" ({issue.hint})" if issue.hint else ""
             yield f"{path}:{issue.line or 1}:{issue.column or 1}: {issue.code}: {issue.path}: {issue.message}{hint}"
+
+
+def write_summary(terminal: Any, runs_dir: Path, session: str) -> None:
+    """A line on each run, where it is, and how to look at it."""
+    terminal.section("assay")
+    folder = os.path.relpath(runs_dir)
+    active = {path.name for path in runs_dir.glob(f".active/{session}-*")}
+    names = sorted({path.name for path in runs_dir.glob(f"{session}-*")} | active)
+    for name in names:
+        for line in _told(name, runs_dir):
+            terminal.write_line(line)
+    terminal.write_line(f"show one with: assay show {names[-1]} --runs-dir {printable(folder)}")
+
+
+def _told(name: str, runs_dir: Path) -> list[str]:
+    try:
+        run = open_run(name, runs_dir=runs_dir)
+        place = printable(os.path.relpath(run.run_dir))
+        last = place if run.is_finished else f"resume with: assay resume {name} --runs-dir {printable(os.path.relpath(runs_dir))}"
+        return [f"{name} · {run.state.replace('_', ' ')}", f"    {_figures(run)}", f"    {last}"]
+    except AssayError as problem:
+        return [f"{name} · {printable(problem.message)}"]
+
+
+def _figures(run: Run) -> str:
+    counts, summary = run.counts, run.result.summary
+    if summary is None:
+        return f"{counts.evaluated_records:,} of {counted(counts.total_records, 'record')} evaluated"
+    rate = f"pass rate {run.pass_rate} · {summary.pass_count:,} of {counted(summary.n_scored, 'record')}"
+    invalid = f" · {counts.invalid_records:,} of them invalid" if counts.invalid_records else ""
+    errors = counts.failed_records + counts.cancelled_records
+    return f"{rate} · {counted(errors, 'error')}{invalid} · cost {cost_text(summary.cost_usd)}"

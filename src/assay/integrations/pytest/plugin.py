@@ -99,7 +99,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     """What the runs of the session came to, and where they are."""
     folder, session = _folder(config), config.stash[_SESSION]
     if not hasattr(config, "workerinput") and any((*folder.glob(f"{session}-*"), *folder.glob(f".active/{session}-*"))):
-        import_module("assay.integrations.pytest.summary").write_summary(terminalreporter, folder, session)
+        import_module("assay.integrations.pytest.cases").write_summary(terminalreporter, folder, session)
 
 
 @pytest.fixture

@@ -1,23 +1,258 @@
-"""The activities of a worker: list open shards, evaluate one, seal the run; each sends heartbeats to Temporal."""
+"""The runs of which a worker evaluates shards: each is opened once, and closed after its last shard."""
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
+from functools import partial
 from typing import Any, TypeVar
 
+import msgspec
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from assay.core.errors import AssayError, LedgerUnavailable, RunDamaged, StoreRefused, StoreUnavailable
+from assay.core.case import Case
+from assay.core.errors import (
+    AssayError,
+    LedgerUnavailable,
+    ProviderRejected,
+    RunDamaged,
+    StoreRefused,
+    StoreUnavailable,
+    UsageProblem,
+)
+from assay.core.outcome import GradingFailure
+from assay.core.plan import Plan, read_plan
+from assay.engine.execution.case import RunContext
 from assay.engine.execution.engines import PROBLEM
+from assay.engine.execution.run_context import RunEnvironment, open_run_context
+from assay.engine.execution.shard import run_shard, stop_on_error
 from assay.engine.execution.shutdown import StopEvent
+from assay.engine.execution.states import time_of_next
 from assay.engine.storage.run_failure import RunFailure, enter_failure, failure_from
-from assay.integrations.temporal.open_runs import OpenRuns, ShardReleased
 from assay.integrations.temporal.workflow import EVALUATE_SHARD, HEARTBEAT_TIMEOUT, OPEN_SHARDS, PAGE, REQUEST_CANCEL, SEAL
+from assay.models import check_models
 from assay.store.ledger import Ledger
 from assay.store.ledgers import open_shared
+
+LINGER = 2.0
+"""Seconds that a run without shards stays open for its next one, since opening models and plugins is slow."""
+POLL_INTERVAL = 1.0
+"""Seconds between two polls for what other workers did to the run: a cancel, cost, finished shards."""
+
+
+class ShardReleased(Exception):
+    """The shard is unfinished, and another worker must continue it."""
+
+
+class OpenRuns:
+    """The open runs of one worker, by run id."""
+
+    def __init__(self, ledger: str, environment: RunEnvironment, *, owner: str) -> None:
+        self.ledger = ledger
+        self.owner = owner
+        self._environment = environment
+        self._runs: dict[str, OpenRun] = {}
+        self._open_runs: set[OpenRun] = set()
+        """All that are not closed yet; a run that is opened again while it is being closed has two entries."""
+        self.is_stopping = False
+
+    @asynccontextmanager
+    async def open_run(self, run_id: str) -> AsyncIterator["OpenRun"]:
+        """Open the run, or join it when it is open, for the length of the block; raises what prevents it."""
+        run = self._runs.get(run_id)
+        if run is None or run.is_over:
+            run = self._runs[run_id] = OpenRun(run_id, self.ledger, self._environment, owner=self.owner)
+            self._open_runs.add(run)
+            run.on_closed(self._forget)
+        run.users += 1
+        linger = LINGER
+        try:
+            yield run
+        except ProviderRejected:
+            # An open run and its leases remember the rejection; a run that is resumed at once must not find it.
+            linger = 0.0
+            raise
+        finally:
+            run.users -= 1
+            asyncio.get_running_loop().call_later(linger, run.close_when_empty)
+
+    def stop(self) -> None:
+        """Make no new calls: calls in flight finish, and the shards are handed back."""
+        self.is_stopping = True
+        for run in self._open_runs:
+            run.stop.set()
+
+    async def close(self) -> None:
+        """Close all runs, after all shards have left."""
+        for run in self._open_runs:
+            run.close_when_empty()
+        await asyncio.gather(*(run.closed() for run in self._open_runs))
+
+    def _forget(self, run: "OpenRun") -> None:
+        """Drop every reference to a closed run: a worker sees thousands."""
+        self._open_runs.discard(run)
+        if self._runs.get(run.run_id) is run:
+            del self._runs[run.run_id]
+
+
+class OpenRun:
+    """One run while this worker evaluates shards of it."""
+
+    def __init__(self, run_id: str, ledger: str, environment: RunEnvironment, *, owner: str) -> None:
+        self.run_id = run_id
+        self.users = 0
+        self.stop = StopEvent()
+        """Set when no shard of the run may make another call on this worker."""
+        self._address = ledger
+        self._environment = environment
+        self._owner = owner
+        self._shards: set[int] = set()
+        self._context: asyncio.Future[RunContext] = asyncio.get_running_loop().create_future()
+        self._should_close = asyncio.Event()
+        # One task both opens and closes the context, as async context managers require; shards come and go in their own tasks.
+        self._task = asyncio.create_task(self._hold_open())
+        self._task.add_done_callback(self._on_closed)
+
+    @property
+    def is_over(self) -> bool:
+        """True when the run accepts no more shards here: it was stopped, or is being closed."""
+        return self.stop.is_set() or self._should_close.is_set() or self._task.done()
+
+    def close_when_empty(self) -> None:
+        """Close the run unless a shard uses it."""
+        if not self.users:
+            self._should_close.set()
+
+    def on_closed(self, act: Callable[["OpenRun"], None]) -> None:
+        """Call a function when the run is closed."""
+        self._task.add_done_callback(lambda _: act(self))
+
+    async def closed(self) -> None:
+        """Wait until the run is closed."""
+        await asyncio.wait([self._task])
+
+    async def evaluate(self, shard: int, stop: StopEvent) -> bool:
+        """Evaluate the open records of a shard; return True when the run was cancelled. Raises ShardReleased when stopped."""
+        self.stop.add(stop)
+        context = msgspec.structs.replace(await asyncio.shield(self._context), stop=stop)
+        stopping = asyncio.create_task(_wake_on_stop(context))
+        try:
+            await self._reserve(context)
+            self._shards.add(shard)
+            if await run_shard(shard, context, owner=self._owner):
+                await context.ledger_writer.call(clear_problem, context.ledger_writer.ledger)
+                return False
+            if context.rejection.problem is not None:
+                raise context.rejection.problem
+        except AssayError:
+            # Errors of the ledger, the plan or a provider concern all shards of the run.
+            self.stop.set()
+            raise
+        finally:
+            stopping.cancel()
+            self._shards.discard(shard)
+            self.stop.remove(stop)
+        if await context.ledger_writer.call(_is_cancelled, context.ledger_writer.ledger):
+            return True
+        raise ShardReleased
+
+    async def _reserve(self, context: RunContext) -> None:
+        """Wait until this worker has capacity for one more shard."""
+        reserved, stopped = asyncio.ensure_future(context.in_flight.reserve()), asyncio.ensure_future(context.stop.wait())
+        try:
+            await asyncio.wait([reserved, stopped], return_when=asyncio.FIRST_COMPLETED)
+            if not reserved.done():
+                raise ShardReleased
+        finally:
+            reserved.cancel()
+            stopped.cancel()
+
+    async def _hold_open(self) -> None:
+        """Open the run context, poll the ledger while it is open, and close it."""
+        ledger = await asyncio.to_thread(open_shared, self._address, self.run_id)
+        try:
+            plan = read_plan((await asyncio.to_thread(ledger.run)).plan)
+            _check(plan, self._environment)
+            async with open_run_context(ledger, plan, self._environment, stop=self.stop) as context:
+                context.attachments = _require_attachments(context.attachments)
+                self._context.set_result(context)
+                polling = asyncio.create_task(stop_on_error(self._poll, context))
+                await self._should_close.wait()
+                polling.cancel()
+                await asyncio.wait([polling])
+        finally:
+            await asyncio.to_thread(ledger.close)
+
+    def _on_closed(self, task: asyncio.Task[None]) -> None:
+        """Pass an error of opening to the waiting shards, and log an unexpected one that no shard would receive."""
+        self.stop.set()
+        problem = task.exception()
+        if not self._context.done():
+            self._context.set_exception(problem or ShardReleased())
+            # Mark the exception as retrieved: the shard that waited for it may be gone.
+            self._context.exception()
+        elif problem is not None and not isinstance(problem, AssayError):
+            asyncio.get_running_loop().call_exception_handler({"message": "a run cannot be kept open", "exception": problem})
+
+    async def _poll(self, context: RunContext) -> None:
+        """Poll the ledger for what other workers did to the run."""
+        ledger_writer, counters = context.ledger_writer, context.counters
+        while True:
+            await asyncio.sleep(POLL_INTERVAL)
+            if await ledger_writer.call(_is_cancelled, ledger_writer.ledger):
+                context.stop.set()
+            if context.plan.max_cost is not None:
+                # Workers share their cost through leases; the ledger also has the cost of workers that died before reporting it.
+                spent = await ledger_writer.call(ledger_writer.ledger.spent)
+                counters.cost = max(counters.cost, spent)
+            if context.in_flight.is_retrying_all:
+                await ledger_writer.call(partial(_mark_retrying, ledger_writer.ledger, frozenset(self._shards), at=context.clock()))
+
+
+async def _wake_on_stop(context: RunContext) -> None:
+    """Wake a stopped shard's records that wait for slots held by other shards or workers."""
+    await context.stop.wait()
+    context.scheduler.wake_stopped()
+
+
+def clear_problem(ledger: Ledger) -> None:
+    """Remove the noted problem once a worker has finished a shard in spite of it."""
+    if ledger.run().notes.get(PROBLEM):
+        ledger.set_note(PROBLEM, "")
+
+
+def _is_cancelled(ledger: Ledger) -> bool:
+    return ledger.run().is_cancel_requested
+
+
+def _mark_retrying(ledger: Ledger, shards: frozenset[int], *, at: float) -> None:
+    """Enter state `retrying` when all remaining shards are on this worker; otherwise others may still make first attempts."""
+    if ledger.run().state == "running" and shards.issuperset(ledger.shards()):
+        ledger.set_state("running", "retrying", at=time_of_next(ledger, at))
+
+
+def _check(plan: Plan, environment: RunEnvironment) -> None:
+    """Raise UsageProblem for what this worker lacks, such as a key, before records fail as if a model were to blame."""
+    problems = check_models(plan, environ=environment.environ)
+    if problems:
+        raise UsageProblem("; ".join(problems), hint="fix it on that worker")
+
+
+def _require_attachments(read: Callable[[Case], Awaitable[Mapping[str, str]]]) -> Callable[[Case], Awaitable[Mapping[str, str]]]:
+    """Wrap the reader of attachments: a worker that cannot see a pinned file raises UsageProblem instead of failing the record."""
+
+    async def texts(case: Case) -> Mapping[str, str]:
+        try:
+            return await read(case)
+        except GradingFailure as failure:
+            if not all(attachment.sha256 for attachment in case.attachments):
+                raise
+            raise UsageProblem(failure.message, hint="let that worker see the folder of the dataset, at the same path") from failure
+
+    return texts
+
 
 HEARTBEAT_INTERVAL = 1.0
 """Seconds between two heartbeats."""

@@ -16,8 +16,8 @@ from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, Tele
 from temporalio.service import RPCError, RPCStatusCode, TLSConfig
 
 from assay.core.errors import StoreUnavailable, UsageProblem
-from assay.core.run_backend import TemporalServer
-from assay.engine.execution.local import worker_name
+from assay.core.runs import TemporalServer
+from assay.engine.execution.shard import worker_name
 from assay.engine.execution.shutdown import run_loop
 
 

@@ -17,18 +17,17 @@ from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import PollerBehaviorSimpleMaximum, Worker, WorkerDeploymentConfig
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
-from assay.core.run_backend import TemporalServer
+from assay.core.runs import TemporalServer
 from assay.core.stop_signals import stop_signals
 from assay.core.version import __version__
-from assay.engine.execution.local import worker_name
 from assay.engine.execution.run import seal
-from assay.engine.execution.run_environment import RunEnvironment
+from assay.engine.execution.run_context import RunEnvironment
+from assay.engine.execution.shard import worker_name
 from assay.engine.execution.shutdown import run_loop
-from assay.engine.garbage import rare_collection
+from assay.engine.records.run_counters import rare_collection
 from assay.engine.storage.run_paths import folders_of
-from assay.integrations.temporal.activities import HEARTBEAT_INTERVAL, Activities
+from assay.integrations.temporal.activities import HEARTBEAT_INTERVAL, Activities, OpenRuns, clear_problem
 from assay.integrations.temporal.connection import check_namespace, connect
-from assay.integrations.temporal.open_runs import OpenRuns, clear_problem
 from assay.integrations.temporal.workflow import RunWorkflow, shard_queue
 from assay.store.ledgers import open_shared, shared_ledgers
 

@@ -16,13 +16,13 @@ from temporalio.service import RPCError
 
 from assay.core.errors import AssayError, MissingExtra, ProviderRejected, StoreUnavailable, UsageProblem
 from assay.core.plan import Plan
-from assay.core.run_backend import TemporalServer
+from assay.core.runs import TemporalServer
 from assay.engine.execution.engines import PROBLEM
-from assay.engine.execution.local import worker_name
-from assay.engine.execution.run_environment import RunEnvironment, RunInterrupted
+from assay.engine.execution.run_context import RunEnvironment, RunInterrupted
+from assay.engine.execution.shard import worker_name
 from assay.engine.execution.shutdown import run_loop
 from assay.engine.execution.states import run_status
-from assay.engine.run_counters import RunCounters, Snapshot
+from assay.engine.records.run_counters import RunCounters, Snapshot
 from assay.engine.storage.run_paths import RunPaths
 from assay.integrations.temporal.connection import connect, unreachable
 from assay.integrations.temporal.workflow import RUN_WORKFLOW, shard_queue

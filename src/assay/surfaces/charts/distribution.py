@@ -9,7 +9,7 @@ from assay.core.number_text import rate_text
 from assay.presentation.charts import Caption, PlottedEstimate, ScoreLevel, is_drawable
 from assay.surfaces.charts import svg
 from assay.surfaces.charts.figures import estimate_text, figure
-from assay.surfaces.charts.scales import LinearScale, whole_range
+from assay.surfaces.charts.svg import LinearScale, whole_range
 
 _PLOT = 150
 _WIDEST = 56.0

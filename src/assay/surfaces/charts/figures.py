@@ -5,7 +5,7 @@ from functools import partial
 from assay.core.number_text import rate_change_text, rate_text, score_change_text, score_text
 from assay.presentation.charts import PlottedEstimate
 from assay.presentation.words import ends_between, with_interval
-from assay.surfaces.charts.scales import MINUS, is_large, tick_text
+from assay.surfaces.charts.svg import MINUS, is_large, tick_text
 
 UNKNOWN = "no score"
 

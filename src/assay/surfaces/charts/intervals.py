@@ -7,7 +7,7 @@ import msgspec
 from assay.presentation.charts import Caption, IntervalRow, PlottedEstimate, ReferenceLine
 from assay.surfaces.charts import svg
 from assay.surfaces.charts.figures import UNKNOWN, estimate_text, figure
-from assay.surfaces.charts.scales import LinearScale, rounded_range, whole_range
+from assay.surfaces.charts.svg import LinearScale, rounded_range, whole_range
 
 MAX_ROWS = 60
 """More are counted in a last line: nobody compares more at a glance."""

@@ -7,7 +7,7 @@ import msgspec
 from assay.presentation.charts import Caption, ScoreBin, is_drawable
 from assay.surfaces.charts import svg
 from assay.surfaces.charts.figures import estimate_text, figure
-from assay.surfaces.charts.scales import LinearScale
+from assay.surfaces.charts.svg import LinearScale
 
 _WIDEST = 400
 _STRIP = 34

@@ -7,7 +7,7 @@ import msgspec
 from assay.presentation.charts import Caption, PlottedRun, ReferenceLine
 from assay.surfaces.charts import svg
 from assay.surfaces.charts.figures import estimate_text, figure
-from assay.surfaces.charts.scales import LinearScale, rounded_range, whole_range
+from assay.surfaces.charts.svg import LinearScale, rounded_range, whole_range
 
 TICKS = 4
 _PLOT = 190

@@ -1,11 +1,22 @@
-"""`assay completion`: the script with which a shell completes commands, options, runs and models."""
+"""Shell completion: its script, and suggestions for runs, models, files and folders."""
+
+import json
+import os
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import get_args
 
 import click
-from click.shell_completion import get_completion_class
+from click.shell_completion import CompletionItem, get_completion_class
 
+from assay.core.contract import CONTRACTS
+from assay.core.provider import ProviderKind
+from assay.core.runs import RUNS_DIR
 from assay.surfaces.cli import exits
-from assay.surfaces.cli.run_options import write_text
-from assay.surfaces.cli.words import WordChoice
+from assay.surfaces.cli.options import WordChoice
+from assay.surfaces.cli.run_options import RUNS_DIR_VARIABLE, write_text
 
 SHELLS = ("bash", "zsh", "fish")
 VARIABLE = "_ASSAY_COMPLETE"
@@ -55,7 +66,7 @@ complete -o nosort -F _assay_completion assay
 @click.command("completion", help=HELP, epilog=EPILOG)
 @click.argument("shell", type=WordChoice(SHELLS))
 @click.pass_context
-def command(context: click.Context, /, shell: str) -> None:
+def completion_command(context: click.Context, /, shell: str) -> None:
     """Entry of the command; see HELP."""
     write_text([script_for(shell, context.find_root().command)])
     context.exit(exits.VALID)
@@ -66,3 +77,161 @@ def script_for(shell: str, program: click.Command) -> str:
     kind = get_completion_class(shell)
     assert kind is not None
     return BASH if shell == "bash" else kind(program, {}, "assay", VARIABLE).source()
+
+
+Words = Callable[[click.Context, str], list[CompletionItem]]
+"""Suggestions for what was typed so far."""
+
+ALWAYS = (
+    "local/smollm2",
+    *(f"scripted/{name}" for name in ("echo", "empty", "mcq-first", "mcq-last", "mcq-any", "judge-any", "judge-sound")),
+    *(f"scripted/judge-{score}" for score in range(1, 6)),
+)
+"""Models that need no key."""
+_RECORD = re.compile(rb'"record_id": ?("(?:[^"\\]|\\.)*")')
+_LOOKED_AT = 4 << 20
+"""Bytes of a run's predictions in which its records are looked for."""
+_RECENT = 20
+"""Runs whose models are suggested."""
+
+
+class SuggestedText(click.types.StringParamType):
+    """A text, with suggestions for the shell."""
+
+    def __init__(self, words: Words) -> None:
+        self._words = words
+
+    def shell_complete(
+        self,
+        ctx: click.Context,
+        param: click.Parameter,  # noqa: ARG002  # click's signature
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        """What may stand there; no word that a shell would take apart or obey, since others name records, models and folders."""
+        return [item for item in self._words(ctx, incomplete) if item.type != "plain" or shlex.quote(item.value) == item.value]
+
+
+def add_suggestions(command: click.Command) -> None:
+    """Let every parameter that takes a plain text suggest what its name in the help promises: FILE, DIR, RUN, PROVIDER/MODEL."""
+    for parameter in command.params:
+        words = _WORDS.get((parameter.metavar or parameter.human_readable_name).strip("[]."))
+        if words is not None and parameter.type is click.STRING:
+            parameter.type = SuggestedText(words)
+    if isinstance(command, click.Group):
+        for inner in command.commands.values():
+            add_suggestions(inner)
+
+
+def _files(context: click.Context, typed: str) -> list[CompletionItem]:
+    del context
+    return [CompletionItem(typed, type="file")]
+
+
+def _folders(context: click.Context, typed: str) -> list[CompletionItem]:
+    del context
+    return [CompletionItem(typed, type="dir")]
+
+
+def _contracts(context: click.Context, typed: str) -> list[CompletionItem]:
+    """Ours by name; one of your own is in a file."""
+    return [CompletionItem(name) for name in CONTRACTS if name.startswith(typed)] or _files(context, typed)
+
+
+def _runs(context: click.Context, typed: str) -> list[CompletionItem]:
+    """Runs, the newest first; a path once it is one."""
+    found = [CompletionItem(name) for name in _named_runs(context) if name.startswith(typed)]
+    if found and "latest".startswith(typed):
+        found.insert(0, CompletionItem("latest", help="The newest run."))
+    return found or _folders(context, typed)
+
+
+def _baselines(context: click.Context, typed: str) -> list[CompletionItem]:
+    """Names of baselines, the last chosen first, then runs: never `latest`, which would be measured against itself."""
+    words = {"previous": "The run before it.", "none": "Thresholds only."}
+    named = [CompletionItem(name, help="A baseline.") for name in _chosen(context)]
+    special = [CompletionItem(word, help=about) for word, about in words.items()]
+    runs = [CompletionItem(name) for name in _named_runs(context)]
+    return [item for item in (*named, *special, *runs) if item.value.startswith(typed)] or _folders(context, typed)
+
+
+def _chosen(context: click.Context) -> list[str]:
+    """Every name that the audit log has a baseline under."""
+    try:
+        lines = (_runs_dir(context) / "audit.jsonl").read_bytes().splitlines()
+        chosen = [json.loads(line)["name"] for line in reversed(lines) if b'"baseline_set"' in line]
+    except (OSError, ValueError, LookupError, TypeError):
+        return []
+    return list(dict.fromkeys(chosen))
+
+
+def _files_or_runs(context: click.Context, typed: str) -> list[CompletionItem]:
+    return [*_runs(context, typed), *_files(context, typed)]
+
+
+def _models(context: click.Context, typed: str) -> list[CompletionItem]:
+    """Models of the newest runs, those that are always there, and the providers."""
+    providers = (f"{kind}/" for kind in get_args(ProviderKind) if kind not in ("scripted", "local", "function"))
+    known = dict.fromkeys([*_models_of_runs(context), *providers, *ALWAYS])
+    return [CompletionItem(name) for name in known if name.startswith(typed)]
+
+
+def _records(context: click.Context, typed: str) -> list[CompletionItem]:
+    """Records of the run that stands before, the first of them where there are many."""
+    runs = _named_runs(context)
+    run = runs[0] if context.params.get("run") == "latest" and runs else context.params.get("run") or ""
+    try:
+        with (_runs_dir(context) / run / "predictions.jsonl").open("rb") as lines:
+            found = _RECORD.findall(lines.read(_LOOKED_AT))
+    except OSError:
+        return []
+    names = dict.fromkeys(json.loads(name) for name in found)
+    return [CompletionItem(name) for name in names if name.startswith(typed)]
+
+
+def _named_runs(context: click.Context) -> list[str]:
+    """As the engine finds them, which would take longer to load than a person waits for a key."""
+    folder = _runs_dir(context)
+    places = [*_subfolders(folder), *_subfolders(folder / ".active")]
+    newest = sorted(places, key=lambda place: place.stat().st_mtime, reverse=True)
+    return list(dict.fromkeys(place.name for place in newest))
+
+
+def _runs_dir(context: click.Context) -> Path:
+    return Path(context.params.get("runs_dir") or os.environ.get(RUNS_DIR_VARIABLE) or RUNS_DIR)
+
+
+def _subfolders(folder: Path) -> Iterator[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            yield from (entry for entry in entries if entry.is_dir() and not entry.name.startswith("."))
+    except OSError:
+        # A folder that cannot be read suggests nothing; the command itself says why.
+        return
+
+
+def _models_of_runs(context: click.Context) -> Iterator[str]:
+    folder = _runs_dir(context)
+    for run_id in _named_runs(context)[:_RECENT]:
+        try:
+            plan = json.loads((folder / run_id / "run_manifest.json").read_bytes())["plan"]
+            models = (plan["candidate"], *plan["judges"])
+            yield from (f"{model['provider']}/{model['model']}" for model in models if model["provider"])
+        except (OSError, ValueError, LookupError, TypeError):
+            # One that is under way, damaged or purged suggests nothing.
+            continue
+
+
+_WORDS: dict[str, Words] = {
+    **dict.fromkeys(
+        ("FILE", "RUNFILE", "SUITE", "LABELS", "PATHS", "DATASET...|RUNFILE", "OUT", "PATH", "SOURCES", "DATASET"), _files
+    ),
+    "DIR": _folders,
+    **dict.fromkeys(("RUN", "RUN RUN", "BEFORE", "AFTER"), _runs),
+    "RECORD": _records,
+    "NAME|RUN|previous|none": _baselines,
+    **dict.fromkeys(("DATASET|RUN", "RUN|DATASET"), _files_or_runs),
+    "BENCHMARK] SOURCES": _files,
+    "PROVIDER/MODEL": _models,
+    "CONTRACT": _contracts,
+}
+"""By the name that the help gives a parameter."""

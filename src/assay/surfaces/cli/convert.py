@@ -13,8 +13,9 @@ import msgspec
 from assay import __version__, api
 from assay.core.contract import CONTRACTS
 from assay.core.errors import UsageProblem
-from assay.core.installed_plugins import declared_plugins
+from assay.core.plugin import declared_plugins
 from assay.surfaces.cli import exits
+from assay.surfaces.cli.options import WordChoice
 from assay.surfaces.cli.streams import (
     STANDARD,
     check_writable,
@@ -25,15 +26,14 @@ from assay.surfaces.cli.streams import (
     write_file,
     write_stream,
 )
-from assay.surfaces.cli.words import WordChoice
 from assay.surfaces.reporters.conversion import conversion_text
-from assay.surfaces.reporters.plain_json import json_text
+from assay.surfaces.reporters.json_document import json_text
 from assay.surfaces.reporters.settings import ReportSettings
 
 BENCHMARKS = ("prbench", "apexv1", "lexam", "includebase", "lar_echr")
 ID_STYLES = ("stable", "upstream")
 
-HELP = """Turn a benchmark's files into a legal_eval_v1 dataset, or a dataset of one contract into another.
+CONVERT_HELP = """Turn a benchmark's files into a legal_eval_v1 dataset, or a dataset of one contract into another.
 
 \b
 assay convert prbench|apexv1|lexam|includebase|lar_echr SOURCES... -o OUT
@@ -43,7 +43,7 @@ assay convert --from CONTRACT --to CONTRACT SOURCE -o OUT
 The report lists rows that cannot be converted, rows that are skipped, and every value that is lost or changed.
 """
 
-EPILOG = """\b
+CONVERT_EPILOG = """\b
 Examples:
   assay convert lexam open.jsonl mcq.jsonl -o lexam.jsonl
   assay convert prbench legal.parquet -o prbench.jsonl --report prbench.report.json
@@ -80,7 +80,7 @@ class ConversionJob(msgspec.Struct, frozen=True, kw_only=True):
     target_contract: str = ""
 
 
-@click.command("convert", help=HELP, epilog=EPILOG)
+@click.command("convert", help=CONVERT_HELP, epilog=CONVERT_EPILOG)
 @click.argument("words", nargs=-1, metavar="[BENCHMARK] SOURCES...")
 @click.option("--from", "source_contract", type=WordChoice(list(CONTRACTS)), help="The contract of the source.")
 @click.option("--to", "target_contract", type=WordChoice(list(CONTRACTS)), help="The contract of the output.")
@@ -95,7 +95,7 @@ class ConversionJob(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("--report", metavar="FILE", help="Write the conversion report to FILE as JSON.")
 @click.option("-v", "--verbose", is_flag=True, help="List every note instead of grouping similar ones.")
 @click.pass_context
-def command(context: click.Context, /, **given: object) -> None:
+def convert_command(context: click.Context, /, **given: object) -> None:
     """Entry of the command; see HELP."""
     context.exit(convert(msgspec.convert(given, ConvertOptions)))
 
@@ -108,11 +108,11 @@ def convert(options: ConvertOptions) -> int:
         conversion = api.convert_benchmark(work.benchmark, work.sources, id_style=options.id_style)
     else:
         conversion = api.convert_contract(work.sources[0], source=work.source_contract, target=work.target_contract)
-    _write(conversion.lines(), work.output)
+    _write_conversion(conversion.lines(), work.output)
     report = conversion.report.to_dict()
     if options.report:
         write_file(options.report, [json_text(report, indent=2).encode() + b"\n"])
-    _show(report, options, is_on_error=work.output == STANDARD)
+    _show_conversion(report, options, is_on_error=work.output == STANDARD)
     return exits.INVALID if report["totals"]["invalid"] else exits.VALID
 
 
@@ -157,14 +157,14 @@ def _check_outputs(options: ConvertOptions, work: ConversionJob) -> None:
         raise UsageProblem(f"--report and --output both name '{options.report}'", hint="name two files")
 
 
-def _write(lines: Iterable[bytes], output: str) -> None:
+def _write_conversion(lines: Iterable[bytes], output: str) -> None:
     if output == STANDARD:
         write_stream(lines, standard_output())
     else:
         write_file(output, lines)
 
 
-def _show(report: dict[str, Any], options: ConvertOptions, *, is_on_error: bool) -> None:
+def _show_conversion(report: dict[str, Any], options: ConvertOptions, *, is_on_error: bool) -> None:
     stream = sys.stderr if is_on_error else standard_output()
     is_coloured = stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     width = shutil.get_terminal_size().columns if stream.isatty() else None

@@ -20,10 +20,9 @@ from types import TracebackType
 
 import click
 
-from assay.core.errors import AssayError, ServerProblem
-from assay.core.problem_lines import counted_problems
-from assay.surfaces.cli.words import UnknownWord
-from assay.surfaces.printable import printable
+from assay.core.errors import AssayError, ServerProblem, counted_problems
+from assay.core.printable import printable
+from assay.surfaces.cli.options import UnknownWord
 
 VALID = GATES_PASSED = 0
 INVALID = GATE_FAILED = 1

@@ -11,9 +11,11 @@ from rich.progress import MofNCompleteColumn
 
 from assay import api
 from assay.core.errors import UsageProblem
+from assay.core.printable import printable
 from assay.presentation.words import counted, size
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.meter import ProgressMeter
+from assay.surfaces.cli.options import WordChoice
 from assay.surfaces.cli.run_options import finished_run, json_option, runs_dir_option, write_json
 from assay.surfaces.cli.streams import (
     STANDARD,
@@ -24,14 +26,9 @@ from assay.surfaces.cli.streams import (
     write_file,
     write_stream,
 )
-from assay.surfaces.cli.words import WordChoice
 from assay.surfaces.exports import EXPORTS
-from assay.surfaces.exports.csv_table import MARK, table_csv
-from assay.surfaces.exports.export_progress import ExportProgress
-from assay.surfaces.exports.hugging_face import is_export, write_dataset_folder, write_run_folder
-from assay.surfaces.exports.json_texts import response_object_chunks, table_json_lines
-from assay.surfaces.exports.parquet_file import table_parquet
-from assay.surfaces.printable import printable
+from assay.surfaces.exports.parquet import is_export, table_parquet, write_dataset_folder, write_run_folder
+from assay.surfaces.exports.text_tables import MARK, ExportProgress, response_object_chunks, table_csv, table_json_lines
 
 HELP = """Write the records of a finished run, or of a dataset, as a file or a folder that other tools open.
 
@@ -117,7 +114,7 @@ class ExportTarget(msgspec.Struct, frozen=True):
 @runs_dir_option
 @json_option
 @click.pass_context
-def command(context: click.Context, /, **given: object) -> None:
+def export_command(context: click.Context, /, **given: object) -> None:
     """Entry of the command; see HELP."""
     write(msgspec.convert(given, ExportOptions))
     context.exit(exits.VALID)

@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from assay.core.errors import UsageProblem
+from assay.core.printable import printable
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.streams import (
     STANDARD,
@@ -20,7 +21,6 @@ from assay.surfaces.cli.streams import (
     write_file,
     write_stream,
 )
-from assay.surfaces.printable import printable
 
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 SUMMARY_LIMIT = 1 << 20

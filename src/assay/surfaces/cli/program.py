@@ -102,7 +102,7 @@ class Program(click.Group):
             raise UsageProblem(f"no such command '{cmd_name}'", hint=nearest_of(cmd_name, COMMANDS, what="commands"))
         command = _load_command(cmd_name)
         if ctx.resilient_parsing:
-            import_module("assay.surfaces.cli.completions").add_suggestions(command)
+            import_module("assay.surfaces.cli.completion").add_suggestions(command)
         _fit_help(command)
         return command
 

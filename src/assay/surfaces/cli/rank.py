@@ -9,11 +9,12 @@ import msgspec
 
 from assay import api
 from assay.core.errors import UsageProblem
-from assay.core.run_backend import LOCAL_BACKEND, RunBackend
+from assay.core.printable import printable
+from assay.core.runs import LOCAL_BACKEND, RunBackend
 from assay.core.settings import run_settings
 from assay.presentation.words import counted
 from assay.surfaces.cli.chart_files import charts_option, check_charts
-from assay.surfaces.cli.placement import keeping_options, kept_here
+from assay.surfaces.cli.options import keeping_options, kept_here
 from assay.surfaces.cli.run import announced
 from assay.surfaces.cli.run_options import (
     OutputOptions,
@@ -24,7 +25,6 @@ from assay.surfaces.cli.run_options import (
     runs_dir_option,
     setting_option,
 )
-from assay.surfaces.printable import printable
 
 HELP = """Rank finished runs by their answers: judges compare two answers at a time, and no candidate is called.
 
@@ -64,7 +64,7 @@ Exit codes:
 @click.option("-v", "--verbose", is_flag=True, help="List every comparison with its result and reasons.")
 @keeping_options
 @click.pass_context
-def command(context: click.Context, /, runs: tuple[str, ...], **given: Any) -> None:
+def rank_command(context: click.Context, /, runs: tuple[str, ...], **given: Any) -> None:
     """Entry of the command; see HELP."""
     check_markdown(given["markdown"], is_json=given["is_json"])
     check_charts(given["charts"])

@@ -14,6 +14,7 @@ import msgspec
 
 from assay import api
 from assay.core.errors import ServerProblem, UsageProblem
+from assay.core.printable import printable
 from assay.core.run_result import RunResult
 from assay.core.stop_signals import raised_as_interrupt
 from assay.core.summary import GateResult
@@ -21,7 +22,6 @@ from assay.presentation.words import counted
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.progress import RunProgress
 from assay.surfaces.cli.run_options import OutputOptions, conclude, write_json
-from assay.surfaces.printable import printable
 
 KEY_VARIABLE = "ASSAY_KEY"
 

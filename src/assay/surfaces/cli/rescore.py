@@ -8,6 +8,7 @@ import click
 
 from assay import api
 from assay.core.errors import UsageProblem
+from assay.core.printable import printable
 from assay.core.settings import ProfileId
 from assay.surfaces.cli.pipeline import PipelineOptions, github_option, junit_option
 from assay.surfaces.cli.run_options import (
@@ -20,7 +21,6 @@ from assay.surfaces.cli.run_options import (
     runs_dir_option,
     setting_option,
 )
-from assay.surfaces.printable import printable
 
 HELP = """Score a finished run with a benchmark's official profile, as a new run that refers to the old one.
 
@@ -54,7 +54,7 @@ Exit codes:
 @markdown_option
 @click.option("-v", "--verbose", is_flag=True, help="List every record with its score and reason.")
 @click.pass_context
-def command(context: click.Context, /, run: str, runs_dir: str, **given: Any) -> None:
+def rescore_command(context: click.Context, /, run: str, runs_dir: str, **given: Any) -> None:
     """Entry of the command; see HELP."""
     check_markdown(given["markdown"], is_json=given["is_json"])
     pipeline = PipelineOptions.of(given)

@@ -7,7 +7,7 @@ import msgspec
 
 from assay import api
 from assay.core.errors import UsageProblem
-from assay.core.run_backend import LOCAL_BACKEND, RunBackend
+from assay.core.runs import LOCAL_BACKEND, RunBackend
 from assay.surfaces.cli.chart_files import charts_option, check_charts
 from assay.surfaces.cli.pipeline import PipelineOptions, github_option, junit_option
 from assay.surfaces.cli.progress import RunProgress
@@ -70,7 +70,7 @@ Exit codes:
 @click.option("--store", metavar="ADDRESS", default="", help="Publish the artifacts to this store instead.  [default: the run's]")
 @server_options
 @click.pass_context
-def command(context: click.Context, /, run: str, runs_dir: str, **given: Any) -> None:
+def resume_command(context: click.Context, /, run: str, runs_dir: str, **given: Any) -> None:
     """Entry of the command; see HELP."""
     remote, telemetry = remote_of(given), telemetry_of(given)
     if remote is not None:

@@ -6,10 +6,10 @@ import click
 import msgspec
 
 from assay import api
-from assay.core.run_backend import LOCAL_BACKEND, RunBackend
+from assay.core.runs import LOCAL_BACKEND, RunBackend
 from assay.surfaces.cli.chart_files import charts_option, check_charts
+from assay.surfaces.cli.options import placement_of, placement_options
 from assay.surfaces.cli.pipeline import PipelineOptions, github_option, junit_option
-from assay.surfaces.cli.placement import placement_of, placement_options
 from assay.surfaces.cli.progress import RunProgress
 from assay.surfaces.cli.run_options import (
     RUN,
@@ -57,7 +57,7 @@ Exit codes:
 @mlflow_option
 @placement_options
 @click.pass_context
-def command(context: click.Context, /, run: str, runs_dir: str, **given: Any) -> None:
+def retry_command(context: click.Context, /, run: str, runs_dir: str, **given: Any) -> None:
     """Entry of the command; see HELP."""
     check_markdown(given["markdown"], is_json=given["is_json"])
     check_charts(given["charts"])

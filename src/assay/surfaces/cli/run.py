@@ -13,14 +13,15 @@ import msgspec
 from assay import api
 from assay.core.errors import SourceUnreadable, UsageProblem
 from assay.core.exposure import Setting
-from assay.core.run_backend import LOCAL_BACKEND, RUNS_DIR, RunBackend
+from assay.core.printable import printable
 from assay.core.run_result import RunResult
+from assay.core.runs import LOCAL_BACKEND, RUNS_DIR, RunBackend
 from assay.core.settings import run_settings
 from assay.presentation.words import batch_text, counted
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.chart_files import charts_option, check_charts
+from assay.surfaces.cli.options import check_no_placement, placement_of, placement_options
 from assay.surfaces.cli.pipeline import PipelineOptions, github_option, junit_option
-from assay.surfaces.cli.placement import check_no_placement, placement_of, placement_options
 from assay.surfaces.cli.progress import RunProgress
 from assay.surfaces.cli.remote import RemoteOptions, RemoteRunFollower, remote_of, say_left_out, server_options
 from assay.surfaces.cli.run_options import (
@@ -46,7 +47,6 @@ from assay.surfaces.cli.telemetry import (
     telemetry_options,
 )
 from assay.surfaces.observers import ObserverGroup
-from assay.surfaces.printable import printable
 
 HELP = """Run models on a dataset, grade the answers, and write all artifacts to a folder.
 
@@ -136,7 +136,7 @@ _DETACH = click.option(
 @server_options
 @click.option("--no-download", is_flag=True, help="With --server: do not fetch the artifacts.")
 @click.pass_context
-def command(context: click.Context, /, **given: Any) -> None:
+def run_command(context: click.Context, /, **given: Any) -> None:
     """Entry of the command; see HELP."""
     # The default of --runs-dir must not win over the run file; a folder that was named, on the line or in the environment, does.
     if context.get_parameter_source("runs_dir") is click.core.ParameterSource.DEFAULT:

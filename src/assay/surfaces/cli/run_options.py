@@ -18,11 +18,12 @@ from assay import __version__, api
 from assay.core.errors import UsageProblem
 from assay.core.exposure import Option
 from assay.core.integrations import load_integration
-from assay.core.run_backend import RUNS_DIR
+from assay.core.printable import printable
 from assay.core.run_result import RunResult
+from assay.core.runs import RUNS_DIR
 from assay.core.settings import run_settings
 from assay.surfaces.cli import exits
-from assay.surfaces.cli.numbers import Number
+from assay.surfaces.cli.options import Number, WordChoice
 from assay.surfaces.cli.pipeline import PipelineOptions
 from assay.surfaces.cli.streams import (
     STANDARD,
@@ -33,9 +34,7 @@ from assay.surfaces.cli.streams import (
     write_file,
     write_stream,
 )
-from assay.surfaces.cli.words import WordChoice
-from assay.surfaces.printable import printable
-from assay.surfaces.reporters.plain_json import json_text
+from assay.surfaces.reporters.json_document import json_text
 from assay.surfaces.reporters.settings import ReportSettings
 
 RUNS_DIR_VARIABLE = "ASSAY_RUNS_DIR"

@@ -9,11 +9,11 @@ import click
 import msgspec
 
 from assay import api
-from assay.core.run_backend import RunBackend
 from assay.core.run_result import RunResult
+from assay.core.runs import RunBackend
 from assay.surfaces.cli import exits
+from assay.surfaces.cli.options import placement_of, placement_options
 from assay.surfaces.cli.pipeline import PipelineOptions, github_option, junit_option
-from assay.surfaces.cli.placement import placement_of, placement_options
 from assay.surfaces.cli.run import check_told_here, pushing, run_each
 from assay.surfaces.cli.run_options import (
     OutputOptions,
@@ -78,7 +78,7 @@ Exit codes:
 @telemetry_options
 @placement_options
 @click.pass_context
-def command(context: click.Context, /, suite: str, runs_dir: str, *, run_id: str, quiet: bool, **given: Any) -> None:
+def suite_command(context: click.Context, /, suite: str, runs_dir: str, *, run_id: str, quiet: bool, **given: Any) -> None:
     """Entry of the command; see HELP."""
     telemetry, placement = telemetry_of(given), placement_of(given)
     check_told_here(telemetry, placement)

@@ -13,8 +13,8 @@ import msgspec
 from assay.core.errors import AssayError, MissingExtra, UsageProblem
 from assay.core.integrations import load_integration
 from assay.surfaces.cli.exits import print_error
+from assay.surfaces.cli.options import WordChoice
 from assay.surfaces.cli.streams import check_writable, encoded, write_file
-from assay.surfaces.cli.words import WordChoice
 from assay.surfaces.observers import ObserverGroup, RunObserver
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])

@@ -12,10 +12,12 @@ import msgspec
 from assay import __version__, api
 from assay.core.contract import CONTRACTS
 from assay.core.errors import AssayError, SourceUnreadable, UsageProblem
+from assay.core.printable import printable
 from assay.core.report import ValidationReport
 from assay.presentation.validation import Totals
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.meter import ProgressMeter
+from assay.surfaces.cli.options import WordChoice
 from assay.surfaces.cli.pipeline import PipelineOptions, append_summary, check_junit, github_option, junit_option
 from assay.surfaces.cli.streams import (
     STANDARD,
@@ -27,8 +29,6 @@ from assay.surfaces.cli.streams import (
     write_file,
     write_stream,
 )
-from assay.surfaces.cli.words import WordChoice
-from assay.surfaces.printable import printable
 from assay.surfaces.reporters.formats import FORMATS
 from assay.surfaces.reporters.github import report_annotations
 from assay.surfaces.reporters.settings import ReportSettings
@@ -138,7 +138,7 @@ class SourceFiles(msgspec.Struct, frozen=True):
 @github_option
 @click.option("-v", "--verbose", is_flag=True, help="Show every issue in full instead of grouping similar ones.")
 @click.pass_context
-def command(context: click.Context, /, **given: object) -> None:
+def validate_command(context: click.Context, /, **given: object) -> None:
     """Entry of the command; see HELP."""
     context.exit(validate(msgspec.convert(given, ValidateOptions)))
 

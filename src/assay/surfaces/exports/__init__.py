@@ -5,16 +5,16 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from assay.api import RunReader, StoredDataset
-from assay.surfaces.exports.csv_table import csv_chunks
-from assay.surfaces.exports.export_progress import ExportProgress
-from assay.surfaces.exports.json_texts import (
+from assay.surfaces.exports.parquet import parquet_chunks
+from assay.surfaces.exports.text_tables import (
+    ExportProgress,
+    csv_chunks,
     dataset_chunks,
     eval_results_chunks,
     json_chunks,
     json_lines_chunks,
     responses_chunks,
 )
-from assay.surfaces.exports.parquet_file import parquet_chunks
 from assay.surfaces.exports.workbook import workbook_chunks
 
 Chunks = Callable[[RunReader, ExportProgress], Iterator[bytes]]

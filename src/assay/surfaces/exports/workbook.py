@@ -11,9 +11,9 @@ from assay.api import TABLE_COLUMNS, RunReader, run_facts, table_rows
 from assay.core.canonical import JsonObject
 from assay.core.errors import MissingExtra
 from assay.presentation.words import counted
-from assay.surfaces.exports.export_progress import ExportProgress
 from assay.surfaces.exports.sheets import SheetColumn, Sheets
 from assay.surfaces.exports.summary_rows import SLICES, SUMMARY, slice_rows, summary_rows
+from assay.surfaces.exports.text_tables import ExportProgress
 
 BLOCK = 1 << 18
 ROW_HEIGHT = 45

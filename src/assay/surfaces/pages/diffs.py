@@ -1,11 +1,150 @@
-"""Two answers side by side, with what they do not share marked; long stretches that both have are left out, and counted."""
+"""Word-by-word diff of two texts: common, removed and added pieces.
 
-from collections.abc import Iterator
+The comparison is quadratic in the worst case, so it is bounded: the common beginning and end are set aside first, and a middle
+with too many words is compared line by line, or not at all, which the result tells.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
 from typing import Literal
 
 import msgspec
 
-from assay.core.text_diff import DiffPiece, Kind, diff_texts
+MAX_WORDS = 1_200
+"""Maximum words, spaces and signs of a middle that is compared word by word."""
+MAX_LINES = 1_200
+LONGEST_WORD = 100
+SHORT = 3
+"""Maximum characters of common text between two differences that is merged into them: it carries no meaning alone."""
+LEAST_IN_COMMON = 0.3
+"""Texts that share less than this are unrelated, and common words are chance."""
+
+_WORD = re.compile(r"\s+|\w+|[^\w\s]")
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+
+Kind = Literal["same", "removed", "added"]
+Precision = Literal["words", "lines", "whole"]
+
+
+class DiffPiece(msgspec.Struct, frozen=True):
+    """A part of the two texts."""
+
+    kind: Kind
+    text: str
+
+
+class TextDiff(msgspec.Struct, frozen=True):
+    """The pieces of both texts, in order."""
+
+    pieces: tuple[DiffPiece, ...]
+    precision: Precision
+    """Granularity: `whole` if everything between the first and the last difference counts as changed."""
+
+    @property
+    def is_same(self) -> bool:
+        """Tell whether the texts are equal."""
+        return all(piece.kind == "same" for piece in self.pieces)
+
+    def side(self, kind: Kind) -> tuple[DiffPiece, ...]:
+        """Return the pieces of one text: the common ones, and those of a kind."""
+        return tuple(piece for piece in self.pieces if piece.kind in ("same", kind))
+
+
+def diff_texts(before: str, after: str) -> TextDiff:
+    """Compare two texts in bounded time and memory."""
+    head = _head(before, after)
+    tail = _tail(before[len(head) :], after[len(head) :])
+    first, second = before[len(head) : len(before) - len(tail)], after[len(head) : len(after) - len(tail)]
+    precision, ours, theirs = _split(first, second)
+    middle = _compared(ours, theirs) if precision != "whole" else (DiffPiece("removed", first), DiffPiece("added", second))
+    pieces = (DiffPiece("same", head), *middle, DiffPiece("same", tail))
+    return TextDiff(tuple(_joined(piece for piece in pieces if piece.text)), precision)
+
+
+def _head(before: str, after: str) -> str:
+    """Return the common beginning, up to the last end of a word."""
+    shared = before[: _shared_length(before, after)]
+    if len(shared) == len(before) == len(after):
+        return shared
+    return shared[: len(shared) - _half_word(shared)]
+
+
+def _tail(before: str, after: str) -> str:
+    reversed_text = before[::-1]
+    shared = reversed_text[: _shared_length(reversed_text, after[::-1])]
+    return shared[: len(shared) - _half_word(shared)][::-1]
+
+
+def _shared_length(before: str, after: str) -> int:
+    """Count the common leading characters by bisection: slices of a megabyte are compared in C."""
+    low, high = 0, min(len(before), len(after))
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if before[low:middle] == after[low:middle] else (low, middle - 1)
+    return low
+
+
+def _half_word(text: str) -> int:
+    """Count the characters at the end that may be part of a word that continues differently."""
+    length = 0
+    while length < min(len(text), LONGEST_WORD) and (text[-1 - length].isalnum() or text[-1 - length] == "_"):
+        length += 1
+    return length
+
+
+def _split(before: str, after: str) -> tuple[Precision, Sequence[str], Sequence[str]]:
+    for precision, unit, limit in (("words", _WORD, MAX_WORDS), ("lines", _LINE, MAX_LINES)):
+        ours, theirs = _units(unit, before, limit), _units(unit, after, limit)
+        if ours is not None and theirs is not None:
+            return ("words" if precision == "words" else "lines"), ours, theirs
+    return "whole", (), ()
+
+
+def _units(unit: re.Pattern[str], text: str, limit: int) -> list[str] | None:
+    """Split a text into units; None if there are too many."""
+    found: list[str] = []
+    for match in unit.finditer(text):
+        if len(found) == limit:
+            return None
+        found.append(match[0])
+    return found
+
+
+def _compared(before: Sequence[str], after: Sequence[str]) -> Iterator[DiffPiece]:
+    # Spaces are everywhere: not aligning by them gives readable differences and a short search.
+    matcher = SequenceMatcher(_is_filling, before, after, autojunk=True)
+    if matcher.ratio() < LEAST_IN_COMMON:
+        yield from (DiffPiece("removed", "".join(before)), DiffPiece("added", "".join(after)))
+        return
+    codes = matcher.get_opcodes()
+    for index, (kind, start, stop, other_start, other_stop) in enumerate(codes):
+        ours = "".join(before[start:stop])
+        if kind == "equal" and (index in (0, len(codes) - 1) or len("".join(ours.split())) > SHORT):
+            yield DiffPiece("same", ours)
+            continue
+        yield DiffPiece("removed", ours)
+        yield DiffPiece("added", "".join(after[other_start:other_stop]))
+
+
+def _is_filling(unit: str) -> bool:
+    return unit.isspace()
+
+
+def _joined(pieces: Iterator[DiffPiece]) -> Iterator[DiffPiece]:
+    """Merge adjacent differences, and neighbours of one kind."""
+    texts: dict[Kind, str] = {}
+    for piece in pieces:
+        if texts and ("same" in texts) != (piece.kind == "same"):
+            yield from _merged_pieces(texts)
+            texts = {}
+        texts[piece.kind] = texts.get(piece.kind, "") + piece.text
+    yield from _merged_pieces(texts)
+
+
+def _merged_pieces(texts: dict[Kind, str]) -> Iterator[DiffPiece]:
+    return (DiffPiece(kind, texts[kind]) for kind in ("same", "removed", "added") if kind in texts)
+
 
 CONTEXT = 160
 """Characters of what both have that are shown beside a difference."""

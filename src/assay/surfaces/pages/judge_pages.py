@@ -27,7 +27,7 @@ from assay.presentation.judges import (
 from assay.presentation.sections import Badge, Cell, DisplayValue, Fact, KeyMetric, Table, Timestamp
 from assay.presentation.words import counted, rate
 from assay.surfaces.charts import Caption, IntervalRow, PlottedEstimate, ScoreBin, interval_plot, reliability_diagram
-from assay.surfaces.pages.links import PageLinks
+from assay.surfaces.pages.page_renderer import PageLinks
 from assay.surfaces.pages.tables import ChartPair, drawing, text_cell
 
 SHOWN_RUNS = 3

@@ -1,18 +1,185 @@
-"""Views into HTML: everything is text and escaped, but for the charts that we draw ourselves."""
+"""Where a page is shown: behind the addresses of a server, or inside one file that opens anywhere."""
 
+import base64
+import hashlib
 import re
+from collections.abc import Iterable
 from functools import cache
-from typing import Any
+from importlib.resources import files
+from typing import Any, Literal, Protocol
+from urllib.parse import quote, urlencode
 
 import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from assay.core.printable import printable
 from assay.core.version import __version__
 from assay.presentation.words import shown
 from assay.surfaces.charts.svg import STYLESHEET
-from assay.surfaces.pages.links import PageLinks
-from assay.surfaces.printable import printable
+
+STYLES = ("style.css", "charts.css", "compare.css", "validate.css", "judge.css", "records.css")
+SCRIPTS = ("times.js", "tips.js", "copying.js", "forms.js", "live.js", "waiting.js", "dropping.js", "keys.js")
+"""Modules that import nothing, so that a file can hold each as it is."""
+EARLY = "theme.js"
+"""Runs before the first paint, or a reader with a theme of their own would see the other one flash."""
+FILE_STYLES = ("style.css", "charts.css", "records.css", "report.css")
+FILE_SCRIPTS = ("times.js", "tips.js", "copying.js", "keys.js", "report.js")
+"""What a page needs that no server stands behind."""
+MEDIA_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+Format = Literal["json", "jsonl", "csv", "parquet", "xlsx"]
+
+
+class PageLinks(Protocol):
+    """Leads from page to page; an empty address is a page that this place does not have."""
+
+    @property
+    def is_server(self) -> bool:
+        """True where forms are answered and pages stay up to date."""
+
+    def head(self) -> Markup:
+        """The elements of `<head>` that bring styles and scripts."""
+
+    def runs(self) -> str:
+        """The list of runs."""
+
+    def run(self, run_id: str, part: str = "") -> str:
+        """A run, or what stands under its address."""
+
+    def records(self, run_id: str, **query: str) -> str:
+        """The records of a run that a query asks for."""
+
+    def record(self, run_id: str, index: int, **query: str) -> str:
+        """One record, by its index: ids may be any text, also one that no address can hold; a query says which list led there."""
+
+    def compare(self, before: str = "", after: str = "") -> str:
+        """Two runs beside each other."""
+
+    def artifact(self, run_id: str, name: str) -> str:
+        """A file of a run."""
+
+    def export(self, run_id: str, kind: Format) -> str:
+        """The records of a run as a table."""
+
+
+class ServerLinks:
+    """Pages of `assay serve`."""
+
+    is_server = True
+
+    def head(self) -> Markup:
+        """Links to what `/static` serves; their addresses change with their contents, so that they may be kept."""
+        early = Markup('<script src="{}"></script>').format(self.static(EARLY))
+        styles = [Markup('<link rel="stylesheet" href="{}">').format(self.static(name)) for name in STYLES]
+        scripts = [Markup('<script type="module" src="{}"></script>').format(self.static(name)) for name in SCRIPTS]
+        icon = Markup('<link rel="icon" type="image/svg+xml" href="{}">').format(self.static("icon.svg"))
+        return Markup("\n").join([early, *styles, *scripts, icon])
+
+    def static(self, name: str) -> str:
+        """A style, script or picture of ours."""
+        return f"/static/{name}?v={hashlib.sha256(static(name).encode()).hexdigest()[:12]}"
+
+    def runs(self) -> str:
+        """The list of runs."""
+        return "/runs"
+
+    def run(self, run_id: str, part: str = "") -> str:
+        """A run, or what stands under its address."""
+        return f"/runs/{quote(run_id, safe='')}{'/' if part else ''}{part}"
+
+    def records(self, run_id: str, **query: str) -> str:
+        """The records of a run that a query asks for."""
+        return self.run(run_id, "records") + (f"?{urlencode(query)}" if query else "")
+
+    def record(self, run_id: str, index: int, **query: str) -> str:
+        """One record by its index."""
+        return self.run(run_id, f"records/{index}") + (f"?{urlencode(query)}" if query else "")
+
+    def compare(self, before: str = "", after: str = "") -> str:
+        """Two runs beside each other."""
+        named = {name: run_id for name, run_id in (("before", before), ("after", after)) if run_id}
+        return "/compare" + (f"?{urlencode(named)}" if named else "")
+
+    def labels(self, run_id: str, index: int, **query: str) -> str:
+        """Where a label of a record is sent."""
+        return self.run(run_id, f"records/{index}/labels") + (f"?{urlencode(query)}" if query else "")
+
+    def artifact(self, run_id: str, name: str) -> str:
+        """A file of a run."""
+        return f"/v1/runs/{quote(run_id, safe='')}/artifacts/{quote(name, safe='')}"
+
+    def export(self, run_id: str, kind: Format) -> str:
+        """The records of a run as a table."""
+        return f"/v1/runs/{quote(run_id, safe='')}/export?format={kind}"
+
+
+class FileLinks:
+    """Pages in one file: everything is in it, and it leads nowhere else."""
+
+    is_server = False
+
+    def head(self) -> Markup:
+        """Styles and scripts themselves, and a policy that allows these and nothing else, no request to anywhere above all."""
+        styles = [f"\n{static(name)}" for name in FILE_STYLES]
+        early, *scripts = (f"\n{static(name)}" for name in (EARLY, *FILE_SCRIPTS))
+        policy = (
+            f"default-src 'none'; script-src {_hashes([early, *scripts])}; style-src {_hashes(styles)}; base-uri 'none'; "
+            "form-action 'none'"
+        )
+        elements = [
+            f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
+            f"<script>{early}</script>",
+            *(f"<style>{style}</style>" for style in styles),
+            *(f'<script type="module">{script}</script>' for script in scripts),
+        ]
+        return Markup("\n".join(elements))  # noqa: S704  # files of this package: no text of anybody else is among them
+
+    def runs(self) -> str:
+        """The list of runs: a file has none."""
+        return ""
+
+    def run(self, run_id: str, part: str = "") -> str:  # noqa: ARG002  # a file shows one run
+        """The top of the file; nothing stands under it."""
+        return "" if part else "#top"
+
+    def records(self, run_id: str, **query: str) -> str:  # noqa: ARG002  # a file shows one run
+        """The list of records in the file, which its script filters."""
+        return "#records" + (f"?{urlencode(query)}" if query else "")
+
+    def record(self, run_id: str, index: int, **query: str) -> str:  # noqa: ARG002  # a file shows one run
+        """Where the record is in the file."""
+        return f"#record-{index}"
+
+    def compare(self, before: str = "", after: str = "") -> str:  # noqa: ARG002  # there is nothing to choose from
+        """A file has one run alone."""
+        return ""
+
+    def artifact(self, run_id: str, name: str) -> str:  # noqa: ARG002  # the file travels without them
+        """The file has no other beside it."""
+        return ""
+
+    def export(self, run_id: str, kind: Format) -> str:  # noqa: ARG002  # nobody would answer
+        """Nothing can be asked for."""
+        return ""
+
+
+def _hashes(texts: Iterable[str]) -> str:
+    """Sources of a content policy that allow these texts."""
+    found = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts)
+    return " ".join(f"'sha256-{digest}'" for digest in found)
+
+
+STATIC_NAMES = frozenset({*STYLES, *SCRIPTS, EARLY, "icon.svg"})
+"""What `/static` serves: these and nothing else."""
+
+
+@cache
+def static(name: str) -> str:
+    """The text of a style, script or picture of ours."""
+    if name == "charts.css":
+        return STYLESHEET
+    return files("assay.surfaces.pages").joinpath("static", name).read_text(encoding="utf-8")
+
 
 _KEPT = re.compile("[\t\n]")
 _UNBROKEN = re.compile("([!-~]{1000,})")
@@ -102,3 +269,47 @@ def _whole_svg(chart: str) -> Markup:
     if not chart.startswith('<svg xmlns="http://www.w3.org/2000/svg" class="assay-chart"'):
         raise ValueError("only charts of ours are markup")
     return Markup(chart)  # noqa: S704  # every text in it is escaped by charts/svg.py
+
+
+TITLES = {
+    400: "Invalid request",
+    401: "Sign in",
+    403: "Not allowed",
+    404: "Not found",
+    405: "Not in this way",
+    409: "It clashes with what is there",
+    413: "Too large",
+    429: "Too many requests",
+    500: "Something went wrong",
+    503: "Temporarily unavailable",
+}
+
+
+class ProblemView(msgspec.Struct, frozen=True, kw_only=True):
+    """An error for people."""
+
+    status: int
+    title: str
+    message: str
+    hint: str
+    request_id: str
+    is_sign_in: bool = False
+    next: str = ""
+    """Where the reader wanted to go."""
+
+
+def problem_view(status: int, message: str, *, request_id: str, hint: str = "", next_page: str = "") -> ProblemView:
+    """The page of an error; of a missing key it is the form that asks for one."""
+    return ProblemView(
+        status=status,
+        title=TITLES.get(status, TITLES[500] if status >= 500 else TITLES[400]),
+        message=_sentence(message),
+        hint=_sentence(hint),
+        request_id=request_id,
+        is_sign_in=status == 401,
+        next=next_page,
+    )
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + ("" if not text or text.endswith((".", "?", "!")) else ".")

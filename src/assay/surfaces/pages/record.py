@@ -11,9 +11,9 @@ from assay.core.open_fields import grading_fields, question_fields, stored_case
 from assay.presentation.run_subject import stage_word
 from assay.presentation.sections import Badge, DisplayValue, Fact, Timestamp
 from assay.presentation.words import DASH, NOT_PASSED, PASSED, domain, error_text, latency, level_name, moment, money, shown
-from assay.surfaces.pages.links import PageLinks
+from assay.surfaces.pages.page_renderer import PageLinks
 from assay.surfaces.pages.records import score_figure, verdict_mark
-from assay.surfaces.reporters.plain_json import json_text
+from assay.surfaces.reporters.json_document import json_text
 
 Json = dict[str, Any]
 LONG = 4_000

@@ -11,7 +11,7 @@ from assay.core.number_text import rate_text, score_text
 from assay.core.record_query import STATUS_GROUPS, RecordSearch, Sort
 from assay.presentation.sections import Badge, DisplayValue
 from assay.presentation.words import DASH, ERROR, NOT_PASSED, PASSED, counted, latency, level_name, money, shown, without_code
-from assay.surfaces.pages.links import PageLinks
+from assay.surfaces.pages.page_renderer import PageLinks
 from assay.surfaces.pages.runs import FilterOption, SortableColumn
 
 PAGE = 50

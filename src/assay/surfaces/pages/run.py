@@ -23,7 +23,7 @@ from assay.presentation.sections import (
     Table,
     Timestamp,
 )
-from assay.surfaces.pages.links import Format, PageLinks
+from assay.surfaces.pages.page_renderer import Format, PageLinks
 from assay.surfaces.pages.run_progress import RunProgressView
 from assay.surfaces.pages.tables import ChartPair, chart_pair, text_cell
 

@@ -10,7 +10,7 @@ from assay.presentation import words
 from assay.presentation.run_report import Json
 from assay.presentation.sections import Badge, DisplayValue, Fact, KeyMetric
 from assay.presentation.words import counted, duration, latency, without_code
-from assay.surfaces.pages.links import PageLinks
+from assay.surfaces.pages.page_renderer import PageLinks
 
 MESSAGE_LIMIT = 300
 

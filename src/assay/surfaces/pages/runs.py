@@ -6,9 +6,9 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from assay.core.dataset_title import listed_dataset, more_datasets
+from assay.core.contract import listed_dataset, more_datasets
 from assay.core.run_result import RunListing
-from assay.core.run_state import State
+from assay.core.runs import State
 from assay.presentation.sections import Badge, DisplayValue, IntervalBar, Timestamp
 from assay.presentation.words import (
     MetricBasis,
@@ -22,7 +22,7 @@ from assay.presentation.words import (
     state_mark,
     whisker,
 )
-from assay.surfaces.pages.links import PageLinks
+from assay.surfaces.pages.page_renderer import PageLinks
 
 Sort = Literal["created", "run", "dataset", "candidate", "pass_rate", "score", "cost"]
 StateChoice = Literal[State, "interrupted", "damaged", "unreachable", "unfinished", "finished"]

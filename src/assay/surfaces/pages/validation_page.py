@@ -19,7 +19,7 @@ from assay.presentation.sections import Badge, Cell, Column, DisplayValue, Fact,
 from assay.presentation.validation import OUTCOME_WORDS, SimilarIssues, field_lines, record_label, record_word, select
 from assay.presentation.words import DASH, assumption_text, counted, dollars, estimate_text
 from assay.surfaces.pages.tables import text_cell
-from assay.surfaces.reporters.excerpts import PointedLine, pointed
+from assay.surfaces.reporters.text import PointedLine, pointed
 
 SHOWN = 100
 """Issues that the page lists; all of them are counted."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from assay import api
-from assay.core.dataset_title import dataset_title
+from assay.core.contract import dataset_title
 from assay.core.errors import RunNotFound, StoreUnavailable
 from assay.core.issue import Issue
 from assay.core.report import ValidationReport
@@ -23,9 +23,8 @@ from assay.presentation.sections import Badge, DecisionView, KeyMetric, Table, T
 from assay.presentation.validation import OUTCOME_WORDS, accepted_counts, contract_name, in_order
 from assay.presentation.words import NO_GATES, UNFINISHED, counted, cut, first_datasets, sampled_name, state_mark
 from assay.surfaces.charts import draw
-from assay.surfaces.pages.links import FileLinks
-from assay.surfaces.pages.page_renderer import PageViewer, page
-from assay.surfaces.reporters.excerpts import PointedLine, pointed
+from assay.surfaces.pages.page_renderer import FileLinks, PageViewer, page
+from assay.surfaces.reporters.text import PointedLine, pointed
 
 WORST = 5
 """Answers that did not pass which are shown; `failures()` has them all."""

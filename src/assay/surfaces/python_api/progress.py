@@ -1,4 +1,4 @@
-"""How a run is going, for whoever called it: a bar in a notebook, lines on standard error where they are asked for."""
+"""A run under way in a notebook: one output that is drawn anew, of plain HTML, so that nothing has to be installed for it."""
 
 import sys
 from collections.abc import Iterator
@@ -8,7 +8,46 @@ from typing import Any
 
 import msgspec
 
+from assay import api
+from assay.core.printable import printable
+from assay.surfaces.cli.progress import Throughput, plain_line
+from assay.surfaces.python_api.cards import progress_card
 from assay.surfaces.python_api.loop_bridge import Watch
+
+
+class NotebookProgress:
+    """Shows runs while they are under way; what stays at the end is one line."""
+
+    def __init__(self, name: str) -> None:
+        self._name = printable(name, limit=60)
+        self._pace = Throughput()
+        self._last: api.Snapshot | None = None
+        self._shown: Any = None
+
+    def watch(self, now: api.Snapshot) -> None:
+        """Draw the run as it stands now."""
+        if self._last is not None and now.elapsed_s < self._last.elapsed_s:
+            # The next candidate's.
+            self._pace = Throughput()
+        self._pace.note(now)
+        self._last = now
+        self._draw(is_over=False)
+
+    def close(self) -> None:
+        """The last drawing."""
+        if self._last is not None:
+            self._draw(is_over=True)
+
+    def _draw(self, *, is_over: bool) -> None:
+        assert self._last is not None
+        line = plain_line(self._last, self._pace)
+        if is_over and self._last.is_stopping:
+            line += " · progress is saved; resume with: assay.open_run(...).resume()"
+        both = {"text/plain": f"{self._name} · {line}", "text/html": progress_card(self._name, self._last, line, is_over=is_over)}
+        if self._shown is None:
+            self._shown = import_module("IPython.display").display(both, raw=True, display_id=True)
+        else:
+            self._shown.update(both, raw=True)
 
 
 class ProgressSink(msgspec.Struct, frozen=True):
@@ -33,7 +72,7 @@ def is_notebook() -> bool:
 
 @contextmanager
 def _in_notebook(name: str, watch: Watch | None) -> Iterator[ProgressSink]:
-    display = import_module("assay.surfaces.python_api.notebook").NotebookProgress(name)
+    display = import_module("assay.surfaces.python_api.progress").NotebookProgress(name)
     try:
         yield ProgressSink(_both(display.watch, watch))
     finally:

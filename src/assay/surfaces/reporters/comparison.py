@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from assay import api
+from assay.core.printable import printable
 from assay.presentation.comparison import (
     compared_datasets,
     comparison_sections,
@@ -17,7 +18,6 @@ from assay.presentation.comparison import (
     verdict_facts,
 )
 from assay.presentation.words import NO_RESULT, TONES, UNFINISHED, change_word, counted, finding_word, gate_word
-from assay.surfaces.printable import printable
 from assay.surfaces.reporters.markdown import inert, name, table_markdown
 from assay.surfaces.reporters.run_text import command_lines
 from assay.surfaces.reporters.settings import ReportSettings

@@ -5,9 +5,9 @@ from typing import Any
 
 from rich.cells import cell_len
 
+from assay.core.printable import printable
 from assay.presentation.sections import Fact, Section
 from assay.presentation.words import counted
-from assay.surfaces.printable import printable
 from assay.surfaces.reporters.settings import ReportSettings
 from assay.surfaces.reporters.terminal import Paint, hanging, painter, section_lines
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from assay import api
+from assay.core.printable import printable
 from assay.presentation.sections import Cell, Column
 from assay.presentation.words import counted
-from assay.surfaces.printable import printable
 from assay.surfaces.reporters.settings import ReportSettings
 from assay.surfaces.reporters.terminal import Paint, Row, hanging, painter, table
 

@@ -1,12 +1,36 @@
-"""Reports as one JSON document, and as JSON lines: one issue per line, for grep, jq and databases."""
+"""Plain values into JSON text that any strict reader takes."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import msgspec
+
+from assay.core.printable import encodable
 from assay.core.report import ValidationReport
 from assay.presentation.validation import Change, limited
-from assay.surfaces.reporters.plain_json import json_text
 from assay.surfaces.reporters.settings import ReportSettings
+
+
+def json_text(value: Any, *, indent: int = 0) -> str:
+    """Compact JSON, or indented; lone surrogates become U+FFFD, non-finite numbers null."""
+    try:
+        encoded = msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        encoded = msgspec.json.encode(_encodable(value))
+    return (msgspec.json.format(encoded, indent=indent) if indent else encoded).decode()
+
+
+def _encodable(value: Any) -> Any:
+    match value:
+        case str():
+            return encodable(value)
+        case dict():
+            return {_encodable(key): _encodable(member) for key, member in value.items()}
+        case list() | tuple():
+            return [_encodable(member) for member in value]
+        case _:
+            return value
+
 
 _DATASET_LEVEL: dict[str, Any] = {"index": None, "record_id": None, "severity": "error"}
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from assay import api
 from assay.core.judge_card import JudgeCard, ProbeResult
+from assay.core.printable import printable
 from assay.presentation.judges import (
     TITLES,
     TONES,
@@ -18,7 +19,6 @@ from assay.presentation.judges import (
     slips_text,
 )
 from assay.presentation.sections import Cell, Column
-from assay.surfaces.printable import printable
 from assay.surfaces.reporters.markdown import inert, markdown_table, name
 from assay.surfaces.reporters.settings import ReportSettings
 from assay.surfaces.reporters.terminal import hanging, painter, report_lines, table

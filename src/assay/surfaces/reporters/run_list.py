@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sequence
 
 from rich.cells import cell_len
 
-from assay.core.dataset_title import listed_dataset, more_datasets
+from assay.core.contract import listed_dataset, more_datasets
+from assay.core.printable import printable
 from assay.core.run_result import RunListing
-from assay.core.run_state import TERMINAL
+from assay.core.runs import TERMINAL
 from assay.presentation.sections import Cell, Column
 from assay.presentation.words import UNKNOWN, counted, decimal, gate_mark, rate, state_mark
-from assay.surfaces.printable import printable
 from assay.surfaces.reporters.settings import ReportSettings
 from assay.surfaces.reporters.terminal import Paint, Row, hanging, painter, table
 

@@ -7,7 +7,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from assay.core.dataset_title import dataset_title
+from assay.core.contract import dataset_title
+from assay.core.printable import encodable
 from assay.core.summary import PanelSummary, RankingSummary
 from assay.presentation.run import (
     MAX_SLICE_ROWS,
@@ -26,7 +27,6 @@ from assay.presentation.run_decision import decision_note, decisions, word_for
 from assay.presentation.run_report import RunReport
 from assay.presentation.run_subject import own_code
 from assay.presentation.words import MET, MISSED, NO_GATES, NO_RESULT, UNFINISHED, bounds_text, counted, first_datasets
-from assay.surfaces.printable import encodable
 from assay.surfaces.reporters.markdown import code, inert, table_markdown
 from assay.surfaces.reporters.settings import ReportSettings
 

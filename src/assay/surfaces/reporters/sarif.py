@@ -9,7 +9,7 @@ from urllib.parse import quote
 from assay.core.issue import CODES, Issue
 from assay.core.report import ValidationReport
 from assay.presentation.validation import SUGGESTIONS, Change, limited
-from assay.surfaces.reporters.plain_json import json_text
+from assay.surfaces.reporters.json_document import json_text
 from assay.surfaces.reporters.settings import ReportSettings
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"

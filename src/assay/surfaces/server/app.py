@@ -1,4 +1,4 @@
-"""The service as a process: routes, errors and middleware put together, and its start and end."""
+"""Recovery of runs in a shared ledger: a server with capacity adopts runs without a driver, also those of a dead server."""
 
 import asyncio
 import contextlib
@@ -24,15 +24,24 @@ from assay import api
 from assay.core.canonical import JsonObject
 from assay.core.errors import AssayError, StoreRefused, StoreUnavailable, UsageProblem
 from assay.core.moment import iso
-from assay.core.run_backend import LOCAL_BACKEND, RunBackend
+from assay.core.runs import LOCAL_BACKEND, RunBackend
 from assay.core.stop_signals import stop_signals
-from assay.surfaces.observers import ObserverGroup, RunObserver
-from assay.surfaces.server import errors
-from assay.surfaces.server.background_tasks import BackgroundTasks
-from assay.surfaces.server.drafts import Drafts
-from assay.surfaces.server.feeds import Feeds
-from assay.surfaces.server.keyed_locks import KeyedLocks
-from assay.surfaces.server.keys import Keys
+from assay.surfaces.observers import FIELDS, ObserverGroup, RunObserver
+from assay.surfaces.server import (
+    artifact_routes,
+    comparison_routes,
+    errors,
+    judge_pages,
+    record_pages,
+    record_routes,
+    run_pages,
+    run_routes,
+    service_routes,
+    submission_routes,
+    validation_pages,
+)
+from assay.surfaces.server.concurrency import BackgroundTasks, Feeds, KeyedLocks
+from assay.surfaces.server.keys import Keys, Sessions
 from assay.surfaces.server.meters import Meters
 from assay.surfaces.server.middleware import AccessControl, RequestMiddleware
 from assay.surfaces.server.openapi import openapi
@@ -40,63 +49,91 @@ from assay.surfaces.server.protocol import protocol_for
 from assay.surfaces.server.queries import AnyRequest
 from assay.surfaces.server.queue import QueueBackend, QueueLimits, RunCallbacks, RunQueue
 from assay.surfaces.server.rate_limits import CallerRateLimiter, ConcurrencyQuota
-from assay.surfaces.server.routes import (
-    artifacts,
-    comparison_pages,
-    comparisons,
-    documents,
-    events,
-    health,
-    judges,
-    record_pages,
-    records,
-    run_pages,
-    runs,
-    sign_in,
-    submissions,
-    validation,
-)
-from assay.surfaces.server.run_indexer import Indexer
-from assay.surfaces.server.run_recovery import adopt_orphaned_runs
 from assay.surfaces.server.server import Server
-from assay.surfaces.server.sessions import Sessions
 from assay.surfaces.server.settings import ServerSettings
-from assay.surfaces.server.uploads import ClientGone
-from assay.surfaces.server.validation_pool import ValidationPool
+from assay.surfaces.server.uploads import ClientGone, Drafts
+from assay.surfaces.server.worker_pools import Indexer, ValidationPool
+
+ROUND_SECONDS = 1.0
+AGAIN_SECONDS = 30.0
+"""Seconds until a run that this server gave up, or handed to workers, is started again: the workers may never have received it."""
+MAX_CANDIDATES = 100
+"""Maximum waiting runs examined per scan."""
+log = logging.getLogger("assay.server")
+
+
+async def adopt_orphaned_runs(server: Server) -> None:
+    """Scan for runs without a driver until cancelled; a failed scan may be temporary."""
+    tried: dict[str, float] = {}  # when each run was last begun here
+    seen: frozenset[str] = frozenset()
+    while True:
+        await asyncio.sleep(ROUND_SECONDS)
+        try:
+            seen = await asyncio.to_thread(_take_waiting, server, tried, seen)
+            await asyncio.to_thread(server.submissions.sweep)
+        except StoreUnavailable as problem:
+            log.warning("cannot look for runs to resume: %s", problem.message)
+
+
+def _take_waiting(server: Server, tried: dict[str, float], seen: frozenset[str]) -> frozenset[str]:
+    """Begin what was waiting at the last look, too; what is new is mostly about to be begun by the server that has taken it.
+
+    Returns what is waiting now.
+    """
+    if server.shared is None or not server.queue.free:
+        return frozenset()
+    now = time.monotonic()
+    found = server.submissions.waiting(MAX_CANDIDATES)
+    for waiting in found:
+        if waiting.run_id not in seen:
+            continue
+        run_id, is_early = waiting.run_id, now - tried.get(waiting.run_id, -AGAIN_SECONDS) < AGAIN_SECONDS
+        if waiting.is_with_workers and server.placement.temporal is None:
+            continue
+        if is_early and (waiting.is_with_workers or server.queue.problem(run_id)):
+            continue
+        if server.queue.free and not server.queue.has(run_id) and server.shared.adopt(run_id):
+            tried[run_id] = now
+            log.info(
+                "run %s has no driver; this server resumes it", run_id, extra={FIELDS: {"event": "run_taken", "run_id": run_id}}
+            )
+            server.queue.add(run_id, waiting.owner)
+    return frozenset(waiting.run_id for waiting in found)
+
 
 BACKLOG = 2_048
 """Maximum connections that wait to be accepted."""
 HANDLERS = (
-    runs.options_of_runs,
-    submissions.validate_dataset,
-    submissions.submit_run,
-    runs.list_runs,
-    runs.show_run,
-    runs.cancel_run,
-    runs.resume_run,
-    records.list_records,
-    records.show_record,
-    records.list_errors,
-    records.list_failures,
-    records.show_distribution,
-    events.follow_run,
-    artifacts.list_artifacts,
-    artifacts.show_artifact,
-    artifacts.export_run,
-    comparisons.compare_runs,
-    comparisons.list_audit,
-    health.healthz,
-    health.readyz,
-    health.metrics,
-    documents.openapi_document,
-    documents.docs_page,
-    documents.docs_style,
+    run_routes.options_of_runs,
+    submission_routes.validate_dataset,
+    submission_routes.submit_run,
+    run_routes.list_runs,
+    run_routes.show_run,
+    run_routes.cancel_run,
+    run_routes.resume_run,
+    record_routes.list_records,
+    record_routes.show_record,
+    record_routes.list_errors,
+    record_routes.list_failures,
+    record_routes.show_distribution,
+    run_routes.follow_run,
+    artifact_routes.list_artifacts,
+    artifact_routes.show_artifact,
+    artifact_routes.export_run,
+    comparison_routes.compare_runs,
+    comparison_routes.list_audit,
+    service_routes.healthz,
+    service_routes.readyz,
+    service_routes.metrics,
+    service_routes.openapi_document,
+    service_routes.docs_page,
+    service_routes.docs_style,
     *run_pages.HANDLERS,
-    *comparison_pages.HANDLERS,
-    *validation.HANDLERS,
-    *judges.HANDLERS,
+    *comparison_routes.HANDLERS,
+    *validation_pages.HANDLERS,
+    *judge_pages.HANDLERS,
     *record_pages.HANDLERS,
-    *sign_in.HANDLERS,
+    *service_routes.HANDLERS,
 )
 
 

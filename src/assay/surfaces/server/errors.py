@@ -1,9 +1,11 @@
-"""Error answers: every failure becomes the one envelope of the service."""
+"""Messages without the server's folders: clients see names of files, not where the server stores them."""
 
 import logging
+import re
 import uuid
 from collections.abc import Mapping
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -25,12 +27,27 @@ from assay.core.errors import (
     UsageProblem,
 )
 from assay.surfaces.observers import FIELDS
-from assay.surfaces.pages.links import ServerLinks
-from assay.surfaces.pages.page_renderer import PageViewer, page
-from assay.surfaces.pages.problems import problem_view
-from assay.surfaces.reporters.plain_json import json_text
-from assay.surfaces.server.keys import Caller
-from assay.surfaces.server.sessions import own_page
+from assay.surfaces.pages.page_renderer import PageViewer, ServerLinks, page, problem_view
+from assay.surfaces.reporters.json_document import json_text
+from assay.surfaces.server.keys import Caller, own_page
+
+_UPLOAD = re.compile(r"[^\s'\"]*\.active/[^/\s'\"]+/upload/")
+"""Matches the private folder of an upload, in any spelling of the path."""
+_TEMPORARY = re.compile(r"[^\s'\"]*\.server/temporary/[^/\s'\"]+/")
+
+
+def without_folders(message: str, *folders: Path | None) -> str:
+    """Shorten paths in these folders to relative ones, and uploads to their names."""
+    message = _TEMPORARY.sub("", _UPLOAD.sub("", message))
+    written = {str(form) for folder in folders if folder is not None for form in (folder, folder.absolute(), folder.resolve())}
+    # The longest first: one folder may be inside another.
+    for folder in sorted(written - {"/", "."}, key=len, reverse=True):
+        # A relative folder such as `runs` is also part of our own URLs, so it counts only at the start of a path.
+        begins = "" if folder.startswith("/") else r"(?<![\w./~-])"
+        message = re.sub(f"{begins}{re.escape(folder)}/", "", message)
+        message = re.sub(f"{begins}{re.escape(folder)}", Path(folder).name.replace("\\", r"\\"), message)
+    return message
+
 
 CODES: dict[int, str] = {
     400: "invalid_request",

@@ -12,8 +12,7 @@ from multipart import MultipartError, MultipartSegment, PushMultipartParser  # t
 
 from assay.surfaces.server.errors import HttpError
 from assay.surfaces.server.queries import AnyRequest
-from assay.surfaces.server.spool import SpooledUpload, spool, too_large
-from assay.surfaces.server.uploads import body_pieces
+from assay.surfaces.server.uploads import SpooledUpload, body_pieces, spool, too_large
 
 FIELD_BYTES = 4 << 10
 MOST_FIELDS = 20

@@ -22,9 +22,9 @@ from assay.core.errors import StoreUnavailable
 from assay.surfaces.observers import FIELDS
 from assay.surfaces.server import keys
 from assay.surfaces.server.errors import RETRY_SECONDS, HttpError, error_body
+from assay.surfaces.server.keys import Sessions, token_in
 from assay.surfaces.server.meters import METHODS, Meters
 from assay.surfaces.server.rate_limits import CallerRateLimiter, ConcurrencyQuota, RateLimitStatus
-from assay.surfaces.server.sessions import Sessions, token_in
 from assay.surfaces.server.settings import ServerSettings
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs", "/docs/style.css", "/sign-in", "/sign-out"})

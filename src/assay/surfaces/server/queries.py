@@ -10,7 +10,7 @@ from msgspec import Meta, inspect
 from assay.core.contract import ContractId
 from assay.core.exposure import settings_struct
 from assay.core.record_query import VALID, RecordSearch
-from assay.core.run_state import State
+from assay.core.runs import State
 from assay.core.settings import run_settings
 from assay.surfaces.server.errors import HttpError
 

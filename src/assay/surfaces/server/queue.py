@@ -12,8 +12,8 @@ import msgspec
 
 from assay import api
 from assay.core.errors import AssayError, RunNotFound, RunSealed, StoreRefused, StoreUnavailable
-from assay.core.run_backend import LOCAL_BACKEND, RunBackend
 from assay.core.run_result import RunResult
+from assay.core.runs import LOCAL_BACKEND, RunBackend
 from assay.surfaces.observers import FIELDS, ObserverGroup, RunObserver
 from assay.surfaces.server.errors import RETRY_SECONDS, HttpError
 from assay.surfaces.server.meters import Meters

@@ -10,24 +10,19 @@ from litestar import Response
 from assay import api
 from assay.core.errors import LedgerUnavailable, RunNotFound, StoreUnavailable
 from assay.core.http_answers import RunStatus
-from assay.core.run_backend import RunBackend
 from assay.core.run_result import RunListing, RunResult
-from assay.core.run_state import TERMINAL
-from assay.surfaces.reporters.plain_json import json_text
-from assay.surfaces.server.background_tasks import BackgroundTasks
-from assay.surfaces.server.drafts import Drafts
-from assay.surfaces.server.feeds import Feeds
-from assay.surfaces.server.hidden_folders import without_folders
-from assay.surfaces.server.keyed_locks import KeyedLocks
-from assay.surfaces.server.keys import Caller, Keys
+from assay.core.runs import TERMINAL, RunBackend
+from assay.surfaces.reporters.json_document import json_text
+from assay.surfaces.server.concurrency import BackgroundTasks, Feeds, KeyedLocks
+from assay.surfaces.server.errors import without_folders
+from assay.surfaces.server.keys import Caller, Keys, Sessions
 from assay.surfaces.server.meters import Meters
 from assay.surfaces.server.queries import AnyRequest
 from assay.surfaces.server.queue import RunQueue
 from assay.surfaces.server.rate_limits import ConcurrencyQuota
-from assay.surfaces.server.run_indexer import Indexer
-from assay.surfaces.server.sessions import Sessions
 from assay.surfaces.server.settings import ServerSettings
-from assay.surfaces.server.validation_pool import ValidationPool
+from assay.surfaces.server.uploads import Drafts
+from assay.surfaces.server.worker_pools import Indexer, ValidationPool
 
 Answer = Response[bytes]
 LOOK_SECONDS = 1.0

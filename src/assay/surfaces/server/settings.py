@@ -9,8 +9,8 @@ from msgspec import Meta
 
 from assay import api
 from assay.core.errors import SourceUnreadable, UsageProblem
-from assay.core.redact_rule import RedactRule
 from assay.core.retention import RetentionSettings, longest, retention_in
+from assay.core.secrets import RedactRule
 
 Count = Annotated[int, Meta(ge=1)]
 PAYLOAD_BYTES = 100 << 20

@@ -1,16 +1,141 @@
-"""Request bodies as files, with the headers that they require."""
+"""Uploads: counted, hashed and spooled on arrival, and stored for a while as drafts."""
 
-from collections.abc import AsyncIterator
+import asyncio
+import hashlib
+import os
+import threading
+import zlib
+from collections.abc import AsyncIterator, Callable
 from email.message import Message
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
+import msgspec
 from litestar.types import Receive
 
+from assay import api
 from assay.core.contract import CONTRACTS, Format
+from assay.core.errors import RunNotFound, StoreUnavailable
 from assay.surfaces.server.errors import HttpError
 from assay.surfaces.server.queries import AnyRequest, ContractChoice
-from assay.surfaces.server.spool import SpooledUpload, spool, too_large
+
+BLOCK = 1 << 20
+_GZIP = 31
+"""zlib's window bits for a gzip stream."""
+_GZIP_MAGIC = b"\x1f\x8b"
+_BITE = 16 << 10
+"""Compressed bytes per step: the bytes after the end of a stream are copied, once for each stream."""
+MOST_STREAMS = 10_000
+"""Maximum concatenated gzip streams; empty ones cost time and count for nothing."""
+
+
+class SpooledUpload(msgspec.Struct, frozen=True):
+    """An upload on the disk."""
+
+    path: Path
+    size: int
+    sha256: str
+
+
+async def spool(pieces: AsyncIterator[bytes], path: Path, *, limit: int, is_gzip: bool = False) -> SpooledUpload:
+    """Write the pieces to a new file that only its owner can read; raises HttpError beyond the limit, and then there is no file."""
+    # Written in a thread and in large blocks, so that neither the disk nor a zip bomb blocks the event loop.
+    file = await asyncio.to_thread(_SpoolFile, path, limit=limit, is_gzip=is_gzip)
+    is_kept = False
+    try:
+        block = bytearray()
+        async for piece in pieces:
+            block += piece
+            if len(block) >= BLOCK:
+                await asyncio.to_thread(file.write, bytes(block))
+                block.clear()
+        await asyncio.to_thread(file.write, bytes(block))
+        spooled = await asyncio.to_thread(file.finish)
+        is_kept = True
+    finally:
+        if not is_kept:
+            file.discard()
+    return spooled
+
+
+class _SpoolFile:
+    """One upload while it arrives."""
+
+    def __init__(self, path: Path, *, limit: int, is_gzip: bool) -> None:
+        self._path = path
+        self._limit = limit
+        self._packed_size = 0
+        self._size = 0
+        self._streams = 0
+        self._sha256 = hashlib.sha256()
+        self._unpacker = zlib.decompressobj(_GZIP) if is_gzip else None
+        self._is_cut = False
+        self._first = b""
+        self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+
+    def write(self, block: bytes) -> None:
+        """Add a piece; raises HttpError as soon as the limit is exceeded."""
+        if self._unpacker is None:
+            self._keep(block)
+            return
+        self._packed_size += len(block)
+        if self._packed_size > self._limit:
+            raise too_large(self._limit)
+        try:
+            for start in range(0, len(block), _BITE):
+                self._unpack(block[start : start + _BITE])
+        except zlib.error as problem:
+            raise HttpError(400, f"the body is not gzip: {problem}") from problem
+
+    def _unpack(self, bite: bytes) -> None:
+        while bite:
+            assert self._unpacker is not None
+            self._keep(self._unpacker.decompress(bite, BLOCK))
+            bite = self._unpacker.unconsumed_tail
+            self._is_cut = not self._unpacker.eof
+            if self._unpacker.eof:
+                bite = self._unpacker.unused_data
+                self._unpacker = zlib.decompressobj(_GZIP)
+                self._streams += 1
+                if self._streams > MOST_STREAMS:
+                    raise HttpError(400, f"the body has more than {MOST_STREAMS:,} gzip streams")
+
+    def _keep(self, block: bytes) -> None:
+        self._size += len(block)
+        if self._size > self._limit:
+            raise too_large(self._limit)
+        self._first = (self._first + block[:2])[:2]
+        self._sha256.update(block)
+        rest = memoryview(block)
+        try:
+            while rest:
+                rest = rest[os.write(self._handle, rest) :]
+        except OSError as problem:
+            raise StoreUnavailable(f"the upload cannot be stored: {problem.strerror}", hint="try again later") from problem
+
+    def finish(self) -> SpooledUpload:
+        """Flush the upload to the disk; raises HttpError for a truncated or undeclared compressed body."""
+        if self._is_cut:
+            raise HttpError(400, "the body is not gzip: it ends too early")
+        if self._first == _GZIP_MAGIC:
+            # Files are unpacked by what they hold; a body is what its headers say, and this one is not UTF-8.
+            raise HttpError(400, "the body is gzip and not UTF-8: pack it once, and send Content-Encoding: gzip")
+        os.fsync(self._handle)
+        os.close(self._handle)
+        self._handle = -1
+        return SpooledUpload(self._path, self._size, self._sha256.hexdigest())
+
+    def discard(self) -> None:
+        """Remove the file."""
+        if self._handle >= 0:
+            os.close(self._handle)
+        self._path.unlink(missing_ok=True)
+
+
+def too_large(limit: int) -> HttpError:
+    """Build the answer to a payload beyond the limit."""
+    return HttpError(413, f"the payload exceeds {limit:,} bytes", details={"max_bytes": limit})
+
 
 LINES = ("application/x-ndjson", "application/jsonl", "application/jsonlines")
 YAML = ("application/yaml", "application/x-yaml")
@@ -64,3 +189,83 @@ async def body_pieces(receive: Receive) -> AsyncIterator[bytes]:
             yield message["body"]
         if not message.get("more_body", False):
             return
+
+
+KEPT_SECONDS = 3600.0
+MOST_OF_ONE = 4
+"""Maximum drafts of one owner; a further one replaces the oldest."""
+MOST = 16
+MOST_RESULTS = 20
+"""Maximum results stored per draft besides its report, which comes first: the newest estimates."""
+
+
+class UploadDraft(msgspec.Struct, frozen=True, kw_only=True):
+    """An upload without a run."""
+
+    upload: api.UploadTarget
+    owner: str
+    file_name: str
+    """Name of the file at the owner."""
+    name: str
+    """Name of the dataset if its contract gives it no id."""
+    contract: ContractChoice
+    spooled: SpooledUpload
+    at: float
+    allow_size: bool = False
+    """Skip the limit of cases in a golden dataset."""
+
+    @property
+    def id(self) -> str:
+        """Return the id of the draft, and of the run that may be made of it."""
+        return self.upload.run_id
+
+
+class Drafts:
+    """The drafts of one server; a restart forgets them, and removes their files."""
+
+    def __init__(self, submissions: api.Submissions, clock: Callable[[], float]) -> None:
+        self._submissions = submissions
+        self._clock = clock
+        self._kept: dict[str, UploadDraft] = {}
+        self._results: dict[tuple[str, str], Any] = {}
+        self._lock = threading.Lock()
+
+    def keep(self, draft: UploadDraft) -> None:
+        """Add a draft; expired and surplus ones are removed."""
+        with self._lock:
+            self._kept[draft.id] = draft
+            gone = self._superfluous(draft.owner)
+        for old in gone:
+            self.drop(old)
+
+    def _superfluous(self, owner: str) -> list[UploadDraft]:
+        drafts = sorted(self._kept.values(), key=lambda draft: draft.at, reverse=True)
+        old = [draft for draft in drafts if draft.at < self._clock() - KEPT_SECONDS]
+        own = [draft for draft in drafts if draft.owner == owner]
+        return [*old, *own[MOST_OF_ONE:], *drafts[MOST:]]
+
+    def of(self, draft_id: str, owner: str) -> UploadDraft:
+        """Find the owner's draft; raises RunNotFound."""
+        draft = self._kept.get(draft_id)
+        if draft is None or draft.owner != owner or draft.at < self._clock() - KEPT_SECONDS:
+            raise RunNotFound("the upload has expired", hint="an upload is stored for an hour; choose the file again")
+        return draft
+
+    def drop(self, draft: UploadDraft) -> None:
+        """Forget a draft and remove its file, unless a run was made of it."""
+        with self._lock:
+            self._kept.pop(draft.id, None)
+            self._results = {key: value for key, value in self._results.items() if key[0] != draft.id}
+        self._submissions.discard(draft.upload)
+
+    def result(self, draft: UploadDraft, what: str) -> Any:
+        """Return a stored result about a draft; None without one."""
+        return self._results.get((draft.id, what))
+
+    def keep_result(self, draft: UploadDraft, what: str, result: object) -> None:
+        """Store a result about a draft, for as long as the draft exists."""
+        with self._lock:
+            if draft.id in self._kept:
+                self._results[draft.id, what] = result
+            for key in [key for key in self._results if key[0] == draft.id][1:-MOST_RESULTS]:
+                del self._results[key]

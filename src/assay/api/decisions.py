@@ -1,0 +1,414 @@
+"""Finished runs compared, ranked and decided about: comparisons, rankings, baselines, gates, trends, suites."""
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from pathlib import Path
+
+import msgspec
+
+from assay.api.runs import OnBusy, RunHooks, RunRequest, Watch, plan_runs, run, run_environment
+from assay.api.stored_runs import sealed_folder
+from assay.core.canonical import JsonObject
+from assay.core.errors import AssayError, RunNotFound, SourceUnreadable, UsageProblem
+from assay.core.run_result import RunResult
+from assay.core.runs import LOCAL_BACKEND, RUNS_DIR, RunBackend
+from assay.core.summary import METRICS
+from assay.engine.comparison import comparison_cache
+from assay.engine.comparison.alignment import Flip, FlipOffsets, load_flips
+from assay.engine.comparison.gate import (
+    MEASURES,
+    MODES,
+    NO_BASELINE,
+    PREVIOUS,
+    Baseline,
+    GateDecision,
+    GateSpec,
+    Measure,
+    Word,
+    baseline_run,
+    baselines,
+    decide_gate,
+    previous_run,
+    promote,
+    record,
+)
+from assay.engine.comparison.run_comparison import ComparisonOptions, RunComparison, StoredComparison
+from assay.engine.comparison.run_comparison import compare as compare_folders
+from assay.engine.comparison.run_comparison import compare as compare_runs
+from assay.engine.comparison.suite_file import SuiteEntry, load_suite
+from assay.engine.comparison.trends import RunTrend, TrendChoice, run_trend
+from assay.engine.execution.engines import check_placement
+from assay.engine.planning.pairs import PlannedComparison, RankRequest, plan_comparison
+from assay.engine.planning.plans import PlannedRuns
+from assay.engine.planning.request import PlanProblems
+from assay.engine.runs import start
+from assay.engine.storage.run_paths import check_unchanged, find_run, new_run_id
+from assay.store.audit import read_audit
+from assay.store.published_run import PublishedRun
+
+__all__ = [
+    "Baseline",
+    "Flip",
+    "GateDecision",
+    "GateSpec",
+    "MEASURES",
+    "MODES",
+    "PlannedComparison",
+    "PlannedSuite",
+    "RankRequest",
+    "RunComparison",
+    "RunTrend",
+    "StoredComparison",
+    "SuiteResult",
+    "SuiteRun",
+    "audit",
+    "compare",
+    "decide_suite",
+    "gate",
+    "keep_comparison",
+    "kept_comparison",
+    "list_baselines",
+    "note_audit",
+    "plan_rank",
+    "plan_suite",
+    "rank",
+    "read_flips",
+    "run_suite",
+    "set_baseline",
+    "trend",
+]
+
+
+def compare(
+    before: str,
+    after: str,
+    *,
+    runs_dir: str | Path = RUNS_DIR,
+    cluster: str | None = None,
+    slices: tuple[str, ...] | None = None,
+    max_flips: int | None = 20,
+) -> RunComparison:
+    """Two finished runs record by record; raises RunNotFound, and UsageProblem where they have nothing in common."""
+    choices = ComparisonOptions(cluster=cluster, slices=slices, max_flips=max_flips)
+    return compare_folders(sealed_folder(before, runs_dir), sealed_folder(after, runs_dir), choices)
+
+
+def kept_comparison(
+    before: str, after: str, *, runs_dir: str | Path = RUNS_DIR, cluster: str | None = None
+) -> StoredComparison | None:
+    """Return the stored comparison of two finished runs; None if it was not made yet. Raises RunNotFound."""
+    folders = sealed_folder(before, runs_dir), sealed_folder(after, runs_dir)
+    return comparison_cache.find_comparison(Path(runs_dir), *folders, choices=ComparisonOptions(cluster=cluster))
+
+
+def keep_comparison(before: str, after: str, *, runs_dir: str | Path = RUNS_DIR, cluster: str | None = None) -> None:
+    """Compare two finished runs, which takes seconds for large ones, and keep what comes out; raises as `compare` does."""
+    folders = sealed_folder(before, runs_dir), sealed_folder(after, runs_dir)
+    comparison_cache.keep_comparison(Path(runs_dir), *folders, choices=ComparisonOptions(cluster=cluster))
+
+
+def read_flips(places: Sequence[FlipOffsets], *, before: str, after: str, runs_dir: str | Path = RUNS_DIR) -> tuple[Flip, ...]:
+    """Flips of a kept comparison with both answers; raises RunNotFound where retention has removed them."""
+    return load_flips(places, before=sealed_folder(before, runs_dir), after=sealed_folder(after, runs_dir))
+
+
+DECIDING = (METRICS, "predictions.jsonl")
+"""What decisions rest on: thresholds on the first, comparisons on the second, too."""
+
+
+def set_baseline(run_name: str, *, runs_dir: str | Path = RUNS_DIR, name: str = "", reason: str = "") -> Baseline:
+    """Make a finished run the one that others are measured against; the audit log keeps who did it and why."""
+    run = sealed_folder(run_name, runs_dir)
+    check_unchanged(run, *DECIDING)
+    return promote(run, Path(runs_dir), name=name, reason=reason)
+
+
+def list_baselines(runs_dir: str | Path = RUNS_DIR) -> list[Baseline]:
+    """All baselines of a folder, by name."""
+    return sorted(baselines(Path(runs_dir)).values(), key=lambda baseline: baseline.name)
+
+
+def gate(
+    run_name: str,
+    demand: GateSpec = GateSpec(),
+    *,
+    runs_dir: str | Path = RUNS_DIR,
+    baseline: str = "",
+    cluster: str | None = None,
+) -> GateDecision:
+    """Decide about a finished run and write the decision to the audit log.
+
+    `baseline` names a baseline or a run; by default the baseline of the run's dataset is used where there is one, `none` uses none,
+    and `previous` the last complete run over the same dataset. Raises UsageProblem when there is nothing to decide by, and
+    for files that were changed since their run was published.
+    """
+    folder = Path(runs_dir)
+    run = sealed_folder(run_name, folder)
+    if not run.manifest.counts.evaluated_records:
+        raise UsageProblem(f"run '{run.manifest.run_id}' evaluated nothing: there is nothing to decide by")
+    against = _against(run, folder, baseline)
+    check_unchanged(run, *(DECIDING if against else DECIDING[:1]))
+    if against is not None:
+        check_unchanged(against, *DECIDING)
+    check_demand(demand, has_baseline=against is not None)
+    comparison = None if against is None else compare_runs(against, run, ComparisonOptions(cluster=cluster, slices=(), max_flips=0))
+    if comparison is not None and not comparison.n:
+        raise UsageProblem(
+            f"nothing can be compared: {comparison.passes.reason or 'no record was graded in both runs'}",
+            hint=f"look at: assay compare {comparison.before.run_id} {comparison.after.run_id}",
+        )
+    plan = run.manifest.settings
+    verdict = decide_gate(plan, run.summary(), demand, comparison=comparison)
+    record(folder, "gate", {"manifest_sha256": run.manifest.own_hash, **verdict.to_dict()})
+    return verdict
+
+
+def _against(run: PublishedRun, runs_dir: Path, name: str) -> PublishedRun | None:
+    if name == NO_BASELINE:
+        return None
+    if name == PREVIOUS:
+        found = previous_run(run, runs_dir)
+        if found is None:
+            raise RunNotFound(f"no complete run over '{run.manifest.dataset_id}' is older than this one")
+        return found
+    known = baselines(runs_dir)
+    chosen = known.get(name or run.manifest.dataset_id)
+    if chosen is not None:
+        # The baseline itself has nothing to be measured against.
+        is_itself = chosen.manifest_sha256 == run.manifest.own_hash
+        return None if is_itself and not name else baseline_run(runs_dir, chosen)
+    if not name:
+        return None
+    try:
+        return sealed_folder(name, runs_dir)
+    except RunNotFound:
+        raise RunNotFound(
+            f"there is no baseline and no run '{name}' in '{runs_dir}'", hint="list the baselines with: assay baseline show"
+        ) from None
+
+
+def check_demand(demand: GateSpec, *, has_baseline: bool) -> None:
+    """Raises UsageProblem for a demand that makes no sense."""
+    mode, delta = demand.mode, demand.delta
+    if delta is not None and not isfinite(delta):
+        raise UsageProblem(f"--delta is {delta}, which is no number to compare with")
+    if mode != "absolute" and not has_baseline:
+        raise UsageProblem(
+            f"--mode {mode} needs a baseline", hint="name one: --baseline RUN, or promote one: assay baseline set RUN"
+        )
+    if mode == "non-inferiority" and (delta is None or delta <= 0):
+        raise UsageProblem("--mode non-inferiority needs the loss that is acceptable", hint="for example --delta 0.02")
+    if mode != "non-inferiority" and delta is not None:
+        raise UsageProblem(f"--delta has no meaning for --mode {mode}", hint="use it with --mode non-inferiority")
+
+
+def trend(
+    *,
+    runs_dir: str | Path = RUNS_DIR,
+    dataset: str = "",
+    candidate: str = "",
+    last: int | None = None,
+    measure: Measure = "pass_rate",
+    is_any_version: bool = False,
+) -> RunTrend:
+    """The complete runs of one candidate over one dataset in the order of time, and the direction that a test supports."""
+    wanted = TrendChoice(dataset=dataset, candidate=candidate, measure=measure, is_any_version=is_any_version)
+    return run_trend(Path(runs_dir), wanted, last=last)
+
+
+def note_audit(runs_dir: Path, action: str, members: Mapping[str, object]) -> None:
+    """A line in the audit log of a folder of runs: who did what, and when."""
+    record(runs_dir, action, members)
+
+
+def audit(runs_dir: str | Path = RUNS_DIR) -> list[JsonObject]:
+    """Every decision about the runs of a folder, the oldest first; raises StoreUnavailable when the log was tampered with."""
+    return read_audit(Path(runs_dir))
+
+
+def plan_rank(request: RankRequest, *, environ: Mapping[str, str] | None = None) -> PlannedComparison:
+    """The comparisons that a request describes; raises PlanProblems, UsageProblem and RunNotFound before any call."""
+    return plan_comparison(request, environ=os.environ if environ is None else environ, new_run_id=new_run_id)
+
+
+def rank(
+    source: RankRequest | PlannedComparison,
+    *,
+    watch: Watch | None = None,
+    on_busy: OnBusy | None = None,
+    takes_signals: bool = False,
+    placement: RunBackend = LOCAL_BACKEND,
+) -> RunResult:
+    """Have judges compare the answers of finished runs in both orders, as a run with sealed evidence; `ranking` of its metrics
+    has who is ahead. An unfinished run of the same id goes on. `placement` says where it is kept, as for `run`.
+    """
+    planned = source if isinstance(source, PlannedComparison) else plan_rank(source)
+    hooks = RunHooks(watch=watch, on_busy=on_busy, takes_signals=takes_signals, placement=placement)
+    return start(planned.plan, Path(planned.runs_dir), run_environment(**hooks))
+
+
+_GRAVITY: tuple[Word, ...] = ("REGRESSION", "WARNING", "IMPROVED", "PASS")
+"""Which word a suite has when its runs have several."""
+
+
+class SuiteRun(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of a suite and what was decided about it; no verdict for a run that did not end."""
+
+    name: str
+    run_id: str
+    required: bool
+    verdict: GateDecision | None
+    problem: str = ""
+    """Why a finished run could not be decided about."""
+
+
+class SuiteResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What a suite comes to."""
+
+    suite: str
+    word: Word
+    passed: bool
+    runs: tuple[SuiteRun, ...]
+    is_finished: bool = True
+    """False when it was interrupted; the same command with the same id goes on."""
+
+    def to_dict(self) -> JsonObject:
+        """The result as JSON documents hold it."""
+        members: JsonObject = msgspec.to_builtins(self)
+        runs = [{**msgspec.to_builtins(one), "verdict": one.verdict.to_dict() if one.verdict else None} for one in self.runs]
+        return {
+            "suite": self.suite,
+            "verdict": self.word,
+            "passed": self.passed,
+            "is_finished": members["is_finished"],
+            "runs": runs,
+        }
+
+
+class PlannedSuite(msgspec.Struct, frozen=True, kw_only=True):
+    """A suite whose every run file was planned, before the first call."""
+
+    name: str
+    run_id: str
+    """Beginning of the ids of its runs."""
+    runs_dir: str
+    parts: tuple[tuple[SuiteEntry, PlannedRuns], ...]
+
+
+def plan_suite(
+    path: str | Path, *, runs_dir: str | Path = RUNS_DIR, run_id: str = "", placement: RunBackend = LOCAL_BACKEND
+) -> PlannedSuite:
+    """Read a suite file and plan all its runs; raises PlanProblems with everything that is wrong, before any call.
+
+    `placement` says where they will be kept and worked on.
+    """
+    suite = load_suite(path)
+    prefix = run_id or f"{suite.suite}-{new_run_id()}"
+    found: list[tuple[SuiteEntry, PlannedRuns]] = []
+    problems: list[str] = []
+    for entry in suite.runs:
+        run_file = str(Path(path).parent / entry.run)
+        try:
+            request = RunRequest(run_file=run_file, run_id=f"{prefix}-{entry.title}", runs_dir=str(runs_dir), interface="cli")
+            planned = plan_runs(request)
+        except PlanProblems as refused:
+            problems += refused.problems
+        except SourceUnreadable as unreadable:
+            problems.append(unreadable.message)
+        else:
+            found.append((entry, planned))
+            problems += _undecidable(entry, planned, Path(runs_dir))
+            problems += _misplaced(entry, planned, placement)
+    problems += _collisions(found)
+    if problems:
+        raise PlanProblems(problems)
+    return PlannedSuite(name=suite.suite, run_id=prefix, runs_dir=str(runs_dir), parts=tuple(found))
+
+
+def _misplaced(entry: SuiteEntry, planned: PlannedRuns, placement: RunBackend) -> list[str]:
+    """Why runs of a part cannot be kept or worked on where they are to be."""
+    try:
+        for plan in planned.plans:
+            check_placement(plan, placement)
+    except UsageProblem as problem:
+        return [f"'{entry.title}': {problem.message}"]
+    return []
+
+
+def _undecidable(entry: SuiteEntry, planned: PlannedRuns, runs_dir: Path) -> list[str]:
+    """Why the gates of a part could not be decided, found before anything is paid for."""
+    known = baselines(runs_dir)
+    if entry.baseline in (NO_BASELINE, PREVIOUS):
+        found, missing = entry.baseline == PREVIOUS, ""
+    elif entry.baseline:
+        found = entry.baseline in known or _is_run(entry.baseline, runs_dir)
+        missing = "" if found else f"there is no baseline and no run '{entry.baseline}'"
+    else:
+        found, missing = all(plan.datasets[0].dataset_id in known for plan in planned.plans), ""
+    if missing:
+        return [f"'{entry.title}': {missing}"]
+    try:
+        check_demand(entry.demand, has_baseline=found)
+    except UsageProblem as problem:
+        return [f"'{entry.title}': {problem.message}"]
+    return []
+
+
+def _is_run(name: str, runs_dir: Path) -> bool:
+    try:
+        return find_run(runs_dir, name).is_sealed
+    except AssayError:
+        return False
+
+
+def _collisions(parts: Sequence[tuple[SuiteEntry, PlannedRuns]]) -> list[str]:
+    """Ids that two runs of the suite would share."""
+    ids = Counter(plan.run_id for _, planned in parts for plan in planned.plans)
+    return [f"two runs would be called '{run_id}': give one of them another `name`" for run_id, count in ids.items() if count > 1]
+
+
+def run_suite(
+    path: str | Path, *, runs_dir: str | Path = RUNS_DIR, run_id: str = "", placement: RunBackend = LOCAL_BACKEND
+) -> SuiteResult:
+    """Run and gate everything that a suite file names; `placement` says where the runs are kept and worked on, as for `run`."""
+    planned = plan_suite(path, runs_dir=runs_dir, run_id=run_id, placement=placement)
+    return decide_suite(planned, [run(plans, placement=placement) for _, plans in planned.parts])
+
+
+def decide_suite(planned: PlannedSuite, results: Sequence[Sequence[RunResult]]) -> SuiteResult:
+    """Gate the runs of each part and the suite as a whole; one that was interrupted is not decided."""
+    parts = zip(planned.parts, results, strict=False)
+    found = [_gated(entry, result, planned.runs_dir) for (entry, _), part in parts for result in part]
+    expected = sum(len(plans.plans) for _, plans in planned.parts)
+    is_finished = len(found) == expected and all(one.verdict is not None or one.problem for one in found)
+    decided = _result(planned.name, found, is_finished=is_finished)
+    if is_finished:
+        members = {**decided.to_dict(), "run_id": planned.run_id, "runs": [one.run_id for one in found]}
+        record(Path(planned.runs_dir), "suite", members)
+    return decided
+
+
+def _gated(entry: SuiteEntry, result: RunResult, runs_dir: str | Path) -> SuiteRun:
+    verdict, problem = None, ""
+    if result.is_finished:
+        try:
+            verdict = gate(result.run_id, entry.demand, runs_dir=runs_dir, baseline=entry.baseline)
+        except UsageProblem as undecided:
+            problem = undecided.message
+    elif result.is_resumable:
+        problem = f"the run has failed: {result.problem}"
+    return SuiteRun(name=entry.title, run_id=result.run_id, required=entry.required, verdict=verdict, problem=problem)
+
+
+def _result(name: str, runs: list[SuiteRun], *, is_finished: bool) -> SuiteResult:
+    """The gravest verdict of what is required; of the rest a failure is a warning."""
+    failed = [one for one in runs if one.verdict is not None and not one.verdict.passed]
+    words: set[Word] = {one.verdict.word for one in runs if one.verdict is not None and one.verdict.passed}
+    words |= {one.verdict.word if one.required else "WARNING" for one in failed if one.verdict is not None}
+    words |= {"WARNING" for one in runs if one.problem}
+    word: Word = next((word for word in _GRAVITY if word in words), "PASS")
+    undecided = [one for one in runs if one.problem]
+    passed = is_finished and not any(one.required for one in (*failed, *undecided))
+    return SuiteResult(suite=name, word=word, passed=passed, runs=tuple(runs), is_finished=is_finished)

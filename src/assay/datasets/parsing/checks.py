@@ -1,0 +1,353 @@
+"""Tiny checks that contracts are written with: a value and its path in, findings out."""
+
+import difflib
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import lru_cache
+from itertools import islice
+from typing import Any, NamedTuple, Self
+
+from msgspec.structs import replace
+
+from assay.core.canonical import JsonObject
+from assay.core.issue import MAX_LISTED, Finding, Issue, Path, Severity, path_text
+from assay.core.report import Counts, Outcome
+from assay.core.strict_json import Document, ParseProblem
+
+_TYPE_NAMES = {str: "a string", bool: "a boolean", int: "an integer", float: "a number", dict: "an object", list: "an array"}
+_NUL = "\x00"
+_HOLDS_JSON = re.compile(r"\s*[\[{]")
+_LONGEST_NUMBER = 40
+"""Characters of a text that may be a number in quotes."""
+MOST_GUESSES = 20
+MOST_CHARACTERS = 80
+"""Of a word that is compared with others."""
+MOST_WORDS = 6
+"""Words that a hint names."""
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_CONTROL_IN_NAME = re.compile("[\x00-\x1f\x7f-\x9f]")
+
+
+class Findings(list[Finding]):
+    """What was found in one row so far, or in one document: the first findings in full, all of them counted."""
+
+    def __init__(self, whole: str = "the document", *, required: Collection[str] = ()) -> None:
+        """`required`: names of fields that cannot be left out instead of being null."""
+        super().__init__()
+        self.unlisted: Counter[tuple[str, Severity]] = Counter()
+        """Codes and severities of the findings that are counted only."""
+        self._whole = whole
+        self._required = required
+        self._listed = {"error": 0, "warning": 0}
+
+    def append(self, finding: Finding) -> None:
+        """Note a finding; beyond the first ones of its severity only its code."""
+        if self._listed[finding.severity] < MAX_LISTED:
+            self._listed[finding.severity] += 1
+            super().append(finding)
+        else:
+            self.unlisted[finding.code, finding.severity] += 1
+
+    def extend(self, findings: Iterable[Finding]) -> None:
+        """Note some findings, with those that are counted only."""
+        for finding in findings:
+            self.append(finding)
+        if isinstance(findings, Findings):
+            self.unlisted.update(findings.unlisted)
+
+    def __iadd__(self, findings: Iterable[Finding]) -> Self:  # type: ignore[override, misc]  # a list takes any value
+        self.extend(findings)
+        return self
+
+    def take_back(self, is_wrong: Callable[[Finding], bool]) -> None:
+        """Forget listed findings."""
+        kept = [finding for finding in self if not is_wrong(finding)]
+        self.clear()
+        self._listed = {"error": 0, "warning": 0}
+        self.extend(kept)
+
+    def add(self, code: str, path: Path, message: str, *, hint: str = "", on_key: bool = False) -> None:
+        """Note one error."""
+        self.append(Finding(code, path, message, hint, on_key=on_key))
+
+    def warn(self, code: str, path: Path, message: str, *, hint: str = "", on_key: bool = False) -> None:
+        """Note something that does not make the row invalid."""
+        self.append(Finding(code, path, message, hint, severity="warning", on_key=on_key))
+
+    def missing(self, path: Path, *, hint: str = "") -> None:
+        """Note that a required field is absent."""
+        self.add("missing_required_field", path, f"{name_of(path)} is required", hint=hint)
+
+    def wrong_type(self, path: Path, expected: str, value: object, *, like: str = "") -> None:
+        """Note a value of another JSON type; `like` is an example of what is expected."""
+        name = name_of(path) if path else self._whole
+        hint = retyped(expected, value, like=like)
+        if value is None and path and path[-1] not in self._required:
+            hint = f"leave {'the field' if isinstance(path[-1], str) else 'it'} out instead of writing null"
+        self.add("invalid_field_type", path, f"{name} must be {expected}, not {type_name(value)}", hint=hint)
+
+    @property
+    def has_errors(self) -> bool:
+        """True when one of the findings is an error."""
+        return self._listed["error"] > 0
+
+
+def type_name(value: object) -> str:
+    """The JSON name of a value's type, with its article."""
+    return "null" if value is None else _TYPE_NAMES.get(type(value), "a value that JSON does not have")
+
+
+def retyped(expected: str, value: object, *, like: str = "") -> str:
+    """How the value is written as what is expected, or an example of that; no text is repeated, which may be a secret."""
+    match expected, value:
+        case (("an object" | "an array"), str()) if _HOLDS_JSON.match(value):
+            return "write the value itself, not a text that holds it"
+        case "an array", str() | int() | float() if not like and type(value) is not bool:
+            return "put it into a list, also where it is the only one"
+        case "a string", bool() | int() | float() if not like:
+            return f"put it in quotes: {_quoted(value)}"
+        case "a string", [str()]:
+            return "write the text itself, not a list with it"
+        case (("an integer" | "a number"), str()) if _is_number(value):
+            return "leave the quotes out"
+        case "an integer", float() if value.is_integer():
+            return "leave the fraction out"
+        case _:
+            return f"write it like {like}" if like else ""
+
+
+def _quoted(value: float) -> str:
+    """A number or a boolean as a JSON text."""
+    return f'"{json.dumps(value)}"' if type(value) is not int else f'"{value}"' if value.bit_length() < 100 else '"123"'
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return len(text) < _LONGEST_NUMBER and math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def name_of(path: Path) -> str:
+    """What messages call a value: its path inside the record, such as `input.prompt` or `tags[1]`."""
+    if path[:1] in (("records",), ("cases",)) and len(path) > 1:
+        return path_text(path[2:]) or "the record"
+    return path_text(path) or "the document"
+
+
+def object_at(found: Findings, value: object, path: Path, *, like: str = "") -> JsonObject | None:
+    """The value as an object, or None with a finding; `like` is an example of one."""
+    if type(value) is dict:
+        return value
+    found.wrong_type(path, "an object", value, like=like)
+    return None
+
+
+def array_at(found: Findings, value: object, path: Path, *, like: str = "") -> list[Any] | None:
+    """The value as an array, or None with a finding; `like` is an example of one that holds objects."""
+    if type(value) is list:
+        return value
+    found.wrong_type(path, "an array", value, like=like)
+    return None
+
+
+def string_at(found: Findings, value: object, path: Path, *, low: int = 0, high: int | None = None, like: str = "") -> str | None:
+    """The value as a string of `low` to `high` characters, or None with a finding."""
+    if type(value) is not str:
+        found.wrong_type(path, "a string", value, like=like)
+        return None
+    if len(value) < low:
+        empty = "must not be empty" if not value else f"has {len(value):,} characters; the minimum is {low:,}"
+        found.add("value_out_of_range", path, f"{name_of(path)} {empty}")
+        return None
+    if high is not None and len(value) > high:
+        found.add("string_too_long", path, f"{name_of(path)} has {len(value):,} characters; the limit is {high:,}")
+        return None
+    return value
+
+
+def filled_at(found: Findings, value: object, path: Path) -> str | None:
+    """The value as a string with something other than white space in it."""
+    text = string_at(found, value, path)
+    if text is not None and not text.strip():
+        found.add("value_out_of_range", path, f"{name_of(path)} must not be {'blank' if text else 'empty'}")
+        return None
+    return text
+
+
+def integer_at(found: Findings, value: object, path: Path, *, low: int, high: int) -> int | None:
+    """The value as an integer from `low` to `high`; true and 2000.0 are no integers."""
+    if type(value) is not int:
+        found.wrong_type(path, "an integer", value)
+        return None
+    if not low <= value <= high:
+        found.add("value_out_of_range", path, f"{name_of(path)} is {shown_integer(value)}; allowed is {low:,} to {high:,}")
+        return None
+    return value
+
+
+def shown_integer(value: int) -> str:
+    """Digits that fit into a message."""
+    return f"{value:,}" if value.bit_length() < 100 else "a very large number"
+
+
+def word_at(found: Findings, value: object, path: Path, *, words: Collection[str]) -> str | None:
+    """The value as one of `words`, or None with a finding that names the nearest one."""
+    if type(value) is not str:
+        quoted = [f'"{word}"' for word in words] if len(words) <= MOST_WORDS else []
+        found.wrong_type(path, "a string", value, like=" or ".join(filter(None, (", ".join(quoted[:-1]), *quoted[-1:]))))
+        return None
+    if value not in words:
+        allowed = ", ".join(words)
+        found.add("invalid_enum_value", path, f"{name_of(path)} is {short(value)}; allowed: {allowed}", hint=nearest(value, words))
+        return None
+    return value
+
+
+class UnknownField(NamedTuple):
+    """A member that the contract does not name."""
+
+    name: str
+    message: str
+    hint: str
+
+
+def unknown_members(value: Mapping[str, object], known: Collection[str]) -> Iterator[UnknownField]:
+    """The members that are not in `known`."""
+    unknown = (name for name in value if name not in known)
+    for number, name in enumerate(unknown):
+        # A guess costs 50 microseconds, and no user reads a hundred of them.
+        yield UnknownField(name, f"{short(name)} is not a known field", nearest(name, known) if number < MOST_GUESSES else "")
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """`did you mean 'prompt'?` or nothing."""
+    close = _nearest(word[:MOST_CHARACTERS], tuple(known))
+    return f"did you mean {close!r}?" if close else ""
+
+
+def misspelt(field: str, members: Iterable[str], known: Collection[str]) -> str:
+    """`is it written as 'promt'?` where a field is missing and an unknown member looks like it, or nothing."""
+    unknown = (name[:MOST_CHARACTERS] for name in members if name not in known)
+    close = _nearest(field, tuple(islice(unknown, MOST_GUESSES)))
+    return f"is it written as {close!r}?" if close else ""
+
+
+@lru_cache(4096)
+def _nearest(word: str, known: tuple[str, ...]) -> str:
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    if not close:
+        folded = word.strip().casefold()
+        close = [candidate for candidate in known if candidate.casefold() == folded]
+    return close[0] if close else ""
+
+
+def short(text: str) -> str:
+    """A quoted text, cut to what fits into a message."""
+    return repr(text if len(text) <= 60 else text[:57] + "...").encode("utf-8", "replace").decode("utf-8")
+
+
+def strings_in(value: object, path: Path) -> Iterator[tuple[str, Path, bool]]:
+    """Every string inside a value with its path; True marks a member's name."""
+    if type(value) is str:
+        yield value, path, False
+    elif type(value) is dict:
+        for key, member in value.items():
+            yield key, (*path, key), True
+            yield from strings_in(member, (*path, key))
+    elif type(value) is list:
+        for index, member in enumerate(value):
+            yield from strings_in(member, (*path, index))
+
+
+def check_nul(found: Findings, value: object, path: Path) -> None:
+    """No string of any contract may hold U+0000."""
+    if not _has_nul(value):
+        return
+    for text, where, on_key in strings_in(value, path):
+        if _NUL in text:
+            found.add(
+                "invalid_encoding", where, f"{name_of(where)} holds a NUL character (U+0000)", hint="remove it", on_key=on_key
+            )
+
+
+def _has_nul(value: object) -> bool:
+    """True when a string inside a value holds U+0000; hardly any does, and a look without paths costs a quarter."""
+    if type(value) is str:
+        return _NUL in value
+    if type(value) is dict:
+        return _NUL in "".join(value) or any(map(_has_nul, value.values()))
+    return type(value) is list and any(map(_has_nul, value))
+
+
+def check_unique(found: Findings, value: object, path: Path, first: dict[str, int]) -> None:
+    """No two of a list have one id; `path` is that of the id, as in `cases[3].id`, and `first` knows who had each."""
+    index = path[-2]
+    if type(value) is not str or not isinstance(index, int):
+        return
+    earlier = first.setdefault(value, index)
+    if earlier != index:
+        message = f"id {short(value)} was used by {path_text((*path[:-2], earlier))}"
+        found.add("duplicate_record_id", path, message, hint="give each one an id of its own")
+
+
+def check_controls(found: Findings, text: str, path: Path, *, one_line: bool = False, on_key: bool = False) -> None:
+    """No control characters except tab and line breaks; in a one-line text not even these."""
+    match = (_CONTROL_IN_NAME if one_line else _CONTROL).search(text)
+    if match:
+        where = f"{name_of(path)} holds the control character U+{ord(match.group()):04X} at position {match.start()}"
+        found.add("invalid_encoding", path, where, hint="remove it or replace it by a space", on_key=on_key)
+
+
+def check_flaws(found: Findings, document: Document, path: Path, *, whole: str = "") -> None:
+    """The flaws of the text itself as findings below `path`; what the rules say of an unreadable number's range is taken back.
+
+    `whole` is the hint on a second value, which says how a contract writes the one document that it reads.
+    """
+    if document.flaws:
+        flaws = document.flaws
+        if whole:
+            flaws = tuple(replace(flaw, hint=whole) if flaw.kind == "second_value" else flaw for flaw in flaws)
+        add_flaws(found, flaws, path)
+        found.unlisted.update({(code, "error"): number for code, number in document.more_flaws.items()})
+
+
+def add_flaws(found: Findings, flaws: Iterable[ParseProblem], path: Path) -> None:
+    """As `check_flaws`, for some flaws of a document."""
+    listed = list(flaws)
+    unread = {("value_out_of_range", (*path, *flaw.path)) for flaw in listed if flaw.code == "value_out_of_range"}
+    if unread:
+        found.take_back(lambda finding: finding.severity == "error" and (finding.code, finding.path) in unread)
+    for flaw in listed:
+        where = (*path, *flaw.path)
+        message = f"{name_of(where)} {flaw.message}" if flaw.kind == "surrogate" else flaw.message
+        found.append(Finding(flaw.code, where, message, flaw.hint, offset=flaw.offset))
+
+
+def depth_of(value: object, limit: int) -> int:
+    """How many containers are inside each other, counted no further than `limit` + 1."""
+    depth = 0
+    level = [value]
+    while depth <= limit and (containers := [member for member in level if type(member) is dict or type(member) is list]):
+        depth += 1
+        level = [member for container in containers for member in (container.values() if type(container) is dict else container)]
+    return depth
+
+
+NO_ROWS = Issue(code="empty_dataset", severity="warning", message="the file has no rows")
+
+
+def add_used_id(found: Findings, record_id: str, path: Path, *, first: str) -> None:
+    """Note that the row `first` has the same id."""
+    message = f"id {short(record_id)} was used by {first}"
+    found.add("duplicate_record_id", path, message, hint="ids are unique in a file; keep one of the rows")
+
+
+def outcome_of(counts: Counts) -> Outcome:
+    """A file is rejected only when all of its rows are."""
+    if not counts.rejected_records:
+        return "accepted"
+    return "accepted_with_record_errors" if counts.accepted_records else "rejected"

@@ -1,0 +1,157 @@
+"""Types of open values that are decoded without a look at their depth: deeper ones go to the exact rules."""
+
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from assay.datasets.parsing.hashing import Hasher, ValueScan, scan_values, whole_floats_settled
+from assay.datasets.parsing.scan import LineScanner, may_outgrow
+from assay.datasets.parsing.source import BATCH_BYTES, Block
+
+LEVELS = 6
+"""Levels of containers that typed decoding takes; real metadata has two or three."""
+
+_Scalar = str | int | float | bool | None
+
+
+def _value(levels: int) -> Any:
+    if levels == 0:
+        return _Scalar
+    inner = _value(levels - 1)
+    return _Scalar | dict[str, inner] | list[inner]  # type: ignore[valid-type]  # the type is made level by level
+
+
+ShallowValue: Any = _value(LEVELS)
+ShallowObject: Any = dict[str, _value(LEVELS - 1)]  # type: ignore[misc]  # as above
+
+
+Row = TypeVar("Row")
+_LARGEST_BLOCK = 2 << 20
+"""Bytes that are decoded without a look at how many values they have."""
+_RETURN = ord("\r")
+_REFUSALS = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
+_write_values = msgspec.json.Encoder().encode
+_write_sorted = msgspec.json.Encoder(order="deterministic").encode
+"""Sorts the names of open values; those of types are sorted where the types are made, so that no row has to be."""
+
+
+class StringCounts(NamedTuple):
+    """How many strings some rows are written with, names of members included."""
+
+    strings: int
+    """Outside the other values."""
+    others: list[Any]
+    """Open values, whose strings were not counted."""
+    numbered: list[Any]
+    """The parts of rows that have a number which may be a float."""
+
+
+class CleanBlock(NamedTuple, Generic[Row]):
+    """The rows of a block that has a clean one on every line."""
+
+    rows: list[Row]
+    numbered: list[Any]
+    """The parts of rows that have a number which may be a float."""
+    are_plain: bool
+    """Whether the open values are known to be written as RFC 8785 wants."""
+
+
+class RowSchema(msgspec.Struct, Generic[Row], frozen=True):
+    """What a contract knows of its rows."""
+
+    decoder: msgspec.json.Decoder[Row]
+    """Its types have their members in the order of their names, in which hashes want them written."""
+    brackets: bytes
+    """Those that a row begins and ends with."""
+    proved: Callable[[Sequence[Row]], StringCounts | None]
+    """None when a rule that types cannot say may be broken; this may cry wolf, but never miss."""
+    number: str
+    """The member of `StringCounts.numbered` that is a number."""
+
+
+class FastPath(Generic[Row]):
+    """Typed decoding and a proof; what they do not accept is left to the exact rules."""
+
+    def __init__(self, kind: RowSchema[Row]) -> None:
+        self._kind = kind
+        self._scanner = LineScanner(2 * BATCH_BYTES)
+        self._hasher = Hasher()
+
+    def all_rows(self, block: Block, *, hashes: bool = False) -> CleanBlock[Row] | None:
+        """The rows of a block if there is a clean one on every line, else None; `hashes` tells that these will be wanted."""
+        if block.size > _LARGEST_BLOCK:
+            return None
+        try:
+            rows = self._kind.decoder.decode_lines(block.view)
+        except _REFUSALS:
+            return None
+        # The decoder takes any white space between rows, so it may have read two rows on a line or one on two.
+        return self._taken(block.view, rows, hashes=hashes) if len(rows) == _seams(block, self._kind.brackets) else None
+
+    def clean_rows(self, lines: Sequence[bytes]) -> list[Row | None]:
+        """The row of each line that is clean."""
+        rows = [self._read(line) for line in lines]
+        read = [position for position, row in enumerate(rows) if row is not None]
+        for position in self._unproved(lines, rows, read):
+            rows[position] = None
+        return rows
+
+    def digests(self, taken: CleanBlock[Row], block: Block) -> bytes:
+        """The hashes (RFC 8785) of all rows of a block, one after the other."""
+        if taken.are_plain and whole_floats_settled(taken.numbered, self._kind.number):
+            return b"".join([sha256(_write_sorted(row)).digest() for row in taken.rows])
+        # To tell which rows are plain would take as long as is spared by writing those from what was read.
+        return b"".join([self._hasher.digest(line) for line in bytes(block.view).split(b"\n")[: len(taken.rows)]])
+
+    def _read(self, line: bytes) -> Row | None:
+        if may_outgrow(line):
+            return None
+        try:
+            return self._kind.decoder.decode(line)
+        except _REFUSALS:
+            return None
+
+    def _unproved(self, lines: Sequence[bytes], rows: Sequence[Row | None], positions: list[int]) -> list[int]:
+        """Those of the positions that have no proof: few are bad, so halving finds them soon."""
+        some = [row for position in positions if (row := rows[position]) is not None]
+        if not some or self._taken(b"\n".join([lines[position] for position in positions]), some) is not None:
+            return []
+        if len(positions) == 1:
+            return positions
+        middle = len(positions) // 2
+        return self._unproved(lines, rows, positions[:middle]) + self._unproved(lines, rows, positions[middle:])
+
+    def _taken(self, text: bytes | memoryview, rows: list[Row], *, hashes: bool = False) -> CleanBlock[Row] | None:
+        """The rows, which are all that the text holds, if they are clean.
+
+        A name that appears twice in an object is read once, and an unknown one never: fewer strings are read than were written.
+        """
+        written = self._kind.proved(rows)
+        if written is None:
+            return None
+        # Who wants hashes has to know more of the open values than their strings, which are quicker to count when written.
+        looked = scan_values(written.others) if hashes else ValueScan(self._scanner.strings(_write_values(written.others)), False)
+        scanned = self._scanner.scan(text)
+        is_proved = scanned.strings == written.strings + looked.strings and not scanned.may_hold_nul
+        return CleanBlock(rows, written.numbered, looked.are_plain) if is_proved else None
+
+
+def _seams(block: Block, brackets: bytes) -> int | None:
+    """How many lines a block has, if each is known to begin and end with a value in such brackets.
+
+    Between two values in brackets an array has a comma, so a line feed right between `}` and `{` is inside of no value.
+    """
+    opening, closing = brackets
+    buffer, end = block
+    lines = after = 0
+    while after < end:
+        if buffer[after] != opening:
+            return None
+        after = buffer.find(b"\n", after, end) + 1 or end + 1
+        before = after - 2
+        if buffer[before - (buffer[before] == _RETURN)] != closing:
+            return None
+        lines += 1
+    return lines

@@ -1,0 +1,177 @@
+"""Which format a source is written in, and which contract its content follows."""
+
+import re
+
+import msgspec
+
+from assay.core.contract import CONTRACTS, REFERENCE, ROW_MEMBERS, SEVERAL, ContractId, Format
+from assay.datasets.parsing.source import BEGINNING, BOM, Source, filled_lines
+
+# Patterns that are tried at every line take no line breaks: a file of empty lines would be read once for each of them.
+_BARE_KEY = re.compile(rb"[\s\[{-]*[A-Za-z_][A-Za-z0-9_ -]*:(?:\s|$)")
+"""A mapping whose first name has no quotes is YAML."""
+
+
+def sniff_format(source: Source) -> Format:
+    """What the name says, or else what the content looks like."""
+    if source.format is not None:
+        return source.format
+    head = source.head()
+    start = head.lstrip()[:1]
+    if start not in (b"[", b"{") or _BARE_KEY.match(head):
+        return "yaml"
+    lines = filled_lines(source)
+    first, second = next(lines, None), next(lines, None)
+    return "jsonl" if first and second and _is_json(first.content) else "json"
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        msgspec.json.decode(line)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return False
+    return True
+
+
+class FormatGuess(msgspec.Struct, frozen=True):
+    """The contract that the content shows, or why none was recognised."""
+
+    contract: ContractId | None
+    tried: str = ""
+
+
+_NAME_OR_BRACKET = re.compile(rb'"([^"\\]*(?:\\.[^"\\]*)*)(?:"(\s*:)?|\Z)|[\[\]{}]', re.DOTALL)
+"""A string, which may be cut off at the end of the text, or a bracket."""
+_RUN_MEMBER = re.compile(r"""(?m)(?:^|[{,])[ \t]*["']?(?:candidates|datasets|judges|providers|run)["']?\s*:""")
+_RECORD_MEMBER = re.compile(r"""["']?\b(?:records|cases|task_type|turn_id)["']?\s*:""")
+_LEGAL_VERSION = re.compile(rb'"schema_version"\s*:\s*"legal_eval_v1"')
+_TURN = re.compile(rb"(?:turn_id|speaker|assistant_reply)[\"']?\s*:")
+_SPACE = rb"[ \t\r\n]*"
+_VERSIONED = (rb"", rb"\{", rb'"schema_version"', rb":")
+ROW_HEADS: dict[ContractId, re.Pattern[bytes]] = {
+    CONTRACTS[contract].id: re.compile(
+        _SPACE.join((*_VERSIONED, f'"{contract}"'.encode(), rb",", f'"{member}"'.encode(), rb":", rb"\["))
+    )
+    for contract, member in ROW_MEMBERS.items()
+}
+"""How the documents begin that runs write rows in."""
+_LIST = re.compile(_SPACE + rb"\[")
+_SOME_VERSION = re.compile(rb'[ \t\r\n]*"([^"]*)"')
+_NOT_AROUND_ROWS = frozenset(("task_type", "turn_id", "speaker", "records", "cases"))
+"""Members of rows, and of the documents of other contracts."""
+_TAIL_BYTES = 1 << 16
+_SEVERAL_HEAD = re.compile(_SPACE.join((*_VERSIONED, f'"{SEVERAL}"'.encode())))
+_REFERENCE_HEAD = re.compile(_SPACE.join((*_VERSIONED, f'"{REFERENCE}"'.encode())))
+_TRIED = "looked for records (batch_v1), cases (golden_v1), task_type (legal_eval_v1), and turn_id or speaker (conversation_v1)"
+
+
+def is_of_a_run(source: Source) -> bool:
+    """True for a file that names datasets, candidates, judges or a run, rather than records."""
+    text = source.head().decode("utf-8", "replace")
+    return _RUN_MEMBER.search(text) is not None and _RECORD_MEMBER.search(text) is None
+
+
+def row_document(source: Source) -> ContractId | None:
+    """The contract whose rows a document holds; None for rows that are lines, and for any other text."""
+    head = source.head()
+    for contract, start in ROW_HEADS.items():
+        written = start.match(head)
+        # A row on a line of its own has no line break in it.
+        if written and head[written.end() : written.end() + 1] == b"\n":
+            return contract
+    found = next((contract for contract in ROW_HEADS if _may_hold_rows(source, head, contract)), None)
+    return None if found is None or _has_line_of_its_own(head) else found
+
+
+def _may_hold_rows(source: Source, head: bytes, contract: ContractId) -> bool:
+    """True for an object with the member that lists the rows of a contract, and its version before or after it."""
+    member = ROW_MEMBERS[contract]
+    if f'"{member}"'.encode() not in head or head.lstrip()[:1] != b"{":
+        return False
+    starts = first_members(head)
+    if member not in starts or _LIST.match(head, starts[member]) is None or not _NOT_AROUND_ROWS.isdisjoint(starts):
+        return False
+    if "schema_version" in starts:
+        version = _SOME_VERSION.match(head, starts["schema_version"])
+        return version is not None and version.group(1) == contract.encode()
+    # It may follow the rows; whether it does is said where the document is read.
+    return f'"{contract}"'.encode() in head + source.part(max(0, source.size - _TAIL_BYTES), source.size)
+
+
+def _has_line_of_its_own(head: bytes) -> bool:
+    """True where the first line is whole JSON, and others follow."""
+    first, _, others = head.lstrip().partition(b"\n")
+    return bool(others.strip()) and _is_json(first)
+
+
+def holds_several(source: Source) -> bool:
+    """True for a document with several datasets."""
+    return _SEVERAL_HEAD.match(source.head()) is not None
+
+
+def holds_hashes(source: Source) -> bool:
+    """True for the input of a run that names its datasets or runs by hash, and holds no records."""
+    return _REFERENCE_HEAD.match(source.head()) is not None
+
+
+def guess_contract(source: Source) -> FormatGuess:
+    """The contract whose members the first object of the source has."""
+    if sniff_format(source) == "yaml":
+        is_turns = _TURN.search(source.head()) is not None
+        return (
+            FormatGuess("conversation_v1")
+            if is_turns
+            else FormatGuess(None, "unrecognized format: not JSON, JSONL or conversation_v1 YAML")
+        )
+    head = source.head()
+    contract = row_document(source) or _contract_of(head)
+    if contract is None and source.size > len(head):
+        contract = _contract_of(bytes(source.buffer()[:BEGINNING]).removeprefix(BOM))
+    return FormatGuess(contract, "" if contract else _TRIED)
+
+
+def _contract_of(text: bytes) -> ContractId | None:
+    """A member decides only together with its neighbours: any of them may be an unknown field of another contract.
+
+    Contracts of ours are looked for before those of plugins, so a usual word, such as `question`, is no sign by itself.
+    """
+    names = first_names(text)
+    if _LEGAL_VERSION.search(text) and "schema_version" in names:
+        return "legal_eval_v1"
+    if "records" in names and names & {"dataset_id", "dataset_version", "schema_version"}:
+        return "batch_v1"
+    signs: dict[str, ContractId] = {
+        "turn_id": "conversation_v1",
+        "speaker": "conversation_v1",
+        "task_type": "legal_eval_v1",
+        "cases": "golden_v1",
+        "records": "batch_v1",
+        "dataset_id": "batch_v1",
+        "record_id": "batch_v1",
+        "user_prompt": "golden_v1",
+        "reference_answers": "legal_eval_v1",
+    }
+    return next((contract for name, contract in signs.items() if name in names), None)
+
+
+def first_names(text: bytes) -> set[str]:
+    """The names of the first object's members, whether or not the text is whole or right."""
+    return set(first_members(text))
+
+
+def first_members(text: bytes) -> dict[str, int]:
+    """The first object's members by name, and where the value of each begins, whether or not the text is whole or right."""
+    starts: dict[str, int] = {}
+    depth = level = 0
+    for match in _NAME_OR_BRACKET.finditer(text):
+        token = match.group()
+        if match.group(1) is not None:
+            if match.group(2) and depth == level:
+                starts.setdefault(match.group(1).decode("utf-8", "replace"), match.end())
+            continue
+        depth += 1 if token in b"[{" else -1
+        if token == b"{" and not level:
+            level = depth
+        if level and depth < level:
+            break
+    return starts

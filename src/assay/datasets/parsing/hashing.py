@@ -1,0 +1,321 @@
+"""Hashes of records at parser speed, and an index of keys by their hashes."""
+
+import hashlib
+import re
+from array import array
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from assay.core.canonical import MOST_SORTED, canonical_json
+
+_LONGEST = 1e16
+"""Below it a whole double is written with just its digits, by orjson as an integer and by RFC 8785."""
+_SHORTEST = 1e-4
+"""From here on no JSON writer uses an exponent."""
+_ASTRAL_LEADS = tuple(bytes([lead]) for lead in range(0xF0, 0xF5))
+
+_BACKSLASH = 0x5C
+_REST_OF_STRING = re.compile(rb'(?:[^"\\]++|\\.)*+(?=")')
+
+
+class FloatHook:
+    """A decoder's hook that makes floats come out of orjson as RFC 8785 writes them, or says that they will not."""
+
+    def __init__(self) -> None:
+        self.integral = False
+        """A float was read as an integer: `1.0` is written as 1."""
+        self.exact = True
+        """Every float so far is written as RFC 8785 wants."""
+
+    def __call__(self, literal: str) -> float | int:
+        value = float(literal)
+        size = abs(value)
+        if value.is_integer() and size < _LONGEST:
+            self.integral = True
+            return int(value)
+        if not _SHORTEST <= size < _LONGEST:
+            self.exact = False
+        return value
+
+    def reset(self) -> None:
+        """Forget what was seen."""
+        self.integral, self.exact = False, True
+
+
+class HashedJson(NamedTuple):
+    """What a JSON text holds, and its hash."""
+
+    value: Any
+    sha256: str
+
+
+class Hasher:
+    """Turns the JSON text of records into `record_sha256`."""
+
+    def __init__(self) -> None:
+        self._floats = FloatHook()
+        self._decode = msgspec.json.Decoder(float_hook=self._floats).decode
+
+    def read(self, content: bytes) -> HashedJson:
+        """The value of a JSON text that is known to be valid, and its hash, decoded once where that gives both."""
+        value = self._read(content)
+        digest = self._digest(value, content)
+        return HashedJson(msgspec.json.decode(content) if self._floats.integral else value, digest.hex())
+
+    def sha256(self, content: bytes) -> str:
+        """The hash of a JSON text that is known to be valid."""
+        return self.digest(content).hex()
+
+    def digest(self, content: bytes) -> bytes:
+        """The hash as 32 bytes."""
+        return self._digest(self._read(content), content)
+
+    def _read(self, content: bytes) -> Any:
+        self._floats.reset()
+        return self._decode(content)
+
+    def _digest(self, value: object, content: bytes) -> bytes:
+        try:
+            canonical = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+        except orjson.JSONEncodeError:
+            return hashlib.sha256(canonical_json(msgspec.json.decode(content))).digest()
+        if not self._floats.exact or (may_be_astral(canonical) and has_astral_name(value)):
+            canonical = canonical_json(msgspec.json.decode(content))
+        return hashlib.sha256(canonical).digest()
+
+
+class ValueScan(NamedTuple):
+    """What a look at open values tells."""
+
+    strings: int
+    """How many strings they are written with, names of members included."""
+    are_plain: bool
+    """Whether msgspec, which sorts names like orjson, writes them as RFC 8785 wants."""
+
+
+def scan_values(values: list[Any]) -> ValueScan:
+    """All values at one depth are looked at together, which costs a fraction of a look at each."""
+    strings, are_plain = 0, True
+    while values:
+        types = set(map(type, values))
+        floats = [value for value in values if type(value) is float] if float in types else []
+        objects = [value for value in values if type(value) is dict] if dict in types else []
+        arrays = [value for value in values if type(value) is list] if list in types else []
+        are_plain = are_plain and _are_usual(floats) and not any(map(float.is_integer, floats))
+        are_plain = (
+            are_plain and not _is_astral("".join(set().union(*objects))) and max(map(len, objects), default=0) <= MOST_SORTED
+        )
+        strings += sum(map(len, objects)) + (len([1 for value in values if type(value) is str]) if str in types else 0)
+        values = [*chain.from_iterable(map(dict.values, objects)), *chain.from_iterable(arrays)]
+    return ValueScan(strings, are_plain)
+
+
+def whole_floats_settled(holders: list[Any], name: str) -> bool:
+    """True when msgspec now writes the number of that name in each holder as RFC 8785 wants: whole floats were made integers."""
+    get = attrgetter(name)
+    floats = [number for number in map(get, holders) if type(number) is float]
+    if not _are_usual(floats):
+        return False
+    if any(map(float.is_integer, floats)):
+        for holder in holders:
+            number = get(holder)
+            if type(number) is float and number.is_integer():
+                setattr(holder, name, int(number))
+    return True
+
+
+def _are_usual(floats: list[float]) -> bool:
+    """Tell whether every JSON writer writes all of them without an exponent."""
+    return not [number for number in floats if number and not _SHORTEST <= abs(number) < _LONGEST]
+
+
+def may_be_astral(text: bytes) -> bool:
+    """False when no character is above U+FFFF."""
+    return not text.isascii() and any(lead in text for lead in _ASTRAL_LEADS)
+
+
+def has_astral_name(value: object) -> bool:
+    """True when a name has characters above U+FFFF, which RFC 8785 orders differently from orjson."""
+    if type(value) is dict:
+        return any(_is_astral(key) or has_astral_name(member) for key, member in value.items())
+    return type(value) is list and any(has_astral_name(member) for member in value)
+
+
+def text_has_astral_name(text: bytes) -> bool:
+    """As `has_astral_name`, for a value in compact JSON, most of which is not read."""
+    for lead in _ASTRAL_LEADS:
+        at = text.find(lead)
+        while at >= 0:
+            end = text.index(b'"', at)
+            if text[end - 1] == _BACKSLASH:
+                end = _string_end(text, at)
+            if text[end + 1 : end + 2] == b":":
+                return True
+            at = text.find(lead, end)
+    return False
+
+
+def _string_end(text: bytes, at: int) -> int:
+    """The closing quotation mark of the string that an offset is in."""
+    match = _REST_OF_STRING.match(text, at)
+    return match.end() if match else len(text)
+
+
+def _is_astral(name: str) -> bool:
+    return not name.isascii() and max(name) > "\uffff"
+
+
+FEW = 1 << 15
+"""Keys up to which a plain dictionary is faster, and small enough."""
+_FEWEST_SLOTS = 1 << 10
+_STEP_BITS = 32
+"""The upper half of a hash says how far it is from one slot to the next; an odd number, so that all are reached."""
+_CHECK = 0xFFFF_FFFF
+_prefixed = "\0".__add__
+"""A key under another beginning, whose hash owes nothing to that of the key."""
+
+Integers = NDArray[np.integer[Any]]
+
+
+class KeyIndex:
+    """Keys numbered from 0 in the order in which they are added.
+
+    The first ones are kept as they are. When there are many, a key is known by 96 bits of its hash, under a secret of the
+    process: among a million keys two are taken for one in one of 10^17 runs.
+    """
+
+    def __init__(self, *, few: int = FEW) -> None:
+        self._limit = few
+        self._few: dict[str, int] | None = {}
+        self._hashes = array("q")
+        self._checks = array("I")
+        self._slots = _free_slots(_FEWEST_SLOTS)
+        """Open addressing with double hashing, at most half full: the number of a key plus one, 0 for none."""
+
+    def __len__(self) -> int:
+        return len(self._hashes if self._few is None else self._few)
+
+    def find(self, key: str) -> int | None:
+        """The number of a key; None when it is not there."""
+        if self._few is not None:
+            return self._few.get(key)
+        number = self._slots[self._slot(key)]
+        return number - 1 if number else None
+
+    def add(self, key: str) -> bool:
+        """Give a key the next number; False when it is there already."""
+        if self._few is not None:
+            return self.add_all((key,))
+        slot = self._slot(key)
+        if self._slots[slot]:
+            return False
+        self._hashes.append(hash(key))
+        self._checks.append(hash(_prefixed(key)) & _CHECK)
+        self._slots[slot] = len(self)
+        self._make_room(len(self))
+        return True
+
+    def _slot(self, key: str) -> int:
+        """The slot that holds a key, or the free one that it would get."""
+        slots, hashed = self._slots, hash(key)
+        mask, step = len(slots) - 1, hashed >> _STEP_BITS | 1
+        slot = hashed & mask
+        while number := slots[slot]:
+            if self._hashes[number - 1] == hashed and self._checks[number - 1] == hash(_prefixed(key)) & _CHECK:
+                break
+            slot = (slot + step) & mask
+        return slot
+
+    def add_all(self, keys: Sequence[str]) -> bool:
+        """Add keys; where one of them is there already, or twice among them, none is added and the result is False."""
+        if self._few is not None:
+            if len(self._few) + len(keys) <= self._limit:
+                return _added(self._few, keys)
+            first, self._few = list(self._few), None
+            self.add_all(first)
+        before = len(self)
+        self._hashes.extend(map(hash, keys))
+        self._checks.frombytes(np.fromiter(map(hash, map(_prefixed, keys)), np.int64, len(keys)).astype(np.uint32).tobytes())
+        self._make_room(before)
+        if self._place(before, len(self)):
+            return True
+        del self._hashes[before:], self._checks[before:]
+        return False
+
+    def _make_room(self, placed: int) -> None:
+        """Half of the slots are free, whatever was added; so many of the keys have a slot now."""
+        if 2 * len(self) > len(self._slots):
+            self._slots = _free_slots(4 << len(self).bit_length())
+            self._place(0, placed)
+
+    def _place(self, start: int, end: int) -> bool:
+        """Give the keys of these numbers their slots; where one of them is there already, none gets one and the result is False."""
+        slots, hashes, checks = _view(self._slots), _view(self._hashes), _view(self._checks)
+        numbers = np.arange(start + 1, end + 1, dtype=slots.dtype)
+        wanted = hashes[start:end] & (len(slots) - 1)
+        taken: list[Integers] = []
+        while len(numbers):
+            free = slots[wanted] == 0
+            # Of several keys that want the same slot, one gets it.
+            slots[wanted[free]] = numbers[free]
+            held = slots[wanted]
+            left = held != numbers
+            taken.append(wanted[~left])
+            numbers, wanted, others = numbers[left], wanted[left], held[left]
+            is_same = (hashes[others - 1] == hashes[numbers - 1]) & (checks[others - 1] == checks[numbers - 1])
+            if is_same.any():
+                slots[np.concatenate(taken)] = 0
+                return False
+            wanted = (wanted + (hashes[numbers - 1] >> _STEP_BITS | 1)) & (len(slots) - 1)
+        return True
+
+
+def _added(numbers: dict[str, int], keys: Sequence[str]) -> bool:
+    if len(set(keys)) < len(keys) or not numbers.keys().isdisjoint(keys):
+        return False
+    numbers.update(zip(keys, range(len(numbers), len(numbers) + len(keys)), strict=True))
+    return True
+
+
+def _view(column: "array[int]") -> Integers:
+    return np.frombuffer(column, dtype=column.typecode)
+
+
+def _free_slots(size: int) -> "array[int]":
+    return array("I", [0]) * size
+
+
+class IndexSet:
+    """A set of indexes from 0, iterated in order."""
+
+    def __init__(self) -> None:
+        self._bits = bytearray()
+        self._count = 0
+
+    def add(self, index: int) -> None:
+        """Add an index."""
+        at, bit = index >> 3, 1 << (index & 7)
+        if at >= len(self._bits):
+            # Over-allocate, so that growing by one index at a time stays linear.
+            self._bits.extend(bytes(at + 1 - len(self._bits) + (len(self._bits) >> 2)))
+        if not self._bits[at] & bit:
+            self._bits[at] |= bit
+            self._count += 1
+
+    def __contains__(self, index: object) -> bool:
+        return isinstance(index, int) and index >> 3 < len(self._bits) and bool(self._bits[index >> 3] & 1 << (index & 7))
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[int]:
+        for at, bits in enumerate(self._bits):
+            if bits:
+                yield from (8 * at + position for position in range(8) if bits & 1 << position)

@@ -1,0 +1,112 @@
+"""Findings into issues: the place in the source, an excerpt and the record they belong to."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from assay.core.issue import MAX_ERRORS, MAX_LISTED, Finding, Issue, Path, Severity, path_text, shortened
+from assay.core.strict_json import Document, Location, excerpt
+from assay.datasets.parsing.checks import Findings
+
+START = Location(1, 1)
+
+
+class RecordContext(msgspec.Struct, frozen=True):
+    """Which record a finding belongs to, and where its text begins in the source."""
+
+    index: int | None = None
+    record_id: str | None = None
+    path: Path = ()
+    """Steps from the source's root to the record; the document knows only what is below."""
+    start: Location = START
+
+
+def locate_issue(finding: Finding, document: Document, record: RecordContext) -> Issue:
+    """The issue of a finding in the text of one record."""
+    offset = finding.offset
+    if offset is None:
+        offset = document.offset(finding.path[len(record.path) :], on_key=finding.on_key)
+    place = document.place(offset, start=record.start)
+    around = excerpt(document.text, offset)
+    return Issue(
+        code=finding.code,
+        message=finding.message,
+        path=path_text(finding.path),
+        severity=finding.severity,
+        index=record.index,
+        record_id=None if record.record_id is None else shortened(record.record_id),
+        line=place.line,
+        column=place.column,
+        hint=finding.hint,
+        excerpt=around.text,
+        caret=around.caret,
+        error_type=finding.error_type,
+        name=finding.name,
+    )
+
+
+def placed_all(found: Sequence[Finding], document: Document, record_of: Callable[[Finding], RecordContext]) -> list[Issue]:
+    """The issues of many findings, whose locations are looked for in one pass."""
+    records = [record_of(finding) for finding in found]
+    document.locate(
+        [finding.path[len(record.path) :] for finding, record in zip(found, records, strict=True) if finding.offset is None]
+    )
+    return [locate_issue(finding, document, record) for finding, record in zip(found, records, strict=True)]
+
+
+class IssueList:
+    """The issues of one source: the first errors and the first warnings in full, the others by their codes."""
+
+    def __init__(self, *, is_bounded: bool = True) -> None:
+        """Only a caller that takes the issues out again may have them all."""
+        self.issues: list[Issue] = []
+        self.unlisted: Counter[tuple[str, Severity]] = Counter()
+        """Codes and severities of the issues that are counted only."""
+        self.dataset_errors = 0
+        """Errors of the source as a whole, listed or not."""
+        self._room = {"error": MAX_ERRORS, "warning": MAX_LISTED} if is_bounded else None
+        self._listed = {"error": 0, "warning": 0}
+
+    def add(self, issue: Issue) -> None:
+        """Note an issue that is placed already."""
+        self.dataset_errors += issue.index is None and issue.severity == "error"
+        if self._has_room(issue.severity):
+            self._listed[issue.severity] += 1
+            self.issues.append(issue)
+        else:
+            self.unlisted[issue.code, issue.severity] += 1
+
+    def note(self, found: Findings, document: Document, record: RecordContext) -> None:
+        """Note the findings of one record, or of the source as a whole."""
+        self.note_all(found, document, lambda _: record)
+        if record.index is None:
+            self.dataset_errors += sum(number for (_, severity), number in found.unlisted.items() if severity == "error")
+
+    def note_all(self, found: Findings, document: Document, record_of: Callable[[Finding], RecordContext]) -> None:
+        """Note the findings of one document; only those that are stored are looked for in its text."""
+        listed = []
+        for finding in found:
+            if self._has_room(finding.severity):
+                self._listed[finding.severity] += 1
+                listed.append(finding)
+            else:
+                self.unlisted[finding.code, finding.severity] += 1
+            self.dataset_errors += finding.severity == "error" and record_of(finding).index is None
+        issues = placed_all(listed, document, record_of)
+        if self._room is None and found.unlisted and issues:
+            # A stream has no counts of omitted issues, so the last issue tells them.
+            last = issues[-1]
+            issues[-1] = msgspec.structs.replace(
+                last, message=f"{last.message} (and {found.unlisted.total():,} more issues in this record)"
+            )
+        self.issues += issues
+        self.unlisted.update(found.unlisted)
+
+    def drain(self) -> list[Issue]:
+        """Take the issues out."""
+        issues, self.issues = self.issues, []
+        return issues
+
+    def _has_room(self, severity: Severity) -> bool:
+        return self._room is None or self._listed[severity] < self._room[severity]

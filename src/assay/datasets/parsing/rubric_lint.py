@@ -1,0 +1,495 @@
+"""Lint of rubrics: criteria that repeat or contradict each other, cannot be decided, or change nothing."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain, islice
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from assay.core.canonical import JsonObject
+from assay.core.case import Criterion
+from assay.core.issue import Finding, Issue, Path
+from assay.core.strict_json import Document, Location, parse_json
+from assay.datasets.parsing.checks import Findings, short
+from assay.datasets.parsing.issue_locator import RecordContext, placed_all
+from assay.datasets.parsing.source import Line
+from assay.datasets.parsing.unsent_fields import fact_of_context
+
+_PLAIN = str.maketrans(".,:;()[]", " " * 8, " \t\n\r!?\"'`_\u2018\u2019\u201c\u201d\u2026\u00a0\u00ab\u00bb")
+"""What two texts may differ in and still say the same. What may stand between digits leaves a gap: `2(1)` is not `21`."""
+
+HEADING = 32
+"""A title of fewer letters is a heading, such as `Legal basis`: only with its description does it say what is wanted."""
+_SHORT = 80
+"""A longer text is more than a placeholder or a pointer."""
+_LONG = 400
+"""Letters of which there are more than that many left, however much of them is white space."""
+_FIRST_WORD = re.compile(r"[\W_]*(n/a|[^\W\d_]+)")
+_STUB = re.compile(r"[\[(<{*]*(?:todo|tbd|tba|fixme)\s*(?:$|[:.,(\])>}*-])|lorem ipsum")
+"""`todo` is a word in some languages, so that a sign or the end must follow it."""
+_EMPTY_TEXT = re.compile(
+    r"[\W_]*(?:(?:n/?a|none|null|nan|undefined|untitled|placeholder|insert .* here"
+    r"|(?:new |example |another )?(?:criterion|criteria|item|point|rubric)(?: ?\d+)?"
+    r"|platzhalter|keine angabe|noch (?:offen|festzulegen|zu ergänzen)|(?:neues |weiteres )?(?:kriterium|punkt)(?: ?\d+)?"
+    r"|à (?:compléter|définir|préciser|remplir|venir)|(?:nouveau |autre )?critère(?: ?\d+)?)[\W_]*)?"
+)
+"""What people write where a text is still to come."""
+_GAP = re.compile(
+    r"\{\{[^{}]*\}\}|[\[<](?:insert|to be|your|hier [^\]>]{0,40}einfügen|bitte (?:ergänzen|einfügen|ausfüllen)|einfügen|noch zu"
+    r"|insérer|à (?:compléter|définir|préciser)|votre)\b",
+    re.IGNORECASE,
+)
+"""An unfilled slot of a template."""
+GAP_SIGNS = ("{", "[", "<")
+"""One of them is in every text with a gap, which is quick to see."""
+_ABOUT_GAPS = re.compile(r"placeholder|bracket|blank|\bfill|platzhalter|klammer|lücke|ausfüll|crochet|champ", re.IGNORECASE)
+"""A text that speaks of such places means them."""
+_NUMBERS = (
+    r"(?: (?:no\.? ?|nr\.? ?|n° ?|#)?[\w.]{1,4}(?:(?: ?[,&-] ?| and | or | to | und | oder | bis | et | ou | à )[\w.]{1,4})*)?"
+)
+_POINTER = re.compile(
+    r"(?:same as|see|as in|as|like) (?:\w+ ){0,2}"
+    r"(?:(?:above|below)(?:[,;:(].*)?|(?:previous|preceding|next|last)(?: (?:one|criteri(?:on|a)|item|point|row|entry))?"
+    rf"|criteri(?:on|a){_NUMBERS}(?:[,;:(].*)?)[\W_]*"
+    r"|(?:siehe|vgl\.?|wie) (?:\w+ ){0,2}"
+    r"(?:(?:oben|unten)(?:[,;:(].*)?|(?:vorige|vorherige|letzte|nächste)[mnrs]?(?: (?:kriterium|punkt))?"
+    rf"|kriterium{_NUMBERS})[\W_]*"
+    r"|(?:voir|cf\.?|comme) (?:\w+ ){0,2}"
+    rf"(?:ci-dess(?:us|ous)(?:[,;:(].*)?|plus (?:haut|bas)|(?:critère |point )?(?:précédent|suivant)|critère{_NUMBERS})[\W_]*"
+    r"|(?:ditto|dito|idem)\W*"
+)
+_SUBJECT = re.compile(
+    r"(?:the )?(?:model|response|answer|assistant|output) (?!to\b|of\b|is\b)"
+    r"|(?:die |das |der )?(?:antwort|modell|assistent) (?!auf\b|an\b|ist\b|des\b|der\b|von\b)"
+    r"|(?:la |le |l['\u2019])?(?:réponse|modèle|assistant) (?!à\b|au\b|aux\b|de\b|du\b|des\b|est\b)"
+)
+_WRONGLY = r"(?:incorrectly|wrongly|erroneously|mistakenly|falsely)"
+_FAULT_OF_SUBJECT = re.compile(rf"{_WRONGLY}\b")
+"""`The response wrongly` is a fault; `Wrongly dismissed employees` are none, so that without a subject more has to follow."""
+_FAULT = re.compile(
+    rf"{_WRONGLY} \w+[^\Ws]s\b"
+    r"|(?:fails to|misstates|misquotes|misrepresents|hallucinates|fabricates)\b"
+    r"|(?:makes|contains|gives|provides|includes) (?:an? |any )?(?:factually )?(?:incorrect|wrong|false|erroneous|inaccurate) "
+    r"(?:statement|claim|assertion|citation|conclusion|information)s?(?=\W*$| (?:about|that|of|on|regarding|concerning)\b)"
+    r"|(?:contains|includes) (?:an? |any )?(?:hallucinated|fabricated) (?:fact|case|citation|source|reference|quote)s?\b"
+    # `Erkennt fälschlich erhobene Gebühren` is none: what was done wrongly follows at once, and no article or `dass`.
+    r"|\w+t (?:fälschlich|irrtümlich)(?:erweise)?(?=,| (?:dass|als|an|d(?:ie|er|as|en|em)|eine?[mnr]?)\b)"
+    r"|(?:enthält|macht|nennt|gibt|liefert|zitiert) (?:eine? |einen )?(?:sachlich )?"
+    r"(?:falsch|unrichtig|unzutreffend|erfunden|halluziniert)e[nrs]? "
+    r"(?:aussage|angabe|behauptung|information|schlussfolgerung|quelle|fundstelle|zitat|urteil)\w*"
+    r"(?=\W*$| (?:über|zu|zur|zum|von|aus)\b|, dass\b)"
+    r"|(?:erfindet|halluziniert|versäumt es|unterlässt es)\b"
+    r"|\w+e à tort(?=,| (?:que|comme|l[ae]s?|une?|des)\b| (?:qu|l)['\u2019])"
+    r"|contient (?:une? |des )?(?:information|affirmation|citation|référence|conclusion|source)s? "
+    r"(?:faux|fausse|inexacte|erronée|incorrecte|inventée)s?\b"
+    r"|(?:omet|oublie|invente|hallucine) (?:de |d['\u2019]|une? |des |l[ae]s? |l['\u2019])"
+)
+_OPENING = 18
+"""Letters in which a subject and the beginning of what is said of it have room."""
+_LONGEST_FAULT = 200
+"""Letters within which a fault is one."""
+FAULT_SIGNS = ("älschlich", "ümlich", "à tort")
+"""One of them is in every German or French fault that may begin with any word; their first letters are quick to look for."""
+_FAULT_BEGINNINGS = frozenset((
+    "inc", "wro", "err", "mis", "fal", "fai", "hal", "fab", "mak", "con", "giv", "pro", "ent", "mac", "nen", "gib", "lie",
+    "zit", "erf", "ver", "unt", "ome", "oub", "inv",
+))  # fmt: skip
+"""The first letters of every fault that does not have one of these signs."""
+_STUB_WORDS = frozenset((
+    "todo", "tbd", "tba", "fixme", "lorem", "n/a", "na", "none", "null", "nan", "undefined", "untitled", "placeholder",
+    "insert", "new", "example", "another", "criterion", "criteria", "item", "point", "rubric", "platzhalter", "keine", "noch",
+    "neues", "weiteres", "kriterium", "punkt", "nouveau", "autre", "critère", "same", "see", "as", "like", "ditto", "dito",
+    "idem", "siehe", "vgl", "wie", "voir", "cf", "comme", "à",
+))  # fmt: skip
+"""The first word of every text that is still to come or points elsewhere."""
+_BEGINNINGS = _FAULT_BEGINNINGS.union((word[:3] for word in _STUB_WORDS), (
+    "the", "mod", "res", "ans", "ass", "out", "die", "das", "der", "ant", "la", "le", "l'a", "l\u2019a", "rép",
+))  # fmt: skip
+"""The first letters of faults, stubs and subjects: a title that begins otherwise is not doubtful by itself, but for its signs."""
+
+_NO_ONE = re.compile(r"\bk(?=ein(?:e[mnrs]?)?\b)|\bauc(?=une?\b)")
+"""`keine Frist` is the opposite of `eine Frist`, and `aucun délai` that of `un délai`."""
+_NEGATION = re.compile(r"\b(?:not|no(?!\W{0,2}\d)|never|nicht|nie|niemals|pas|jamais)\b|n['\u2019]t\b")
+"""`No 44/2001` is none."""
+_NEGATION_MARKS = (" not", " no ", "n't", "n\u2019t", " cannot", " never", " nicht", " nie", " kein", " pas", " jamais", " aucun")
+"""One of them is in every text with a negation; looking for them takes a tenth of the time."""
+_AUXILIARY = re.compile(r"\b(?:do|does|did)(?=\W*\bnot\b|n['\u2019]t\b)")
+_FRENCH_NEGATION = re.compile(r"\b(?:pas|jamais|aucune?)\b")
+_FRENCH_AUXILIARY = re.compile(r"\b(?:ne\b|n['\u2019])")
+"""Says nothing by itself: `ne mentionne pas` is negated once."""
+_SHORTEST_CLAIM = 12
+"""Characters of a claim whose opposite is looked for."""
+
+_TERM = re.compile(r"\d{2,}|[^\W\d_]{5,}")
+_STEM = 6
+_FEWEST_TERMS = 3
+_LEAST_SHARE = 1 / 16
+"""Real answers share 7 % and more of their telling words with their own rubric."""
+
+
+def lint_rubric(criteria: Sequence[Criterion], references: Sequence[str] = ()) -> Findings:
+    """Every warning about one rubric, with paths from its row."""
+    found = Findings()
+    titles = [criterion.title.casefold() for criterion in criteria]
+    plain = [_said(title).translate(_PLAIN).strip() for title in titles]
+    _warn_of_each(found, criteria, titles)
+    _warn_of_repetitions(found, criteria, plain)
+    negated = {index for index, title in enumerate(titles) if any(mark in f" {title}" for mark in _NEGATION_MARKS)}
+    if negated:
+        _warn_of_opposites(
+            found, criteria, [_claim(titles[index]) if index in negated else _Claim(text) for index, text in enumerate(plain)]
+        )
+    if references:
+        _warn_of_missed_references(found, criteria, references)
+    return found
+
+
+def is_doubtful_alone(title: str, *, weight: float) -> bool:
+    """True when a criterion may be warned of whatever else is in its rubric, apart from a weight of 0."""
+    opening = _opening(title[:_OPENING])
+    may_be_fault = opening.may_be_fault or (not title.isascii() and any(sign in title for sign in FAULT_SIGNS))
+    if may_be_fault and weight > 0 and _is_fault(title[:_LONGEST_FAULT].casefold()):
+        return True
+    return (opening.may_be_stub and bool(undecidable(title))) or _has_gap(title)
+
+
+@lru_cache(4096)
+def begins_doubtfully(beginning: str) -> bool:
+    """True for the first three letters of every title that is doubtful by itself, unless it has a sign of a gap or a fault."""
+    folded = beginning.casefold()
+    return not folded[:1].isalpha() or folded[:3] in _BEGINNINGS or folded.partition(" ")[0] in _BEGINNINGS
+
+
+class _TitleStart(NamedTuple):
+    """What the first letters of a title leave open."""
+
+    may_be_fault: bool
+    may_be_stub: bool
+
+
+@lru_cache(4096)
+def _opening(beginning: str) -> _TitleStart:
+    """Many titles of a rubric open with the same words, so that few openings are looked at."""
+    folded = beginning.casefold()
+    word = _FIRST_WORD.match(folded)
+    may_be_stub = word is None or word[1] in _STUB_WORDS or word.end() == len(folded)
+    return _TitleStart(_said(folded)[:3] in _FAULT_BEGINNINGS, may_be_stub)
+
+
+def _is_fault(title: str) -> bool:
+    """True for what only a bad answer does."""
+    said = _said(title)
+    is_of_subject = len(said) < len(title) and _FAULT_OF_SUBJECT.match(said) is not None
+    return is_of_subject or _FAULT.match(said) is not None
+
+
+def has_gap_sign(text: str) -> bool:
+    """True for a text with one of the signs that every gap has."""
+    return "[" in text or "<" in text or "{" in text
+
+
+def _has_gap(text: str) -> bool:
+    """Tell whether a text has an unfilled slot."""
+    return has_gap_sign(text) and _GAP.search(text) is not None and not _ABOUT_GAPS.search(text)
+
+
+def _said(title: str) -> str:
+    """`The response mentions it` says what `Mentions it` says."""
+    subject = _SUBJECT.match(title)
+    return title if subject is None else title[subject.end() :]
+
+
+def undecidable(text: str) -> str:
+    """Why no judge could decide by this text; empty when nothing speaks against it."""
+    if _has_gap(text):
+        return "has a gap that nobody filled"
+    line = " ".join(text[:_LONG].casefold().split())
+    if _STUB.match(line) or (len(line) < _SHORT and _EMPTY_TEXT.fullmatch(line)):
+        return "says nothing that could be decided"
+    if len(line) < _SHORT and _POINTER.fullmatch(line):
+        return "points to another criterion, which a judge who is asked about this one does not see"
+    return ""
+
+
+def _warn_of_each(found: Findings, criteria: Sequence[Criterion], titles: Sequence[str]) -> None:
+    # Where nothing has a positive weight, the row has no score, and validation says so.
+    has_score = any(criterion.weight > 0 for criterion in criteria)
+    for index, (criterion, title) in enumerate(zip(criteria, titles, strict=True)):
+        weight = criterion.weight
+        if weight == 0 and has_score:
+            found.warn(
+                "unreachable_criterion",
+                ("rubric", index, "weight"),
+                "the weight is 0, so the criterion is judged and never changes the score",
+                hint="give it a weight, or remove it",
+            )
+        elif weight > 0 and _is_fault(title[:_LONGEST_FAULT]):
+            found.warn(
+                "contradictory_criteria",
+                ("rubric", index, "title"),
+                f"{short(criterion.title)} is a fault, and the weight {weight:g} rewards it",
+                hint="give it a negative weight, or say what a good answer does",
+            )
+        if _opening(title[:_OPENING]).may_be_stub or _has_gap(title):
+            _warn_of_undecidable(found, criterion, ("rubric", index, "title"))
+
+
+def _warn_of_undecidable(found: Findings, criterion: Criterion, path: Path) -> None:
+    """A description that says what is wanted makes up for an empty title."""
+    reason = undecidable(criterion.title)
+    if reason and (not criterion.description or undecidable(criterion.description)):
+        message = f"criterion {short(criterion.title)} {reason}"
+        found.warn("unscorable_criterion", path, message, hint="write what an answer must say to meet it")
+
+
+def _warn_of_repetitions(found: Findings, criteria: Sequence[Criterion], plain: Sequence[str]) -> None:
+    """Each criterion against the first one that says the same."""
+    first: dict[str, int] = {}
+    for index, (criterion, title) in enumerate(zip(criteria, plain, strict=True)):
+        is_heading = len(title) < HEADING and criterion.description
+        same = first.setdefault(
+            f"{title}\n{criterion.description.casefold().translate(_PLAIN).strip()}" if is_heading else title, index
+        )
+        if same != index and criterion.weight and criteria[same].weight:
+            found.append(_repetition(index, same, is_same_sign=(criterion.weight > 0) == (criteria[same].weight > 0)))
+
+
+def _repetition(index: int, same: int, *, is_same_sign: bool) -> Finding:
+    path = ("rubric", index, "title")
+    if is_same_sign:
+        message = f"the criterion says the same as rubric[{same}], so the point counts twice"
+        return Finding("duplicate_criterion", path, message, "keep one of them, with the weight that the point has", "warning")
+    message = f"the criterion says the same as rubric[{same}], and one of them rewards what the other punishes"
+    return Finding("contradictory_criteria", path, message, "keep the one that is meant", "warning")
+
+
+def _warn_of_opposites(found: Findings, criteria: Sequence[Criterion], claims: Sequence["_Claim"]) -> None:
+    """Two criteria that differ in a negation alone, and are both rewarded or both punished."""
+    first: dict[tuple[str, bool, bool], int] = {}
+    for index, (criterion, claim) in enumerate(zip(criteria, claims, strict=True)):
+        if not criterion.weight or len(claim.text) < _SHORTEST_CLAIM:
+            continue
+        # `states` and `does not state` differ in an ending too.
+        text, is_rewarded = claim.text.replace("s", ""), criterion.weight > 0
+        opposite = first.get((text, not claim.is_negated, is_rewarded))
+        if opposite is not None:
+            found.append(_opposition(index, opposite, is_rewarded=is_rewarded))
+        first.setdefault((text, claim.is_negated, is_rewarded), index)
+
+
+class _Claim(NamedTuple):
+    """What a criterion says, apart from whether it says yes or no."""
+
+    text: str
+    is_negated: bool = False
+
+
+def _claim(title: str) -> _Claim:
+    text = _AUXILIARY.sub("", _said(title).replace("cannot", "can not"))
+    if _FRENCH_NEGATION.search(text):
+        text = _FRENCH_AUXILIARY.sub("", text)
+    text, negations = _NEGATION.subn("", text)
+    text, nones = _NO_ONE.subn("", text)
+    return _Claim(text.translate(_PLAIN).strip(), (negations + nones) % 2 == 1)
+
+
+def _opposition(index: int, opposite: int, *, is_rewarded: bool) -> Finding:
+    message = (
+        f"the criterion says the opposite of rubric[{opposite}], and the rubric {'rewards' if is_rewarded else 'punishes'} both"
+    )
+    hint = "no answer can meet both: keep the one that is meant"
+    return Finding("contradictory_criteria", ("rubric", index, "title"), message, hint, "warning")
+
+
+def _warn_of_missed_references(found: Findings, criteria: Sequence[Criterion], references: Sequence[str]) -> None:
+    """Report a reference that shares hardly any word or number with the criteria: no criterion scores its content."""
+    asked = _terms("\n".join(f"{criterion.title}\n{criterion.description}" for criterion in criteria))
+    for index, reference in enumerate(references):
+        terms = _terms(reference)
+        shared = len(terms & asked)
+        if len(terms) >= _FEWEST_TERMS and shared < _LEAST_SHARE * len(terms):
+            found.warn(
+                "reference_not_covered",
+                ("reference_answers", index),
+                f"the criteria mention {shared or 'none'} of the {len(terms):,} telling words and numbers of this reference answer",
+                hint="add a criterion for what it says, or remove it if it belongs to another row",
+            )
+
+
+def _terms(text: str) -> set[str]:
+    """Numbers, and the beginnings of long words."""
+    return {term[:_STEM] for term in _TERM.findall(text.casefold())}
+
+
+class _ScreenedCriterion(Protocol):
+    """A criterion as it was read."""
+
+    id: str
+    title: str
+    description: str | UnsetType
+    weight: int | float | UnsetType
+
+
+class _ScreenedRow(Protocol):
+    """A row with a rubric as it was read."""
+
+    rubric: list[_ScreenedCriterion]
+    reference_answers: list[str] | UnsetType
+
+
+_SEAM = "\0"
+"""Stands in no valid text."""
+_TELLING = b"bfgqxyz0123456789"
+"""Of Latin letters those in none of the words (`not`, `keine`, `The response`) that two criteria may differ in and say the same."""
+_LOWER = bytes(range(256)).lower()
+_NOT_TELLING = bytes({*range(256)} - {*_TELLING, *_TELLING.upper(), ord(_SEAM)})
+_SIGNS = tuple(sign.encode("latin-1") for sign in FAULT_SIGNS)
+_BEGINNING = 3
+_FEW = 3
+_FOREIGN = re.compile(r"[^\x00-\u024f\u2000-\u206f]+")
+"""Letters of other scripts; no sign and no word that may differ has one."""
+
+
+def doubtful_rows(rows: Sequence[_ScreenedRow]) -> list[int]:
+    """Places of the rows of which the lint has something to say; all of them have a rubric."""
+    if not rows:
+        return []
+    criteria = list(chain.from_iterable([row.rubric for row in rows]))
+    joined = _SEAM.join([item.title for item in criteria])
+    latin = joined.encode("latin-1", "replace")
+    closer = {id(item) for item in _conspicuous(criteria, joined, latin) if is_doubtful_alone(item.title, weight=_weight(item))}
+    closer |= {id(item) for item in criteria if item.weight == 0}
+    places = {place for place, row in enumerate(rows) if row.reference_answers}
+    if closer:
+        places |= {place for place, row in enumerate(rows) if any(id(item) in closer for item in row.rubric)}
+    warned = {place for place in places if _is_warned_of(rows[place].rubric, rows[place].reference_answers or ())}
+    return sorted(warned.union(place for place, alike in _alike(rows, latin) if _is_warned_of(alike)))
+
+
+def _is_warned_of(items: Sequence[_ScreenedCriterion], references: Sequence[str] = ()) -> bool:
+    return bool(lint_rubric([Criterion(item.id, item.title, item.description or "", _weight(item)) for item in items], references))
+
+
+def _weight(item: _ScreenedCriterion) -> float:
+    return 1.0 if item.weight is UNSET else item.weight
+
+
+def _alike(rows: Sequence[_ScreenedRow], latin: bytes) -> Iterator[tuple[int, list[_ScreenedCriterion]]]:
+    """Rubrics of which some criteria have the same telling letters, as repetitions and opposites have, and those criteria."""
+    letters = iter(latin.translate(_LOWER, _NOT_TELLING).split(_SEAM.encode()))
+    for place, row in enumerate(rows):
+        size = len(row.rubric)
+        telling = list(islice(letters, size))
+        if len(set(telling)) < size:
+            yield from ((place, alike) for alike in _groups(row.rubric, telling))
+
+
+def _groups(items: Sequence[_ScreenedCriterion], telling: Sequence[bytes]) -> Iterator[list[_ScreenedCriterion]]:
+    """Criteria that are the same so far; where Latin letters tell little, those of other scripts must be the same too."""
+    groups: dict[str, list[_ScreenedCriterion]] = {}
+    for item, letters in zip(items, telling, strict=True):
+        more = "" if len(letters) > _FEW or item.title.isascii() else "".join(_FOREIGN.findall(item.title.casefold()))
+        groups.setdefault(f"{letters.decode()} {more}", []).append(item)
+    yield from (group for group in groups.values() if len(group) > 1)
+
+
+def _conspicuous(criteria: Sequence[_ScreenedCriterion], joined: str, latin: bytes) -> Iterator[_ScreenedCriterion]:
+    """Criteria that begin as those do which are doubtful by themselves, or have a sign that such have."""
+    beginnings = [item.title[:_BEGINNING] for item in criteria]
+    looked_at = set(filter(begins_doubtfully, set(beginnings)))
+    if looked_at:
+        yield from (item for item, beginning in zip(criteria, beginnings, strict=True) if beginning in looked_at)
+    if any(sign in joined for sign in GAP_SIGNS):
+        yield from (item for item in criteria if has_gap_sign(item.title))
+    if not joined.isascii() and any(_has_sign(latin, sign) for sign in _SIGNS):
+        yield from (item for item in criteria if not item.title.isascii())
+
+
+def _has_sign(latin: bytes, sign: bytes) -> bool:
+    """Whether a sign is somewhere, by its first letter: that is rare, and the next one is found at once."""
+    return any(piece.startswith(sign[1:]) for piece in latin.split(sign[:1])[1:])
+
+
+MOST_ISSUES = 100
+"""Warnings of one code in one file; the last says how many more there are."""
+
+
+class _RubricRow(msgspec.Struct):
+    """What is looked at in a valid row."""
+
+    id: str
+    rubric: list[Criterion] = []
+    reference_answers: list[str] | None = None
+
+
+_decode_row = msgspec.json.Decoder(_RubricRow).decode
+
+
+class Linter:
+    """The warnings about the rubrics of one file so far."""
+
+    def __init__(self) -> None:
+        self._issues: list[Issue] = []
+        self._counts: Counter[str] = Counter()
+        self._last: dict[str, int] = {}
+        """Place of the last issue of each code."""
+
+    def look_at(self, rows: Mapping[int, Any], line_of: Callable[[int], Line]) -> None:
+        """Look at rows with a rubric, by their index; `line_of` gives the line of those that there is something to say of."""
+        indexes = list(rows)
+        for place in doubtful_rows(list(rows.values())):
+            self.look_closely(indexes[place], line_of(indexes[place]))
+
+    def look_closely(self, index: int, line: Line, *, row: Any = None) -> None:
+        """Look at one row on its line; `row` is its value, where the line was read before."""
+        row = _decode_row(line.content) if row is None else msgspec.convert(row, _RubricRow)
+        found = lint_rubric(row.rubric, row.reference_answers or ())
+        new = [finding for finding in found if self._is_listed(finding)]
+        if new:
+            document = parse_json(line.text, is_whole=False)
+            record = RecordContext(index, row.id, start=Location(line.number, 1))
+            self._list(placed_all(new, document, lambda _: record))
+
+    def _is_listed(self, finding: Finding) -> bool:
+        self._counts[finding.code] += 1
+        return self._counts[finding.code] <= MOST_ISSUES
+
+    def _list(self, issues: Sequence[Issue]) -> None:
+        for issue in issues:
+            self._last[issue.code] = len(self._issues)
+            self._issues.append(issue)
+
+    def issues(self) -> list[Issue]:
+        """The first warnings of each code, with the number of the others at the last of them."""
+        for code, place in self._last.items():
+            if self._counts[code] > MOST_ISSUES:
+                message = f"{self._issues[place].message} (and {self._counts[code] - MOST_ISSUES:,} more like it)"
+                self._issues[place] = msgspec.structs.replace(self._issues[place], message=message)
+        return self._issues
+
+
+def lint_cases(document: Document) -> list[Issue]:
+    """Warnings about the cases of a valid golden dataset: each has one criterion, its rubric, and notes that no model sees."""
+    cases: list[JsonObject] = document.value["cases"]
+    found = Findings()
+    for index, case in enumerate(cases):
+        reason = undecidable(case["rubric"])
+        if reason:
+            message = f"rubric {short(case['rubric'])} {reason}"
+            path = ("cases", index, "rubric")
+            found.warn("unscorable_criterion", path, message, hint="write what an answer must say to meet it")
+        fact = fact_of_context(case.get("context") or "", rubric=case["rubric"], prompt=case["user_prompt"])
+        if fact:
+            message = f"the rubric relies on context ({short(fact)}), which is never sent to a model"
+            hint = "write what the answer needs into user_prompt; context is for people"
+            found.warn("unsent_context", ("cases", index, "context"), message, hint=hint)
+
+    def record_of(finding: Finding) -> RecordContext:
+        index = finding.path[1]
+        return RecordContext(index, cases[index]["id"]) if isinstance(index, int) else RecordContext()
+
+    return placed_all(found, document, record_of)

@@ -1,0 +1,304 @@
+"""Sources: files, standard input, gzip and bytes, read in lines or as one buffer; and places in them."""
+
+import gzip
+import hashlib
+import io
+import mmap
+import os
+import re
+import sys
+import tempfile
+import weakref
+import zlib
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+
+from assay.core.contract import Format, StoredName
+from assay.core.errors import SourceUnreadable
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+
+Buffer = bytes | bytearray | mmap.mmap
+
+BOM = b"\xef\xbb\xbf"
+_GZIP_MAGIC = b"\x1f\x8b"
+_SUFFIXES: dict[str, Format] = {".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl", ".yaml": "yaml", ".yml": "yaml"}
+BATCH_BYTES = 384 << 10
+"""Records that are looked at together fit the processor's cache."""
+_FILLED = re.compile(rb"[^ \t\n\r\x0b\x0c]")
+BEGINNING = 8 << 20
+"""How far to look for what tells the contract of a source."""
+_BLOCK = 1 << 20
+_BOMB_BYTES = 256 << 20
+_BOMB_RATIO = 200
+"""A gzip file may grow beyond 256 MiB, but not by more than this factor: real text compresses 3 to 20 times."""
+
+
+class Line(NamedTuple):
+    """One line of a source; a line break at its end is white space to every reader."""
+
+    number: int
+    content: bytes
+
+    @property
+    def text(self) -> bytes:
+        """The content without its line break."""
+        return self.content.rstrip(b"\r\n")
+
+
+class Block(NamedTuple):
+    """Whole lines of a source that follow each other: the first `size` bytes of a buffer that the next block is read into."""
+
+    buffer: bytearray
+    size: int
+
+    @property
+    def view(self) -> memoryview:
+        """The lines, without a copy."""
+        return memoryview(self.buffer)[: self.size]
+
+    def lines(self, number: int) -> list[Line]:
+        """The lines that are not blank; `number` is that of the first line."""
+        # One very long line is a block of its own: with its line feed it would be copied once more.
+        whole = bytes(self.view[: self.size - self.buffer.endswith(b"\n", 0, self.size)])
+        if whole.isspace():
+            return []
+        numbered = enumerate(whole.split(b"\n"), number)
+        return [Line(at, content) for at, content in numbered if content and not content.isspace()]
+
+    def filled(self, number: int) -> Iterator[Line]:
+        """The lines that are not blank, with their line breaks; millions of blank ones are passed at the speed of a search."""
+        buffer, size = self
+        at = 0
+        while found := _FILLED.search(buffer, at, size):
+            start = buffer.rfind(b"\n", at, found.start()) + 1 or at
+            number += buffer.count(b"\n", at, start)
+            at = buffer.find(b"\n", found.start(), size) + 1 or size
+            yield Line(number, bytes(memoryview(buffer)[start:at]))
+            number += 1
+
+    def feeds(self) -> int:
+        """How many line feeds there are."""
+        return self.buffer.count(b"\n", 0, self.size)
+
+
+class Source:
+    """Something to read that can be read again: its name, its format where the name tells, its bytes."""
+
+    def __init__(self, name: str, stream: BinaryIO, *, size: int, is_object: bool = False, form: Format | None = None) -> None:
+        self.name = name
+        self.size = size
+        self.is_object = is_object
+        """The bytes were made from a Python object, so places in them mean nothing to the caller."""
+        self.stored: StoredName | None = None
+        """What it was called in the run that has stored it; None for what is not the input of a run."""
+        self.rows: Any = None
+        """Return the rows as lines, for a document with rows whose caller has asked for them."""
+        self._form = form
+        self._stream = stream
+        self._buffer: Buffer | None = None
+        # A report reads its cases later, so a source lives as long as anybody holds it.
+        weakref.finalize(self, stream.close)
+
+    @property
+    def stem(self) -> str:
+        """The file's name without its ending; of the input of a run, that of the file that the run was made from."""
+        return Path(self.stored.file if self.stored else self.name).stem
+
+    @property
+    def format(self) -> Format | None:
+        """What the name says the format is: `data.jsonl.gz` is jsonl; of a part of a file, what it was taken for."""
+        if self._form is not None:
+            return self._form
+        suffixes = [suffix for suffix in Path(self.name).suffixes if suffix.lower() != ".gz"]
+        return _SUFFIXES.get(suffixes[-1].lower()) if suffixes else None
+
+    def head(self, size: int = 1 << 16) -> bytes:
+        """The first bytes without a byte order mark."""
+        self._stream.seek(0)
+        return self._stream.read(size).removeprefix(BOM)
+
+    def buffer(self) -> Buffer:
+        """All bytes at once: memory-mapped from a file, so that they cost no memory of their own."""
+        if self._buffer is None:
+            self._buffer = self._map()
+        return self._buffer
+
+    def let_go(self) -> None:
+        """Release the memory of a map once the caller has read enough; later reads load it from the file again."""
+        if isinstance(self._buffer, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+            self._buffer.madvise(mmap.MADV_DONTNEED)
+
+    def part(self, start: int, end: int) -> bytes:
+        """The bytes from one place to another, read from the file."""
+        if isinstance(self._stream, io.BytesIO):
+            return bytes(self._stream.getbuffer()[start:end])
+        return os.pread(self._stream.fileno(), end - start, start)
+
+    def sha256(self) -> str:
+        """The hash of all bytes; they are read for it and not kept, as they are in a map of the file."""
+        digest = hashlib.sha256()
+        with self._raw_reader() as reader:
+            while piece := reader.read(_BLOCK):
+                digest.update(piece)
+        return digest.hexdigest()
+
+    def _map(self) -> Buffer:
+        try:
+            # ACCESS_COPY: a reader may patch bytes for itself; the file never changes.
+            return mmap.mmap(self._stream.fileno(), 0, access=mmap.ACCESS_COPY)
+        except (io.UnsupportedOperation, ValueError, OSError):
+            self._stream.seek(0)
+            return self._stream.read()
+
+    def lines(self) -> Iterator[Line]:
+        """The lines with their line breaks, split at LF alone: U+2028 and friends are text."""
+        with self._reader() as reader:
+            lines = iter(reader)
+            for number, content in enumerate(lines, 1):
+                yield Line(number, content.removeprefix(BOM))
+                break
+            yield from map(Line, count(2), lines)
+
+    def blocks(self) -> Iterator[Block]:
+        """Whole lines, about 384 KB at a time, each time in the same memory: a block is gone when the next one is asked for."""
+        buffer = bytearray(2 * BATCH_BYTES)
+        with self._raw_reader() as reader:
+            kept = reader.readinto(memoryview(buffer)[: len(BOM)]) or 0
+            kept, searched = (0 if buffer.startswith(BOM) else kept), 0
+            while size := reader.readinto(memoryview(buffer)[kept : kept + BATCH_BYTES]):
+                end = kept + size
+                cut = buffer.rfind(b"\n", searched, end) + 1
+                if cut:
+                    yield Block(buffer, cut)
+                    buffer[: end - cut] = buffer[cut:end]
+                kept = searched = end - cut
+                if kept + BATCH_BYTES > len(buffer):
+                    buffer = _longer(buffer)
+        if kept:
+            yield Block(buffer, kept)
+
+    def _reader(self) -> BinaryIO:
+        """A reader with a position of its own, so that many may read at once."""
+        raw = self._raw_reader()
+        return raw if isinstance(raw, io.BytesIO) else io.BufferedReader(raw, _BLOCK)
+
+    def _raw_reader(self) -> "io.BytesIO | _Window":
+        if isinstance(self._stream, io.BytesIO):
+            return io.BytesIO(self._stream.getbuffer())
+        return _Window(self._stream.fileno())
+
+
+def _longer(buffer: bytearray) -> bytearray:
+    """The buffer with room for one more reading; in place, as a line may be as large as memory allows only once."""
+    try:
+        buffer += bytes(BATCH_BYTES)
+    except BufferError:
+        # A caller still holds a view of the last block.
+        return buffer + bytes(len(buffer))
+    return buffer
+
+
+class _Window(io.RawIOBase):
+    """Reads an open file from its start without moving the file's own position."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._offset = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "WriteableBuffer") -> int:
+        size = os.preadv(self._descriptor, [buffer], self._offset)
+        self._offset += size
+        return size
+
+
+def filled_lines(source: Source) -> Iterator[Line]:
+    """The lines that are not blank."""
+    number = 1
+    for block in source.blocks():
+        yield from block.filled(number)
+        number += block.feeds()
+
+
+def open_source(source: str | Path | bytes | bytearray | memoryview, *, name: str = "<bytes>") -> Source:
+    """The source behind a path, `-` (standard input) or bytes; gzip is unpacked. Raises SourceUnreadable."""
+    if isinstance(source, bytes | bytearray | memoryview):
+        stream: BinaryIO = io.BytesIO(source)
+        return _unpacked(name, stream)
+    if str(source) == "-":
+        return _unpacked("-", _spooled(sys.stdin.buffer))
+    path = Path(source)
+    try:
+        return _unpacked(str(source), path.open("rb"))
+    except (OSError, ValueError) as problem:
+        reason = (getattr(problem, "strerror", None) or str(problem)).lower()
+        raise SourceUnreadable(f"cannot read '{path}': {reason}", hint="check the path and its permissions") from problem
+
+
+def is_packed(path: str) -> bool:
+    """True for a gzip file; raises SourceUnreadable."""
+    try:
+        with Path(path).open("rb") as stream:
+            return stream.read(2) == _GZIP_MAGIC
+    except OSError as problem:
+        raise SourceUnreadable(f"cannot read '{path}': {problem}", hint="check the path and its permissions") from problem
+
+
+def open_beginning(path: str, size: int = BEGINNING) -> Source:
+    """Open a source just to detect its format: a gzip file is unpacked only as far as needed."""
+    try:
+        with Path(path).open("rb") as stream:
+            if stream.read(2) != _GZIP_MAGIC:
+                return open_source(path)
+            stream.seek(0)
+            return open_source(gzip.GzipFile(fileobj=stream).read(size), name=path)
+    except (OSError, EOFError, ValueError, zlib.error) as problem:
+        raise SourceUnreadable(f"cannot read '{path}': {problem}", hint="check the path and its permissions") from problem
+
+
+def _spooled(stream: BinaryIO) -> BinaryIO:
+    """A stream that can be read once, as one that can be read again."""
+    spool = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as its Source
+    while block := stream.read(_BLOCK):
+        spool.write(block)
+    return spool
+
+
+def _unpacked(name: str, stream: BinaryIO) -> Source:
+    stream.seek(0)
+    if stream.read(2) == _GZIP_MAGIC:
+        with stream:
+            stream = _gunzipped(name, stream)
+    size = stream.seek(0, io.SEEK_END)
+    return Source(name, stream, size=size)
+
+
+def _gunzipped(name: str, stream: BinaryIO) -> BinaryIO:
+    packed = stream.seek(0, io.SEEK_END)
+    stream.seek(0)
+    spool = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as its Source
+    try:
+        _unpack(stream, spool, most=max(_BOMB_BYTES, packed * _BOMB_RATIO))
+    except (OSError, EOFError, zlib.error) as problem:
+        spool.close()
+        raise SourceUnreadable(
+            f"cannot unpack '{name}': {problem}", hint="the gzip file is damaged or not what it seems"
+        ) from problem
+    return spool
+
+
+def _unpack(stream: BinaryIO, spool: BinaryIO, *, most: int) -> None:
+    size = 0
+    with gzip.GzipFile(fileobj=stream) as unpacker:
+        while block := unpacker.read(_BLOCK):
+            size += len(block)
+            if size > most:
+                raise OSError(f"it grows to more than {_BOMB_RATIO} times its size; unpack it first if this is real data")
+            spool.write(block)

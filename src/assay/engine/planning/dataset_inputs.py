@@ -1,0 +1,280 @@
+"""The datasets of a run: files behind paths and patterns, each validated once, with its report and plan."""
+
+import glob
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from assay.core.canonical import canonical_json, sha256_hex
+from assay.core.case import Attachment, Case, Task
+from assay.core.contract import CONTRACTS, DatasetIdentity, file_stem
+from assay.core.errors import UsageProblem
+from assay.core.plan import DatasetPlan, PluginPlan
+from assay.core.plugin import Plugin, reopened
+from assay.core.report import ValidationReport
+from assay.core.settings import DatasetEntry
+from assay.datasets import lines_of, read
+from assay.datasets.batch_v1.rules import HEAD_FIELDS
+from assay.datasets.dataset_paths import files_in, files_like, open_dataset
+from assay.datasets.parsing.config import ValidationConfig
+from assay.datasets.parsing.source import Source, filled_lines
+from assay.engine.planning.attachments import Attachments
+from assay.grading import Kind, kind_for, kind_of
+from assay.grading.tool_call import EXPECTED, TOOLS
+
+if TYPE_CHECKING:
+    from assay.datasets.converters import ConversionResult
+
+
+def names_files(place: Path) -> bool:
+    """True for a folder, and for a pattern that is not itself the name of a file."""
+    return place.is_dir() or (glob.has_magic(str(place)) and not place.exists())
+
+
+def dataset_files(
+    entry: DatasetEntry,
+    place: Path,
+    *,
+    is_any: bool,
+    besides: Path,
+    on_skip: Callable[[str], None],
+    on_run: Callable[[str], None],
+) -> list[DatasetEntry]:
+    """An entry for each file, in the order of their names; raises UsageProblem where there is none.
+
+    Of a folder only files that show a contract count, unless any is wanted, and none of a run or of the folder `besides`.
+    """
+    if place.is_dir():
+        found = files_in(place, on_skip=on_skip, on_run=on_run, is_any=is_any, besides=besides)
+    else:
+        found = files_like(str(place))
+    files = [Path(path) for path in found]
+    folder = place if place.is_dir() else Path(os.path.commonpath([file.parent for file in files]))
+    entries: list[DatasetEntry] = []
+    names: set[str] = set()
+    for file in files:
+        name = (file.relative_to(folder).parent / file_stem(file.name)).as_posix()
+        if name in names:
+            name = file.relative_to(folder).as_posix()
+        names.add(name)
+        entries.append(msgspec.structs.replace(entry, path=str(file), name=f"{entry.name}/{name}" if entry.name else name))
+    return entries
+
+
+def replayed(conversations: Iterable[tuple[Case, Any]], *, is_recorded: bool) -> Iterator[tuple[Case, Any]]:
+    """One case for each user turn that a reply follows, with the turns of its conversation.
+
+    The reply is the reference for a candidate that is asked anew, and the tool that it used is expected of the candidate.
+    Where the recorded reply is itself the answer to be judged, there is neither: nothing is compared with itself. A
+    conversation that occurs twice counts once.
+    """
+    seen: set[str] = set()
+    to_case: Callable[..., Case] = import_module("assay.datasets.legal_eval_v1.rules").to_case
+    for conversation, turns in conversations:
+        rows = _converted(conversation).rows
+        calls = {} if is_recorded else _calls(conversation)
+        tools = {} if is_recorded else {TOOLS: _tools(conversation)}
+        for row in rows:
+            if row["id"] not in seen:
+                seen.add(row["id"])
+                case = to_case(row, conversation.index, record_sha256=sha256_hex(canonical_json(row)))
+                tool_use = {**tools, **calls.get(case.metadata["turn_id"], {})}
+                yield _of_conversation(case, tool_use, is_recorded=is_recorded), turns
+
+
+def _converted(conversation: Case) -> "ConversionResult":
+    """Its rows of legal_eval_v1; the converters are imported here, so that a run without conversations does not pay for them."""
+    convert_cases: Callable[..., ConversionResult] = import_module("assay.datasets.converters").convert_cases
+    return convert_cases((conversation,), source="conversation_v1", target="legal_eval_v1")
+
+
+def _of_conversation(case: Case, tool_use: dict[str, Any], *, is_recorded: bool) -> Case:
+    # Policies are those of legal_eval_v1; a conversation's metadata may use the word for something else.
+    case = msgspec.structs.replace(case, contract="conversation_v1", policy_id="")
+    if is_recorded:
+        return msgspec.structs.replace(case, task="open", references=())
+    return msgspec.structs.replace(case, extra=tool_use) if tool_use.get(TOOLS) else case
+
+
+def _tools(conversation: Case) -> dict[str, list[str]]:
+    """The tools that were used, each with all members that its input ever had, so that a list of them gives no call away."""
+    members: dict[str, set[str]] = {}
+    for turn in conversation.turns:
+        if turn.tool_used is not None:
+            members.setdefault(turn.tool_used, set()).update(turn.tool_input or {})
+    return {tool: sorted(members[tool]) for tool in sorted(members)}
+
+
+def _calls(conversation: Case) -> dict[int, dict[str, Any]]:
+    """What is called right after a user's turn, by the turn's id; later calls rest on outputs that a candidate never sees."""
+    calls: dict[int, dict[str, Any]] = {}
+    asked: int | None = None
+    for turn in conversation.turns:
+        if turn.speaker == "user":
+            asked = turn.turn_id
+        elif turn.speaker == "assistant":
+            if asked is not None and turn.tool_used is not None:
+                calls[asked] = {EXPECTED: {"tool": turn.tool_used, "input": turn.tool_input or {}}}
+            asked = None
+    return calls
+
+
+def tool_turns(conversations: Iterable[Case]) -> int:
+    """Turns that use a tool, which a judge of recorded replies is not shown."""
+    return sum(turn.tool_used is not None for conversation in conversations for turn in conversation.turns)
+
+
+def recorded_replies(conversations: Iterable[tuple[Case, Any]]) -> dict[str, str]:
+    """The recorded reply of each case."""
+    return {case.id: case.references[0] for case, _ in replayed(conversations, is_recorded=False)}
+
+
+def unanswered_turns(conversations: Iterable[Case]) -> int:
+    """User turns that no reply follows, or that cannot be asked; they are not evaluated."""
+    return sum(counts.skipped + counts.invalid for case in conversations for counts in _converted(case).report.sources)
+
+
+class DatasetInput(msgspec.Struct, frozen=True):
+    """One dataset, read and validated."""
+
+    plan: DatasetPlan
+    source: Source
+    report: ValidationReport
+    attachments: Attachments = msgspec.field(default_factory=Attachments)
+    """Cache of its attachments, shared by the datasets of a run."""
+
+    @property
+    def broken(self) -> Collection[int]:
+        """Sorted indexes of the invalid records; for conversation_v1, of conversations."""
+        return self.report.broken
+
+
+class RecordPreview(msgspec.Struct, frozen=True):
+    """The part of a valid record that selection needs."""
+
+    index: int
+    id: str
+    task: str
+    metadata: dict[str, Any]
+    policy_id: str = ""
+    attachments: tuple[Attachment, ...] = ()
+    kind: Kind | None = None
+    """Its grading method unless the run has a custom grader; None when there is none."""
+
+
+def read_dataset(
+    path: Path, contract: str | Plugin = "auto", *, config: ValidationConfig | None = None
+) -> tuple[Source, ValidationReport]:
+    """Open and validate the source at a path; raises SourceUnreadable and UsageProblem."""
+    source = open_dataset(path)
+    return source, read(source, contract, config=config or ValidationConfig())
+
+
+def dataset_plan(source: Source, report: ValidationReport, *, name: str) -> DatasetPlan:
+    """Return the plan's entry for a dataset."""
+    assert report.contract is not None
+    sha256 = source.sha256()
+    head = CONTRACTS[report.contract].head if report.contract in CONTRACTS else DatasetIdentity()
+    return DatasetPlan(
+        path=source.name,
+        contract=report.contract,
+        dataset_id=str(report.head[head.dataset_id]) if head.dataset_id else name,
+        # A file without a version is known by its content, not by a name that outlives it.
+        dataset_version=str(report.head[head.dataset_version]) if head.dataset_version else f"sha256:{sha256[:12]}",
+        schema_version=str(report.head[head.schema_version]) if head.schema_version else report.contract,
+        sha256=sha256,
+        name=name,
+        file=source.stored.file if source.stored else PurePath(source.name).name,
+        fields={audience: dict(counts) for audience, counts in report.fields.items()},
+        **_own_words(report),
+    )
+
+
+def _own_words(report: ValidationReport) -> dict[str, Any]:
+    """Return the descriptive members of a batch_v1 document besides its id and versions."""
+    head = report.head if report.contract == "batch_v1" else {}
+    ignored = tuple(name for name in head if name not in HEAD_FIELDS)
+    return {"created_at": str(head.get("created_at", "")), "metadata": head.get("metadata") or {}, "ignored_fields": ignored}
+
+
+def reread(plan: DatasetPlan, plugins: Sequence[PluginPlan] = ()) -> DatasetInput:
+    """Open the dataset of an existing plan; raises UsageProblem when the file, or its contract's code, has changed."""
+    contract = plan.contract if plan.contract in CONTRACTS else _contract_among(plugins, plan.contract)
+    source, report = read_dataset(Path(plan.path), contract, config=msgspec.convert(plan.validation, ValidationConfig))
+    if source.sha256() != plan.sha256:
+        raise UsageProblem(f"'{plan.path}' has changed since the run was planned", hint="bring the file back, or start a new run")
+    return DatasetInput(plan, source, report)
+
+
+def _contract_among(plugins: Sequence[PluginPlan], name: str) -> Plugin:
+    wanted = next(plugin for plugin in plugins if (plugin.kind, plugin.name) == ("contract", name))
+    return reopened(wanted)
+
+
+def cases_of(dataset: DatasetInput, *, is_recorded: bool) -> Iterator[Case]:
+    """Yield the valid cases; a conversation gives one per reply, which is the answer when replies are graded as recorded."""
+    return (case for case, _ in records_of(dataset, is_recorded=is_recorded))
+
+
+def records_of(dataset: DatasetInput, *, is_recorded: bool) -> Iterator[tuple[Case, Any]]:
+    """Yield the valid cases with their source records; cases of one conversation share one list of turns, to save memory."""
+    if dataset.plan.contract == "conversation_v1":
+        return replayed(dataset.report.records, is_recorded=is_recorded)
+    return dataset.report.records
+
+
+class _AttachmentRow(msgspec.Struct):
+    """An attachment in a dataset; other members are ignored."""
+
+    path: str
+
+
+class _SelectionRow(msgspec.Struct):
+    """The members of a legal_eval_v1 row that selection needs."""
+
+    id: str
+    task_type: str
+    metadata: dict[str, Any] | None = None
+    attachments: tuple[_AttachmentRow, ...] | None = None
+
+
+_decode_row = msgspec.json.Decoder(_SelectionRow).decode
+
+
+def preview_records(dataset: DatasetInput, *, is_recorded: bool) -> Iterator[RecordPreview]:
+    """Yield previews of the valid records; for long JSONL files this costs a fifth of building their cases."""
+    if dataset.plan.contract != "legal_eval_v1":
+        for case in cases_of(dataset, is_recorded=is_recorded):
+            yield RecordPreview(case.index, case.id, case.task, case.metadata, case.policy_id, kind=kind_of(case))
+        return
+    broken = dataset.broken
+    # Loaded here: no other contract needs it.
+    tasks: Mapping[str, Task] = import_module("assay.datasets.legal_eval_v1.rules").TASKS
+    for index, line in enumerate(filled_lines(lines_of(dataset.source, "legal_eval_v1"))):
+        if index not in broken:
+            row = _decode_row(line.content)
+            metadata = row.metadata or {}
+            task, policy_id = tasks[row.task_type], metadata.get("policy_id") or ""
+            attachments = tuple(Attachment(attachment.path) for attachment in row.attachments or ())
+            yield RecordPreview(index, row.id, task, metadata, policy_id, attachments, kind_for("legal_eval_v1", task))
+
+
+def place_of(dataset: DatasetInput, index: int) -> str:
+    """Return a record's location as people search for it."""
+    path = shown_path(dataset.plan.path)
+    contract = CONTRACTS.get(dataset.plan.contract)
+    if contract is not None and contract.is_lines:
+        lines = filled_lines(lines_of(dataset.source, dataset.plan.contract))
+        line = next(line for position, line in enumerate(lines) if position == index)
+        return f"{path}:{line.number}"
+    return f"{path} {contract.member if contract else 'row '}[{index}]"
+
+
+def shown_path(path: str) -> str:
+    """Return a path relative to the current folder where possible."""
+    place = Path(path)
+    return str(place.relative_to(Path.cwd())) if place.is_relative_to(Path.cwd()) else path

@@ -1,0 +1,347 @@
+"""What of a run may be stored: its plan, its rows and its parameters without secrets."""
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import PurePath
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from assay.core.canonical import JsonObject
+from assay.core.case import Attachment, Case, Choice, Criterion, Message, Turn
+from assay.core.contract import CONTRACTS, ROW_MEMBERS
+from assay.core.plan import ComparisonPlan, DatasetPlan, ImportPlan, ModelPlan, Plan, PluginPlan
+from assay.core.provider import PROVIDERS
+from assay.core.secrets import REDACTION_MARK, RedactRule
+from assay.datasets import read
+from assay.datasets.batch_v1.rules import check_head
+from assay.datasets.parsing.config import ValidationConfig
+from assay.datasets.parsing.source import open_source
+from assay.engine.storage.run_paths import ACTIVE, UPLOAD
+from assay.grading.judge_call import quoted
+from assay.models.endpoint import provider_secrets
+from assay.store.redact import Redactor, StructureFields
+
+
+def _form(*, names: str, terms: str, free: str = "metadata") -> StructureFields:
+    given = frozenset(terms.split())
+    return StructureFields(names=given | {*names.split(), *free.split()}, terms=given, free=frozenset(free.split()))
+
+
+_STRUCTS = (Case, Message, Criterion, Choice, Attachment, Turn)
+
+CASE = _form(
+    names=" ".join(name for struct in _STRUCTS for name in struct.__struct_fields__),
+    terms="id contract task role speaker correct_choice_ids policy_id sha256 record_sha256",
+    free="metadata extra tool_input tool_output",
+)
+
+ROWS: Mapping[str, StructureFields] = {
+    "legal_eval_v1": _form(
+        names="dataset prompt messages content context reference_answers rubric title description weight choices text attachments"
+        " path kind",
+        terms="schema_version task_type role id correct_choice_ids",
+    ),
+    "batch_v1": _form(
+        names="dataset_id records record_id input prompt reference answer tags expected max_latency_ms",
+        terms="schema_version dataset_version created_at required_criteria",
+    ),
+    "golden_v1": _form(names="description cases user_prompt rubric context tags", terms="version id"),
+    "conversation_v1": _form(
+        names="turn_id message assistant_reply tool_used confidence_score",
+        terms="speaker",
+        free="metadata tool_input tool_output",
+    ),
+}
+"""The rows of each contract, and what its documents say besides; those of plugins are the user's."""
+
+ISSUES = StructureFields(terms=frozenset(("code", "severity", "error_type", "name", "details")))
+OWN_NAMES = StructureFields()
+"""All names and numbers are the program's, and all texts may be the user's."""
+
+
+_CALLS = 4096
+"""Ids of calls that are remembered: those of a run repeat from record to record, unless each has criteria of its own."""
+_replace = msgspec.structs.replace
+_USERS = frozenset(("system_prompt", "responses_path", "records", "suite", "base_url", "headers", "extra_body"))
+"""Members of a plan that hold free text or objects of the user."""
+_PLAN = StructureFields(
+    terms=frozenset(Plan.__struct_fields__) - {"providers", "candidate", "judges"} - _USERS
+    | {"name", "provider", "model", "kind", "key_variable", "reasoning_effort"},
+    free=frozenset(("headers", "extra_body")),
+)
+
+
+def is_uploaded(plan: Plan) -> bool:
+    """True for a run over what a client has sent to a server."""
+    return any(PurePath(dataset.path).parent.parts[-3:] == (ACTIVE, plan.run_id, UPLOAD) for dataset in plan.datasets)
+
+
+def without_folders(plan: Plan) -> Plan:
+    """The plan of a submitted run without the folders of the server, which are nobody else's business."""
+    files = {provider.name for provider in plan.providers if PROVIDERS[provider.kind].has_files}
+
+    def model(named: ModelPlan) -> ModelPlan:
+        return _replace(named, model=PurePath(named.model).name) if named.provider in files else named
+
+    return _replace(
+        plan,
+        datasets=tuple(_replace(dataset, path=PurePath(dataset.path).name) for dataset in plan.datasets),
+        candidate=model(plan.candidate),
+        judges=tuple(map(model, plan.judges)),
+        responses_path=PurePath(plan.responses_path).name,
+        cache_dir=PurePath(plan.cache_dir).name,
+        plugins=tuple(_replace(one, folder="", reference=PurePath(one.reference).name) for one in plan.plugins),
+    )
+
+
+def custom_policies(plan: Plan) -> dict[str, str]:
+    """The hashes of the run's own policies by name; one whose source cannot be read has none."""
+    return {plugin.name: plugin.source_sha256 for plugin in plan.plugins if plugin.kind == "policy" and plugin.source_sha256}
+
+
+class RedactedPlan:
+    """A plan beside its redacted names; one for all records of a run, so that each name is looked at once."""
+
+    def __init__(self, plan: Plan, redactor: Redactor) -> None:
+        plan = without_folders(plan) if is_uploaded(plan) else plan
+        self.plan = plan
+        self.redactor = redactor
+        self.candidate = _model(plan.candidate, redactor)
+        self.judges = tuple(_model(judge, redactor) for judge in plan.judges)
+        self.datasets = tuple(_dataset(dataset, redactor) for dataset in plan.datasets)
+        self.plugins = tuple(_plugin(plugin, redactor) for plugin in plan.plugins)
+        self.comparison = plan.comparison and _comparison(plan.comparison, redactor)
+        models = zip(plan.models(), (self.candidate, *self.judges), strict=True)
+        self._names = {model.name: shown.name for model, shown in models}
+        self.has_redacted_names = any(name != shown for name, shown in self._names.items())
+        self.policy_hashes = custom_policies(plan)
+        self._applied: dict[str, tuple[JsonObject, JsonObject]] = {}
+        self._judges = frozenset(quoted(judge.name) for judge in plan.judges)
+        self._kept_calls: set[str] = set()
+
+    def name(self, name: str) -> str:
+        """The name of one of the plan's models."""
+        shown = self._names.get(name)
+        if shown is None:
+            shown = self._names[name] = self.redactor.term(name)
+        return shown
+
+    def call(self, call_id: str) -> str:
+        """The id of a call; one of the plan's judges after the @ makes no address of e-mail of it: `rubric@house.strict`."""
+        if call_id in self._kept_calls:
+            return call_id
+        about, _, asked = call_id.partition("@")
+        parts = (about, asked) if asked.partition(":")[0] in self._judges else (call_id,)
+        shown = "@".join(map(self.redactor.term, parts))
+        if shown == call_id and len(self._kept_calls) < _CALLS:
+            self._kept_calls.add(call_id)
+        return shown
+
+    def applied(self, model: str, applied: JsonObject) -> JsonObject:
+        """Parameters as they were sent, which are nearly always those of the model's last call."""
+        last = self._applied.get(model)
+        if last is None or last[0] != applied:
+            last = self._applied[model] = (applied, self.redactor.structure(applied, OWN_NAMES))
+        return last[1]
+
+    def members(self) -> JsonObject:
+        """The whole plan as JSON-like values; hashes stay, though one of many digits may look like the number of a card."""
+        plan = self.plan
+        imported = plan.imported and _imported(plan.imported, self.redactor)
+        bare = _replace(plan, datasets=(), responses_sha256="", comparison=None, imported=None, plugins=())
+        hashless = _replace(bare, candidate=self.candidate, judges=self.judges)
+        shown: JsonObject = self.redactor.structure(msgspec.to_builtins(hashless), _PLAN)
+        shown["redact"] = [{"name": rule.name, "pattern": self._pattern(rule)} for rule in plan.redact]
+        hashed = {"datasets": self.datasets, "comparison": self.comparison, "imported": imported, "plugins": self.plugins}
+        # Whose run it is decides who may see it, so that it is never changed.
+        kept = {**hashed, "responses_sha256": plan.responses_sha256, "project": plan.project}
+        return {**shown, **msgspec.to_builtins(kept)}
+
+    def _pattern(self, rule: RedactRule) -> str:
+        """The pattern of a custom rule; one in which a rule finds something, perhaps itself, is not shown."""
+        return rule.pattern if self.redactor.text(rule.pattern) == rule.pattern else f"[REDACTED:{rule.name}]"
+
+
+def own_secrets(plan: Plan, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """What a plan's providers are called with and nobody may read: it is redacted wherever it turns up."""
+    return tuple(secret for provider in plan.providers for secret in provider_secrets(provider, environ))
+
+
+def redactor_of(plan: Plan, environ: Mapping[str, str]) -> Redactor:
+    """Make a redactor with a plan's own keys and custom rules."""
+    return plan_redactor(plan, own_secrets(plan, environ))
+
+
+def plan_redactor(plan: Plan, secrets: Iterable[str]) -> Redactor:
+    """Make a redactor with these keys and a plan's custom rules, which keeps the hosts of the plan's providers."""
+    hosts = (urlsplit(provider.base_url).hostname or "" for provider in plan.providers)
+    return Redactor(secrets, plan.redact, known_hosts=hosts)
+
+
+def _model(model: ModelPlan, redactor: Redactor) -> ModelPlan:
+    parameters = _replace(model.parameters, extra_body=redactor.value(model.parameters.extra_body))
+    texts = {name: redactor.term(getattr(model, name)) for name in ("name", "provider", "model")}
+    return _replace(model, parameters=parameters, **texts)
+
+
+def _dataset(dataset: DatasetPlan, redactor: Redactor) -> DatasetPlan:
+    is_own_version = dataset.dataset_version == f"sha256:{dataset.sha256[:12]}"
+    return _replace(
+        dataset,
+        path=redactor.text(dataset.path),
+        dataset_id=redactor.text(dataset.dataset_id),
+        dataset_version=dataset.dataset_version if is_own_version else redactor.term(dataset.dataset_version),
+        name=redactor.text(dataset.name),
+        file=redactor.text(dataset.file),
+        split_field=redactor.term(dataset.split_field),
+        split_value=redactor.text(dataset.split_value),
+        metadata=redactor.value(dataset.metadata),
+        ignored_fields=tuple(map(redactor.text, dataset.ignored_fields)),
+        fields={
+            audience: {redactor.text(name): count for name, count in counts.items()} for audience, counts in dataset.fields.items()
+        },
+    )
+
+
+def _plugin(plugin: PluginPlan, redactor: Redactor) -> PluginPlan:
+    texts = {name: redactor.term(getattr(plugin, name)) for name in ("name", "reference", "folder")}
+    imports = plugin.imports and {redactor.term(name): sha256 for name, sha256 in plugin.imports.items()}
+    return _replace(plugin, imports=imports, **texts)
+
+
+def _comparison(comparison: ComparisonPlan, redactor: Redactor) -> ComparisonPlan:
+    runs = (
+        _replace(run, **{name: redactor.term(getattr(run, name)) for name in ("run_id", "name", "path")}) for run in comparison.runs
+    )
+    return ComparisonPlan(runs=tuple(runs), notes=tuple(map(redactor.text, comparison.notes)))
+
+
+def _imported(imported: ImportPlan, redactor: Redactor) -> ImportPlan:
+    files = tuple(_replace(file, name=redactor.text(file.name)) for file in imported.files)
+    texts = {name: redactor.text(getattr(imported, name)) for name in ("tool", "version", "scorer", "evaluated_at")}
+    others = tuple(map(redactor.text, imported.other_scorers))
+    left_out = {redactor.text(name): times for name, times in imported.left_out.items()}
+    incomplete = tuple(map(redactor.text, imported.incomplete))
+    return _replace(imported, files=files, other_scorers=others, left_out=left_out, incomplete=incomplete, **texts)
+
+
+_SHORT_MARKS = ("[R]", "*")
+_NOT_IN_DATASET_ID = re.compile(r"[^A-Za-z0-9_.-]+")
+_NOT_IN_CASE_ID = re.compile(r"[^a-z0-9-]+")
+_SURELY_SHORT = 32
+"""No contract has a limit for ids that is less than this."""
+_decode, _encode = msgspec.json.decode, msgspec.json.encode
+
+
+class RowRedactor:
+    """Redacts the rows of one dataset.
+
+    A mark may be longer than what it replaces. Where a row would break a limit of its contract that way, its marks become short.
+    """
+
+    def __init__(self, redactor: Redactor, contract: str, validation: JsonObject) -> None:
+        self._redactor = redactor
+        self._contract = contract
+        settings = msgspec.convert(validation, ValidationConfig)
+        self._config = msgspec.structs.replace(settings, allow_size=True, lint=False)
+
+    def row(self, text: bytes, given_id: str | None, shown_id: str | None) -> bytes:
+        """The JSON of a row as it may be kept; `shown_id` is the id that artifacts show for `given_id`."""
+        given = _decode(text)
+        if self._contract not in CONTRACTS:
+            return _encode(self._value(given))
+        row = self._with_ids(given, self._value(given), shown_id, is_redacted=shown_id != given_id)
+        if not _has_grown(given, row) or self._is_valid(row):
+            return _encode(row)
+        short_id = _short_id(given_id, shown_id) if given_id and shown_id and shown_id != given_id else shown_id
+        short = _no_longer(given, self._value(given))
+        return _encode(self._with_ids(given, short, short_id, is_redacted=shown_id != given_id))
+
+    def head(self, given: JsonObject) -> JsonObject:
+        """The members of a document around its rows."""
+        members: JsonObject = self._redactor.structure(given, ROWS.get(self._contract) or OWN_NAMES)
+        if (
+            self._contract == "batch_v1"
+            and check_head({**_with_dataset_id(given, members), "records": []}, self._config).has_errors
+        ):
+            members = _no_longer(given, members)
+        return _with_dataset_id(given, members)
+
+    def _value(self, given: object) -> Any:
+        form = ROWS.get(self._contract)
+        return self._redactor.value(given) if form is None else self._redactor.structure(given, form)
+
+    def _with_ids(self, given: Any, row: Any, record_id: str | None, *, is_redacted: bool) -> Any:
+        """The row with ids of the form that its contract asks for; ids of which the same is left stay apart."""
+        name = CONTRACTS[self._contract].record_id
+        if name:
+            row[name] = record_id
+        if self._contract == "golden_v1" and is_redacted:
+            row[name] = _NOT_IN_CASE_ID.sub("-", (record_id or "").lower()).strip("-")
+        if self._contract == "legal_eval_v1":
+            _number_ids(given, row)
+        return row
+
+    def _is_valid(self, row: object) -> bool:
+        """True where the contract accepts a dataset of the one row."""
+        member = ROW_MEMBERS.get(self._contract) or CONTRACTS[self._contract].member
+        document = {**_HEADS.get(self._contract, {"schema_version": self._contract}), member: [row]}
+        return read(open_source(_encode(document)), self._contract, config=self._config).is_valid
+
+
+_HEADS = {
+    "batch_v1": {"dataset_id": "d", "dataset_version": "1", "schema_version": "1.0", "created_at": "2026-01-01T00:00:00Z"},
+    "golden_v1": {"version": "1.0.0"},
+}
+
+
+def _with_dataset_id(given: JsonObject, members: JsonObject) -> JsonObject:
+    name = members.get("dataset_id")
+    return members if name == given.get("dataset_id") else {**members, "dataset_id": _NOT_IN_DATASET_ID.sub("_", str(name))}
+
+
+def _number_ids(given: JsonObject, row: JsonObject) -> None:
+    """Give the redacted ids of criteria and choices their number; answers name a choice as it is called then."""
+    for member in ("rubric", "choices"):
+        names: dict[str, str] = {}
+        for number, (before, after) in enumerate(zip(given.get(member) or (), row.get(member) or (), strict=True), 1):
+            if before["id"] != after["id"]:
+                after["id"] = names[before["id"]] = f"{after['id']}#{number}"
+        if member == "choices" and row.get("correct_choice_ids"):
+            row["correct_choice_ids"] = [names.get(name, name) for name in given["correct_choice_ids"]]
+
+
+def _short_id(given: str, shown: str) -> str:
+    """An id that is not longer than the given one, unless that is short anyway; the hash at its end keeps it apart."""
+    text, _, digest = shown.rpartition("#")
+    most = max(len(given), _SURELY_SHORT) - len(digest) - 1
+    return f"{REDACTION_MARK.sub(_SHORT_MARKS[0], text)[:most]}#{digest}"
+
+
+def _has_grown(given: Any, redacted: Any) -> bool:
+    """True where a text, or a name, is longer than the one that was given."""
+    if isinstance(redacted, dict):
+        pairs = zip(given.items(), redacted.items(), strict=True)
+        return any(len(after) > len(before) or _has_grown(old, new) for (before, old), (after, new) in pairs)
+    if isinstance(redacted, list):
+        return any(map(_has_grown, given, redacted))
+    return isinstance(redacted, str) and len(redacted) > len(str(given))
+
+
+def _no_longer(given: Any, redacted: Any) -> Any:
+    """The redacted value in which no text is longer than the given one: its marks say less."""
+    if isinstance(redacted, dict):
+        members: JsonObject = {}
+        for (before, old), (after, new) in zip(given.items(), redacted.items(), strict=True):
+            name = _no_longer(before, after)
+            # Two names of which the same is left stay apart.
+            members[f"{name}#{len(members)}" if name in members else name] = _no_longer(old, new)
+        return members
+    if isinstance(redacted, list):
+        return list(map(_no_longer, given, redacted))
+    if not isinstance(redacted, str):
+        return redacted
+    texts = (redacted, *(REDACTION_MARK.sub(mark, redacted) for mark in _SHORT_MARKS))
+    return next((text for text in texts if len(text) <= len(str(given))), texts[-1])

@@ -1,0 +1,102 @@
+"""Messages of other tools: prompts into questions, and recorded turns into turns of conversation_v1."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from assay.datasets.converters.rows import RowRefused, kind
+from assay.datasets.imports.items import ImportState, Row
+
+_ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system", "human": "user"}
+
+
+class ImportedPrompt(msgspec.Struct, frozen=True):
+    """What a model is asked: the last thing said to it, and the whole conversation where there is more."""
+
+    prompt: str
+    messages: list[Row] = []
+
+
+def asked(given: Any, reading: ImportState) -> ImportedPrompt:
+    """A prompt or a list of messages; parts that are not text are counted. Raises RowRefused where there is no text."""
+    if isinstance(given, str):
+        if not given.strip():
+            raise RowRefused("the prompt is empty")
+        return ImportedPrompt(given)
+    if not isinstance(given, list):
+        raise RowRefused(f"the prompt is {kind(given)}, neither text nor a list of messages")
+    messages = [message for one in given if (message := _message(one, reading))]
+    if not messages:
+        raise RowRefused("the prompt has no text")
+    prompt = next((message["content"] for message in reversed(messages) if message["role"] == "user"), messages[-1]["content"])
+    return ImportedPrompt(prompt, messages if len(messages) > 1 or messages[0]["role"] != "user" else [])
+
+
+def _message(message: Any, reading: ImportState) -> Row | None:
+    if not isinstance(message, dict):
+        raise RowRefused(f"a message is {kind(message)}")
+    role = _ROLES.get(str(message.get("role")))
+    text = content_text(message.get("content"), reading)
+    if role is None or not text.strip():
+        reading.leave_out(f"message of role {message.get('role')}" if role is None else "message without text")
+        return None
+    reading.leave_out("name of a message", int("name" in message))
+    return {"role": role, "content": text}
+
+
+def content_text(content: Any, reading: ImportState) -> str:
+    """The text of a message's content: a string, or the text parts of a list."""
+    if not isinstance(content, list):
+        return content if isinstance(content, str) else ""
+    texts: list[str] = []
+    for part in content:
+        form = part.get("type") if isinstance(part, dict) else kind(part)
+        said = part.get("text", part.get("refusal")) if isinstance(part, dict) else None
+        if isinstance(said, str):
+            texts.append(said)
+        else:
+            reading.leave_out(f"content of type {form}")
+    return "\n".join(texts)
+
+
+class ImportedToolCall(msgspec.Struct, frozen=True, kw_only=True):
+    """One use of a tool."""
+
+    name: str
+    given: Any
+    output: Any = None
+
+
+class ImportedMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """One message: who said what, and which tools were used for it."""
+
+    role: str
+    text: str
+    calls: tuple[ImportedToolCall, ...] = ()
+
+
+def turns_of(messages: Sequence[ImportedMessage], reading: ImportState) -> list[Row]:
+    """The turns of a conversation, numbered from 1; what is neither the user's nor the assistant's is counted."""
+    turns: list[Row] = []
+    for said in messages:
+        if said.role == "user":
+            turns.append({"speaker": "user", "message": said.text})
+        elif said.role == "assistant":
+            turns += _replies(said, reading)
+        else:
+            reading.leave_out(f"message of role {said.role} in a conversation")
+    return [{"turn_id": number, **turn} for number, turn in enumerate(turns, 1)]
+
+
+def _replies(said: ImportedMessage, reading: ImportState) -> Iterator[Row]:
+    """A turn for each tool that was used, or one without; the text stands with the first."""
+    if not said.calls:
+        yield {"speaker": "assistant", "assistant_reply": said.text}
+    for place, call in enumerate(said.calls):
+        text = said.text if place == 0 else ""
+        if not text.strip():
+            reading.leave_out("text of a reply that only uses a tool, named in its place")
+        given = call.given if isinstance(call.given, dict) else {"value": call.given}
+        used = {"tool_used": call.name, "tool_input": given, "tool_output": call.output}
+        yield {"speaker": "assistant", "assistant_reply": text if text.strip() else f"[uses {call.name}]", **used}

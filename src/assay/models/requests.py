@@ -1,0 +1,99 @@
+"""Requests to providers: bodies encoded once for what they share, and the hash that addresses each request."""
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from assay.core.canonical import JsonObject
+from assay.core.case import Message
+from assay.core.model_call import ModelRequest
+from assay.core.plan import ModelPlan, ProviderPlan
+from assay.core.provider import PROVIDERS
+
+_encode = msgspec.json.Encoder().encode
+_OPENAI_REASONING = re.compile(r"(o\d|gpt-5(?!.*chat))")
+
+
+class BodyWriter:
+    """Writer of bodies that differ in their messages only."""
+
+    def __init__(self, before: Mapping[str, Any], name: str, after: Mapping[str, Any]) -> None:
+        head = _encode(before)[:-1]
+        self._head = head + (b"," if before else b"") + _encode(name) + b":"
+        self._after = _encode(after)
+        self._tail = b"," + self._after[1:] if after else b"}"
+
+    def write(self, messages: Sequence[Message], extra: Mapping[str, object] | None = None) -> bytes:
+        """Build the body for these messages, with extra members of this request."""
+        body = self._head + _encode(messages)
+        if not extra:
+            return body + self._tail
+        return body + b"," + _encode(extra)[1:-1] + self._tail
+
+
+def applied_parameters(known: Mapping[str, object], extra_body: Mapping[str, object]) -> JsonObject:
+    """Return the parameters to send: those with a value, and the plan's own members, which win."""
+    return {**{name: value for name, value in known.items() if value is not None}, **extra_body}
+
+
+def refuses_sampling(model: str) -> bool:
+    """Tell whether a model is one of OpenAI's reasoning models, which answer a temperature with an error."""
+    return _OPENAI_REASONING.match(model.rpartition("/")[2]) is not None
+
+
+def schema_format(schema: Mapping[str, object]) -> JsonObject:
+    """Wrap a JSON Schema for structured output; strict only if the schema closes its objects, which strict mode requires."""
+    named = {"name": re.sub(r"\W", "_", str(schema.get("title", "reply")))[:64], "schema": dict(schema)}
+    return {**named, "strict": True} if schema.get("additionalProperties") is False else named
+
+
+NOWHERE: Mapping[str, str] = {}
+_encode_key = msgspec.json.Encoder(order="deterministic").encode
+
+
+def request_sha256(provider: ProviderPlan, model: ModelPlan, ask: ModelRequest) -> str:
+    """Hash everything that a reply depends on: provider, host, model, parameters, messages and schema."""
+    return request_addressing(provider, model)(ask)
+
+
+def request_addressing(
+    provider: ProviderPlan, model: ModelPlan, *, environ: Mapping[str, str] = NOWHERE
+) -> Callable[[ModelRequest], str]:
+    """Build `request_sha256` for many requests to one model; some libraries take their hosts from `environ`."""
+    route = (provider.kind, provider.name, provider.base_url, model.model, model.parameters)
+    prefix = hashlib.sha256(_encode_key((*route, *_hosts(provider, environ))))
+    schema: JsonObject | None = None
+    encoded = _encode_key(schema)
+
+    def address(ask: ModelRequest) -> str:
+        nonlocal schema, encoded
+        if ask.reply_schema is not schema:
+            # One schema object serves many requests, so it is encoded only once.
+            schema, encoded = ask.reply_schema, _encode_key(ask.reply_schema)
+        digest = prefix.copy()
+        digest.update(b"[%b,%b]" % (_encode_key(ask.messages), encoded))
+        if ask.sample:
+            # The first answer has the same address as a single answer, so that a cached one is reused when more are asked for.
+            digest.update(b"%d" % ask.sample)
+        return digest.hexdigest()
+
+    return address
+
+
+def _hosts(provider: ProviderPlan, environ: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return the environment variables that select a provider's host; a provider with a vendor is called by its plan alone."""
+    variables = PROVIDERS[provider.kind].host_variables
+    if not variables:
+        return []
+    return sorted((name, value) for name, value in environ.items() if re.fullmatch(variables, name))
+
+
+def messages_sha256(messages: Sequence[Message]) -> str:
+    """Hash the conversation alone, for any model; recorded replies are found by it.
+
+    Hashes the RFC 8785 form of `[{"role": ..., "content": ...}, ...]`, so that other tools can compute it.
+    """
+    return hashlib.sha256(_encode_key([{"role": message.role, "content": message.content} for message in messages])).hexdigest()

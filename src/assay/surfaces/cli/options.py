@@ -1,0 +1,188 @@
+"""Types and groups of options that several commands share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from math import isfinite
+from typing import Any, TypeVar
+
+import click
+
+from assay.core.errors import UsageProblem
+from assay.core.runs import RunBackend, TemporalServer
+
+ALL = "all"
+_LAST_PORT = 65535
+
+
+class Number(click.FloatRange):
+    """A finite number within bounds."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number; fails as click's own types do."""
+        number: float = super().convert(value, param, ctx)
+        if not isfinite(number):
+            self.fail(f"{value!r} is not a number to compare with.", param, ctx)
+        return number
+
+
+class Port(click.IntRange):
+    """A port to listen on; 0 is any that is free."""
+
+    def __init__(self) -> None:
+        super().__init__(0, _LAST_PORT)
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The port; fails as click's own types do."""
+        text = str(value)
+        if not (text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= _LAST_PORT):
+            self.fail(f"{text!r} is not a port number (1 to {_LAST_PORT})", param, ctx)
+        return int(text)
+
+
+def number_or_all(text: str, *, option: str) -> int | None:
+    """How many are wanted; None for all of them. Raises UsageProblem."""
+    if text == ALL:
+        return None
+    if not text.isascii() or not text.isdigit():
+        raise UsageProblem(f"{option} takes a number or '{ALL}', not '{text}'")
+    return int(text)
+
+
+class UnknownWord(click.BadParameter):
+    """A word that is not one of those that a parameter takes."""
+
+    def __init__(self, message: str, word: str, *, param: click.Parameter | None, known: Sequence[str]) -> None:
+        super().__init__(message, param=param)
+        self.word = word
+        self.known = known
+
+
+class WordChoice(click.Choice[str]):
+    """One of several words; the error for another one names it, so that the nearest can be found."""
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the word, or raise UnknownWord."""
+        if value in self.choices:
+            return str(value)
+        raise UnknownWord(self.get_invalid_choice_message(value, ctx), str(value), param=param, known=self.choices)
+
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+Option = Callable[[Decorated], Decorated]
+
+_REST = {
+    "namespace": ("--temporal-namespace", "NAME", "Temporal namespace.  [default: default]"),
+    "task_queue": ("--task-queue", "NAME", "Task queue of runs and workers.  [default: assay]"),
+    "server_ca": ("--temporal-ca", "FILE", "The certificate that signs the server's (PEM).  [default: what the machine trusts]"),
+    "server_name": ("--temporal-server-name", "NAME", "The name in the server's certificate, if it is not the host's."),
+    "client_certificate": ("--temporal-certificate", "FILE", "The certificate that the server knows us by (PEM, mTLS)."),
+    "client_key": ("--temporal-key", "FILE", "The key of that certificate (PEM)."),
+    "api_key_variable": ("--temporal-api-key-variable", "NAME", "The environment variable that holds the API key."),
+}
+"""How a Temporal server is reached, by member of TemporalServer: option, what it takes, help."""
+
+
+def ledger_option(text: str) -> Callable[[Decorated], Decorated]:
+    """`--ledger ADDRESS`, the same for every command that may begin a run or work on one."""
+    option: Callable[[Decorated], Decorated] = click.option(
+        "--ledger", metavar="ADDRESS", default="", envvar="ASSAY_LEDGER", help=text
+    )
+    return option
+
+
+def store_option(command: Decorated) -> Decorated:
+    """`--store ADDRESS`, for commands that bring runs to their end."""
+    option: Callable[[Decorated], Decorated] = click.option(
+        "--store",
+        metavar="ADDRESS",
+        default="",
+        envvar="ASSAY_STORE",
+        help="Also publish the artifacts to this object store: s3://bucket/prefix.  [default: none]",
+    )
+    return option(command)
+
+
+def engine_option(command: Decorated) -> Decorated:
+    """`--engine NAME`, for commands that may work on a run themselves."""
+    option: Callable[[Decorated], Decorated] = click.option(
+        "--engine",
+        type=WordChoice(("local", "temporal")),
+        envvar="ASSAY_ENGINE",
+        help="Where records are evaluated: in this process, or by workers of a Temporal server (assay worker).  [default: local]",
+    )
+    return option(command)
+
+
+def temporal_options(*, is_short: bool) -> Callable[[Decorated], Decorated]:
+    """`--temporal HOST:PORT` and how it is reached, which a short help leaves to that of `assay worker`."""
+
+    def decorate(command: Decorated) -> Decorated:
+        text = "Encrypt the connection; implied by a certificate or an API key."
+        tls = click.option("--temporal-tls", is_flag=True, envvar="ASSAY_TEMPORAL_TLS", help=text, hidden=is_short)
+        command = tls(command)
+        for member, (name, metavar, text) in reversed(_REST.items()):
+            variable = "ASSAY_" + name.removeprefix("--").replace("-", "_").upper()
+            is_hidden = is_short and member != "task_queue"
+            option = click.option(name, f"temporal_{member}", metavar=metavar, envvar=variable, help=text, hidden=is_hidden)
+            command = option(command)
+        more = " How else it is reached: assay worker --help." if is_short else ""
+        address: Callable[[Decorated], Decorated] = click.option(
+            "--temporal", metavar="HOST:PORT", envvar="ASSAY_TEMPORAL", help=f"Temporal server.{more}"
+        )
+        return address(command)
+
+    return decorate
+
+
+def keeping_options(command: Decorated) -> Decorated:
+    """Where a new run is kept that is made on this machine, whoever could work on it elsewhere."""
+    kept = ledger_option("Keep the run in PostgreSQL until it ends: postgresql://user@host/database.  [default: a file]")
+    return kept(store_option(command))
+
+
+def placement_options(command: Decorated) -> Decorated:
+    """Where a new run is kept, and who works on it."""
+    return keeping_options(engine_option(temporal_options(is_short=True)(command)))
+
+
+def check_no_placement(context: click.Context) -> None:
+    """Raises UsageProblem for what was said here of a run that a server keeps where it keeps all of its own."""
+    for name in ("ledger", "store", "engine"):
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            raise UsageProblem(f"--{name} cannot be used with --server", hint="the server stores its runs in its own folder")
+
+
+def kept_here(given: dict[str, Any], what: str, *, is_quiet: bool) -> RunBackend:
+    """Where a run is kept that is made on this machine, which is said where the environment wants workers for every run."""
+    if os.environ.get("ASSAY_ENGINE") == "temporal" and not is_quiet:
+        click.echo(f"assay: {what} is made on this machine; ASSAY_ENGINE is not for it", err=True)
+    return RunBackend(ledger=given["ledger"], store=given["store"])
+
+
+def placement_of(given: dict[str, Any]) -> RunBackend:
+    """What the options say, taken out of them; raises UsageProblem where they do not fit together."""
+    ledger, store, engine = given.pop("ledger", "") or "", given.pop("store", "") or "", given.pop("engine", None)
+    server = server_of(given)
+    if engine != "temporal":
+        return RunBackend(ledger=ledger, store=store)
+    if server is None:
+        raise UsageProblem("--engine temporal needs the address of a server", hint="add --temporal HOST:PORT")
+    if not ledger:
+        raise UsageProblem(
+            "--engine temporal needs a ledger that the workers reach too", hint="add --ledger postgresql://user@host/database"
+        )
+    return RunBackend(ledger=ledger, store=store, temporal=server)
+
+
+def server_of(given: dict[str, Any]) -> TemporalServer | None:
+    """The Temporal server of the options, taken out of them; None without its address."""
+    address = given.pop("temporal", None) or ""
+    members = {member: given.pop(f"temporal_{member}", None) for member in (*_REST, "tls")}
+    if not address:
+        return None
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        raise UsageProblem(f"--temporal '{address}' is not a server address", hint="it looks like temporal.example.org:7233")
+    return TemporalServer(address=address, **{name: value for name, value in members.items() if value})

@@ -1,0 +1,162 @@
+"""Concurrency in the server: fair semaphores, locks per key, shared polling, and background tasks."""
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Generic, TypeVar
+
+from assay.core.errors import AssayError
+
+
+class FairSemaphore:
+    """Slots for work of one kind; for use on one event loop."""
+
+    def __init__(self, places: int) -> None:
+        self._free = places
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+
+    @asynccontextmanager
+    async def turn(self, caller: str) -> AsyncIterator[None]:
+        """Hold a slot for the block, when it is this caller's turn."""
+        await self._enter(caller)
+        try:
+            yield
+        finally:
+            self._leave()
+
+    async def _enter(self, caller: str) -> None:
+        if self._free:
+            self._free -= 1
+            return
+        called: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(caller, deque()).append(called)
+        try:
+            await called
+        except asyncio.CancelledError:
+            # A woken waiter that was cancelled passes its slot on; a waiter still in line is skipped at its turn.
+            if called.done() and not called.cancelled():
+                self._leave()
+            raise
+
+    def _leave(self) -> None:
+        while self._waiting:
+            caller = next(iter(self._waiting))
+            line = self._waiting.pop(caller)
+            called = line.popleft()
+            if line:
+                # A served caller goes to the end of the line.
+                self._waiting[caller] = line
+            if not called.done():
+                called.set_result(None)
+                return
+        self._free += 1
+
+
+class KeyedLocks:
+    """Locks by name; a lock exists only while a task holds it or waits for it."""
+
+    def __init__(self) -> None:
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._users: Counter[str] = Counter()
+
+    @asynccontextmanager
+    async def of(self, name: str) -> AsyncIterator[None]:
+        """Wait for the lock of a name and hold it."""
+        lock = self._locks.setdefault(name, asyncio.Lock())
+        self._users[name] += 1
+        try:
+            async with lock:
+                yield
+        finally:
+            self._users[name] -= 1
+            if not self._users[name]:
+                del self._users[name], self._locks[name]
+
+
+POLL_SECONDS = 0.5
+T = TypeVar("T")
+
+
+class Feeds(Generic[T]):
+    """Polls each followed thing twice a second, however many callers follow it."""
+
+    def __init__(self) -> None:
+        self._feeds: dict[str, _FollowedFeed[T]] = {}
+
+    async def follow(self, name: str, look: Callable[[], T]) -> AsyncIterator[T]:
+        """Iterate over the results of every poll, without end; raises what a poll raises."""
+        if name not in self._feeds:
+            self._feeds[name] = _FollowedFeed(look)
+        feed = self._feeds[name]
+        feed.followers += 1
+        try:
+            while True:
+                yield await asyncio.shield(feed.found)
+        finally:
+            feed.followers -= 1
+            if not feed.followers:
+                feed.end()
+                del self._feeds[name]
+
+
+class _FollowedFeed(Generic[T]):
+    """One followed thing."""
+
+    def __init__(self, look: Callable[[], T]) -> None:
+        self._look = look
+        self.followers = 0
+        self.found: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(self._watch())
+
+    async def _watch(self) -> None:
+        while True:
+            try:
+                found = await asyncio.to_thread(self._look)
+            except AssayError as problem:
+                self.found.set_exception(problem)
+                return
+            told, self.found = self.found, asyncio.get_running_loop().create_future()
+            told.set_result(found)
+            await asyncio.sleep(POLL_SECONDS)
+
+    def end(self) -> None:
+        """Stop polling after the last follower has left."""
+        self._task.cancel()
+        self.found.cancel()
+
+
+PATIENCE = 0.4
+"""Seconds that a page waits for its work before it answers that the work is in progress."""
+MOST = 200
+"""Maximum finished results that no page has fetched; beyond it the oldest are dropped."""
+
+
+class BackgroundTasks:
+    """Background tasks by name; each runs once, however many requests wait for it."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, asyncio.Task[Any]] = {}
+
+    async def is_ready(self, name: str, work: Callable[[], Awaitable[Any]], *, seconds: float = PATIENCE) -> bool:
+        """Tell whether the task of this name is done; raises its exception, and a later call starts it again."""
+        task = self._tasks.get(name)
+        if task is None:
+            self._sweep()
+            task = self._tasks[name] = asyncio.create_task(_awaited(work))
+        await asyncio.wait({task}, timeout=seconds)
+        if not task.done():
+            return False
+        self._tasks.pop(name, None)
+        task.result()
+        return True
+
+    def _sweep(self) -> None:
+        done = [name for name, task in self._tasks.items() if task.done()]
+        for name in done[: max(0, len(self._tasks) - MOST)]:
+            # Retrieve the exception, or asyncio would log that it was never retrieved.
+            self._tasks.pop(name).exception()
+
+
+async def _awaited(work: Callable[[], Awaitable[Any]]) -> None:
+    await work()

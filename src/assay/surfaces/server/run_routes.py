@@ -1,0 +1,226 @@
+"""Runs over HTTP: list, show, cancel and resume them, and follow one as server-sent events."""
+
+import asyncio
+import hashlib
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import datetime
+from itertools import dropwhile, islice
+
+import msgspec
+from litestar import HttpMethod, Response, get, post, route
+from litestar.params import FromPath
+from litestar.response import Stream
+
+from assay import api
+from assay.core.contract import dataset_file
+from assay.core.errors import RunSealed
+from assay.core.http_answers import RunsPage, RunStatus
+from assay.core.plan import DEFAULT_PROJECT
+from assay.core.run_result import RunListing, RunResult
+from assay.core.runs import TERMINAL
+from assay.surfaces.reporters.json_document import json_text
+from assay.surfaces.server.concurrency import POLL_SECONDS
+from assay.surfaces.server.errors import HttpError, request_id_of
+from assay.surfaces.server.keys import Caller
+from assay.surfaces.server.queries import AnyRequest, NoQuery, RunsQuery, read_query
+from assay.surfaces.server.server import Answer, Server, answered, caller_of, server_of
+
+_PARTS = ("records", "errors", "failures", "distribution", "events", "artifacts", "export")
+
+
+@get("/v1/runs", sync_to_thread=True, query=RunsQuery, answer=RunsPage, errors=(400, 404))
+def list_runs(request: AnyRequest) -> Answer:
+    """List the runs, the newest first."""
+    query = read_query(request, RunsQuery)
+    runs = iter(server_of(request).listed(caller_of(request)))
+    if query.cursor is not None:
+        runs = _after(runs, query.cursor)
+    found = list(islice((run for run in runs if _is_wanted(run, query)), query.limit + 1))
+    shown = found[: query.limit]
+    cursor = shown[-1].run_id if len(found) > query.limit else None
+    return answered(RunsPage(runs=tuple(shown), next_cursor=cursor, request_id=request_id_of(request)))
+
+
+@route("/v1/runs", http_method=HttpMethod.OPTIONS, status_code=204)
+async def options_of_runs() -> Response[None]:
+    """The methods of the one address that has two; registered first, or the framework would name but one of them."""
+    return Response(None, status_code=204, headers={"Allow": "GET, OPTIONS, POST"})
+
+
+def _after(runs: Iterator[RunListing], cursor: str) -> Iterator[RunListing]:
+    rest = dropwhile(lambda run: run.run_id != cursor, runs)
+    if next(rest, None) is None:
+        raise HttpError(404, "the cursor names no page")
+    return rest
+
+
+def _is_wanted(run: RunListing, query: RunsQuery) -> bool:
+    state = run.standing if query.state == "interrupted" else run.state
+    pairs = ((query.state, state), (query.dataset, run.dataset), (query.model, run.candidate))
+    return all(wanted is None or wanted == found for wanted, found in pairs)
+
+
+@get("/v1/runs/{run_id:str}", sync_to_thread=True, query=NoQuery, answer=RunStatus, errors=(404,))
+def show_run(request: AnyRequest, run_id: FromPath[str]) -> Answer:
+    """Show one run: its state and times, counts, what is left to do, and its metrics when it has ended."""
+    read_query(request, NoQuery)
+    return answered(run_view(server_of(request), run_id, caller=caller_of(request), request_id=request_id_of(request)))
+
+
+@post("/v1/runs/{run_id:str}/cancel", status_code=200, sync_to_thread=True, query=NoQuery, answer=RunStatus, errors=(404, 409))
+def cancel_run(request: AnyRequest, run_id: FromPath[str]) -> Answer:
+    """End a run for good; what is finished stays, and the evidence is sealed."""
+    read_query(request, NoQuery)
+    server, caller = server_of(request), caller_of(request)
+    if not server.run(run_id, caller).result.is_finished:
+        server.submissions.note("run_cancelled", by=caller.name, run_id=run_id, request_id=request_id_of(request))
+    api.cancel(run_id, runs_dir=server.runs_dir, placement=server.placement)
+    server.queue.leave(run_id)
+    return answered(run_view(server, run_id, caller=caller, request_id=request_id_of(request)))
+
+
+@post("/v1/runs/{run_id:str}/resume", status_code=202, sync_to_thread=True, query=NoQuery, answer=RunStatus, errors=(404, 409))
+def resume_run(request: AnyRequest, run_id: FromPath[str]) -> Answer:
+    """Resume an interrupted run."""
+    read_query(request, NoQuery)
+    server, caller = server_of(request), caller_of(request)
+    result = server.run(run_id, caller).result
+    if result.is_finished:
+        raise RunSealed(
+            f"run '{run_id}' has ended: {result.state}",
+            hint="its upload is deleted and its artifacts stay as they are: submit the records with an error again, as a new run",
+        )
+    if not server.queue.has(run_id):
+        if server.is_driven(run_id):
+            raise HttpError(409, "another process works on this run")
+        with server.queue.seat():
+            # At once, so that a client that polls does not take the failure from before for the end.
+            api.leave_failure(run_id, server.runs_dir)
+            server.submissions.set_problem(run_id, "")
+            server.submissions.note("run_resumed", by=caller.name, run_id=run_id, request_id=request_id_of(request))
+            server.queue.add(run_id, caller.owner)
+    return answered(run_view(server, run_id, caller=caller, request_id=request_id_of(request)), status=202)
+
+
+def run_view(server: Server, run_id: str, *, caller: Caller, request_id: str) -> RunStatus:
+    """A run as it stands at this moment."""
+    view = server.look(run_id, caller, lambda run: _view(server, run, request_id=request_id))
+    if (view.completed_at is not None) != (view.state in TERMINAL):
+        # It ended between two looks of one view, which would say so by half; what has ended stays as it is.
+        view = server.look(run_id, caller, lambda run: _view(server, run, request_id=request_id))
+    return view
+
+
+def _view(server: Server, run: api.RunReader, *, request_id: str) -> RunStatus:
+    run_id = run.folders.run_id
+    # Asked before the run is looked at: work that ends in between has not stopped before the end.
+    is_waiting = server.queue.has(run_id)
+    result, moments, plan = run.result, run.moments, run.shown_plan
+    total, done = _progress(server, result)
+    dataset = plan["datasets"][0]
+    return RunStatus(
+        run_id=result.run_id,
+        state=result.state,
+        is_interrupted=result.is_interrupted and not is_waiting,
+        is_resumable=result.is_resumable,
+        created_at=moments["created_at"],
+        started_at=moments["started_at"],
+        completed_at=moments["completed_at"],
+        states=tuple(moments["states"]),
+        dataset_id=dataset["dataset_id"],
+        dataset_version=dataset["dataset_version"],
+        dataset_file=dataset_file(dataset),
+        model=result.candidate,
+        project=plan.get("project", DEFAULT_PROJECT),
+        counts=msgspec.structs.replace(result.counts, total_records=total),
+        done_records=done,
+        eta_seconds=None if result.is_finished else _eta(server, run_id, started=moments["started_at"], total=total, done=done),
+        metrics=result.metrics if result.is_finished else None,
+        gate=result.gate if result.is_finished else None,
+        problem=("" if is_waiting and not result.is_finished else server.problem(run_id, result)) or None,
+        links={"self": f"/v1/runs/{run_id}", **{part: f"/v1/runs/{run_id}/{part}" for part in _PARTS}},
+        request_id=request_id,
+    )
+
+
+def _progress(server: Server, result: RunResult) -> tuple[int, int]:
+    """Records in all, and records that are done; of a run that has not read its input, as its submission counted them."""
+    counts = result.counts
+    if result.is_finished:
+        return counts.total_records, counts.total_records
+    if counts.total_records == 0:
+        row = server.submissions.of(result.run_id)
+        return (0 if row is None else msgspec.json.decode(row.answer)["summary"]["total_records"]), 0
+    return counts.total_records, counts.evaluated_records + counts.failed_records
+
+
+def _eta(server: Server, run_id: str, *, started: str | None, total: int, done: int) -> float | None:
+    """At the pace since this server works on the run; of one that another server works on, since it was started."""
+    snapshot = server.queue.snapshot(run_id)
+    if snapshot is not None:
+        return None if snapshot.rate is None else round((snapshot.total - snapshot.done) / snapshot.rate, 1)
+    if server.shared is not None and started is not None:
+        elapsed = time.time() - datetime.fromisoformat(started).timestamp()
+        return round((total - done) * elapsed / done, 1) if done and elapsed > 0 else None
+    return None
+
+
+KEEP_ALIVE_SECONDS = 15.0
+
+
+@get("/v1/runs/{run_id:str}/events", query=NoQuery, answer=str, media_types=("text/event-stream",), errors=(404,))
+async def follow_run(request: AnyRequest, run_id: FromPath[str]) -> Stream:
+    """Follow a run to its end, or until work on it stops: an event whenever its state, a count or a problem changes."""
+    read_query(request, NoQuery)
+    server, look = server_of(request), _look_at(request, run_id)
+    # What is wrong with a run is said before the answer has begun.
+    await asyncio.to_thread(look)
+    seen = request.headers.get("last-event-id", "")
+    headers = {"X-Accel-Buffering": "no"}
+    return Stream(_events(server, run_id, look, seen=seen), media_type="text/event-stream", headers=headers)
+
+
+async def _events(server: Server, run_id: str, look: Callable[[], RunStatus], *, seen: str) -> AsyncIterator[bytes]:
+    quiet = 0.0
+    # One poll serves all followers of the run: the access of each was checked above.
+    async for view in server.feeds.follow(run_id, look):
+        if event_id(view) != seen:
+            seen, quiet = event_id(view), 0.0
+            yield _event(view)
+        if view.completed_at or view.problem:
+            return
+        quiet += POLL_SECONDS
+        if quiet >= KEEP_ALIVE_SECONDS or server.queue.is_stopping:
+            yield b": still there\n\n"
+            quiet = 0.0
+        if server.queue.is_stopping:
+            return
+
+
+def _look_at(request: AnyRequest, run_id: str) -> Callable[[], RunStatus]:
+    """What looks at a run; one of a shared ledger is read again only when one question about all of those says that it moved."""
+    server, caller, request_id = server_of(request), caller_of(request), request_id_of(request)
+    kept: dict[str, RunStatus] = {}
+
+    def look() -> RunStatus:
+        mark = server.mark(run_id)
+        if not mark or mark not in kept:
+            kept.clear()
+            kept[mark] = run_view(server, run_id, caller=caller, request_id=request_id)
+        return kept[mark]
+
+    return look
+
+
+def event_id(view: RunStatus) -> str:
+    """Names what an event tells, time aside."""
+    problem = f"-{hashlib.sha256(view.problem.encode()).hexdigest()[:8]}" if view.problem else ""
+    return f"{view.state}-{view.done_records}{problem}"
+
+
+def _event(view: RunStatus) -> bytes:
+    kind = "stopped" if view.is_resumable else "end" if view.completed_at else "stopped" if view.problem else "progress"
+    told = {"run_id": view.run_id, "state": view.state, "counts": view.counts, "done_records": view.done_records}
+    text = json_text({**told, "eta_seconds": view.eta_seconds, "problem": view.problem})
+    return f"id: {event_id(view)}\nevent: {kind}\ndata: {text}\n\n".encode()

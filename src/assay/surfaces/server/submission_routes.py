@@ -1,0 +1,283 @@
+"""Datasets in: validate one, or start a run over it."""
+
+import asyncio
+import hashlib
+import secrets
+import time
+from contextlib import suppress
+from functools import partial
+from itertools import islice
+
+import msgspec
+from litestar import post
+
+from assay import api
+from assay.core.canonical import JsonObject
+from assay.core.errors import RunNotFound
+from assay.core.http_answers import RecordError, RecordSummary, Submission, Validation
+from assay.surfaces.server.errors import HttpError, request_id_of
+from assay.surfaces.server.keys import Caller
+from assay.surfaces.server.offers import refuse_unoffered
+from assay.surfaces.server.queries import SUBMITTED, AnyRequest, CheckQuery, SubmitQuery, read_query
+from assay.surfaces.server.server import Answer, Server, answered, caller_of, server_of
+from assay.surfaces.server.uploads import SpooledUpload, ending_of, spool_body
+
+KEY_CHARACTERS = 255
+ALL_INVALID = "all_records_invalid"
+"""The one error of a dataset that its records explain."""
+_INVALID = {
+    False: "the dataset has invalid records; on_invalid=skip leaves them out",
+    True: "the dataset has invalid records, and its contract takes all of them or none",
+}
+"""Whether the dataset as a whole is refused, and what is said of it."""
+
+
+@post("/v1/validate", status_code=200, query=CheckQuery, answer=Validation, errors=(400, 413, 415), takes_dataset=True)
+async def validate_dataset(request: AnyRequest) -> Answer:
+    """Validate a dataset and report every problem, without starting a run."""
+    server, query = server_of(request), read_query(request, CheckQuery)
+    path = server.submissions.temporary / f"upload-{secrets.token_hex(8)}{ending_of(request, query.contract)}"
+    with server.uploads.of(caller_of(request).name):
+        try:
+            spooled = await spool_body(request, path, limit=server.settings.max_bytes)
+            server.meters.uploaded.inc(spooled.size)
+            check = partial(api.check_upload, allow_size=query.allow_size, null_as_absent=query.null_as_absent)
+            verdict = await server.workshop.run(caller_of(request).name, spooled.size, check, path, query.contract)
+        finally:
+            path.unlink(missing_ok=True)
+    return answered(
+        Validation(
+            contract=verdict.contract,
+            outcome=verdict.outcome,
+            summary=_summary(verdict),
+            dataset_errors=verdict.dataset_errors,
+            dataset_errors_total=verdict.dataset_errors_total,
+            record_errors=_errors(verdict),
+            record_errors_total=verdict.record_errors_total,
+            warnings=verdict.warnings,
+            warnings_total=verdict.warnings_total,
+            not_sent=verdict.fields.get("not_sent", {}),
+            judge_only=verdict.fields.get("judge_only", {}),
+            candidate_and_judge=verdict.fields.get("candidate_and_judge", {}),
+            request_id=request_id_of(request),
+        )
+    )
+
+
+@post("/v1/runs", status_code=202, query=SubmitQuery, answer=Submission, errors=(400, 409, 413, 415), takes_dataset=True)
+async def submit_run(request: AnyRequest) -> Answer:
+    """Take a dataset and start a run over it; the run is durable when this is answered."""
+    server, query = server_of(request), read_query(request, SubmitQuery)
+    check_settings(server, caller_of(request), query)
+    ending, key = ending_of(request, query.contract), _idempotency_key(request)
+    if not key or await asyncio.to_thread(server.submissions.under, caller_of(request).owner, key) is None:
+        server.queue.check_room()
+    with server.uploads.of(caller_of(request).name):
+        upload = await asyncio.to_thread(server.submissions.new_upload)
+        try:
+            path = upload.folder / f"{query.name or 'dataset'}{ending}"
+            spooled = await spool_body(request, path, limit=server.settings.max_bytes)
+            server.meters.uploaded.inc(spooled.size)
+            submission = PendingUpload(request, server, query=query, upload=upload, spooled=spooled)
+            return await submission.answer(key)
+        finally:
+            await asyncio.to_thread(server.submissions.discard, upload)
+
+
+def check_settings(server: Server, caller: Caller, query: SubmitQuery) -> None:
+    """Raises HttpError for settings that the operator does not allow."""
+    candidates = (query.model,) if query.model else ()
+    refuse_unoffered(caller, server.settings, candidates=candidates, judges=query.judge)
+    if query.concurrency and query.concurrency > server.settings.max_concurrency:
+        raise HttpError(403, f"the concurrency is at most {server.settings.max_concurrency} here")
+
+
+def _idempotency_key(request: AnyRequest) -> str:
+    key = request.headers.get("idempotency-key", "")
+    is_given = "idempotency-key" in request.headers
+    if is_given and not (len(key) <= KEY_CHARACTERS and key.isascii() and key.isprintable() and key.strip()):
+        raise HttpError(400, f"the Idempotency-Key must have 1 to {KEY_CHARACTERS} printable characters of ASCII")
+    return key
+
+
+class _KeyTaken(Exception):
+    """Another server has made a run under the same key at this very moment."""
+
+
+class PendingUpload:
+    """One upload on its way to a run."""
+
+    def __init__(
+        self, request: AnyRequest, server: Server, *, query: SubmitQuery, upload: api.UploadTarget, spooled: SpooledUpload
+    ) -> None:
+        self._request_id = request_id_of(request)
+        self._caller = caller_of(request)
+        self._owner = self._caller.owner
+        self._server = server
+        self._query = query
+        self._upload = upload
+        self._spooled = spooled
+
+    async def answer(self, key: str) -> Answer:
+        """The answer of the contract; under a key that has a run already, that run's."""
+        if not key:
+            return await self._accepted("")
+        async with self._server.turns.of(f"{self._owner} {key}"):
+            earlier = await asyncio.to_thread(self._server.submissions.under, self._owner, key)
+            if earlier is None:
+                with suppress(_KeyTaken):
+                    return await self._accepted(key)
+                earlier = await asyncio.to_thread(self._server.submissions.under, self._owner, key)
+        assert earlier is not None
+        if earlier.fingerprint != self._fingerprint():
+            message = "the Idempotency-Key was used with another body or other settings"
+            raise HttpError(409, message, details={"run_id": earlier.run_id})
+        again = await asyncio.to_thread(self._again, msgspec.json.decode(earlier.answer, type=Submission))
+        return answered(again, status=202, headers={"Location": f"/v1/runs/{earlier.run_id}", "Idempotent-Replayed": "true"})
+
+    def _again(self, first: Submission) -> Submission:
+        """What was answered the first time; the errors come from the run, which has them redacted once it has read its input."""
+        try:
+            found = self._server.look(first.run_id, self._caller, lambda run: list(islice(api.record_errors(run), api.MOST_ERRORS)))
+        except RunNotFound:
+            # Its artifacts are on another machine.
+            return msgspec.structs.replace(
+                first, record_errors_truncated=bool(first.record_errors_total), request_id=self._request_id
+            )
+        listed = tuple(RecordError(**error) for error in found)
+        total = first.record_errors_total if first.record_errors_truncated else None
+        return msgspec.structs.replace(first, record_errors=listed, record_errors_total=total, request_id=self._request_id)
+
+    async def _accepted(self, key: str) -> Answer:
+        verdict = await self._server.workshop.run(self._owner, self._spooled.size, api.prepare_run, self.request())
+        if not verdict.plan:
+            raise refusal_for(verdict, self._server)
+        most = self._server.settings.max_evaluations
+        if verdict.evaluations > most:
+            message = f"the run would ask for {verdict.evaluations:,} answers, and {most:,} are the most here"
+            raise HttpError(400, message, details={"hint": "repeat less, or take a part of the records with limit or sample"})
+        accepted = self._answer_for(verdict)
+        row = api.SubmissionRow(
+            run_id=self._upload.run_id,
+            owner=self._owner,
+            key=key,
+            fingerprint=self._fingerprint(),
+            answer=msgspec.json.encode(
+                msgspec.structs.replace(accepted, record_errors=(), record_errors_total=verdict.record_errors_total)
+            ),
+            at=time.time(),
+        )
+        # A complete upload takes the place in the queue, not one that is still arriving.
+        with self._server.queue.seat():
+            await self._keep(verdict, row)
+        return answered(accepted, status=202, headers={"Location": f"/v1/runs/{row.run_id}"})
+
+    async def _keep(self, verdict: api.UploadVerdict, row: api.SubmissionRow) -> None:
+        server = self._server
+        if server.shared is None:
+            # Shielded from a disconnect of the client: a run that exists but is not queued would never start.
+            await asyncio.to_thread(self._keep_here, verdict, row)
+            return
+        await asyncio.to_thread(self._note, row)
+        # As it was validated: a large upload in another process.
+        where = partial(api.accept_records, runs_dir=server.runs_dir, placement=server.placement)
+        if not await server.workshop.run(self._owner, self._spooled.size, where, verdict.plan, row):
+            raise _KeyTaken
+        server.meters.submitted.inc()
+        # If the client is gone by now, recovery finds the run, which has no driver.
+        await asyncio.to_thread(server.queue.add, row.run_id, self._owner)
+
+    def _keep_here(self, verdict: api.UploadVerdict, row: api.SubmissionRow) -> None:
+        self._note(row)
+        self._server.submissions.accept(verdict, row)
+        self._server.meters.submitted.inc()
+        self._server.queue.add(row.run_id, self._owner)
+
+    def _note(self, row: api.SubmissionRow) -> None:
+        # Noted first: a run that could not be noted must not exist, or the retry that a 503 asks for would make another.
+        self._server.submissions.note(
+            "run_submitted",
+            by=self._caller.name,
+            run_id=row.run_id,
+            dataset_sha256=self._spooled.sha256,
+            request_id=self._request_id,
+        )
+
+    def request(self) -> api.RunRequest:
+        """What the run is asked to be."""
+        query, server = self._query, self._server
+        contract = None if query.contract == "auto" else query.contract
+        dataset = api.DatasetEntry(path=str(self._spooled.path.absolute()), name=query.name or "", contract=contract)
+        return api.RunRequest(
+            run_file=server.settings.run_file,
+            datasets=(dataset,),
+            runs_dir=str(server.runs_dir.absolute()),
+            run_id=self._upload.run_id,
+            project=self._caller.project,
+            interface="http",
+            retention=server.settings.retention,
+            redact=server.settings.redact,
+            # A caller who may send datasets must not choose what code this process runs, unless the operator offers it.
+            code=server.settings.offered_code(),
+            **query.settings(),
+        )
+
+    def _fingerprint(self) -> str:
+        settings = msgspec.to_builtins(self._query)
+        for setting in SUBMITTED:
+            # Left out where it is not given, so that idempotency keys of the first version go on meaning the same.
+            if setting.parameter and setting.parameter.is_later and settings[setting.parameter_name] is None:
+                del settings[setting.parameter_name]
+        return hashlib.sha256(self._spooled.sha256.encode() + msgspec.json.encode(settings)).hexdigest()
+
+    def _answer_for(self, verdict: api.UploadVerdict) -> Submission:
+        run_id, errors = self._upload.run_id, _errors(verdict)
+        accepted = Submission(
+            run_id=run_id,
+            status="accepted_with_record_errors" if errors else "accepted",
+            summary=_summary(verdict),
+            record_errors=errors,
+            request_id=self._request_id,
+        )
+        if verdict.record_errors_total == len(errors):
+            return accepted
+        return msgspec.structs.replace(
+            accepted,
+            record_errors_truncated=True,
+            record_errors_total=verdict.record_errors_total,
+            record_errors_url=f"/v1/runs/{run_id}/errors",
+        )
+
+
+def refusal_for(verdict: api.UploadVerdict, server: Server) -> HttpError:
+    """Why no run can be made of an upload, in the words of the contract where it has some."""
+    if verdict.problems:
+        problems = [server.told(problem) for problem in verdict.problems]
+        return HttpError(400, "the run cannot be started with these settings", details={"errors": problems})
+    first: JsonObject = verdict.dataset_errors[0] if verdict.dataset_errors else {}
+    message = first.get("message") or _INVALID[verdict.outcome == "rejected"]
+    details: JsonObject = dict(first.get("details") or {})
+    if verdict.record_errors:
+        details |= {
+            "rejected_records": verdict.counts.rejected_records,
+            "accepted_records": verdict.counts.accepted_records,
+            "record_errors": [msgspec.to_builtins(error) for error in _errors(verdict)],
+        }
+        if verdict.record_errors_total > len(verdict.record_errors):
+            details |= {"record_errors_truncated": True, "record_errors_total": verdict.record_errors_total}
+    listed = [error for error in verdict.dataset_errors if error["code"] != ALL_INVALID or "record_errors" not in details]
+    if listed:
+        details["errors"] = [
+            {name: error.get(name) for name in ("code", "message", "path", "line", "column", "hint")} for error in listed
+        ]
+        if verdict.dataset_errors_total > len(verdict.dataset_errors):
+            details["errors_total"] = verdict.dataset_errors_total
+    return HttpError(int(first.get("http_status", 400)), message, details=details)
+
+
+def _summary(verdict: api.UploadVerdict) -> RecordSummary:
+    return RecordSummary(**msgspec.to_builtins(verdict.counts))
+
+
+def _errors(verdict: api.UploadVerdict) -> tuple[RecordError, ...]:
+    return tuple(RecordError(**error) for error in verdict.record_errors)
