@@ -41,8 +41,8 @@ format: $(VENV)/dev.stamp ## Format the code and mend what ruff can mend
 	$(RUN) -m ruff format .
 	$(RUN) -m ruff check --fix .
 
-schema: $(VENV)/dev.stamp ## Write what is made from the code: the schema of run files and the tables of its page
-	$(RUN) docs/generated.py
+schema: $(VENV)/dev.stamp ## Write what is made from the code: the schema of run files, the tables of its page, and the picture of the folders
+	$(RUN) -m docs.generated
 
 bench: $(VENV)/dev.stamp ## Measure validation and runs beside other tools (ARGS="run --quick" for a part of it)
 	$(RUN) bench $(ARGS)

@@ -1,7 +1,7 @@
 """Where the time of a JSONL file goes: `python bench/stages.py [legal|conversation ...]` prints each stage beside orjson per line.
 
-The stages are those of `assay.datasets.parsing.fast_path`, called one by one on the same blocks; between two rounds orjson reads the file,
-and a stage counts as a share of what orjson took just before and after it, so that a busy machine changes little.
+The stages are those of `assay.datasets.parsing.fast_path`, called one by one on the same blocks; between two rounds orjson reads
+the file, and a stage counts as a share of what orjson took just before and after it, so that a busy machine changes little.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""What of the reference is made from the code, and written by `make schema`: the schema of run files, and tables about settings."""
+"""What `make schema` makes from the code: the schema of run files, tables about settings, and a picture of the folders."""
 
 import json
 import re
@@ -12,8 +12,10 @@ from assay.core import settings
 from assay.core.provider import PROVIDERS
 from assay.core.settings import run_settings
 from assay.engine.planning.run_file import run_file_schema
+from docs.house import house_svg
 
 ROOT = Path(__file__).parents[1]
+HOUSE = ROOT / "docs" / "images" / "house.svg"
 SCHEMA = ROOT / "src" / "assay" / "schemas" / "run_file.schema.json"
 PAGE = ROOT / "docs" / "reference" / "run-file.md"
 COMMANDS = ROOT / "docs" / "reference" / "run.md"
@@ -29,7 +31,12 @@ def generated() -> dict[Path, str]:
     tables["settings given elsewhere"] = _given_elsewhere()
     page = _TABLE.sub(lambda found: found["mark"] + "".join(f"{row}\n" for row in tables[found["what"]]), PAGE.read_text("utf-8"))
     commands = _with_options(COMMANDS.read_text("utf-8"))
-    return {SCHEMA: json.dumps(schema, indent=2, sort_keys=True, ensure_ascii=False) + "\n", PAGE: page, COMMANDS: commands}
+    return {
+        SCHEMA: json.dumps(schema, indent=2, sort_keys=True, ensure_ascii=False) + "\n",
+        PAGE: page,
+        COMMANDS: commands,
+        HOUSE: house_svg(),
+    }
 
 
 def _keys(name: str, component: dict[str, Any]) -> Iterator[str]:

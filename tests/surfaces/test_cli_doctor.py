@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from assay.surfaces.reporters.installation import doctor_text
 from click.testing import CliRunner, Result
 
 from assay import api
@@ -19,6 +18,7 @@ from assay.engine.planning.doctor import examine_clock, examine_extras, examine_
 from assay.models.connectivity import ask_for_models
 from assay.store.folder_check import check_runs_folder, file_system
 from assay.surfaces.cli.program import program
+from assay.surfaces.reporters.installation import doctor_text
 from assay.surfaces.reporters.settings import ReportSettings
 from tests.models.faulty_provider import faulty_provider, http, send, send_and_hang
 

@@ -1,398 +1,68 @@
-"""What every surface calls; each part is imported when one of its names is first used."""
+"""The functions that surfaces call; each module is imported when one of its names is first used."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from assay.api.client import AsyncClient, Client, RunStatus
-    from assay.api.datasets import (
-        SCORE_MEMBERS,
-        TABLE_COLUMNS,
-        TABLE_LISTS,
-        ArrowTable,
-        DatasetRows,
-        ImportFormat,
-        ImportReport,
-        ImportRequest,
-        ImportResult,
-        RecordTable,
-        arrow_of,
-        arrow_table,
-        convert,
-        convert_benchmark,
-        convert_contract,
-        dataset_table,
-        import_files,
-        import_runs,
-        run_facts,
-        run_table,
-        table_rows,
-        typed_rows,
-    )
-    from assay.api.decisions import (
-        Baseline,
-        Flip,
-        GateDecision,
-        GateSpec,
-        PlannedComparison,
-        PlannedSuite,
-        RankRequest,
-        RunComparison,
-        RunTrend,
-        StoredComparison,
-        SuiteResult,
-        SuiteRun,
-        audit,
-        compare,
-        decide_suite,
-        gate,
-        keep_comparison,
-        kept_comparison,
-        list_baselines,
-        note_audit,
-        plan_rank,
-        plan_suite,
-        rank,
-        read_flips,
-        run_suite,
-        set_baseline,
-        trend,
-    )
-    from assay.api.doctor import DoctorCheck, PluginListing, examine_place, list_plugins
-    from assay.api.estimates import CostEstimate, ModelEstimate, estimate_cost
-    from assay.api.judges import (
-        Calibration,
-        KeptCard,
-        KeptCards,
-        KeptLabel,
-        LabelInput,
-        LabelSample,
-        ProbeRequest,
-        calibrate,
-        filled_labels,
-        keep_card,
-        keep_label,
-        kept_cards,
-        kept_labels,
-        label_sample,
-        label_text,
-        probe,
-    )
-    from assay.api.runs import (
-        CallEvent,
-        ListedRecords,
-        Observer,
-        PlannedRuns,
-        PlanProblems,
-        RecordEvent,
-        RunBackend,
-        RunRequest,
-        ScoreSeen,
-        Snapshot,
-        cancel,
-        check,
-        is_run_file,
-        list_records,
-        model_problem,
-        plan_runs,
-        resume,
-        retry,
-        run,
-        run_async,
-        work,
-    )
-    from assay.api.stored_runs import (
-        Facets,
-        IndexedRecord,
-        Neighbours,
-        PurgeResult,
-        RecordHit,
-        RecordHits,
-        RecordSearch,
-        RunReader,
-        StoredDataset,
-        facets_of,
-        fetch,
-        filled_eval_run,
-        find_records,
-        index_progress,
-        index_run,
-        list_runs,
-        missing_indexes,
-        neighbours_of,
-        open_run,
-        publish,
-        purge,
-        question_of,
-        removed,
-        replay,
-        rescore,
-        row_at,
-        run_id_of,
-        verify,
-    )
-    from assay.api.submissions import (
-        MOST_ERRORS,
-        DatasetEntry,
-        NamedModels,
-        RunListCache,
-        SharedRuns,
-        SubmissionRow,
-        Submissions,
-        UploadTarget,
-        UploadVerdict,
-        accept_records,
-        check_upload,
-        file_models,
-        has_failed,
-        is_driven,
-        leave_failure,
-        named_run,
-        no_such_run,
-        prepare_run,
-        record_errors,
-        record_failure,
-        redact_rule_problems,
-        run_file_models,
-        run_file_problems,
-        run_project,
-        warm_up,
-    )
-    from assay.api.validation import (
-        FixReport,
-        ValidationConfig,
-        find_sources,
-        fix,
-        load_config,
-        stream,
-        validate,
-        validate_with_hashes,
-    )
+    from assay.api.client import *
+    from assay.api.datasets import *
+    from assay.api.decisions import *
+    from assay.api.doctor import *
+    from assay.api.estimates import *
+    from assay.api.judges import *
+    from assay.api.runs import *
+    from assay.api.stored_runs import *
+    from assay.api.submissions import *
+    from assay.api.validation import *
 
-_HOMES = {
-    **dict.fromkeys(("Facets", "RecordHit", "RecordHits", "IndexedRecord", "Neighbours", "RecordSearch"), "records"),
-    **dict.fromkeys(("facets_of", "find_records", "index_progress", "index_run", "row_at"), "records"),
-    **dict.fromkeys(("missing_indexes", "neighbours_of", "question_of"), "records"),
-    **dict.fromkeys(("FixReport", "ValidationConfig", "find_sources", "fix", "load_config"), "validation"),
-    **dict.fromkeys(("stream", "validate", "validate_with_hashes"), "validation"),
-    **dict.fromkeys(("Calibration", "LabelSample", "calibrate", "label_sample", "label_text"), "calibrations"),
-    **dict.fromkeys(("KeptLabel", "LabelInput", "filled_labels", "keep_label", "kept_labels"), "calibrations"),
-    **dict.fromkeys(("AsyncClient", "Client", "RunStatus"), "client"),
-    **dict.fromkeys(("DoctorCheck", "examine_place"), "doctor"),
-    **dict.fromkeys(("RunComparison", "Flip", "StoredComparison", "compare"), "comparisons"),
-    **dict.fromkeys(("keep_comparison", "kept_comparison", "read_flips"), "comparisons"),
-    **dict.fromkeys(("CostEstimate", "ModelEstimate", "estimate_cost"), "estimates"),
-    **dict.fromkeys(("Baseline", "GateSpec", "RunTrend", "GateDecision", "audit", "gate"), "gates"),
-    **dict.fromkeys(("PlannedSuite", "SuiteResult", "SuiteRun", "decide_suite", "plan_suite", "run_suite"), "suites"),
-    **dict.fromkeys(("KeptCard", "KeptCards", "ProbeRequest", "keep_card", "kept_cards", "probe"), "probes"),
-    **dict.fromkeys(
-        ("DatasetEntry", "RunListCache", "SubmissionRow", "Submissions", "UploadTarget", "UploadVerdict"), "submissions"
-    ),
-    "MOST_ERRORS": "submissions",
-    **dict.fromkeys(
-        ("NamedModels", "SharedRuns", "accept_records", "no_such_run", "run_file_models", "run_file_problems"), "submissions"
-    ),
-    "redact_rule_problems": "submissions",
-    "run_project": "submissions",
-    **dict.fromkeys(
-        (
-            "check_upload",
-            "file_models",
-            "has_failed",
-            "has_failed",
-            "is_driven",
-            "leave_failure",
-            "leave_failure",
-            "named_run",
-            "prepare_run",
-            "record_errors",
-            "record_failure",
-            "record_failure",
-            "warm_up",
-        ),
-        "submissions",
-    ),
-    **dict.fromkeys(("list_baselines", "note_audit", "set_baseline", "trend"), "gates"),
-    **dict.fromkeys(("PluginListing", "list_plugins"), "plugins"),
-    **dict.fromkeys(("PlannedComparison", "RankRequest", "plan_rank", "rank"), "rankings"),
-    **dict.fromkeys(
-        ("SCORE_MEMBERS", "TABLE_COLUMNS", "TABLE_LISTS", "ArrowTable", "RecordTable", "arrow_of", "arrow_table", "dataset_table"),
-        "tables",
-    ),
-    **dict.fromkeys(("run_facts", "run_table", "table_rows", "typed_rows"), "tables"),
-    **dict.fromkeys(("convert", "convert_benchmark", "convert_contract"), "conversion"),
-    **dict.fromkeys(("DatasetRows", "ImportFormat", "ImportReport", "ImportResult", "ImportRequest"), "imports"),
-    **dict.fromkeys(("import_files", "import_runs"), "imports"),
-    **dict.fromkeys(("PurgeResult", "RunReader", "StoredDataset", "fetch", "filled_eval_run"), "stored_runs"),
-    **dict.fromkeys(("list_runs", "open_run", "publish"), "stored_runs"),
-    **dict.fromkeys(("purge", "removed", "replay", "rescore", "run_id_of", "verify"), "stored_runs"),
-    "work": "workers",
+_NAMES = {
+    "client": "AsyncClient Client RunStatus",
+    "datasets": """
+        ArrowTable DatasetRows ImportFormat ImportReport ImportRequest ImportResult RecordTable SCORE_MEMBERS TABLE_COLUMNS
+        TABLE_LISTS arrow_of arrow_table convert convert_benchmark convert_contract dataset_table import_files import_runs
+        run_facts run_table table_rows typed_rows
+    """,
+    "decisions": """
+        Baseline Flip GateDecision GateSpec PlannedComparison PlannedSuite RankRequest RunComparison RunTrend
+        StoredComparison SuiteResult SuiteRun audit compare decide_suite gate keep_comparison kept_comparison list_baselines
+        note_audit plan_rank plan_suite rank read_flips run_suite set_baseline trend
+    """,
+    "doctor": "DoctorCheck PluginListing examine_place list_plugins",
+    "estimates": "CostEstimate ModelEstimate estimate_cost",
+    "judges": """
+        Calibration KeptCard KeptCards KeptLabel LabelInput LabelSample ProbeRequest calibrate filled_labels keep_card
+        keep_label kept_cards kept_labels label_sample label_text probe
+    """,
+    "runs": """
+        CallEvent ListedRecords Observer PlanProblems PlannedRuns RecordEvent RunBackend RunRequest ScoreSeen Snapshot
+        cancel check is_run_file list_records model_problem plan_runs resume retry run run_async work
+    """,
+    "stored_runs": """
+        Facets IndexedRecord Neighbours PurgeResult RecordHit RecordHits RecordSearch RunReader StoredDataset facets_of
+        fetch filled_eval_run find_records index_progress index_run list_runs missing_indexes neighbours_of open_run publish
+        purge question_of removed replay rescore row_at run_id_of verify
+    """,
+    "submissions": """
+        DatasetEntry MOST_ERRORS NamedModels RunListCache SharedRuns SubmissionRow Submissions UploadTarget UploadVerdict
+        accept_records check_upload file_models has_failed is_driven leave_failure named_run no_such_run prepare_run
+        record_errors record_failure redact_rule_problems run_file_models run_file_problems run_project warm_up
+    """,
+    "validation": "FixReport ValidationConfig find_sources fix load_config stream validate validate_with_hashes",
 }
-"""Names that are not in `runs`."""
+"""The public names of each module."""
+_MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
-__all__ = [
-    "MOST_ERRORS",
-    "SCORE_MEMBERS",
-    "TABLE_COLUMNS",
-    "TABLE_LISTS",
-    "ArrowTable",
-    "AsyncClient",
-    "Baseline",
-    "Calibration",
-    "CallEvent",
-    "Client",
-    "CostEstimate",
-    "DatasetEntry",
-    "DatasetRows",
-    "DoctorCheck",
-    "Facets",
-    "FixReport",
-    "Flip",
-    "GateDecision",
-    "GateSpec",
-    "ImportFormat",
-    "ImportReport",
-    "ImportRequest",
-    "ImportResult",
-    "IndexedRecord",
-    "KeptCard",
-    "KeptCards",
-    "KeptLabel",
-    "LabelInput",
-    "LabelSample",
-    "ListedRecords",
-    "ModelEstimate",
-    "NamedModels",
-    "Neighbours",
-    "Observer",
-    "PlanProblems",
-    "PlannedComparison",
-    "PlannedRuns",
-    "PlannedSuite",
-    "PluginListing",
-    "ProbeRequest",
-    "PurgeResult",
-    "RankRequest",
-    "RecordEvent",
-    "RecordHit",
-    "RecordHits",
-    "RecordSearch",
-    "RecordTable",
-    "RunBackend",
-    "RunComparison",
-    "RunListCache",
-    "RunReader",
-    "RunRequest",
-    "RunStatus",
-    "RunTrend",
-    "ScoreSeen",
-    "SharedRuns",
-    "Snapshot",
-    "StoredComparison",
-    "StoredDataset",
-    "SubmissionRow",
-    "Submissions",
-    "SuiteResult",
-    "SuiteRun",
-    "UploadTarget",
-    "UploadVerdict",
-    "ValidationConfig",
-    "accept_records",
-    "arrow_of",
-    "arrow_table",
-    "audit",
-    "calibrate",
-    "cancel",
-    "check",
-    "check_upload",
-    "compare",
-    "convert",
-    "convert_benchmark",
-    "convert_contract",
-    "dataset_table",
-    "decide_suite",
-    "estimate_cost",
-    "examine_place",
-    "facets_of",
-    "fetch",
-    "file_models",
-    "filled_eval_run",
-    "filled_labels",
-    "find_records",
-    "find_sources",
-    "fix",
-    "gate",
-    "has_failed",
-    "import_files",
-    "import_runs",
-    "index_progress",
-    "index_run",
-    "is_driven",
-    "is_run_file",
-    "keep_card",
-    "keep_comparison",
-    "keep_label",
-    "kept_cards",
-    "kept_comparison",
-    "kept_labels",
-    "label_sample",
-    "label_text",
-    "leave_failure",
-    "list_baselines",
-    "list_plugins",
-    "list_records",
-    "list_runs",
-    "load_config",
-    "missing_indexes",
-    "model_problem",
-    "named_run",
-    "neighbours_of",
-    "no_such_run",
-    "note_audit",
-    "open_run",
-    "plan_rank",
-    "plan_runs",
-    "plan_suite",
-    "prepare_run",
-    "probe",
-    "publish",
-    "purge",
-    "question_of",
-    "rank",
-    "read_flips",
-    "record_errors",
-    "record_failure",
-    "redact_rule_problems",
-    "removed",
-    "replay",
-    "rescore",
-    "resume",
-    "retry",
-    "row_at",
-    "run",
-    "run_async",
-    "run_facts",
-    "run_file_models",
-    "run_file_problems",
-    "run_id_of",
-    "run_project",
-    "run_suite",
-    "run_table",
-    "set_baseline",
-    "stream",
-    "table_rows",
-    "trend",
-    "typed_rows",
-    "validate",
-    "validate_with_hashes",
-    "verify",
-    "warm_up",
-    "work",
-]
+__all__ = sorted(_MODULES)
+
+
+def load_all() -> None:
+    """Import every module now, as a server does before its first request."""
+    for module in _NAMES:
+        import_module(f"assay.api.{module}")
 
 
 def __getattr__(name: str) -> Any:
-    """Import a part on first use: validation must not pay for an event loop and a database."""
-    if name not in __all__:
+    """Import a module on first use: validation must not pay for an event loop and a database."""
+    if name not in _MODULES:
         raise AttributeError(f"module 'assay.api' has no attribute {name!r}")
-    return getattr(import_module(f"assay.api.{_HOMES.get(name, 'runs')}"), name)
+    return getattr(import_module(f"assay.api.{_MODULES[name]}"), name)

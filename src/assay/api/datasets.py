@@ -37,6 +37,9 @@ from assay.engine.runs import result_of
 from assay.engine.storage.run_paths import new_run_id
 
 __all__ = [
+    "SCORE_MEMBERS",
+    "TABLE_COLUMNS",
+    "TABLE_LISTS",
     "ArrowTable",
     "DatasetRows",
     "ImportFormat",
@@ -44,9 +47,6 @@ __all__ = [
     "ImportRequest",
     "ImportResult",
     "RecordTable",
-    "SCORE_MEMBERS",
-    "TABLE_COLUMNS",
-    "TABLE_LISTS",
     "arrow_of",
     "arrow_table",
     "convert",

@@ -49,12 +49,12 @@ from assay.store.audit import read_audit
 from assay.store.published_run import PublishedRun
 
 __all__ = [
+    "MEASURES",
+    "MODES",
     "Baseline",
     "Flip",
     "GateDecision",
     "GateSpec",
-    "MEASURES",
-    "MODES",
     "PlannedComparison",
     "PlannedSuite",
     "RankRequest",

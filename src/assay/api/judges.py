@@ -37,15 +37,15 @@ from assay.store.files import keep_card as store_card
 from assay.store.published_run import PublishedRun, open_run_folder
 
 __all__ = [
+    "LIMIT",
+    "REPEATS",
     "Calibration",
     "KeptCard",
     "KeptCards",
     "KeptLabel",
-    "LIMIT",
     "LabelInput",
     "LabelSample",
     "ProbeRequest",
-    "REPEATS",
     "calibrate",
     "filled_labels",
     "keep_card",

@@ -10,10 +10,11 @@ from typing import Any, Literal
 import click
 import msgspec
 
-from assay import __version__, api
+from assay import api
 from assay.core.contract import CONTRACTS
 from assay.core.errors import UsageProblem
 from assay.core.plugin import declared_plugins
+from assay.core.version import __version__
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.options import WordChoice
 from assay.surfaces.cli.streams import (

@@ -353,8 +353,8 @@ def _chart(found: api.RunTrend) -> str:
     return trend_chart(points, Caption(title, direction_words(found)), domain=domain)
 
 
-AUDIT_HELP = """Show the audit log of a folder of runs, the oldest entry first: baselines, gates and suites, and what clients of a server
-submitted, cancelled and resumed.
+AUDIT_HELP = """Show the audit log of a folder of runs, the oldest entry first: baselines, gates and suites, and what clients of
+a server submitted, cancelled and resumed.
 
 The log is a separate file next to the runs. Each line has the hash of the line before it, so that a changed, deleted or moved line
 is detected.

@@ -8,9 +8,9 @@ from typing import NoReturn
 import click
 from click.shell_completion import CompletionItem
 
-from assay import __version__
 from assay.core.errors import UsageProblem
 from assay.core.integrations import load_integration
+from assay.core.version import __version__
 from assay.surfaces.cli.exits import COULD_NOT_RUN, ErrorBoundary, nearest_of
 
 COMMANDS: Mapping[str, str] = {
@@ -52,9 +52,20 @@ COMMANDS: Mapping[str, str] = {
     "doctor": "Check the installation and report what needs fixing.",
     "completion": "Print the completion script for your shell.",
 }
-"""Each command, a module of this package, with its line in the help."""
+"""Each command with its line in the help."""
 _INTEGRATIONS = {"import": "importers", "mlflow": "mlflow"}
 """Commands of integrations; each has a module `command`."""
+
+_GROUPS = {
+    "decisions": "compare gate baseline trend audit",
+    "judges": "probe calibrate label",
+    "reports": "report charts",
+    "runs": "runs show cancel verify replay purge publish fetch",
+    "service": "serve keys worker",
+    "setup": "init check doctor plugins",
+}
+"""Modules that hold several commands; any other command has a module of its own name."""
+_MODULES = {command: module for module, commands in _GROUPS.items() for command in commands.split()}
 
 EXIT_CODES = """\b
 Exit codes:
@@ -132,8 +143,8 @@ def _load_command(name: str) -> click.Command:
     if name in _INTEGRATIONS:
         module = load_integration(_INTEGRATIONS[name], "command", user=f"assay {name}")
     else:
-        module = import_module(f"assay.surfaces.cli.{name}")
-    command: click.Command = module.command
+        module = import_module(f"assay.surfaces.cli.{_MODULES.get(name, name)}")
+    command: click.Command = getattr(module, f"{name}_command")
     return command
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from assay import __version__, api
+from assay import api
 from assay.core.errors import UsageProblem
 from assay.core.exposure import Option
 from assay.core.integrations import load_integration
@@ -22,6 +22,7 @@ from assay.core.printable import printable
 from assay.core.run_result import RunResult
 from assay.core.runs import RUNS_DIR
 from assay.core.settings import run_settings
+from assay.core.version import __version__
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.options import Number, WordChoice
 from assay.surfaces.cli.pipeline import PipelineOptions

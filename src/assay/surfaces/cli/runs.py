@@ -410,8 +410,8 @@ def publish_command(*, run: str, address: str, runs_dir: str, is_json: bool) -> 
         write_text([printable(f"{place} holds every file of the run; see whether it stays so: assay verify {place}") + "\n"])
 
 
-FETCH_HELP = """Fetch a finished run from an object store: s3://BUCKET/PREFIX/RUN (also gs:// and az://), where `assay run --store` or
-`assay publish` wrote it.
+FETCH_HELP = """Fetch a finished run from an object store: s3://BUCKET/PREFIX/RUN (also gs:// and az://), where `assay run
+--store` or `assay publish` wrote it.
 
 Its files are verified against the manifest before they appear in the folder of runs: hashes, sizes, the hash chain of the attempt
 log and the Merkle root of the records. A changed run is refused; a run that is already here stays unchanged. Credentials, region

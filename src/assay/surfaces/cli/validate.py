@@ -9,11 +9,12 @@ from collections.abc import Iterable, Iterator, Sequence
 import click
 import msgspec
 
-from assay import __version__, api
+from assay import api
 from assay.core.contract import CONTRACTS
 from assay.core.errors import AssayError, SourceUnreadable, UsageProblem
 from assay.core.printable import printable
 from assay.core.report import ValidationReport
+from assay.core.version import __version__
 from assay.presentation.validation import Totals
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.meter import ProgressMeter

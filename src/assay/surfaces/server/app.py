@@ -258,8 +258,7 @@ def serve(listening: ServeOptions, say: Callable[[str], None]) -> None:
     check_listening(listening)
     # Bind first: a port in use is reported at once, before any run was touched.
     listener = _listener(listening)
-    for name in api.__all__:
-        getattr(api, name)
+    api.load_all()
     listening.runs_dir.mkdir(parents=True, exist_ok=True)
     server = _opened(listening)
     settings = listening.settings
