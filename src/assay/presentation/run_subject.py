@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import Any
 
+from assay.core.artifact_lines import AttemptLine
 from assay.core.contract import dataset_words
 from assay.core.manifest import BatchEntry, Manifest
 from assay.core.open_fields import added
@@ -91,9 +92,9 @@ def grading_word(plan: Json) -> str:
     return "grader" if is_called else "judge"
 
 
-def stage_word(attempt: Json) -> str:
+def stage_word(attempt: AttemptLine) -> str:
     """Who was called: `candidate`, `judge`, or `grader` for code of one's own."""
-    return GRADER_CALL if attempt["call_id"] == GRADER_CALL else str(attempt["stage"])
+    return GRADER_CALL if attempt.call_id == GRADER_CALL else attempt.stage
 
 
 def candidate_words(plan: Json) -> tuple[str, ...]:

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import msgspec
 
 from assay import api
+from assay.core.artifact_lines import FailureLine
 from assay.core.run_result import RunResult
 from assay.presentation import words
-from assay.presentation.run_report import Json
 from assay.presentation.sections import Badge, DisplayValue, Fact, KeyMetric
 from assay.presentation.words import counted, duration, latency, without_code
 from assay.surfaces.pages.page_renderer import PageLinks
@@ -51,7 +51,7 @@ def standing(
     *,
     place: PageLinks,
     snapshot: api.Snapshot | None,
-    failures: Sequence[Json],
+    failures: Sequence[FailureLine],
     problem: str,
     actions: RunActions,
 ) -> RunProgressView:
@@ -111,7 +111,7 @@ def pace_text(snapshot: api.Snapshot | None) -> str:
     return f"{rate:,.1f} records a second · about {duration((snapshot.total - snapshot.done) / rate)} left"
 
 
-def _failure(line: Json) -> Fact:
-    name = f"record {line['index']}" if line["record_id"] is None else str(line["record_id"])
-    message = without_code(line["code"], line["message"] or "")
-    return Fact(name, f"{line['code']}: {message[:MESSAGE_LIMIT]}{'…' if len(message) > MESSAGE_LIMIT else ''}")
+def _failure(line: FailureLine) -> Fact:
+    name = f"record {line.index}" if line.record_id is None else line.record_id
+    message = without_code(line.code, line.message)
+    return Fact(name, f"{line.code}: {message[:MESSAGE_LIMIT]}{'…' if len(message) > MESSAGE_LIMIT else ''}")

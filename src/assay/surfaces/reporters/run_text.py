@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from assay import api
+from assay.core.artifact_lines import Disagreement
 from assay.core.printable import printable
 from assay.presentation.run import (
     CANDIDATE_LIMIT,
@@ -33,8 +33,6 @@ MAX_WORST = 3
 """Answers with the lowest scores that are listed of each of several candidates."""
 MAX_DISAGREEMENTS = 20
 """Disagreements that are listed unless all are called for."""
-
-Json = dict[str, Any]
 
 
 def run_text(view: RunReport, settings: ReportSettings, *, commands: Sequence[str] = ()) -> Iterator[str]:
@@ -90,7 +88,7 @@ def plan_text(planned: api.PlannedRuns, estimate: api.CostEstimate, settings: Re
     yield from section_lines(plan_section(planned, estimate), settings, paint=paint)
 
 
-def disagreement_text(run_id: str, disagreements: Sequence[Json], settings: ReportSettings) -> Iterator[str]:
+def disagreement_text(run_id: str, disagreements: Sequence[Disagreement], settings: ReportSettings) -> Iterator[str]:
     """The list of what judges do not agree on, the widest apart first."""
     paint = painter(is_coloured=settings.is_coloured)
     if not disagreements:
@@ -105,10 +103,10 @@ def disagreement_text(run_id: str, disagreements: Sequence[Json], settings: Repo
     )
     for entry in found:
         name = paint(printable(sampled_name(entry), limit=ID_LIMIT), "strong")
-        word = paint(PASSED, "good") if entry["passed"] else paint(NOT_PASSED, "bad")
-        criterion = printable(cut(entry["criterion"], ID_LIMIT))
-        yield f"\n{name} · {criterion} · {printable(entry['words'])} · record: {word}\n"
-        rows = tuple((Cell(vote["judge"]), Cell(f"{vote['score']:g}"), Cell(vote["justification"])) for vote in entry["votes"])
+        word = paint(PASSED, "good") if entry.passed else paint(NOT_PASSED, "bad")
+        criterion = printable(cut(entry.criterion, ID_LIMIT))
+        yield f"\n{name} · {criterion} · {printable(entry.words)} · record: {word}\n"
+        rows = tuple((Cell(vote.judge), Cell(f"{vote.score:g}"), Cell(vote.justification)) for vote in entry.votes)
         yield from table_lines(Table(columns=columns, rows=rows), settings, paint=paint, indent=2)
     if len(found) < len(disagreements):
         yield "\n" + paint(f"… and {len(disagreements) - len(found):,} more (--verbose lists all)", "quiet") + "\n"

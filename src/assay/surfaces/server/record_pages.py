@@ -9,8 +9,9 @@ from litestar.params import FromPath
 from msgspec import Meta
 
 from assay import api
-from assay.core.canonical import JsonObject
+from assay.core.artifact_lines import InvalidRecord, RecordDetails
 from assay.core.errors import RunNotFound
+from assay.core.issue import RecordIssue
 from assay.surfaces.pages.record import RecordNavigation, RecordView, label_view, record_view
 from assay.surfaces.pages.records import PAGE, RecordsChoice, indexing_view, records_view
 from assay.surfaces.reporters.json_document import json_text
@@ -89,19 +90,20 @@ def _steps(run: api.RunReader, index: int, choice: RecordsChoice) -> RecordNavig
     )
 
 
-def _issues(run: api.RunReader, found: JsonObject) -> list[JsonObject]:
-    """Everything that is wrong with a record that broke its contract."""
-    if "failure" not in found:
-        return []
-    index = found["failure"]["index"]
-    return next((line["issues"] for line in run.validations() if line["index"] == index), [])
+def _issues(run: api.RunReader, found: RecordDetails | InvalidRecord) -> tuple[RecordIssue, ...]:
+    """Return the issues of a record that broke its contract."""
+    if isinstance(found, RecordDetails):
+        return ()
+    return next((line.read_issues() for line in run.validations() if line.index == found.failure.index), ())
 
 
-def _with_labels(view: RecordView, run: api.RunReader, found: JsonObject, *, choice: RecordsChoice) -> RecordView:
-    line = found.get("prediction", {})
-    if not run.artifacts() or line.get("passed") is None:
+def _with_labels(
+    view: RecordView, run: api.RunReader, found: RecordDetails | InvalidRecord, *, choice: RecordsChoice
+) -> RecordView:
+    if not run.artifacts() or isinstance(found, InvalidRecord) or found.prediction.passed is None:
         return view
-    answer = (line["dataset"], line["record_id"], line.get("sample") or 0)
+    line = found.prediction
+    answer = (line.dataset, line.record_id, line.sample or 0)
     labels = tuple(label_view(label) for label in api.kept_labels(run) if label.answer == answer)
     address = PLACE.labels(view.run_id, view.index, **choice.query())
     return msgspec.structs.replace(view, labels=labels, label_address=address)
@@ -111,7 +113,7 @@ def _with_labels(view: RecordView, run: api.RunReader, found: JsonObject, *, cho
 def named_record(request: AnyRequest, run_id: FromPath[str], record_id: FromPath[str]) -> Answer:
     """The page of a record by its id, or else by its index: an address that can be written by hand."""
     found = server_of(request).look(run_id, caller_of(request), lambda run: run.record(record_id.removeprefix("/")))
-    index = (found.get("prediction") or found["failure"])["index"]
+    index = (found.prediction if isinstance(found, RecordDetails) else found.failure).index
     return Response(b"", status_code=302, headers={"Location": PLACE.record(run_id, index)})
 
 

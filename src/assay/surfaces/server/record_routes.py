@@ -10,6 +10,7 @@ from litestar import get
 from litestar.params import FromPath
 
 from assay import api
+from assay.core.artifact_lines import FailureLine, PredictionLine
 from assay.core.canonical import JsonObject
 from assay.core.http_answers import Distribution, LinesPage, RecordResponse, Submission
 from assay.core.record_query import VALID, RecordSearch
@@ -56,14 +57,14 @@ def _records(request: AnyRequest, run: api.RunReader, query: RecordsQuery) -> An
     # In the order of the records the index of the next one names a page, also of a run that goes on meanwhile; else its number.
     place = "first" if search.sort == "order" else "offset"
     found = api.find_records(run, search, limit=query.limit + 1, **{place: start})
-    lines = (record.line for record in found.records)
-    entries = _from(start, lines) if place == "first" else enumerate(lines, start)
+    lines = [record.line for record in found.records]
+    entries = _from(start, lines) if place == "first" else enumerate(map(msgspec.to_builtins, lines), start)
     return _page(entries, query.limit, total=found.total, request_id=request_id_of(request))
 
 
-def _from(first: int, lines: Iterable[JsonObject]) -> Iterator[tuple[int, JsonObject]]:
-    """Lines with the indexes of their records, from an index on."""
-    return ((line["index"], line) for line in lines if line["index"] >= first)
+def _from(first: int, lines: Iterable[PredictionLine | FailureLine]) -> Iterator[tuple[int, JsonObject]]:
+    """Yield lines with the indexes of their records, from an index on."""
+    return ((line.index, msgspec.to_builtins(line)) for line in lines if line.index >= first)
 
 
 @get("/v1/runs/{run_id:str}/errors", sync_to_thread=True, query=PageQuery, answer=LinesPage, errors=(400, 404, 410))
@@ -112,7 +113,7 @@ def record_id_in(request: AnyRequest) -> str:
 def _shown(request: AnyRequest, run_id: str, record_id: str) -> Answer:
     query = read_query(request, RecordQuery)
     found = server_of(request).look(run_id, caller_of(request), lambda run: run.record(record_id, sample=query.sample))
-    return answered(RecordResponse(record=found, request_id=request_id_of(request)))
+    return answered(RecordResponse(record=msgspec.to_builtins(found), request_id=request_id_of(request)))
 
 
 @get("/v1/runs/{run_id:str}/distribution", sync_to_thread=True, query=NoQuery, answer=Distribution, errors=(404, 410))
