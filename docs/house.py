@@ -86,7 +86,8 @@ def house_svg() -> str:
     shapes = "".join(_box(folder, *place) for folder, place in boxes.items())
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">'
-        f"<title>Folders of assay: each imports only from folders below it</title><style>{STYLESHEET}</style>{lines}{shapes}</svg>\n"
+        "<title>Folders of assay: each imports only from folders below it</title>"
+        f"<style>{STYLESHEET}</style>{lines}{shapes}</svg>\n"
     )
 
 
