@@ -218,7 +218,7 @@ class ThirdPartyCode:
     """A block of third-party code: its exceptions become ThirdPartyError, except our own failures, which it may raise."""
 
     def __init__(self, *also: type[Exception]) -> None:
-        self._passed_through = (ReportedFailure, *also)
+        self._passed_through: tuple[type[Exception], ...] = (ReportedFailure, *also)
 
     def __enter__(self) -> None:
         """Do nothing: there is no setup."""
