@@ -22,12 +22,12 @@ from assay.core.errors import (
     UsageProblem,
 )
 from assay.core.manifest import Manifest
-from assay.core.moment import iso
 from assay.core.plan import DEFAULT_PROJECT, Plan, changed_settings, plan_sha256, read_plan
 from assay.core.run_result import RunListing, RunResult
 from assay.core.runs import TERMINAL, UNDER_WAY, RunCounts, count_records
 from assay.core.secrets import is_redacted
 from assay.core.summary import METRICS, GateResult, Interval, RunKind, Summary
+from assay.core.text import iso
 from assay.engine.execution.engines import (
     PROBLEM,
     TEMPORAL,

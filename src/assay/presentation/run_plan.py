@@ -10,7 +10,7 @@ import msgspec
 from assay import api
 from assay.core.contract import file_stem
 from assay.core.gate_text import gate_texts
-from assay.core.open_fields import Audience, added
+from assay.core.open_fields import Audience, add_counts
 from assay.core.plan import DatasetPlan, ModelPlan, Plan
 from assay.presentation.run_decision import default_gates_text
 from assay.presentation.run_subject import graders, model_words, sent_fields
@@ -25,7 +25,7 @@ _SOURCES = {"sampled": "called in this run", "prefilled": "answers from {path}",
 
 def plan_document(planned: api.PlannedRuns, estimate: api.CostEstimate) -> dict[str, Any]:
     """The plans as plain values; there is no key in them."""
-    fields = added(dataset.fields for dataset in planned.plans[0].datasets)
+    fields = add_counts(dataset.fields for dataset in planned.plans[0].datasets)
     return {
         "runs_dir": planned.runs_dir,
         "valid_records": planned.valid_records,

@@ -7,7 +7,7 @@ from typing import Any
 
 from assay.core.contract import dataset_words
 from assay.core.manifest import BatchEntry, Manifest
-from assay.core.open_fields import added
+from assay.core.open_fields import add_counts
 from assay.presentation.sections import Fact
 from assay.presentation.validation import AUDIENCES, field_lines
 from assay.presentation.words import counted, first_datasets, plugin_words
@@ -66,7 +66,7 @@ def sent_fields(plan: Json) -> Iterator[Words]:
         return
     datasets = plan.get("datasets", ())
     is_turns = {dataset["contract"] for dataset in datasets} == {"conversation_v1"}
-    for label, text in field_lines(added(dataset.get("fields", {}) for dataset in datasets), "turn" if is_turns else "record"):
+    for label, text in field_lines(add_counts(dataset.get("fields", {}) for dataset in datasets), "turn" if is_turns else "record"):
         yield _SHORT.get(label, label), (text,)
 
 

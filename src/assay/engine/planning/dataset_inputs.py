@@ -23,7 +23,7 @@ from assay.datasets.dataset_paths import files_in, files_like, open_dataset
 from assay.datasets.parsing.config import ValidationConfig
 from assay.datasets.parsing.source import Source, filled_lines
 from assay.engine.planning.attachments import Attachments
-from assay.grading import Kind, kind_for, kind_of
+from assay.grading import MethodKind, kind_for, kind_of
 from assay.grading.tool_call import EXPECTED, TOOLS
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class RecordPreview(msgspec.Struct, frozen=True):
     metadata: dict[str, Any]
     policy_id: str = ""
     attachments: tuple[Attachment, ...] = ()
-    kind: Kind | None = None
+    kind: MethodKind | None = None
     """Its grading method unless the run has a custom grader; None when there is none."""
 
 

@@ -108,8 +108,8 @@ class DatasetReading:
             config = self._validation(path, entry)
             _check_name(place)
             source = open_dataset(place)
-            effort = ReadOptions(interface=self._settings.interface)
-            report = read(source, self._code.contract(path, entry, source), config=config, effort=effort)
+            options = ReadOptions(interface=self._settings.interface)
+            report = read(source, self._code.contract(path, entry, source), config=config, options=options)
         except (SourceUnreadable, UsageProblem) as problem:
             hint = problem.hint if isinstance(problem, UsageProblem) else similar_file(Path(shown_path(str(place))))
             self._refuse(path, f"{problem.message} ({hint})" if hint else problem.message)

@@ -17,7 +17,7 @@ from assay.core.report import ValidationReport
 from assay.core.retention import RetentionSettings
 from assay.core.secrets import RedactRule
 from assay.core.settings import DatasetEntry, ModelEntry, RunFile, run_settings
-from assay.datasets.parsing.checks import Findings
+from assay.datasets.parsing.checks import FindingList
 from assay.datasets.parsing.config import Interface
 from assay.engine.planning.run_file import LoadedRunFile, issue_of, load_run_file, read_members
 from assay.store.redact import rule_problems
@@ -127,7 +127,7 @@ class MergedSettings:
         return self._code is None or not self._option(path) or name in self._code
 
     def _merged(self, options: dict[str, Any]) -> RunFile:
-        found = Findings()
+        found = FindingList()
         members = read_members(options, found)
         in_file = self._loaded.members if self._loaded else {}
         if self._loaded:

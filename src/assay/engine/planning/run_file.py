@@ -11,10 +11,9 @@ from assay.core.issue import Issue
 from assay.core.secrets import RedactRule
 from assay.core.settings import CacheSection, ModelEntry, ProviderEntry, RetrySection, RunFile, RunSection, StageSection
 from assay.core.strict_json import Document
-from assay.datasets.parsing.checks import Findings, check_flaws
-from assay.datasets.parsing.formats import is_of_a_run
+from assay.datasets.parsing.checks import FindingList, check_flaws
+from assay.datasets.parsing.formats import is_of_a_run, parse_yaml
 from assay.datasets.parsing.issue_locator import RecordContext, locate_issue
-from assay.datasets.parsing.lazy_yaml import parse_yaml
 from assay.datasets.parsing.source import open_source
 from assay.engine.planning.settings import FieldAliases, Wordings, read_settings
 from assay.store.redact import rule_problem
@@ -48,13 +47,13 @@ class LoadedRunFile(msgspec.Struct, frozen=True):
     path: str
     document: Document
     members: dict[str, Any]
-    findings: Findings
+    findings: FindingList
 
 
 def load_run_file(path: str | Path) -> LoadedRunFile:
     """The run file at a path; what is wrong with it is in `findings`. Raises SourceUnreadable where there is no file."""
     document = parse_yaml(bytes(open_source(path).buffer()))
-    found = Findings()
+    found = FindingList()
     members: dict[str, Any] = {}
     if document.is_readable:
         members = read_members({} if document.value is None else document.value, found)
@@ -62,7 +61,7 @@ def load_run_file(path: str | Path) -> LoadedRunFile:
     return LoadedRunFile(str(path), document, members, found)
 
 
-def read_members(value: Any, found: Findings) -> dict[str, Any]:
+def read_members(value: Any, found: FindingList) -> dict[str, Any]:
     """The members of a run file given as plain values; `found` gets every problem."""
     members = read_settings(value, RunFile, found=found, wordings=WORDINGS)
     _refuse_secrets(members, found)
@@ -70,7 +69,7 @@ def read_members(value: Any, found: Findings) -> dict[str, Any]:
     return members
 
 
-def _check_redact_rules(members: Mapping[str, Any], found: Findings) -> None:
+def _check_redact_rules(members: Mapping[str, Any], found: FindingList) -> None:
     names: set[str] = set()
     for index, entry in enumerate(members.get("redact", ())):
         if not isinstance(entry, Mapping) or not {"name", "pattern"} <= entry.keys():
@@ -82,7 +81,7 @@ def _check_redact_rules(members: Mapping[str, Any], found: Findings) -> None:
             found.add("value_out_of_range", ("redact", index, problem.member), problem.message, hint=problem.hint)
 
 
-def _refuse_secrets(members: Mapping[str, Any], found: Findings) -> None:
+def _refuse_secrets(members: Mapping[str, Any], found: FindingList) -> None:
     """A key in a header or in the request's body is as much in the file as one that is called a key; `$NAME` is none."""
     for index, provider in enumerate(members.get("providers", ())):
         for name, text in (provider.get("headers", {}) if provider else {}).items():

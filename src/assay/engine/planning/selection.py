@@ -188,7 +188,7 @@ def prepared_records(plan: Plan, inputs: Sequence[DatasetInput] | None = None) -
                     yield RecordRow(position, case.id, case.record_sha256, _encode(sampled), written, row, head)
                     position += 1
         # From here on the ledger has the records.
-        dataset.source.let_go()
+        dataset.source.release()
 
 
 class _SourceRows:

@@ -9,7 +9,7 @@ from msgspec import inspect
 
 from assay.core.exposure import FIXED
 from assay.core.issue import Path
-from assay.datasets.parsing.checks import Findings, array_at, name_of, nearest, object_at, retyped, short, type_name, word_at
+from assay.datasets.parsing.checks import FindingList, array_at, name_of, nearest, object_at, retype_hint, short, type_name, word_at
 
 _BAD: Any = object()
 """Stands for a value with a finding; the settings go on without it."""
@@ -45,7 +45,7 @@ class FieldAliases(msgspec.Struct, frozen=True):
 Wordings = Mapping[type, FieldAliases]
 
 
-def read_settings(value: Any, kind: type, *, found: Findings, wordings: Wordings, path: Path = ()) -> dict[str, Any]:
+def read_settings(value: Any, kind: type, *, found: FindingList, wordings: Wordings, path: Path = ()) -> dict[str, Any]:
     """The members of `value` that fit the struct type `kind`, under their own names; what does not fit becomes a finding."""
     read = _SettingsReader(found, wordings).read(value, inspect.type_info(kind), path)
     return {} if read is _BAD else read
@@ -54,7 +54,7 @@ def read_settings(value: Any, kind: type, *, found: Findings, wordings: Wordings
 class _SettingsReader:
     """One walk along a value and its type."""
 
-    def __init__(self, found: Findings, wordings: Wordings) -> None:
+    def __init__(self, found: FindingList, wordings: Wordings) -> None:
         self._found = found
         self._wordings = wordings
 
@@ -127,7 +127,7 @@ class _SettingsReader:
     def _plain(self, value: Any, expected: inspect.Type, path: Path, *, must: str) -> Any:
         if type(value) not in _PLAIN_TYPES[type(expected)]:
             message = f"{name_of(path)} must be {must}, not {type_name(value)}"
-            self._found.add("invalid_field_type", path, message, hint=retyped(_KINDS.get(type(expected), ""), value))
+            self._found.add("invalid_field_type", path, message, hint=retype_hint(_KINDS.get(type(expected), ""), value))
             return _BAD
         if not _is_within(value, expected):
             # A wrong text is not repeated: it may be the key that somebody wrote where its variable belongs.

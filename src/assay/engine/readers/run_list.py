@@ -12,10 +12,10 @@ import msgspec
 
 from assay.core.contract import MANIFEST, dataset_file
 from assay.core.errors import AssayError
-from assay.core.moment import iso
 from assay.core.plan import read_plan
 from assay.core.run_result import RunListing
 from assay.core.runs import TERMINAL
+from assay.core.text import iso
 from assay.engine.runs import final_counts, listing_of
 from assay.engine.storage.remote_store import STORE, not_here_error
 from assay.engine.storage.run_failure import RunFailure, noted_failure

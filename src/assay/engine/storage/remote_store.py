@@ -7,8 +7,8 @@ from pathlib import Path
 
 from assay.core.contract import MANIFEST
 from assay.core.errors import RunNotFound, RunSealed, StoreUnavailable, UsageProblem
-from assay.core.moment import iso
 from assay.core.runs import TERMINAL
+from assay.core.text import iso
 from assay.store.download import ManifestSummary, fetch_run, published_at
 from assay.store.failures import disk_errors
 from assay.store.ledger import Ledger, RunRow

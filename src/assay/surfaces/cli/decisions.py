@@ -8,8 +8,8 @@ import click
 import msgspec
 
 from assay import api
-from assay.core.printable import printable
 from assay.core.settings import Gates
+from assay.core.text import printable
 from assay.presentation.sections import Column
 from assay.presentation.words import gate_word
 from assay.surfaces.charts import Caption, PlottedEstimate, PlottedRun, trend_chart

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, ProgressColumn, TaskID, TextColumn, TimeRemainingColumn
 
-from assay.core.printable import printable
+from assay.core.text import printable
 
 PATIENCE = 1.0
 """Seconds of work before a bar appears."""

@@ -8,8 +8,8 @@ import click
 
 from assay import api
 from assay.core.errors import UsageProblem
-from assay.core.printable import printable
 from assay.core.settings import ProfileId
+from assay.core.text import printable
 from assay.surfaces.cli.pipeline import PipelineOptions, github_option, junit_option
 from assay.surfaces.cli.run_options import (
     RUN,

@@ -16,12 +16,12 @@ import msgspec
 
 from assay import api
 from assay.core.errors import UsageProblem
-from assay.core.exposure import Option
+from assay.core.exposure import CommandOption
 from assay.core.integrations import load_integration
-from assay.core.printable import printable
 from assay.core.run_result import RunResult
 from assay.core.runs import RUNS_DIR
 from assay.core.settings import run_settings
+from assay.core.text import printable
 from assay.core.version import __version__
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.options import Number, WordChoice
@@ -47,7 +47,7 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 def setting_option(member: str, **changed: Any) -> Callable[[Decorated], Decorated]:
     """Make the option of a setting from its definition; `changed` are attributes of click's option that differ for a command."""
     setting = run_settings()[member]
-    option = setting.option or Option("")
+    option = setting.option or CommandOption("")
     attributes: dict[str, Any] = {"help": setting.option_help, "metavar": option.metavar or None, "multiple": setting.is_list}
     if setting.kind is bool:
         attributes["is_flag"] = True

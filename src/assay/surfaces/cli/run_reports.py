@@ -13,7 +13,7 @@ import msgspec
 
 from assay import api
 from assay.core.errors import RunNotFound, StoreUnavailable
-from assay.core.printable import printable
+from assay.core.text import printable
 from assay.presentation.run_decision import word_for
 from assay.presentation.run_report import RunReport, view_of
 from assay.surfaces.cli.chart_files import NOTHING, SavedChart, save_charts

@@ -12,7 +12,7 @@ import msgspec
 
 from assay import api
 from assay.core.errors import RunNotFound, UsageProblem
-from assay.core.printable import printable
+from assay.core.text import printable
 from assay.presentation.words import counted
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.remote import cancel_there, remote_of, server_options

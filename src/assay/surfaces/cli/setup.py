@@ -20,7 +20,7 @@ import msgspec
 from assay import api
 from assay.core.contract import CONTRACTS, ContractId
 from assay.core.errors import SourceUnreadable, UsageProblem, counted_problems
-from assay.core.printable import printable
+from assay.core.text import printable
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.options import WordChoice
 from assay.surfaces.cli.run_options import json_option, runs_dir_option, text_settings, write_json, write_text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from assay import api
-from assay.core.printable import printable
+from assay.core.text import printable
 from assay.presentation.comparison import (
     compared_datasets,
     comparison_sections,

@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.cells import cell_len
 
-from assay.core.printable import printable
+from assay.core.text import printable
 from assay.presentation.sections import Fact, Section
 from assay.presentation.words import counted
 from assay.surfaces.reporters.settings import ReportSettings

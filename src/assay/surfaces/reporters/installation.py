@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from assay import api
-from assay.core.printable import printable
+from assay.core.text import printable
 from assay.presentation.sections import Cell, Column
 from assay.presentation.words import counted
 from assay.surfaces.reporters.settings import ReportSettings

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from assay import api
 from assay.core.judge_card import JudgeCard, ProbeResult
-from assay.core.printable import printable
+from assay.core.text import printable
 from assay.presentation.judges import (
     TITLES,
     TONES,

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from rich.cells import cell_len
 
 from assay.core.contract import listed_dataset, more_datasets
-from assay.core.printable import printable
 from assay.core.run_result import RunListing
 from assay.core.runs import TERMINAL
+from assay.core.text import printable
 from assay.presentation.sections import Cell, Column
 from assay.presentation.words import UNKNOWN, counted, decimal, gate_mark, rate, state_mark
 from assay.surfaces.reporters.settings import ReportSettings

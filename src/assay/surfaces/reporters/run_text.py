@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from assay import api
-from assay.core.printable import printable
+from assay.core.text import printable
 from assay.presentation.run import (
     CANDIDATE_LIMIT,
     ID_LIMIT,

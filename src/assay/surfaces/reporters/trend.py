@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from assay import api
 from assay.core.number_text import rate_change_text, score_text
-from assay.core.printable import printable
+from assay.core.text import printable
 from assay.presentation.run import ID_LIMIT
 from assay.presentation.sections import Cell, Column, Fact, Section, Table, Tone
 from assay.presentation.words import bar, counted, decimal, ends_between, rate, with_interval
