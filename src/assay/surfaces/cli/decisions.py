@@ -15,7 +15,7 @@ from assay.presentation.words import gate_word
 from assay.surfaces.charts import Caption, PlottedEstimate, PlottedRun, trend_chart
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.options import Number, WordChoice, number_or_all
-from assay.surfaces.cli.pipeline import PipelineOptions, append_summary, github_option, junit_option
+from assay.surfaces.cli.pipeline import PipelineOptions, append_summary, github_option, junit_option, write_checks
 from assay.surfaces.cli.run_options import (
     RUN,
     OutputOptions,
@@ -31,7 +31,6 @@ from assay.surfaces.cli.run_options import (
     write_markdown,
     write_text,
 )
-from assay.surfaces.cli.run_pipeline import tell_runs
 from assay.surfaces.cli.streams import check_writable, write_file
 from assay.surfaces.reporters.comparison import comparison_markdown, comparison_text, verdict_markdown, verdict_text
 from assay.surfaces.reporters.run_checks import gated_run
@@ -212,7 +211,7 @@ def _tell(verdict: api.GateDecision, options: GateOptions, pipeline: PipelineOpt
         write_text(pipeline.guarded(verdict_text(verdict, text_settings())))
     if pipeline.is_wanted:
         run = api.open_run(options.run, runs_dir=options.runs_dir)
-        tell_runs(pipeline, [gated_run(run, verdict)], summary=lambda: verdict_markdown(verdict))
+        write_checks(pipeline, [gated_run(run, verdict)], summary=lambda: verdict_markdown(verdict))
 
 
 BASELINE_HELP = """Set the baseline run that other runs are compared with, or show it.
