@@ -18,9 +18,9 @@ _NAMES = {
     "checks": "CostEstimate DoctorCheck ModelEstimate PluginListing estimate_cost examine_place list_plugins",
     "client": "AsyncClient Client RunStatus",
     "datasets": """
-        ArrowTable DatasetRows ImportFormat ImportReport ImportRequest ImportResult RecordTable SCORE_MEMBERS TABLE_COLUMNS
-        TABLE_LISTS arrow_of arrow_table convert convert_benchmark convert_contract dataset_table import_files import_runs
-        run_facts run_table table_rows typed_rows
+        ArrowTable ConversionReport DatasetRows ImportFormat ImportReport ImportRequest ImportResult RecordTable SCORE_MEMBERS
+        TABLE_COLUMNS TABLE_LISTS arrow_of arrow_table convert convert_benchmark convert_contract dataset_table import_files
+        import_runs run_facts run_table table_rows typed_rows
     """,
     "decisions": """
         Baseline Flip GateDecision GateSpec PlannedComparison PlannedSuite RankRequest RunComparison RunTrend

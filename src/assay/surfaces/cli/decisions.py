@@ -10,6 +10,7 @@ import msgspec
 from assay import api
 from assay.core.printable import printable
 from assay.core.settings import Gates
+from assay.presentation.run_list import direction_text, trend_sections, trend_title
 from assay.presentation.sections import Column
 from assay.presentation.words import gate_word
 from assay.surfaces.charts import Caption, PlottedEstimate, PlottedRun, trend_chart
@@ -34,8 +35,7 @@ from assay.surfaces.cli.run_options import (
 from assay.surfaces.cli.streams import check_writable, write_file
 from assay.surfaces.reporters.comparison import comparison_markdown, comparison_text, verdict_markdown, verdict_text
 from assay.surfaces.reporters.run_checks import gated_run
-from assay.surfaces.reporters.terminal import painter, table
-from assay.surfaces.reporters.trend import direction_words, trend_text
+from assay.surfaces.reporters.terminal import painter, report_text, table
 
 COMPARE_HELP = """Compare two finished runs and test the difference.
 
@@ -339,7 +339,7 @@ def show_trend(options: TrendOptions) -> None:
     if options.is_json:
         write_json(found.to_dict())
     else:
-        write_text(trend_text(found, text_settings(), chart=chart or ""))
+        write_text(report_text(trend_sections(found, chart=chart or ""), text_settings()))
 
 
 def _chart(found: api.RunTrend) -> str:
@@ -347,9 +347,8 @@ def _chart(found: api.RunTrend) -> str:
     points = [
         PlottedRun(point.run_id, PlottedEstimate(point.low, point.value, point.high, point.n, is_rate)) for point in found.points
     ]
-    title = f"{'Pass rate' if is_rate else 'Mean score'} of {found.dataset}"
     domain = (0.0, 1.0) if is_rate else None
-    return trend_chart(points, Caption(title, direction_words(found)), domain=domain)
+    return trend_chart(points, Caption(trend_title(found), direction_text(found)), domain=domain)
 
 
 AUDIT_HELP = """Show the audit log of a folder of runs, the oldest entry first: baselines, gates and suites, and what clients of

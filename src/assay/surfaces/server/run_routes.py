@@ -20,10 +20,10 @@ from assay.core.http_answers import RunsPage, RunStatus
 from assay.core.plan import DEFAULT_PROJECT
 from assay.core.run_result import RunListing, RunResult
 from assay.core.runs import TERMINAL
+from assay.presentation.run_list import pace_text
 from assay.presentation.run_report import sketch_of
 from assay.surfaces.pages.page_renderer import MEDIA_TYPES, STATIC_NAMES, PageViewer, page, static
-from assay.surfaces.pages.run import run_page
-from assay.surfaces.pages.run_progress import RunActions, RunProgressView, pace_text, standing
+from assay.surfaces.pages.run import RunProgressView, progress_view, run_page
 from assay.surfaces.pages.runs import LiveChoice, RunsChoice, is_wanted, run_row, runs_view
 from assay.surfaces.reporters.json_document import json_text
 from assay.surfaces.server.concurrency import POLL_SECONDS
@@ -397,13 +397,14 @@ def run_standing(server: Server, run: api.RunReader, *, reader: PageViewer) -> R
     """How a run goes that has not ended."""
     result = run.result
     result = msgspec.structs.replace(result, is_interrupted=server.is_interrupted(result))
-    return standing(
+    return progress_view(
         result,
         place=PLACE,
         snapshot=server.queue.snapshot(result.run_id),
         failures=run.latest_failures(MAX_FAILURES) if result.counts.failed_records > result.counts.invalid_records else [],
         problem=server.problem(result.run_id, result),
-        actions=RunActions(may_cancel=reader.may_write, may_resume=reader.may_write and not _is_worked_on(server, result.run_id)),
+        may_cancel=reader.may_write,
+        may_resume=reader.may_write and not _is_worked_on(server, result.run_id),
     )
 
 
