@@ -98,8 +98,8 @@ def _take_waiting(server: Server, tried: dict[str, float], seen: frozenset[str])
 BACKLOG = 2_048
 """Maximum connections that wait to be accepted."""
 HANDLERS = (
-    # The order matters for /v1/runs, which has three handlers: the framework names the methods of the first one only in `Allow`, and
-    # it wraps a synchronous handler a second time when another one of its address is registered after it.
+    # The order matters for /v1/runs, which has three handlers: `Allow` has the methods of the first one registered, and
+    # Litestar wraps a synchronous handler twice when another one of the same address is registered after it.
     run_routes.options_of_runs,
     *submission_routes.HANDLERS,
     *run_routes.HANDLERS,
