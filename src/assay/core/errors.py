@@ -21,9 +21,6 @@ from pathlib import PurePath
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from assay.core.model_call import ModelFailure
-from assay.core.outcome import GradingFailure
-
 if TYPE_CHECKING:
     from assay.core.canonical import JsonObject
 
@@ -203,6 +200,10 @@ def _count_of(line: str) -> int:
     return int(more[1].replace(",", "")) if more else 0 if is_heading(line) else 1
 
 
+class ReportedFailure(Exception):
+    """A failure that third-party code may raise on purpose, of a call (`ModelFailure`) or of a grade (`GradingFailure`)."""
+
+
 class ThirdPartyError(Exception):
     """An exception of third-party code, in one sentence with file and line."""
 
@@ -217,7 +218,7 @@ class ThirdPartyCode:
     """A block of third-party code: its exceptions become ThirdPartyError, except our own failures, which it may raise."""
 
     def __init__(self, *also: type[Exception]) -> None:
-        self._passed_through = (GradingFailure, ModelFailure, *also)
+        self._passed_through: tuple[type[Exception], ...] = (ReportedFailure, *also)
 
     def __enter__(self) -> None:
         """Do nothing: there is no setup."""

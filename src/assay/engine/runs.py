@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -27,18 +27,19 @@ from assay.core.plan import DEFAULT_PROJECT, Plan, changed_settings, plan_sha256
 from assay.core.run_result import RunListing, RunResult
 from assay.core.runs import TERMINAL, UNDER_WAY, RunCounts, count_records
 from assay.core.secrets import is_redacted
+from assay.core.stop_signals import raised_as_interrupt
 from assay.core.summary import METRICS, GateResult, Interval, RunKind, Summary
 from assay.engine.execution.engines import (
     PROBLEM,
     TEMPORAL,
+    assigned_server,
     check_placement,
     check_reachable,
-    execute_run,
-    finish_cancelled_run,
     ignore_if_sealed,
+    temporal_engine,
 )
 from assay.engine.execution.retry_selection import has_failed_evaluations
-from assay.engine.execution.run import open_or_create
+from assay.engine.execution.run import open_or_create, prepare, run_to_completion
 from assay.engine.execution.run_context import RunEnvironment, RunInterrupted
 from assay.engine.execution.states import COUNTS, run_status
 from assay.engine.records.redaction import RedactedPlan, is_uploaded, redactor_of
@@ -81,7 +82,7 @@ def start(plan: Plan, runs_dir: Path, environment: RunEnvironment) -> RunResult:
         if not folders.has_ledger:
             check_reachable(plan.run_id, environment)
         open_or_create(plan, folders, at=environment.clock(), ledger=environment.placement.ledger)
-    return _driven(folders, environment, plan)
+    return resume(folders, environment, plan)
 
 
 def _check_same_as_sealed(folders: RunPaths, plan: Plan, *, environ: Mapping[str, str]) -> None:
@@ -100,26 +101,29 @@ def _check_same_as_sealed(folders: RunPaths, plan: Plan, *, environ: Mapping[str
         )
 
 
-def resume(folders: RunPaths, environment: RunEnvironment) -> RunResult:
-    """Resume an unfinished run with the settings that it was started with."""
-    return _driven(folders, environment)
-
-
-def _driven(folders: RunPaths, environment: RunEnvironment, plan: Plan | None = None) -> RunResult:
-    # A crash between the last two steps leaves the working state of a run that has ended; it holds originals, so it is cleared.
+def resume(folders: RunPaths, environment: RunEnvironment, plan: Plan | None = None) -> RunResult:
+    """Take a run to its sealed end, here or through the workers of a Temporal server; `plan` is its own, if the caller has it."""
     home, store = "", environment.placement.store
+    # A crash between the last two steps leaves the working state of a run that has ended; it holds originals, so it is cleared.
     if folders.active.is_dir() or not folders.is_sealed:
-        # A rejected key is told by the result, as every end of a run is: other candidates have their turn all the same.
-        with suppress(RunInterrupted, ProviderRejected), ignore_if_sealed(folders):
+        signals = raised_as_interrupt() if environment.takes_signals else nullcontext()
+        # The result reports a rejected key, so that the other candidates of the caller are still evaluated.
+        with suppress(RunInterrupted, ProviderRejected), ignore_if_sealed(folders), signals:
             home = _noted_home(folders, store)
-            execute_run(folders, environment, plan)
+            server = assigned_server(folders, environment)
+            if server is None:
+                run_to_completion(folders, environment, plan=plan, is_patient=environment.is_patient)
+            else:
+                prepare(folders, environment)
+                client = temporal_engine("workflow_client")
+                (client.start if environment.is_detached else client.follow)(folders, server, environment)
         home = download_if_remote(folders.active, folders.sealed) or home
     elif store:
-        # It may have ended before anybody thought of a store.
+        # The run may have ended before it was given a store.
         home = publish_sealed(folders.sealed, store)
     result = result_of(folders)
     if result.is_away and not environment.is_detached:
-        # Whether its gates were reached is known there alone.
+        # Only the machine that has the artifacts knows whether the gates were met.
         raise not_here_error(folders.run_id, {SEALED_IN: result.run_dir})
     return msgspec.structs.replace(result, store=home)
 
@@ -144,7 +148,12 @@ def cancel(folders: RunPaths, environment: RunEnvironment) -> RunResult:
         raise RunSealed(f"run '{folders.run_id}' has ended: {result.state}", hint="there is nothing left to cancel")
     with ignore_if_sealed(folders):
         _request_cancel(folders)
-        finish_cancelled_run(folders, environment)
+        # Another process that works on the run sees the request and seals the run itself: no waiting for it here.
+        server = assigned_server(folders, environment)
+        if server is None:
+            run_to_completion(folders, environment, is_patient=False)
+        elif prepare(folders, environment, is_patient=False):
+            temporal_engine("workflow_client").start(folders, server, environment)
     return result_of(folders)
 
 

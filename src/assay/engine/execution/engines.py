@@ -1,7 +1,7 @@
 """Choice of the engine that evaluates a run: this process, or the workers of a Temporal server as noted in the ledger."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from types import ModuleType
 
 import msgspec
@@ -10,8 +10,7 @@ from assay.core.errors import MissingExtra, RunNotFound, StoreUnavailable, Usage
 from assay.core.integrations import load_integration
 from assay.core.plan import Plan, read_plan
 from assay.core.runs import TERMINAL, RunBackend, TemporalServer
-from assay.core.stop_signals import raised_as_interrupt
-from assay.engine.execution.run import check_shareable, prepare, run_to_completion
+from assay.engine.execution.run import check_shareable
 from assay.engine.execution.run_context import RunEnvironment
 from assay.engine.storage.run_paths import RunPaths
 from assay.store.ledger import Ledger
@@ -38,31 +37,6 @@ def check_reachable(run_id: str, environment: RunEnvironment) -> None:
         temporal_engine("connection").check_server(run_id, server, environ=environment.environ)
 
 
-def execute_run(folders: RunPaths, environment: RunEnvironment, plan: Plan | None = None) -> None:
-    """Run to the sealed end, here or through workers; raises RunInterrupted when the caller stops the run or stops following it."""
-    with raised_as_interrupt() if environment.takes_signals else nullcontext():
-        server = _assigned_server(folders, environment)
-        if server is None:
-            run_to_completion(folders, environment, plan=plan, is_patient=environment.is_patient)
-            return
-        prepare(folders, environment)
-        engine = temporal_engine("workflow_client")
-        if environment.is_detached:
-            engine.start(folders, server, environment)
-        else:
-            engine.follow(folders, server, environment)
-
-
-def finish_cancelled_run(folders: RunPaths, environment: RunEnvironment) -> None:
-    """Seal a cancelled run, here or through a worker, unless another process already works on it and will seal it."""
-    server = _assigned_server(folders, environment)
-    if server is None:
-        run_to_completion(folders, environment, is_patient=False)
-        return
-    if prepare(folders, environment, is_patient=False):
-        temporal_engine("workflow_client").start(folders, server, environment)
-
-
 @contextmanager
 def ignore_if_sealed(folders: RunPaths) -> Iterator[None]:
     """Ignore a missing run inside the block when another process has sealed it and removed its ledger meanwhile."""
@@ -82,7 +56,7 @@ def temporal_engine(part: str) -> ModuleType:
         raise MissingExtra(f"the engine needs {package}", hint="pip install 'assay[temporal,postgres]'") from problem
 
 
-def _assigned_server(folders: RunPaths, environment: RunEnvironment) -> TemporalServer | None:
+def assigned_server(folders: RunPaths, environment: RunEnvironment) -> TemporalServer | None:
     """Return the server whose workers evaluate the run, noting a new one in the ledger; raises UsageProblem."""
     if not folders.has_ledger:
         return None

@@ -24,7 +24,7 @@ async def run_shard(shard: int, context: RunContext, *, owner: str) -> bool:
     finished, others = _grade_without_calls(opened, claim, context)
     ends = await asyncio.gather(
         _append([opened[index] for index in finished], list(finished.values()), claim, context=context),
-        *(_run_record(record, claim, context) for record in others),
+        *(run_case(record, claim, context) for record in others),
         return_exceptions=True,
     )
     for end in ends:
@@ -80,17 +80,6 @@ async def _append(records: Sequence[OpenRecord], finished: Sequence[CommitEntry]
         for record in records:
             context.in_flight.end_rounds(is_retrying=False)
             context.in_flight.remove_record(len(record.case))
-
-
-async def _run_record(record: OpenRecord, claim: Claim, context: RunContext) -> None:
-    try:
-        await run_case(record, claim, context)
-    except AssayError:
-        # When the ledger cannot be written, all records must stop: the results of further paid calls could not be saved.
-        context.stop.set()
-        raise
-    finally:
-        context.in_flight.remove_record(len(record.case))
 
 
 POLL_INTERVAL = 1.0

@@ -2,12 +2,9 @@
 
 import asyncio
 import signal
-from collections.abc import Callable, Coroutine
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from assay.core.stop_signals import stop_signals
-
-T = TypeVar("T")
 
 
 class InterruptiblePart(Protocol):
@@ -15,12 +12,6 @@ class InterruptiblePart(Protocol):
 
     is_interrupted: bool
     """Set by the first signal."""
-
-
-def run_loop(main: Coroutine[object, object, T], loop: Callable[[], asyncio.AbstractEventLoop] | None = None) -> T:
-    """Run a coroutine to its end in a new event loop; raises CancelledError when a second signal ended it."""
-    with asyncio.Runner(loop_factory=loop) as runner:
-        return runner.run(main)
 
 
 class GracefulShutdown:

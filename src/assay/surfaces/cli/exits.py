@@ -22,7 +22,6 @@ import click
 
 from assay.core.errors import AssayError, ServerProblem, counted_problems
 from assay.core.printable import printable
-from assay.surfaces.cli.options import UnknownWord
 
 VALID = GATES_PASSED = 0
 INVALID = GATE_FAILED = 1
@@ -49,6 +48,15 @@ TRACEBACK_VARIABLE = "ASSAY_TRACEBACK"
 
 class OutputClosed(Exception):
     """The reader of our output went away; click would turn a BrokenPipeError into exit code 1, which means something else here."""
+
+
+class UnknownWord(click.BadParameter):
+    """A word that is not one of those that a parameter takes."""
+
+    def __init__(self, message: str, word: str, *, param: click.Parameter | None, known: Sequence[str]) -> None:
+        super().__init__(message, param=param)
+        self.word = word
+        self.known = known
 
 
 class ErrorBoundary:

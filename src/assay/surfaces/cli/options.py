@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import isfinite
 from typing import Any, TypeVar
 
@@ -11,6 +11,7 @@ import click
 
 from assay.core.errors import UsageProblem
 from assay.core.runs import RunBackend, TemporalServer
+from assay.surfaces.cli.exits import UnknownWord
 
 ALL = "all"
 _LAST_PORT = 65535
@@ -48,15 +49,6 @@ def number_or_all(text: str, *, option: str) -> int | None:
     if not text.isascii() or not text.isdigit():
         raise UsageProblem(f"{option} takes a number or '{ALL}', not '{text}'")
     return int(text)
-
-
-class UnknownWord(click.BadParameter):
-    """A word that is not one of those that a parameter takes."""
-
-    def __init__(self, message: str, word: str, *, param: click.Parameter | None, known: Sequence[str]) -> None:
-        super().__init__(message, param=param)
-        self.word = word
-        self.known = known
 
 
 class WordChoice(click.Choice[str]):
