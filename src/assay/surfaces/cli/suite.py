@@ -12,7 +12,7 @@ from assay import api
 from assay.core.run_result import RunResult
 from assay.core.runs import RunBackend
 from assay.surfaces.cli import exits
-from assay.surfaces.cli.options import placement_of, placement_options
+from assay.surfaces.cli.options import placement_of, placement_options, quiet_option, setting_option
 from assay.surfaces.cli.pipeline import PipelineOptions, github_option, junit_option, write_checks
 from assay.surfaces.cli.run import check_told_here, pushing, run_each
 from assay.surfaces.cli.run_options import (
@@ -67,12 +67,12 @@ Exit codes:
 @click.command("suite", help=HELP, epilog=EPILOG)
 @click.argument("suite", metavar="SUITE")
 @runs_dir_option
-@click.option("--run-id", metavar="ID", default="", help="Prefix of the run ids; repeating the command resumes the runs.")
+@setting_option("run_id", default="", help="Prefix of the run ids; repeating the command resumes the runs.")
 @json_option
 @junit_option
 @github_option
 @markdown_option
-@click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
+@quiet_option
 @metrics_file_option
 @telemetry_options
 @placement_options
