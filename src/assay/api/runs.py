@@ -25,8 +25,7 @@ from assay.engine.planning.plans import ListedRecords, PlannedRuns
 from assay.engine.planning.plans import list_records as list_request
 from assay.engine.planning.plans import plan_runs as plan_request
 from assay.engine.planning.providers import model_problem
-from assay.engine.planning.request import PlanProblems, RunRequest
-from assay.engine.planning.run_file import is_run_file
+from assay.engine.planning.request import PlanProblems, RunRequest, is_run_file
 from assay.engine.records.run_counters import Snapshot
 from assay.engine.runs import cancel as cancel_run
 from assay.engine.runs import resume as resume_run

@@ -43,8 +43,7 @@ from assay.engine.execution.submission import (
     verdict_on,
 )
 from assay.engine.planning.providers import is_file_model
-from assay.engine.planning.request import RunRequest, finding_lines
-from assay.engine.planning.run_file import load_run_file
+from assay.engine.planning.request import RunRequest, finding_lines, load_run_file
 from assay.engine.readers.run_list import RunListCache, SharedRuns
 from assay.engine.readers.run_reader import RunReader
 from assay.engine.runs import project_of, result_of

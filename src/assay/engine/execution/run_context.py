@@ -22,8 +22,7 @@ from assay.engine.execution.limits import CallScheduler
 from assay.engine.execution.record_events import Observer, RecordEventEmitter
 from assay.engine.execution.shared_scheduler import open_scheduler
 from assay.engine.planning.attachments import attachment_reader
-from assay.engine.planning.dataset_inputs import DatasetInput
-from assay.engine.planning.handles import make_room_for_handles
+from assay.engine.planning.dataset_inputs import DatasetInput, make_room_for_handles
 from assay.engine.planning.plugins import OpenPlugins
 from assay.engine.planning.responses import open_responses
 from assay.engine.records.redaction import redactor_of
