@@ -48,8 +48,8 @@ from assay.engine.planning.providers import BadName, find_provider, model_plan, 
 from assay.engine.planning.request import MergedSettings, PlanProblems, RunRequest
 from assay.engine.planning.responses import ResponseFile, load_responses
 from assay.engine.planning.selection import DatasetSurvey, HasAnswer, SelectionRules, rules_of, selected_ids, survey
-from assay.engine.records.eval_run import EVAL_RESULTS, GOLDEN_MAX_TOKENS, why_no_eval_run
 from assay.engine.records.groups import NO_METADATA
+from assay.engine.records.run_metrics import EVAL_RESULTS, GOLDEN_MAX_TOKENS, why_no_eval_run
 from assay.engine.storage.run_paths import check_target_free, folders_of
 from assay.grading.assignment import Kind
 from assay.grading.methods import GRADING_METHODS

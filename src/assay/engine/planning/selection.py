@@ -36,7 +36,7 @@ from assay.engine.planning.dataset_inputs import (
     shown_path,
 )
 from assay.engine.records.groups import RecordGroups, member_text, metadata_value, read_rejected
-from assay.engine.records.run_figures import UnsupportedRecords
+from assay.engine.records.run_metrics import UnsupportedRecords
 from assay.grading import POLICIES, UNKNOWN, UNSUITABLE, Kind, resolved
 from assay.metrics.profiles import Profile
 from assay.store.ledger import RecordRow
