@@ -186,8 +186,8 @@ LISTED_NOWHERE = {
 }
 """Settings that a surface has nothing to say about, so that one that names them has a list of its own."""
 GENERATED = (
-    *("engine/planning/request.py", "surfaces/cli/run.py", "surfaces/cli/run_options.py", "surfaces/server/submission_routes.py"),
-    *("surfaces/server/validation_pages.py", "surfaces/pages/validation_page.py", "surfaces/pages/templates/parts/run_form.html"),
+    *("engine/planning/request.py", "surfaces/cli/run.py", "surfaces/cli/run_options.py"),
+    *("surfaces/server/submission_routes.py", "surfaces/pages/validation_page.py", "surfaces/pages/templates/parts/run_form.html"),
 )
 
 

@@ -33,6 +33,7 @@ _RUNS = (
 _STORE = "store engine/test_canaries.py engine/test_retention.py engine/test_resume.py crash"
 
 MODULES: tuple[Module, ...] = (
+    Module("core/gate_text.py", "metrics/test_gates.py test_number_text.py", "engine/test_gate.py surfaces/test_cli_gates.py"),
     Module("datasets/batch_v1/rules.py", "datasets/test_fixtures.py datasets/test_hints.py datasets/test_lane.py", _DATASETS),
     Module("datasets/legal_eval_v1/rules.py", "datasets/test_fixtures.py datasets/test_hints.py datasets/test_lane.py", _DATASETS),
     Module(

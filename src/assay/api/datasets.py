@@ -14,7 +14,7 @@ from assay.core.retention import longest, retention_in
 from assay.core.run_result import RunResult
 from assay.core.runs import RUNS_DIR
 from assay.datasets import contract_named
-from assay.datasets.converters import CONVERTERS, ConversionResult, IdStyle, convert_cases, convert_files
+from assay.datasets.converters import CONVERTERS, ConversionReport, ConversionResult, IdStyle, convert_cases, convert_files
 from assay.datasets.converters.report import with_rejected
 from assay.datasets.imports import DatasetRows, ImportFormat, ImportReport, ImportResult, read_files
 from assay.datasets.parsing.source import open_source
@@ -41,6 +41,7 @@ __all__ = [
     "TABLE_COLUMNS",
     "TABLE_LISTS",
     "ArrowTable",
+    "ConversionReport",
     "DatasetRows",
     "ImportFormat",
     "ImportReport",

@@ -10,12 +10,13 @@ import msgspec
 from assay import api
 from assay.core.printable import printable
 from assay.core.settings import Gates
+from assay.presentation.run_list import direction_text, trend_sections, trend_title
 from assay.presentation.sections import Column
 from assay.presentation.words import gate_word
 from assay.surfaces.charts import Caption, PlottedEstimate, PlottedRun, trend_chart
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.options import Number, WordChoice, number_or_all
-from assay.surfaces.cli.pipeline import PipelineOptions, append_summary, github_option, junit_option
+from assay.surfaces.cli.pipeline import PipelineOptions, append_summary, github_option, junit_option, write_checks
 from assay.surfaces.cli.run_options import (
     RUN,
     OutputOptions,
@@ -31,12 +32,10 @@ from assay.surfaces.cli.run_options import (
     write_markdown,
     write_text,
 )
-from assay.surfaces.cli.run_pipeline import tell_runs
 from assay.surfaces.cli.streams import check_writable, write_file
 from assay.surfaces.reporters.comparison import comparison_markdown, comparison_text, verdict_markdown, verdict_text
 from assay.surfaces.reporters.run_checks import gated_run
-from assay.surfaces.reporters.terminal import painter, table
-from assay.surfaces.reporters.trend import direction_words, trend_text
+from assay.surfaces.reporters.terminal import painter, report_text, table
 
 COMPARE_HELP = """Compare two finished runs and test the difference.
 
@@ -212,7 +211,7 @@ def _tell(verdict: api.GateDecision, options: GateOptions, pipeline: PipelineOpt
         write_text(pipeline.guarded(verdict_text(verdict, text_settings())))
     if pipeline.is_wanted:
         run = api.open_run(options.run, runs_dir=options.runs_dir)
-        tell_runs(pipeline, [gated_run(run, verdict)], summary=lambda: verdict_markdown(verdict))
+        write_checks(pipeline, [gated_run(run, verdict)], summary=lambda: verdict_markdown(verdict))
 
 
 BASELINE_HELP = """Set the baseline run that other runs are compared with, or show it.
@@ -340,7 +339,7 @@ def show_trend(options: TrendOptions) -> None:
     if options.is_json:
         write_json(found.to_dict())
     else:
-        write_text(trend_text(found, text_settings(), chart=chart or ""))
+        write_text(report_text(trend_sections(found, chart=chart or ""), text_settings()))
 
 
 def _chart(found: api.RunTrend) -> str:
@@ -348,9 +347,8 @@ def _chart(found: api.RunTrend) -> str:
     points = [
         PlottedRun(point.run_id, PlottedEstimate(point.low, point.value, point.high, point.n, is_rate)) for point in found.points
     ]
-    title = f"{'Pass rate' if is_rate else 'Mean score'} of {found.dataset}"
     domain = (0.0, 1.0) if is_rate else None
-    return trend_chart(points, Caption(title, direction_words(found)), domain=domain)
+    return trend_chart(points, Caption(trend_title(found), direction_text(found)), domain=domain)
 
 
 AUDIT_HELP = """Show the audit log of a folder of runs, the oldest entry first: baselines, gates and suites, and what clients of

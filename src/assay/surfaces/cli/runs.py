@@ -13,6 +13,7 @@ import msgspec
 from assay import api
 from assay.core.errors import RunNotFound, UsageProblem
 from assay.core.printable import printable
+from assay.presentation.run_list import run_list_sections
 from assay.presentation.words import counted
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.remote import cancel_there, remote_of, server_options
@@ -29,9 +30,9 @@ from assay.surfaces.cli.run_options import (
 )
 from assay.surfaces.cli.run_reports import report
 from assay.surfaces.cli.streams import guarded
-from assay.surfaces.reporters.run_list import runs_text
 from assay.surfaces.reporters.run_record import record_text
 from assay.surfaces.reporters.run_text import disagreement_text
+from assay.surfaces.reporters.terminal import report_text
 
 RUNS_HELP = """List the runs of a folder, the newest first, finished or not.
 
@@ -63,7 +64,7 @@ def runs_command(context: click.Context, /, limit: int | None, runs_dir: str, *,
     if is_json:
         write_json({"runs": msgspec.to_builtins(listed)})
     else:
-        write_text(runs_text(listed, text_settings()))
+        write_text(report_text(run_list_sections(listed), text_settings()))
         if not listed:
             say_empty(runs_dir, "--runs-dir names another folder")
     context.exit(exits.VALID)

@@ -17,7 +17,6 @@ from assay.core.report import ValidationReport
 from assay.core.version import __version__
 from assay.presentation.validation import Totals
 from assay.surfaces.cli import exits
-from assay.surfaces.cli.meter import ProgressMeter
 from assay.surfaces.cli.options import WordChoice
 from assay.surfaces.cli.pipeline import PipelineOptions, append_summary, check_junit, github_option, junit_option
 from assay.surfaces.cli.streams import (
@@ -30,6 +29,7 @@ from assay.surfaces.cli.streams import (
     write_file,
     write_stream,
 )
+from assay.surfaces.cli.terminal_progress import ProgressMeter
 from assay.surfaces.reporters.formats import FORMATS
 from assay.surfaces.reporters.github import report_annotations
 from assay.surfaces.reporters.settings import ReportSettings
