@@ -11,13 +11,14 @@ from assay.api import CostEstimate, ModelEstimate, PlannedRuns
 from assay.core.plan import DatasetPlan, ModelPlan, Plan, ProviderPlan
 from assay.core.run_result import RunListing
 from assay.core.settings import Gates
+from assay.presentation.run_list import run_list_sections
 from assay.presentation.run_report import RunReport
 from assay.surfaces.reporters.markdown import inert
-from assay.surfaces.reporters.run_list import runs_text
 from assay.surfaces.reporters.run_markdown import run_markdown
 from assay.surfaces.reporters.run_record import record_text
 from assay.surfaces.reporters.run_text import candidates_text, plan_text, run_text
 from assay.surfaces.reporters.settings import ReportSettings
+from assay.surfaces.reporters.terminal import report_text
 from tests.surfaces.conftest import HOSTILE, Snapshot
 from tests.surfaces.run_views import (
     CASES,
@@ -156,11 +157,11 @@ def test_the_report_on_one_record_matches_its_golden_file(snapshot: Snapshot) ->
 
 
 def test_the_list_of_runs_matches_its_golden_file(snapshot: Snapshot) -> None:
-    snapshot("run-list.txt", "".join(runs_text(LISTINGS, PLAIN)))
+    snapshot("run-list.txt", "".join(report_text(run_list_sections(LISTINGS), PLAIN)))
 
 
 def test_the_list_of_runs_fits_a_narrow_terminal() -> None:
-    lines = "".join(runs_text(LISTINGS, ReportSettings(version="9", width=76))).splitlines()
+    lines = "".join(report_text(run_list_sections(LISTINGS), ReportSettings(version="9", width=76))).splitlines()
     assert max(map(cell_len, lines)) <= 76
     assert lines[0] == "nightly-2 · 2026-11-15 10:00 · running"
     assert lines[1] == "  assistant · small · records 120/1,500"
@@ -187,7 +188,7 @@ def test_no_line_of_a_report_is_wider_than_the_terminal() -> None:
 HOSTILE_TEXTS: dict[str, Callable[[], str]] = {
     "run": lambda: shown(hostile_view(), commands=(HOSTILE,)),
     "candidates": lambda: "".join(candidates_text([hostile_view(), hostile_view()], PLAIN)),
-    "list": lambda: "".join(runs_text(LISTINGS, PLAIN)),
+    "list": lambda: "".join(report_text(run_list_sections(LISTINGS), PLAIN)),
     "record": lambda: "".join(
         record_text(
             {

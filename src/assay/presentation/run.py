@@ -433,7 +433,7 @@ def slice_table(views: Sequence[RunReport], *, limit: int | None = MAX_PAGE_SLIC
         Column("value", "The value of the slice that the records have.", is_name=True, limit=SLICE_LIMIT),
         Column("candidate", is_name=True, limit=SLICE_LIMIT),
         Column("n", "Scored records of the slice.", is_number=True),
-        Column("pass rate", "Share of them that passed; the bar is its 95 % interval from 0 to 100 %.", is_number=True),
+        Column("pass rate", f"Share of them that passed; {words.PASS_RATE_BAR}.", is_number=True),
         Column(mean.title, "Their mean, with its 95 % interval.", is_number=True),
         Column("errors", "Records of the slice without a grade.", is_number=True),
     )

@@ -16,9 +16,18 @@ from assay.core.errors import RunNotFound, StoreUnavailable
 from assay.core.text import printable
 from assay.presentation.run_decision import word_for
 from assay.presentation.run_report import RunReport, view_of
-from assay.surfaces.cli.chart_files import NOTHING, SavedChart, save_charts
-from assay.surfaces.cli.run_options import OutputOptions, command_line, near, placed, text_settings, write_text
-from assay.surfaces.cli.run_pipeline import tell_runs
+from assay.surfaces.cli.pipeline import write_checks
+from assay.surfaces.cli.run_options import (
+    NOTHING,
+    OutputOptions,
+    SavedChart,
+    command_line,
+    near,
+    placed,
+    save_charts,
+    text_settings,
+    write_text,
+)
 from assay.surfaces.cli.streams import STANDARD, encoded, standard_output, write_file, write_stream
 from assay.surfaces.reporters.run_checks import checked_run
 from assay.surfaces.reporters.run_markdown import run_markdown
@@ -131,4 +140,4 @@ def tell_pipeline(runs: Sequence[api.RunReader], shown: OutputOptions) -> None:
         views = [_view(run, shown, is_one=is_one) for run in runs]
         return run_markdown(views, text_settings(), waiting=shown.waiting, is_linked=False)
 
-    tell_runs(shown.pipeline, [checked_run(run) for run in runs], summary=summary)
+    write_checks(shown.pipeline, [checked_run(run) for run in runs], summary=summary)

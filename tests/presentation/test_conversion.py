@@ -5,32 +5,24 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from assay.surfaces.reporters.conversion import conversion_text
+from assay.datasets.converters.report import ConversionNote, ConversionReport, SourceCounts
+from assay.presentation.conversion import conversion_sections
 from assay.surfaces.reporters.settings import ReportSettings
+from assay.surfaces.reporters.terminal import report_text
 
 PLAIN = ReportSettings(version="9")
 LONG_NAME = "a/very/long/folder/name/with/質問/and/more/of/it/questions.jsonl"
 
 
-def remark(number: int, **fields: Any) -> dict[str, Any]:
-    return {
-        "action": "moved",
-        "source": "a.jsonl",
-        "reason": "no field for it",
-        "line": number,
-        "record_id": f"r{number}",
-        "path": "x",
-        **fields,
-    }
+def remark(number: int, **fields: Any) -> ConversionNote:
+    given = {"action": "moved", "source": "a.jsonl", "reason": "no field for it", "line": number, "path": "x", **fields}
+    return ConversionNote(**{"record_id": f"r{number}", **given})
 
 
-def report(*remarks: dict[str, Any]) -> dict[str, Any]:
-    counts = {"read": 1200, "emitted": 1100, "invalid": 60, "skipped": 40}
-    return {"totals": counts, "sources": [{"source": LONG_NAME, **counts}], "remarks": remarks}
-
-
-def shown(*remarks: dict[str, Any], settings: ReportSettings = PLAIN) -> str:
-    return "".join(conversion_text(report(*remarks), settings))
+def shown(*remarks: ConversionNote, settings: ReportSettings = PLAIN) -> str:
+    counts = SourceCounts(LONG_NAME, read=1200, emitted=1100, invalid=60, skipped=40)
+    report = ConversionReport(conversion="x", target="batch_v1", sources=(counts,), remarks=remarks)
+    return "".join(report_text(conversion_sections(report, is_verbose=settings.is_verbose), settings))
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
