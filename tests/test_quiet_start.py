@@ -105,7 +105,7 @@ UNUSED_IN_A_RUN = {
     "assay.store.record_index",
     "assay.surfaces.cli.run_reports",
     "assay.presentation.run",
-    "assay.presentation.run_plan",
+    "assay.presentation.subject",
     "assay.surfaces.reporters.run_text",
     "assay.surfaces.reporters.text",
     "email",

@@ -27,9 +27,8 @@ from assay.core.summary import (
     VarianceParts,
 )
 from assay.presentation import words
-from assay.presentation.run_decision import decision_facts, decisions
+from assay.presentation.decisions import decision_facts, decisions
 from assay.presentation.run_report import FailureGroup, Json, RunReport, WorstRecord
-from assay.presentation.run_subject import grading_word, subject_facts
 from assay.presentation.sections import (
     NO_LINKS,
     Cell,
@@ -40,6 +39,7 @@ from assay.presentation.sections import (
     Table,
     Tone,
 )
+from assay.presentation.subject import grading_word, subject_facts
 from assay.presentation.words import (
     DASH,
     ERROR,

@@ -10,6 +10,7 @@ import msgspec
 from assay import api
 from assay.core.printable import printable
 from assay.core.settings import Gates
+from assay.presentation.decisions import gated_run
 from assay.presentation.run_list import direction_text, trend_sections, trend_title
 from assay.presentation.sections import Column
 from assay.presentation.words import gate_word
@@ -35,7 +36,6 @@ from assay.surfaces.cli.run_options import (
 from assay.surfaces.cli.run_pipeline import tell_runs
 from assay.surfaces.cli.streams import check_writable, write_file
 from assay.surfaces.reporters.comparison import comparison_markdown, comparison_text, verdict_markdown, verdict_text
-from assay.surfaces.reporters.run_checks import gated_run
 from assay.surfaces.reporters.terminal import painter, report_text, table
 
 COMPARE_HELP = """Compare two finished runs and test the difference.

@@ -180,7 +180,7 @@ def run(options: RunOptions) -> int:
 def _show_plan(planned: api.PlannedRuns, options: RunOptions) -> None:
     estimate = api.estimate_cost(planned)
     # Loaded here: a run that is made shows no plan.
-    plan = import_module("assay.presentation.run_plan")
+    plan = import_module("assay.presentation.subject")
     if options.is_json:
         write_json(plan.plan_document(planned, estimate))
     else:

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
+from assay.presentation.decisions import CheckedRun
 from assay.surfaces.cli.pipeline import PipelineOptions, append_summary
 from assay.surfaces.reporters.github import run_annotations
 from assay.surfaces.reporters.junit import run_junit
-from assay.surfaces.reporters.run_checks import CheckedRun
 
 
 def tell_runs(pipeline: PipelineOptions, runs: Sequence[CheckedRun], *, summary: Callable[[], Iterable[str]]) -> None:

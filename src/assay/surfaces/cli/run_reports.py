@@ -14,13 +14,12 @@ import msgspec
 from assay import api
 from assay.core.errors import RunNotFound, StoreUnavailable
 from assay.core.printable import printable
-from assay.presentation.run_decision import word_for
+from assay.presentation.decisions import checked_run, word_for
 from assay.presentation.run_report import RunReport, view_of
 from assay.surfaces.cli.chart_files import NOTHING, SavedChart, save_charts
 from assay.surfaces.cli.run_options import OutputOptions, command_line, near, placed, text_settings, write_text
 from assay.surfaces.cli.run_pipeline import tell_runs
 from assay.surfaces.cli.streams import STANDARD, encoded, standard_output, write_file, write_stream
-from assay.surfaces.reporters.run_checks import checked_run
 from assay.surfaces.reporters.run_markdown import run_markdown
 from assay.surfaces.reporters.run_text import candidates_text, run_text
 from assay.surfaces.reporters.settings import ReportSettings

@@ -11,6 +11,7 @@ import msgspec
 from assay import api
 from assay.core.run_result import RunResult
 from assay.core.runs import RunBackend
+from assay.presentation.decisions import CheckedRun, gated_run, optional_run, problem_run
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.options import placement_of, placement_options
 from assay.surfaces.cli.pipeline import PipelineOptions, github_option, junit_option
@@ -33,7 +34,6 @@ from assay.surfaces.cli.run_pipeline import tell_runs
 from assay.surfaces.cli.telemetry import metrics_file_option, open_observers, telemetry_of, telemetry_options
 from assay.surfaces.observers import ObserverGroup
 from assay.surfaces.reporters.comparison import suite_markdown, suite_text
-from assay.surfaces.reporters.run_checks import CheckedRun, gated_run, optional_run, problem_run
 
 HELP = """Run several run files in order, and gate them together.
 

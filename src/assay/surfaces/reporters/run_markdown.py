@@ -10,6 +10,7 @@ import msgspec
 from assay.core.contract import dataset_title
 from assay.core.printable import encodable
 from assay.core.summary import PanelSummary, RankingSummary
+from assay.presentation.decisions import decision_note, decisions, word_for
 from assay.presentation.run import (
     MAX_SLICE_ROWS,
     MIN_SLICE_VALUES,
@@ -23,9 +24,8 @@ from assay.presentation.run import (
     slice_table,
     worst_table,
 )
-from assay.presentation.run_decision import decision_note, decisions, word_for
 from assay.presentation.run_report import RunReport
-from assay.presentation.run_subject import own_code
+from assay.presentation.subject import own_code
 from assay.presentation.words import MET, MISSED, NO_GATES, NO_RESULT, UNFINISHED, bounds_text, counted, first_datasets
 from assay.surfaces.reporters.markdown import code, inert, table_markdown
 from assay.surfaces.reporters.settings import ReportSettings

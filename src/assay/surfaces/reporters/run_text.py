@@ -7,6 +7,7 @@ from typing import Any
 
 from assay import api
 from assay.core.printable import printable
+from assay.presentation.decisions import decision_facts
 from assay.presentation.run import (
     CANDIDATE_LIMIT,
     ID_LIMIT,
@@ -21,10 +22,9 @@ from assay.presentation.run import (
     subject_section,
     worst_section,
 )
-from assay.presentation.run_decision import decision_facts
-from assay.presentation.run_plan import plan_section
 from assay.presentation.run_report import RunReport
 from assay.presentation.sections import Cell, Column, Fact, Section, Table
+from assay.presentation.subject import plan_section
 from assay.presentation.words import NOT_PASSED, PASSED, counted, cut, sampled_name, state_mark
 from assay.surfaces.reporters.settings import ReportSettings
 from assay.surfaces.reporters.terminal import fact_line, painter, report_lines, section_lines, table_lines
