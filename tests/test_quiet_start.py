@@ -106,7 +106,7 @@ UNUSED_IN_A_RUN = {
     "assay.surfaces.cli.run_reports",
     "assay.presentation.run",
     "assay.presentation.subject",
-    "assay.surfaces.reporters.run_text",
+    "assay.surfaces.reporters.comments",
     "assay.surfaces.reporters.text",
     "email",
     "html",
