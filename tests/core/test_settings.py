@@ -15,7 +15,7 @@ from assay import RunRequest
 from assay.core.exposure import Setting
 from assay.core.plan import Plan
 from assay.core.settings import PanelSection, RunFile, RunSection, run_settings, stated
-from assay.engine.planning.run_file import run_file_schema
+from assay.engine.planning.request import run_file_schema
 from assay.surfaces.cli.program import program
 from assay.surfaces.pages.validation_page import RunFormQuery
 from assay.surfaces.server.queries import SubmitQuery
@@ -48,7 +48,7 @@ class RunFile(settings.RunFile, frozen=True, kw_only=True, forbid_unknown_fields
 settings.RunFile = RunFile
 
 from assay.engine.planning.request import MergedSettings, RunRequest
-from assay.engine.planning.run_file import load_run_file, run_file_schema
+from assay.engine.planning.request import load_run_file, run_file_schema
 from assay.surfaces.cli.main import main
 from assay.surfaces.cli.program import program
 from assay.surfaces.pages.validation_page import RunFormQuery
@@ -186,8 +186,8 @@ LISTED_NOWHERE = {
 }
 """Settings that a surface has nothing to say about, so that one that names them has a list of its own."""
 GENERATED = (
-    *("engine/planning/request.py", "surfaces/cli/run.py", "surfaces/cli/run_options.py", "surfaces/server/submission_routes.py"),
-    *("surfaces/server/validation_pages.py", "surfaces/pages/validation_page.py", "surfaces/pages/templates/parts/run_form.html"),
+    *("engine/planning/request.py", "surfaces/cli/run.py", "surfaces/cli/run_options.py"),
+    *("surfaces/server/submission_routes.py", "surfaces/pages/validation_page.py", "surfaces/pages/templates/parts/run_form.html"),
 )
 
 

@@ -33,6 +33,7 @@ _RUNS = (
 _STORE = "store engine/test_canaries.py engine/test_retention.py engine/test_resume.py crash"
 
 MODULES: tuple[Module, ...] = (
+    Module("core/gate_text.py", "metrics/test_gates.py test_number_text.py", "engine/test_gate.py surfaces/test_cli_gates.py"),
     Module("datasets/batch_v1/rules.py", "datasets/test_fixtures.py datasets/test_hints.py datasets/test_lane.py", _DATASETS),
     Module("datasets/legal_eval_v1/rules.py", "datasets/test_fixtures.py datasets/test_hints.py datasets/test_lane.py", _DATASETS),
     Module(
@@ -50,7 +51,7 @@ MODULES: tuple[Module, ...] = (
     Module("grading/panel.py", "grading/test_panel.py engine/test_panels.py", _GRADING),
     Module("grading/verdict.py", "grading/test_verdict.py grading/test_five_point.py grading/test_rubric.py", _GRADING),
     Module("metrics/gates.py", "metrics/test_gates.py", "engine/test_gate.py surfaces/test_every_figure.py"),
-    Module("metrics/intervals.py", "metrics/test_intervals.py metrics/test_clusters.py", _METRICS),
+    Module("metrics/intervals.py", "metrics/test_intervals.py metrics/test_intervals_meant.py metrics/test_clusters.py", _METRICS),
     Module(
         "metrics/summary.py",
         "metrics/test_summary.py metrics/test_repeats.py metrics/test_clusters.py metrics/test_profiles.py",

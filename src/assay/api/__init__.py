@@ -4,11 +4,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from assay.api.checks import *
     from assay.api.client import *
     from assay.api.datasets import *
     from assay.api.decisions import *
-    from assay.api.doctor import *
-    from assay.api.estimates import *
     from assay.api.judges import *
     from assay.api.runs import *
     from assay.api.stored_runs import *
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from assay.api.validation import *
 
 _NAMES = {
+    "checks": "CostEstimate DoctorCheck ModelEstimate PluginListing estimate_cost examine_place list_plugins",
     "client": "AsyncClient Client RunStatus",
     "datasets": """
         ArrowTable ConversionReport DatasetRows ImportFormat ImportReport ImportRequest ImportResult RecordTable SCORE_MEMBERS
@@ -27,8 +27,6 @@ _NAMES = {
         StoredComparison SuiteResult SuiteRun audit compare decide_suite gate keep_comparison kept_comparison list_baselines
         note_audit plan_rank plan_suite rank read_flips run_suite set_baseline trend
     """,
-    "doctor": "DoctorCheck PluginListing examine_place list_plugins",
-    "estimates": "CostEstimate ModelEstimate estimate_cost",
     "judges": """
         Calibration KeptCard KeptCards KeptLabel LabelInput LabelSample ProbeRequest calibrate filled_labels keep_card
         keep_label kept_cards kept_labels label_sample label_text probe

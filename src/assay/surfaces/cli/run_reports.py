@@ -17,9 +17,18 @@ from assay.core.printable import printable
 from assay.presentation.decisions import checked_run, word_for
 from assay.presentation.run import candidate_sections, run_sections
 from assay.presentation.run_report import RunReport, view_of
-from assay.surfaces.cli.chart_files import NOTHING, SavedChart, save_charts
-from assay.surfaces.cli.run_options import OutputOptions, command_line, near, placed, text_settings, write_text
-from assay.surfaces.cli.run_pipeline import tell_runs
+from assay.surfaces.cli.pipeline import write_checks
+from assay.surfaces.cli.run_options import (
+    NOTHING,
+    OutputOptions,
+    SavedChart,
+    command_line,
+    near,
+    placed,
+    save_charts,
+    text_settings,
+    write_text,
+)
 from assay.surfaces.cli.streams import STANDARD, encoded, standard_output, write_file, write_stream
 from assay.surfaces.reporters.comments import run_markdown
 from assay.surfaces.reporters.settings import ReportSettings
@@ -132,4 +141,4 @@ def tell_pipeline(runs: Sequence[api.RunReader], shown: OutputOptions) -> None:
         views = [_view(run, shown, is_one=is_one) for run in runs]
         return run_markdown(views, text_settings(), waiting=shown.waiting, is_linked=False)
 
-    tell_runs(shown.pipeline, [checked_run(run) for run in runs], summary=summary)
+    write_checks(shown.pipeline, [checked_run(run) for run in runs], summary=summary)

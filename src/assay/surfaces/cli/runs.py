@@ -17,6 +17,7 @@ from assay.presentation.judges import disagreement_sections
 from assay.presentation.run_list import run_list_sections
 from assay.presentation.words import counted
 from assay.surfaces.cli import exits
+from assay.surfaces.cli.options import verbose_option
 from assay.surfaces.cli.remote import cancel_there, remote_of, server_options
 from assay.surfaces.cli.run_options import (
     RUN,
@@ -112,7 +113,7 @@ class ShowOptions(msgspec.Struct, frozen=True, kw_only=True):
 @json_option
 @click.option("--disagreements", is_flag=True, help="List the records on which the judges of a panel disagree, with every vote.")
 @click.option("--sample", type=click.IntRange(min=0), metavar="N", help="For a record with several answers: answer N, from 0.")
-@click.option("-v", "--verbose", is_flag=True, help="List every record; for one record, show long texts in full.")
+@verbose_option("List every record; for one record, show long texts in full.")
 @click.pass_context
 def show_command(context: click.Context, /, **given: object) -> None:
     """Entry of the command; see HELP."""

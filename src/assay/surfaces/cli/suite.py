@@ -14,8 +14,8 @@ from assay.core.runs import RunBackend
 from assay.presentation.comparison import suite_sections
 from assay.presentation.decisions import CheckedRun, gated_run, optional_run, problem_run
 from assay.surfaces.cli import exits
-from assay.surfaces.cli.options import placement_of, placement_options
-from assay.surfaces.cli.pipeline import PipelineOptions, github_option, junit_option
+from assay.surfaces.cli.options import placement_of, placement_options, quiet_option, setting_option
+from assay.surfaces.cli.pipeline import PipelineOptions, github_option, junit_option, write_checks
 from assay.surfaces.cli.run import check_told_here, pushing, run_each
 from assay.surfaces.cli.run_options import (
     OutputOptions,
@@ -31,7 +31,6 @@ from assay.surfaces.cli.run_options import (
     write_markdown,
     write_text,
 )
-from assay.surfaces.cli.run_pipeline import tell_runs
 from assay.surfaces.cli.telemetry import metrics_file_option, open_observers, telemetry_of, telemetry_options
 from assay.surfaces.observers import ObserverGroup
 from assay.surfaces.reporters.comments import suite_markdown
@@ -70,12 +69,12 @@ Exit codes:
 @click.command("suite", help=HELP, epilog=EPILOG)
 @click.argument("suite", metavar="SUITE")
 @runs_dir_option
-@click.option("--run-id", metavar="ID", default="", help="Prefix of the run ids; repeating the command resumes the runs.")
+@setting_option("run_id", default="", help="Prefix of the run ids; repeating the command resumes the runs.")
 @json_option
 @junit_option
 @github_option
 @markdown_option
-@click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
+@quiet_option
 @metrics_file_option
 @telemetry_options
 @placement_options
@@ -115,7 +114,7 @@ def _tell(found: api.SuiteResult, pipeline: PipelineOptions, *, runs_dir: str, i
     elif not is_json:
         write_text(pipeline.guarded(report_text(suite_sections(found), text_settings())))
     if pipeline.is_wanted:
-        tell_runs(pipeline, [_checked(one, runs_dir) for one in found.runs], summary=lambda: suite_markdown(found))
+        write_checks(pipeline, [_checked(one, runs_dir) for one in found.runs], summary=lambda: suite_markdown(found))
 
 
 def _checked(one: api.SuiteRun, runs_dir: str) -> CheckedRun:

@@ -1,6 +1,7 @@
-"""The installation: its checks, and its plugins."""
+"""Checks before a run: the installation, its plugins, and the estimated cost; apart from `runs`, which starts without them."""
 
 import os
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -9,10 +10,13 @@ from assay.core.doctor import DoctorCheck
 from assay.core.plan import Plan
 from assay.core.runs import RUNS_DIR
 from assay.engine.planning.doctor import examine
+from assay.engine.planning.estimate import CostEstimate, ModelEstimate
+from assay.engine.planning.estimate import estimate_cost as estimate_planned
+from assay.engine.planning.plans import PlannedRuns
 from assay.engine.planning.plugins import PluginListing, list_plugins
 from assay.engine.planning.request import PlanProblems, RunRequest
 
-__all__ = ["DoctorCheck", "PluginListing", "examine_place", "list_plugins"]
+__all__ = ["CostEstimate", "DoctorCheck", "ModelEstimate", "PluginListing", "estimate_cost", "examine_place", "list_plugins"]
 
 
 def examine_place(
@@ -22,7 +26,7 @@ def examine_place(
     is_offline: bool = False,
     environ: Mapping[str, str] | None = None,
 ) -> Iterator[DoctorCheck]:
-    """Look at environment, extras, keys, the folder of the runs, and the providers that have a key or that a run file uses."""
+    """Check environment, extras, keys, the folder of runs, and the providers that have a key or that a run file uses."""
     used = os.environ if environ is None else environ
     plans: tuple[Plan, ...] = ()
     if run_file:
@@ -37,3 +41,8 @@ def examine_place(
             )
     providers = {provider.name: provider for plan in plans for provider in plan.providers}
     yield from examine(Path(runs_dir), providers=tuple(providers.values()), environ=used, is_offline=is_offline)
+
+
+def estimate_cost(planned: PlannedRuns, *, environ: Mapping[str, str] | None = None) -> CostEstimate:
+    """Estimate the calls, tokens and dollars of planned runs; an unknown price is None, never a guess."""
+    return estimate_planned(planned, environ=os.environ if environ is None else environ, now=time.time())
