@@ -183,15 +183,12 @@ def run(options: RunOptions) -> int:
 def _show_plan(planned: api.PlannedRuns, options: RunOptions) -> None:
     estimate = api.estimate_cost(planned)
     # Loaded here: a run that is made shows no plan.
-    plan = import_module("assay.presentation.run_plan")
+    plan = import_module("assay.presentation.subject")
     if options.is_json:
         write_json(plan.plan_document(planned, estimate))
     else:
-        write_text(
-            import_module("assay.surfaces.reporters.run_text").plan_text(
-                planned, estimate, text_settings(is_verbose=options.verbose)
-            )
-        )
+        report_text = import_module("assay.surfaces.reporters.terminal").report_text
+        write_text(report_text([plan.plan_section(planned, estimate)], text_settings()))
 
 
 def check_told_here(telemetry: TelemetryOptions, placement: RunBackend) -> None:

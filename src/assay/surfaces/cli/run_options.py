@@ -374,7 +374,7 @@ def check_charts(folder: str | None) -> None:
 def save_charts(views: Sequence[RunReport], folder: str) -> list[SavedChart]:
     """Write the charts of the runs, replacing older ones of the same names."""
     # Loaded here: most runs are not drawn.
-    found: list[Chart] = import_module("assay.presentation.run_charts").run_charts(views)
+    found: list[Chart] = import_module("assay.presentation.run_details").run_charts(views)
     draw = import_module("assay.surfaces.charts").draw
     if found:
         Path(folder).mkdir(parents=True, exist_ok=True)
