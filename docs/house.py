@@ -10,7 +10,7 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "assay"
 WIDTH, ROW, BOX_HEIGHT, GAP, MARGIN, CHARACTER = 1160, 78, 30, 14, 20, 7.4
-STYLE = (
+STYLESHEET = (
     "text{font:13px system-ui,sans-serif;fill:#1f2328}rect{fill:#eef2f6;stroke:#8c959f}"
     "path{fill:none;stroke:#8c959f;stroke-opacity:.75}"
     "@media(prefers-color-scheme:dark){text{fill:#e6edf3}rect{fill:#1c2530;stroke:#6e7681}}"
@@ -86,7 +86,8 @@ def house_svg() -> str:
     shapes = "".join(_box(folder, *place) for folder, place in boxes.items())
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">'
-        f"<title>Folders of assay: each imports only from folders below it</title><style>{STYLE}</style>{lines}{shapes}</svg>\n"
+        "<title>Folders of assay: each imports only from folders below it</title>"
+        f"<style>{STYLESHEET}</style>{lines}{shapes}</svg>\n"
     )
 
 

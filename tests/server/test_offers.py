@@ -9,8 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from assay.surfaces.server.keys import Caller, Keys
-from assay.surfaces.server.offers import offers_to
-from assay.surfaces.server.settings import ServerSettings
+from assay.surfaces.server.settings import ServerSettings, offers_to
 from tests.commands import assay as command
 from tests.server.serving import Answered, Serving, dataset
 

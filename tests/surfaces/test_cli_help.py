@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from importlib import import_module
 
 import click
 import pytest
@@ -29,8 +28,11 @@ def test_no_line_of_a_help_is_wider_than_the_terminal(words: tuple[str, ...]) ->
 
 @pytest.mark.parametrize("name", ["run", "rank", "worker"])
 def test_a_folded_example_is_the_same_command(name: str) -> None:
+    command = program.get_command(click.Context(program), name)
+    assert command is not None
+    assert command.epilog is not None
     shown = re.sub(r" \\\n +", " ", assay(name, "--help").stdout)
-    examples = re.findall(r"^  (assay .*)$", import_module(f"assay.surfaces.cli.{name}").EPILOG, re.MULTILINE)
+    examples = re.findall(r"^  (assay .*)$", command.epilog, re.MULTILINE)
     assert len(examples) > 2
     assert [example for example in examples if example not in shown] == []
 

@@ -4,7 +4,7 @@ import io
 
 from rich.console import Console
 
-from assay.surfaces.cli.meter import ProgressMeter
+from assay.surfaces.cli.terminal_progress import ProgressMeter
 
 
 class Screen:

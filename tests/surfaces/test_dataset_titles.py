@@ -8,7 +8,7 @@ import pytest
 from assay import api
 from assay.integrations.mlflow.figures import figures_of
 from assay.surfaces.pages.runs import RunsChoice, runs_view
-from assay.surfaces.server.page_responses import PLACE
+from assay.surfaces.server.server import PLACE
 from tests.commands import assay, document
 from tests.engine.run_settings import batch_record, write_batch, write_golden
 

@@ -54,7 +54,7 @@ def rows_of(table: Any) -> list[tuple[str, str]]:
 def test_a_run_without_a_result_is_listed_as_no_result(runs: Path) -> None:
     line = next(line for line in printed(runs, "runs").splitlines() if line.startswith("unjudged"))
     listing = next(listing for listing in api.list_runs(str(runs)) if listing.run_id == "unjudged")
-    mark = run_row(listing, place=ServerLinks()).gate
+    mark = run_row(listing, place=ServerLinks()).words.gate
     assert line.endswith(" no result")
     assert mark is not None
     assert mark.text == "no result"

@@ -1,5 +1,6 @@
 """How the distributed engine is asked for: what does not fit together or is missing is said before anything happens."""
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,6 @@ import pytest
 
 from assay.core.errors import StoreUnavailable, UsageProblem
 from assay.core.runs import TemporalServer
-from assay.engine.execution.shutdown import run_loop
 from assay.surfaces.cli.options import placement_of
 from tests.server.serving import free_port
 
@@ -21,7 +21,7 @@ def connected(**members: Any) -> object:
     """What becomes of a connection with these settings."""
     connection = pytest.importorskip("assay.integrations.temporal.connection")
     server = TemporalServer(**{"address": f"127.0.0.1:{free_port()}", **members})
-    return run_loop(connection.connect(server, environ={"EMPTY": " "}, identity="test"))
+    return asyncio.run(connection.connect(server, environ={"EMPTY": " "}, identity="test"))
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """A Temporal server behind TLS: it is known by its certificate, and knows us by ours."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,7 +8,6 @@ import pytest
 
 from assay.core.errors import StoreUnavailable
 from assay.core.runs import TemporalServer
-from assay.engine.execution.shutdown import run_loop
 from tests.temporal.machines import TemporalProcess
 
 pytestmark = pytest.mark.xdist_group("temporal")
@@ -31,7 +31,7 @@ def door(tmp_path: Path, temporal: TemporalProcess) -> Iterator[TemporalServer]:
 
 def namespace_of(server: TemporalServer) -> str:
     """What a client that has spoken to the server knows."""
-    return str(run_loop(connection.connect(server, environ={}, identity="test")).namespace)
+    return str(asyncio.run(connection.connect(server, environ={}, identity="test")).namespace)
 
 
 def test_certificates_open_the_door(door: TemporalServer) -> None:

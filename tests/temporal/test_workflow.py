@@ -6,7 +6,6 @@ from uuid import uuid4
 
 import pytest
 
-from assay.engine.execution.shutdown import run_loop
 from tests.temporal.machines import TemporalProcess
 
 temporalio = pytest.importorskip("temporalio")
@@ -66,7 +65,7 @@ async def carried_out(book: Book, address: str) -> WorkflowExecutionDescription:
 @pytest.mark.heavy
 def test_a_run_of_many_shards_continues_as_a_new_execution(temporal: TemporalProcess) -> None:
     book = Book(PAGE + 3)
-    first = run_loop(carried_out(book, temporal.address))
+    first = asyncio.run(carried_out(book, temporal.address))
     assert sorted(book.evaluated) == list(range(PAGE + 3))
     assert first.status == WorkflowExecutionStatus.CONTINUED_AS_NEW
     # Temporal ends a history of 51,200 events.
@@ -74,6 +73,6 @@ def test_a_run_of_many_shards_continues_as_a_new_execution(temporal: TemporalPro
 
 
 def test_a_run_without_shards_is_sealed(temporal: TemporalProcess) -> None:
-    first = run_loop(carried_out(Book(0), temporal.address))
+    first = asyncio.run(carried_out(Book(0), temporal.address))
     assert first.status == WorkflowExecutionStatus.COMPLETED
     assert first.history_length < 30

@@ -4,11 +4,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from assay.api.checks import *
     from assay.api.client import *
     from assay.api.datasets import *
     from assay.api.decisions import *
-    from assay.api.doctor import *
-    from assay.api.estimates import *
     from assay.api.judges import *
     from assay.api.runs import *
     from assay.api.stored_runs import *
@@ -16,19 +15,18 @@ if TYPE_CHECKING:
     from assay.api.validation import *
 
 _NAMES = {
+    "checks": "CostEstimate DoctorCheck ModelEstimate PluginListing estimate_cost examine_place list_plugins",
     "client": "AsyncClient Client RunStatus",
     "datasets": """
-        ArrowTable DatasetRows ImportFormat ImportReport ImportRequest ImportResult RecordTable SCORE_MEMBERS TABLE_COLUMNS
-        TABLE_LISTS arrow_of arrow_table convert convert_benchmark convert_contract dataset_table import_files import_runs
-        run_facts run_table table_rows typed_rows
+        ArrowTable ConversionReport DatasetRows ImportFormat ImportReport ImportRequest ImportResult RecordTable SCORE_MEMBERS
+        TABLE_COLUMNS TABLE_LISTS arrow_of arrow_table convert convert_benchmark convert_contract dataset_table import_files
+        import_runs run_facts run_table table_rows typed_rows
     """,
     "decisions": """
         Baseline Flip GateDecision GateSpec PlannedComparison PlannedSuite RankRequest RunComparison RunTrend
         StoredComparison SuiteResult SuiteRun audit compare decide_suite gate keep_comparison kept_comparison list_baselines
         note_audit plan_rank plan_suite rank read_flips run_suite set_baseline trend
     """,
-    "doctor": "DoctorCheck PluginListing examine_place list_plugins",
-    "estimates": "CostEstimate ModelEstimate estimate_cost",
     "judges": """
         Calibration KeptCard KeptCards KeptLabel LabelInput LabelSample ProbeRequest calibrate filled_labels keep_card
         keep_label kept_cards kept_labels label_sample label_text probe

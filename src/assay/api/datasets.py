@@ -10,14 +10,15 @@ from typing import Any
 from assay.api.validation import validate, validate_with_hashes
 from assay.core.errors import UsageProblem
 from assay.core.plugin import find_plugin, given_plugin
-from assay.core.retention import longest, retention_in
+from assay.core.retention import longest_retention, retention_in
 from assay.core.run_result import RunResult
 from assay.core.runs import RUNS_DIR
 from assay.datasets import contract_named
-from assay.datasets.converters import CONVERTERS, ConversionResult, IdStyle, convert_cases, convert_files
+from assay.datasets.converters import CONVERTERS, ConversionReport, ConversionResult, IdStyle, convert_cases, convert_files
 from assay.datasets.converters.report import with_rejected
 from assay.datasets.imports import DatasetRows, ImportFormat, ImportReport, ImportResult, read_files
 from assay.datasets.parsing.source import open_source
+from assay.engine.readers.run_list import result_of
 from assay.engine.readers.tables import COLUMNS as TABLE_COLUMNS
 from assay.engine.readers.tables import LISTS as TABLE_LISTS
 from assay.engine.readers.tables import (
@@ -33,7 +34,6 @@ from assay.engine.readers.tables import (
     typed_rows,
 )
 from assay.engine.run_import import ImportRequest, candidates_of, check_new, dataset_of, import_plans, publish
-from assay.engine.runs import result_of
 from assay.engine.storage.run_paths import new_run_id
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "TABLE_COLUMNS",
     "TABLE_LISTS",
     "ArrowTable",
+    "ConversionReport",
     "DatasetRows",
     "ImportFormat",
     "ImportReport",
@@ -112,7 +113,7 @@ def import_runs(
 
     `dataset` is the file that the rows were written to; without it they are written to one that is not kept.
     """
-    retention = longest(retention_in(os.environ))
+    retention = longest_retention(retention_in(os.environ))
     with tempfile.TemporaryDirectory(prefix="assay-import-") as folder:
         path = Path(folder) / "dataset.jsonl" if dataset is None else Path(dataset).absolute()
         if dataset is None:

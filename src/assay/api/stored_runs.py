@@ -11,7 +11,7 @@ import msgspec
 from assay.core.canonical import JsonObject
 from assay.core.errors import AssayError, RunNotFound, UsageProblem
 from assay.core.record_query import RecordSearch
-from assay.core.retention import RetentionSettings, longest, retention_in
+from assay.core.retention import RetentionSettings, longest_retention, retention_in
 from assay.core.run_result import RunListing, RunResult
 from assay.core.runs import RUNS_DIR
 from assay.core.settings import ProfileId
@@ -28,15 +28,23 @@ from assay.engine.readers.record_search import (
     question_of,
     row_at,
 )
+from assay.engine.readers.run_list import list_runs as listed_runs
+from assay.engine.readers.run_list import result_of
 from assay.engine.readers.run_reader import RunReader
 from assay.engine.readers.stored_dataset import StoredDataset
-from assay.engine.records.eval_run import EVAL_RESULTS, why_no_eval_run
+from assay.engine.records.run_metrics import EVAL_RESULTS, why_no_eval_run
 from assay.engine.rescore import RescoreRequest
 from assay.engine.rescore import rescore as rescore_run
-from assay.engine.runs import list_runs as listed_runs
-from assay.engine.runs import result_of
-from assay.engine.storage.remote_store import publish_sealed
-from assay.engine.storage.run_paths import RunPaths, fetch_published, find_named_run, find_run, folders_of, new_run_id, run_ids
+from assay.engine.storage.run_paths import (
+    RunPaths,
+    fetch_published,
+    find_named_run,
+    find_run,
+    folders_of,
+    new_run_id,
+    publish_sealed,
+    run_ids,
+)
 from assay.metrics.golden import filled_in
 from assay.store.published_run import PublishedRun, Tombstone, is_remote_address, open_remote_storage, open_run_folder
 from assay.store.record_index import Facets, IndexedRecord, forget_index, progress_of
@@ -202,7 +210,7 @@ def purge(
     """
     sweep = _Sweep(now=time.time() if now is None else now, wanted=retention_in(os.environ))
     # Said before anything is removed, and not once for each run.
-    longest(sweep.wanted)
+    longest_retention(sweep.wanted)
     if run_name is None:
         folders = (RunPaths(Path(runs_dir), run_id) for run_id in run_ids(Path(runs_dir)))
         swept = (_swept(folder.sealed, sweep, is_dry=is_dry) for folder in folders if folder.is_sealed)

@@ -21,9 +21,6 @@ from pathlib import PurePath
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from assay.core.model_call import ModelFailure
-from assay.core.outcome import GradingFailure
-
 if TYPE_CHECKING:
     from assay.core.canonical import JsonObject
 
@@ -146,9 +143,19 @@ class ServerProblem(AssayError):
     @property
     def hints(self) -> tuple[str, ...]:
         """List the service's hints, each once, in the terms of HTTP."""
+        return tuple(dict.fromkeys(str(entry["hint"]) for entry in self._errors if entry.get("hint")))
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """Map each hint that names a parameter of the service to the name of the parameter."""
+        return {
+            str(entry["hint"]): str(entry["parameter"]) for entry in self._errors if entry.get("hint") and entry.get("parameter")
+        }
+
+    @property
+    def _errors(self) -> "list[JsonObject]":
         errors = self.details.get("errors")
-        hints = [entry.get("hint") for entry in errors if isinstance(entry, dict)] if isinstance(errors, list) else []
-        return tuple(dict.fromkeys(hint for hint in hints if isinstance(hint, str) and hint))
+        return [entry for entry in errors if isinstance(entry, dict)] if isinstance(errors, list) else []
 
 
 def _line_for(entry: object) -> str:
@@ -203,6 +210,10 @@ def _count_of(line: str) -> int:
     return int(more[1].replace(",", "")) if more else 0 if is_heading(line) else 1
 
 
+class ReportedFailure(Exception):
+    """A failure that third-party code may raise on purpose, of a call (`ModelFailure`) or of a grade (`GradingFailure`)."""
+
+
 class ThirdPartyError(Exception):
     """An exception of third-party code, in one sentence with file and line."""
 
@@ -217,7 +228,7 @@ class ThirdPartyCode:
     """A block of third-party code: its exceptions become ThirdPartyError, except our own failures, which it may raise."""
 
     def __init__(self, *also: type[Exception]) -> None:
-        self._passed_through = (GradingFailure, ModelFailure, *also)
+        self._passed_through: tuple[type[Exception], ...] = (ReportedFailure, *also)
 
     def __enter__(self) -> None:
         """Do nothing: there is no setup."""

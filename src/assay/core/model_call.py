@@ -6,6 +6,7 @@ import msgspec
 
 from assay.core.canonical import JsonObject
 from assay.core.case import Case, Message
+from assay.core.errors import ReportedFailure
 
 Stage = Literal["candidate", "judge"]
 TRANSIENT_CODES = frozenset({"timeout", "rate_limited", "service_unavailable", "internal_error"})
@@ -86,7 +87,7 @@ def failure_words(code: str, message: str, *, attempts: int) -> str:
     return f"{code}{f' after {attempts} attempts' if attempts > 1 else ''}: {message}"
 
 
-class ModelFailure(Exception):
+class ModelFailure(ReportedFailure):
     """A failed call, with a code that determines what may be done about it."""
 
     def __init__(

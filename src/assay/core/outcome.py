@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from assay.core.errors import ReportedFailure
 from assay.core.model_call import ModelRequest, Reply, Stage
 
 
@@ -100,7 +101,7 @@ class Grade(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     flags: tuple[str, ...] = ()
 
 
-class GradingFailure(Exception):
+class GradingFailure(ReportedFailure):
     """A grader cannot determine a grade: the record ends in an error and has no score."""
 
     def __init__(self, code: str, message: str, *, label: FailureLabel = "other", scores: tuple[Score, ...] = ()) -> None:

@@ -118,7 +118,7 @@ class PluginPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     distribution: str = ""
     version: str = ""
     source_sha256: str = ""
-    """Of the files that it stands in and that its reference names; of its file and the values that it holds where it was given in
+    """Of its own file and the one that its reference names; of its file and the plain data that it holds where it was given in
     Python; empty where there is no source to read."""
     imports: dict[str, str] | None = None
     """The SHA-256 of the file of each local module that it imports; runs of earlier versions know none."""

@@ -17,7 +17,7 @@ import msgspec
 
 from assay.core.errors import ThirdPartyCode, ThirdPartyError, UsageProblem
 from assay.core.plan import PluginKind, PluginPlan, as_known_to
-from assay.core.plugin_source import PluginSource, source_of_files, source_of_object
+from assay.core.plugin_source import MAX_NAMED, source_of_files, source_of_object
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
@@ -55,7 +55,7 @@ def given_name(target: object) -> str:
 
 
 def is_reference(name: str) -> bool:
-    """Tell whether a name is `module:function` or `file.py:function`, outside the entry points."""
+    """Return whether a name is `module:function` or `file.py:function`, outside the entry points."""
     return ":" in name
 
 
@@ -75,23 +75,16 @@ def loaded_plugin(plan: PluginPlan) -> Plugin:
 
 
 def _with_source_hash(plan: PluginPlan, target: object) -> PluginPlan:
-    """Add the hashes of the code, and what cannot be compared; an explicit version of an object replaces the latter."""
-    found = _source_of_reference(plan, target) if plan.reference else source_of_object(target)
-    has_version = bool(plan.version)
-    return msgspec.structs.replace(
-        plan,
-        source_sha256=found.sha256,
-        imports=found.imports,
-        unknown=() if has_version else found.unknown,
-        token="" if has_version else found.token,
-    )
-
-
-def _source_of_reference(plan: PluginPlan, target: object) -> PluginSource:
-    """Hash the file of the reference, and that of the code itself if it is another: each may determine the behaviour."""
-    location = plan.reference.rpartition(":")[0]
-    named = location if location.endswith(".py") else getattr(sys.modules.get(location), "__file__", None)
-    return source_of_files((named, _file_of(target)), target)
+    """Add the hashes of the code, and what cannot be compared; a declared version stands for the latter."""
+    if plan.reference:
+        # The file that the reference names, and that of the code itself if it is another: each may determine the behaviour.
+        location = plan.reference.rpartition(":")[0]
+        named = location if location.endswith(".py") else getattr(sys.modules.get(location), "__file__", None)
+        found = source_of_files((named, _file_of(target)), target)
+    else:
+        found = source_of_object(target)
+    unknown, token = ("", "") if plan.version else (found.unknown, found.token)
+    return msgspec.structs.replace(plan, source_sha256=found.sha256, imports=found.imports, unknown=tuple(unknown), token=token)
 
 
 def _instance(kind: PluginKind, given: Any) -> Any:
@@ -166,11 +159,11 @@ def _file_module(path: Path) -> ModuleType:
 def uncomparable(plan: PluginPlan) -> str:
     """Explain why code cannot be compared with that of a run's start, in a sentence."""
     what = ", ".join(plan.unknown)
-    return f"whether the {plan.kind} '{plan.name}' is the one that the run was begun with cannot be told ({what})"
+    return f"the {plan.kind} '{plan.name}' cannot be compared with the code that the run started with ({what})"
 
 
 def _reference_of(target: object) -> tuple[str, str]:
-    """Find the reference to a function, and its folder; empty for one that only this process has."""
+    """Return the reference to a function, and the folder that it is imported from; empty for one that only this process has."""
     module = sys.modules.get(getattr(target, "__module__", None) or "")
     qualname = getattr(target, "__qualname__", "")
     file = getattr(module, "__file__", None)
@@ -186,7 +179,7 @@ def _reference_of(target: object) -> tuple[str, str]:
 
 
 def _with_grading(plan: PluginPlan, target: object) -> PluginPlan:
-    """Add whether the code grades, and whether it asks judges, so that the plan tells this without loading it."""
+    """Add whether the code grades, and whether it asks judges, so that readers of the plan need not load it."""
     grade = target if plan.kind == "grader" else getattr(target, "grade", None) if plan.kind == "policy" else None
     asks = any(map(inspect.isgeneratorfunction, (grade, vars(type(grade)).get("__call__"))))
     return msgspec.structs.replace(plan, grades=callable(grade), asks_judges=asks)
@@ -207,7 +200,7 @@ def _file_of(target: object) -> str | None:
 
 
 def _declared_version(target: object) -> str:
-    """The version that the author of an object gives it."""
+    """Return the version that the author of an object gives it."""
     return _word(target, "version") or _word(target, "VERSION")
 
 
@@ -217,8 +210,6 @@ def _word(target: object, name: str) -> str:
     return text if isinstance(text, str) else ""
 
 
-_MAX_NAMED = 5
-
 GROUPS: dict[PluginKind, str] = {
     "grader": "assay.graders",
     "model": "assay.models",
@@ -226,7 +217,7 @@ GROUPS: dict[PluginKind, str] = {
     "converter": "assay.converters",
     "contract": "assay.contracts",
 }
-"""The group of entry points for each kind of plugin."""
+"""Group of entry points for each kind of plugin."""
 PLUGIN_KINDS: tuple[PluginKind, ...] = get_args(PluginKind)
 
 
@@ -243,7 +234,7 @@ class DeclaredPlugin(msgspec.Struct, frozen=True):
     """Why the distribution's entry points cannot be read."""
 
     def is_called(self, name: str) -> bool:
-        """Tell whether a name is this plugin's, alone or after its distribution's."""
+        """Return whether a name is this plugin's, alone or after its distribution's."""
         return name in (self.name, f"{self.distribution}/{self.name}")
 
     def load(self, name: str = "") -> Plugin:
@@ -299,9 +290,7 @@ def find_plugin(kind: PluginKind, name: str, *, folder: Path, built_in: Collecti
     if is_reference(name):
         return referred_plugin(kind, name, folder=folder)
     if name in built_in:
-        raise UsageProblem(
-            f"'{name}' is built in, and is no {kind} of your own", hint="`assay plugins` lists those that are installed"
-        )
+        raise UsageProblem(f"'{name}' is built in, and not a custom {kind}", hint="`assay plugins` lists those that are installed")
     found = installed_plugin(kind, name)
     if found is None:
         raise UsageProblem(f"unknown {kind} '{name}'", hint=_nearest(kind, name, built_in))
@@ -330,11 +319,13 @@ def reopened(plan: PluginPlan) -> Plugin:
     """Load the code of an earlier plan; raises UsageProblem when it is gone or has changed."""
     if not plan.reference:
         raise UsageProblem(
-            f"the {plan.kind} '{plan.name}' was given in Python, and only there it can be given again",
+            f"the {plan.kind} '{plan.name}' was given in Python, and cannot be loaded from there",
             hint=f"call assay.run with the same arguments and the run's id, or put the {plan.kind} into a module and name it",
         )
     if plan.token:
-        raise UsageProblem(uncomparable(plan), hint="start a new run; code whose source can be read is found again")
+        raise UsageProblem(
+            uncomparable(plan), hint="start a new run; code that holds plain data only, or has a `version`, is recognized"
+        )
     now = loaded_plugin(msgspec.structs.replace(plan, version=_version_of(plan.distribution) or plan.version))
     if as_known_to(plan, now.plan) != plan:
         what = _changed_parts(plan, now.plan)
@@ -353,8 +344,8 @@ def _changed_parts(before: PluginPlan, now: PluginPlan) -> str:
         return ""
     imports, found = before.imports or {}, now.imports or {}
     names = sorted(name for name in {*imports, *found} if imports.get(name) != found.get(name))
-    shown = ", ".join(f"'{name}'" for name in names[:_MAX_NAMED])
-    more = f" and {len(names) - _MAX_NAMED:,} more" if len(names) > _MAX_NAMED else ""
+    shown = ", ".join(f"'{name}'" for name in names[:MAX_NAMED])
+    more = f" and {len(names) - MAX_NAMED:,} more" if len(names) > MAX_NAMED else ""
     return f" (it imports {shown}{more})" if names else ""
 
 

@@ -2,7 +2,7 @@
 
 import re
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from itertools import chain
 from typing import Any, Generic, TypeVar
@@ -151,7 +151,12 @@ class Transport:
 
     async def post(self, head: bytes, body: bytes, *, decoder: "msgspec.json.Decoder[_Value]") -> HttpResult[_Value]:
         """Send one request and decode its reply; raises ModelFailure for anything but an answer."""
-        reply = await self._complete(self._pool.send(b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body)))
+        try:
+            reply = await self._pool.send(b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body))
+        except (ExchangeFailed, OSError) as problem:
+            raise self._scrub.failure(self._network_failure(problem)) from None
+        if not 200 <= reply.status < 300:
+            raise self._refused(reply)
         return self._decoded(reply, self._content(reply), decoder)
 
     async def get(self, path: str, *, decoder: "msgspec.json.Decoder[_Value]") -> HttpResult[_Value]:
@@ -164,13 +169,13 @@ class Transport:
         """Send a body of `size` bytes in pieces, so that it is never in memory as a whole; raises ModelFailure."""
         headers = {**self._headers, "Content-Type": content_type, "Content-Length": str(size)}
         head = self._pool.head("POST", self.endpoint.at(path), headers) + b"\r\n"
-        reply = await self._complete(self._pool.transfer(chain((head,), parts)))
+        reply = await self._transfer(chain((head,), parts))
         return self._decoded(reply, self._content(reply), decoder)
 
     async def download(self, path: str, sink: Callable[[bytes], object]) -> None:
         """Stream a path's content to the sink; raises ModelFailure."""
         head = self._pool.head("GET", self.endpoint.at(path), {**self._headers, "Accept": "*/*"})
-        reply = await self._complete(self._pool.transfer((head + b"\r\n",), sink=sink))
+        reply = await self._transfer((head + b"\r\n",), sink=sink)
         named = reply.headers.get("content-encoding", "identity").strip().lower()
         if named not in ("identity", ""):
             raise self._malformed(f"it is encoded as {self._scrub.beginning(named, 40)!r}, which was not asked for", reply)
@@ -182,9 +187,9 @@ class Transport:
             raise self._refused(reply)
         return self._decoded(reply, body, decoder)
 
-    async def _complete(self, exchange: Awaitable[HttpReply]) -> HttpReply:
+    async def _transfer(self, request: Iterable[bytes], *, sink: Callable[[bytes], object] | None = None) -> HttpReply:
         try:
-            reply = await exchange
+            reply = await self._pool.transfer(request, sink=sink)
         except (ExchangeFailed, OSError) as problem:
             raise self._scrub.failure(self._network_failure(problem)) from None
         if not 200 <= reply.status < 300:

@@ -3,6 +3,7 @@
 A renderer decides how they look and cleans the texts, which may come from anywhere: the terminal, Markdown, a page, a card.
 """
 
+from collections.abc import Sequence
 from typing import Literal, Protocol
 
 import msgspec
@@ -98,8 +99,12 @@ class Column(msgspec.Struct, frozen=True):
     is_number: bool = False
     is_name: bool = False
     """Its cells are names and ids: they are cut in their middle, and Markdown shows them as code."""
+    is_path: bool = False
+    """Its cells are paths: a terminal without room for one shows its end, which tells more than its beginning."""
     limit: int = 0
     """Characters of a cell that a report in text shows; 0 for all."""
+    width: int = 0
+    """Least width of the column in a terminal."""
 
 
 class Cell(DisplayValue, frozen=True):
@@ -128,6 +133,10 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     rows: tuple[tuple[Cell, ...], ...]
     note: str = ""
     """What is left out of it, or true of all of it."""
+    indent: int = 0
+    """Columns by which a terminal indents it."""
+    compact: tuple["CompactRow", ...] = ()
+    """The rows for a terminal that is too narrow for the table."""
 
     def only(self, *titles: str) -> "Table":
         """The table with some of its columns, in that order."""
@@ -146,14 +155,66 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, rows=self.rows[:limit])
 
 
+class CompactRow(msgspec.Struct, frozen=True):
+    """A row of a table in two lines: the cells that name it, and the rest in words."""
+
+    heading: tuple[Cell, ...]
+    text: str
+
+
+class TextBlock(msgspec.Struct, frozen=True, kw_only=True):
+    """A text under a title, such as a prompt or an answer."""
+
+    title: str
+    text: str
+    is_code: bool = False
+    note: str = ""
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """An issue, a remark or a problem: where it is, what kind it is, and what is said of it."""
+
+    place: str = ""
+    label: str
+    tone: Tone
+    text: str
+    details: tuple[str, ...] = ()
+    """Lines below it, such as the records that it is about."""
+
+
+class CheckLine(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that was checked, with the result and what to do about it."""
+
+    mark: Badge
+    name: str
+    text: str
+    hint: str = ""
+
+
 class Section(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of a report; a renderer shows its tables, then its facts and notes."""
+    """A part of a report; a renderer shows its findings, tables, texts and checks, then its facts and notes."""
 
     title: str = ""
+    heading: tuple[Cell, ...] = ()
+    """The line above a report: a name, and the most important words about it."""
+    findings: tuple[Finding, ...] = ()
+    texts: tuple[TextBlock, ...] = ()
+    checks: tuple[CheckLine, ...] = ()
     tables: tuple[Table, ...] = ()
     facts: tuple[Fact, ...] = ()
     notes: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
+    """Sentences that need no label, such as how many runs a list has."""
+    is_joined: bool = False
+    """It continues the section before it, without an empty line between them."""
+    more: str = ""
+    """How much of it is left out, and how to see that."""
     charts: tuple[Chart, ...] = ()
+
+
+def command_facts(commands: Sequence[str]) -> tuple[Fact, ...]:
+    """Return the commands that a reader may want to call next, the first with a label."""
+    return tuple(Fact("" if number else "next", command, is_whole=True) for number, command in enumerate(commands))
 
 
 class RecordLinks(Protocol):

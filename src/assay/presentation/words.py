@@ -39,6 +39,9 @@ BASELINE = "against the baseline"
 """Part of every reason that is about the difference from a baseline."""
 DATASETS = 8
 """Datasets that are listed by name; a folder may have thousands of files."""
+PASS_RATE_BAR = "the bar is its 95 % interval from 0 to 100 %"
+INTERVALS_NOTE = "Numbers in brackets are 95 % intervals"
+"""What every report says of its intervals."""
 BAR_WIDTH = 24
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _SECOND = 1000.0

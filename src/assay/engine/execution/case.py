@@ -4,7 +4,7 @@ import asyncio
 import errno
 import traceback
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from typing import cast
 
 import msgspec
@@ -13,15 +13,13 @@ from assay.core.case import Case
 from assay.core.errors import AssayError, StoreUnavailable
 from assay.core.model_call import FailedReply, ModelFailure, ModelRequest, Reply, Stage, failure_words
 from assay.core.outcome import Attempt, CancelledOutcome, FailedOutcome, FailureLabel, Grade, GradedOutcome, GradingFailure, Outcome
-from assay.core.plan import Plan, retry_delay
-from assay.engine.execution.in_flight import InFlightRecords
-from assay.engine.execution.ledger_writer import LedgerWriter
-from assay.engine.execution.limits import REJECTED, CallQueue, CallScheduler, Rejection
-from assay.engine.execution.record_events import FinishedCase, RecordEventEmitter
-from assay.engine.records.run_counters import UNTIMED, RunCounters
-from assay.grading import GradingSettings, needs_judge, start
+from assay.core.plan import retry_delay
+from assay.engine.execution.limits import REJECTED, CallQueue
+from assay.engine.execution.record_events import FinishedCase
+from assay.engine.execution.run_context import Route, RunContext
+from assay.engine.records.run_counters import UNTIMED
+from assay.grading import needs_judge, start
 from assay.grading.plugin_grader import CALL_ID as GRADER_CALL_ID
-from assay.models import Model
 from assay.store.cache import NOT_CACHED, ReplyCache
 from assay.store.ledger import Claim, ClaimLost, CommitEntry, OpenRecord
 
@@ -55,50 +53,6 @@ class BudgetExceeded(Exception):
         self.message = message
 
 
-class Route(msgspec.Struct, frozen=True):
-    """One model of the plan: its client, its queue for calls, and how its replies are addressed and priced."""
-
-    name: str
-    """The model's name in the plan."""
-    model: Model
-    queue: CallQueue
-    address: Callable[[ModelRequest], str]
-    """Returns the content address of a request to this model, which is its key in the cache."""
-    cost: Callable[[Reply], float | None]
-    is_cacheable: bool = True
-    """True when replies may be read from and written to the cache."""
-    is_repeatable: bool = False
-    """True when a repeated call costs nothing, so that its reply is written together with the outcome."""
-
-
-class RunContext(msgspec.Struct, kw_only=True):
-    """State and functions that all cases of a run share."""
-
-    plan: Plan
-    settings: GradingSettings
-    routes: Mapping[str, Route]
-    ledger_writer: LedgerWriter
-    scheduler: CallScheduler
-    counters: RunCounters
-    in_flight: InFlightRecords
-    stop: asyncio.Event
-    """Set when no new call may be made."""
-    attachments: Callable[[Case], Awaitable[Mapping[str, str]]]
-    """Returns the text of a case's attachments by path; raises GradingFailure when one has changed since the run was planned."""
-    responses: Callable[[str, int], Reply] | None = None
-    """Returns a supplied answer by case id and sample; replaces calls to the candidate."""
-    earlier_judge_reply: Callable[[str, str], Reply | None] | None = None
-    """Returns a judge's reply from the run that this one repeats, by record hash and call id; None when there is none."""
-    rejection: Rejection = msgspec.field(default_factory=Rejection)
-    """Filled when a provider rejects all further calls."""
-    cache: ReplyCache | None = None
-    event_emitter: RecordEventEmitter | None = None
-    """Reports each record to the run's observer once its outcome is on disk."""
-    chance: Callable[[], float]
-    clock: Callable[[], float]
-    stopwatch: Callable[[], float]
-
-
 def grade_without_calls(opened: OpenRecord, claim: Claim, context: RunContext) -> CommitEntry | None:
     """Grade a record whose answer is supplied and needs no judge; return its ledger entry, or None when `run_case` must do it.
 
@@ -110,7 +64,7 @@ def grade_without_calls(opened: OpenRecord, claim: Claim, context: RunContext) -
         runner = _CaseRunner(opened, claim, context)
         if runner.needs_no_calls:
             # Without calls the coroutine never suspends: one step runs it to its end, and StopIteration carries the outcome.
-            _outcome(runner).send(None)
+            runner.outcome().send(None)
     except StopIteration as end:
         return runner.entry(end.value)
     except (AssayError, msgspec.DecodeError):
@@ -121,28 +75,25 @@ def grade_without_calls(opened: OpenRecord, claim: Claim, context: RunContext) -
 
 async def run_case(opened: OpenRecord, claim: Claim, context: RunContext) -> None:
     """Evaluate one record and append its outcome; raises only when the ledger cannot be written."""
-    runner = _CaseRunner(opened, claim, context)
     try:
-        outcome = await _outcome(runner)
-        await runner.save(outcome)
-    except RunStopped:
-        await runner.save()
-    else:
-        context.counters.add_outcome(outcome)
-        if context.event_emitter is not None:
-            context.event_emitter.emit(runner.finished_case(outcome))
-    finally:
-        runner.release_resources()
-
-
-async def _outcome(runner: "_CaseRunner") -> Outcome:
-    try:
-        return await runner.outcome()
-    except (AssayError, ClaimLost, RunStopped):
+        runner = _CaseRunner(opened, claim, context)
+        try:
+            outcome = await runner.outcome()
+            await runner.save(outcome)
+        except RunStopped:
+            await runner.save()
+        else:
+            context.counters.add_outcome(outcome)
+            if context.event_emitter is not None:
+                context.event_emitter.emit(runner.finished_case(outcome))
+        finally:
+            runner.release_resources()
+    except AssayError:
+        # When the ledger cannot be written, all records must stop: the results of further paid calls could not be saved.
+        context.stop.set()
         raise
-    except Exception as problem:  # noqa: BLE001  # record isolation: a defect met by one record must not end the run
-        _check_machine(problem)
-        return FailedOutcome(code="internal_error", message=f"{type(problem).__name__}: {problem}", stack=traceback.format_exc())
+    finally:
+        context.in_flight.remove_record(len(opened.case))
 
 
 class _CaseRunner:
@@ -188,11 +139,12 @@ class _CaseRunner:
         try:
             await self._finish_interrupted_wait()
             flow = start(self._case, self._context.settings, attachments=await self._attachments())
-            requests = next(flow)
-            while True:
-                requests = flow.send(await self._replies_to(requests))
-        except StopIteration as end:
-            return GradedOutcome(grade=self._apply_latency_limit(end.value))
+            try:
+                requests = next(flow)
+                while True:
+                    requests = flow.send(await self._replies_to(requests))
+            except StopIteration as end:
+                return GradedOutcome(grade=self._apply_latency_limit(end.value))
         except GradingFailure as failure:
             stage: Stage = "candidate" if self._answer() is None else "judge"
             return FailedOutcome(
@@ -207,6 +159,13 @@ class _CaseRunner:
             return self._failed_outcome(problem)
         except BudgetExceeded as problem:
             return CancelledOutcome(code=problem.code, message=problem.message)
+        except (AssayError, ClaimLost, RunStopped):
+            raise
+        except Exception as problem:  # noqa: BLE001  # record isolation: a defect met by one record must not end the run
+            _check_machine(problem)
+            return FailedOutcome(
+                code="internal_error", message=f"{type(problem).__name__}: {problem}", stack=traceback.format_exc()
+            )
 
     @property
     def needs_no_calls(self) -> bool:
@@ -256,7 +215,13 @@ class _CaseRunner:
             await self._save_paid_calls()
             missing = self._skip_permanent_failures(missing)
         while missing:
-            missing = await self._send_round(missing)
+            if len(missing) == 1:
+                attempts = [await self._attempt(missing[0])]
+                if not attempts[0].error_code:
+                    break
+            else:
+                attempts = await gather_attempts(self._attempt(request, is_one_of_several=True) for request in missing)
+            missing = await self._next_round(zip(missing, attempts, strict=True))
         return tuple([self._replies[request.call_id] for request in requests])
 
     def _use_earlier_reply(self, request: ModelRequest) -> bool:
@@ -288,17 +253,9 @@ class _CaseRunner:
             text="", code=attempt.error_code, message=attempt.error_message, attempts=tries
         )
 
-    async def _send_round(self, requests: Sequence[ModelRequest]) -> list[ModelRequest]:
-        """Make one round of calls, wait as the failed ones require, and return the requests for the next round."""
-        attempts = (
-            [await self._attempt(requests[0])]
-            if len(requests) == 1
-            else await gather_attempts(map(self._attempt_and_save, requests))
-        )
-        if len(attempts) == 1 and not attempts[0].error_code:
-            return []
-        failed = [(request, attempt) for request, attempt in zip(requests, attempts, strict=True) if attempt.error_code]
-        failed = [(request, attempt) for request, attempt in failed if self._may_retry(request, attempt)]
+    async def _next_round(self, attempts: Iterable[tuple[ModelRequest, Attempt]]) -> list[ModelRequest]:
+        """Return the failed requests that get another round, after the wait before it."""
+        failed = [(request, attempt) for request, attempt in attempts if attempt.error_code and self._may_retry(request, attempt)]
         if failed:
             await self.save()
             self._round += 1
@@ -311,17 +268,6 @@ class _CaseRunner:
             self._record_permanent_failure(request, attempt)
             return False
         return True
-
-    async def _attempt_and_save(self, request: ModelRequest) -> Attempt:
-        """Make one of several concurrent calls, and save it at once: otherwise it would hold its slot until the slowest returns."""
-        try:
-            attempt = await self._attempt(request)
-            await self._save_paid_calls()
-        except AssayError:
-            # The concurrent calls continue; without this stop they would start further calls whose results cannot be saved.
-            self._context.stop.set()
-            raise
-        return attempt
 
     def _wait_before_next(self, failure: ModelFailure) -> float | None:
         """Return the seconds until the next round, or None when this failure gets no further round."""
@@ -387,7 +333,7 @@ class _CaseRunner:
         for queue in slots:
             self._context.scheduler.release(queue)
 
-    async def _attempt(self, request: ModelRequest) -> Attempt:
+    async def _attempt(self, request: ModelRequest, *, is_one_of_several: bool = False) -> Attempt:
         """Make one attempt at a request, from the cache or by a call, and record its reply or failure."""
         context = self._context
         if request.stage == "candidate" and context.responses is not None:
@@ -398,29 +344,44 @@ class _CaseRunner:
             request = msgspec.structs.replace(request, sample=self._case.sample)
         call = _Call(request, route.address(request), context.clock())
         cache = context.cache if route.is_cacheable else None
-        cached = cache.get(call.address) if cache is not None and not request.is_fresh else None
-        if cached is not None:
-            return self._record_call(call, msgspec.structs.replace(cached, flags=(*cached.flags, "cached")), cost=None)
-        await context.scheduler.acquire(route.queue, context.stop)
-        result: Reply | ModelFailure | None = None
         try:
-            result = await self._call_model(call, route)
-        finally:
-            if result is None or route.is_repeatable or _is_rejection(result):
-                context.scheduler.release(route.queue)
+            cached = cache.get(call.address) if cache is not None and not request.is_fresh else None
+            if cached is not None:
+                attempt = self._record_call(call, msgspec.structs.replace(cached, flags=(*cached.flags, "cached")), cost=None)
             else:
-                self._held_slots.append(route.queue)
-        if isinstance(result, ModelFailure):
-            route.queue.limiter.failed(result, call.started)
-            if _is_rejection(result):
-                return await self._handle_rejection(call, result, route)
-            return self._record_call(call, result, cost=None)
-        route.queue.limiter.succeeded(result.usage, call.started)
-        route.queue.admission.succeeded(request, call.started)
-        if cache is not None and result.text:
-            is_stored = cache.put(call.address, result)
-            result = result if is_stored else msgspec.structs.replace(result, flags=(*result.flags, NOT_CACHED))
-        return self._record_call(call, result, cost=route.cost(result))
+                await context.scheduler.acquire(route.queue, context.stop)
+                result: Reply | ModelFailure | None = None
+                try:
+                    result = await self._call_model(call, route)
+                finally:
+                    if result is None or route.is_repeatable or _is_rejection(result):
+                        context.scheduler.release(route.queue)
+                    else:
+                        self._held_slots.append(route.queue)
+                if isinstance(result, Reply):
+                    attempt = self._record_reply(call, result, route, cache)
+                else:
+                    route.queue.limiter.failed(result, call.started)
+                    if _is_rejection(result):
+                        attempt = await self._handle_rejection(call, result, route)
+                    else:
+                        attempt = self._record_call(call, result, cost=None)
+            if is_one_of_several:
+                # Otherwise the call would hold its slot until the slowest of them returns.
+                await self._save_paid_calls()
+        except AssayError:
+            # Concurrent calls continue; without this stop they would start further calls whose results cannot be saved.
+            context.stop.set()
+            raise
+        return attempt
+
+    def _record_reply(self, call: "_Call", reply: Reply, route: Route, cache: ReplyCache | None) -> Attempt:
+        route.queue.limiter.succeeded(reply.usage, call.started)
+        route.queue.admission.succeeded(call.request, call.started)
+        if cache is not None and reply.text:
+            is_stored = cache.put(call.address, reply)
+            reply = reply if is_stored else msgspec.structs.replace(reply, flags=(*reply.flags, NOT_CACHED))
+        return self._record_call(call, reply, cost=route.cost(reply))
 
     async def _call_model(self, call: "_Call", route: Route) -> Reply | ModelFailure:
         """Call the model and measure the time; raises when no call may be made, or when this machine cannot make one."""

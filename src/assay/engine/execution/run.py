@@ -14,17 +14,13 @@ from assay.core.errors import LedgerLost, RunDamaged, RunNotFound, RunSealed, St
 from assay.core.plan import Plan, changed_settings, plan_sha256, read_plan
 from assay.core.plugin import uncomparable
 from assay.core.runs import RunBackend, State
-from assay.engine.execution.case import RunContext
-from assay.engine.execution.ledger_writer import LedgerWriter
-from assay.engine.execution.run_context import RunEnvironment, RunInterrupted, open_run_context
-from assay.engine.execution.run_ownership import exclusive_run
+from assay.engine.execution.run_context import LedgerWriter, RunContext, RunEnvironment, RunInterrupted, open_run_context
+from assay.engine.execution.run_ownership import GracefulShutdown, exclusive_run
 from assay.engine.execution.shard import run_local
-from assay.engine.execution.shutdown import GracefulShutdown, run_loop
 from assay.engine.execution.states import RunStates, time_of_next
-from assay.engine.records.run_figures import earlier_verdicts
-from assay.engine.storage.remote_store import STORE
+from assay.engine.records.run_metrics import earlier_verdicts
 from assay.engine.storage.run_failure import failure_from, known_row, record_failure, reserve
-from assay.engine.storage.run_paths import RunPaths, check_target_free
+from assay.engine.storage.run_paths import STORE, RunPaths, check_target_free
 from assay.store.artifacts import remove_stale_staging
 from assay.store.failures import disk_errors, sync_folder
 from assay.store.ledger import Ledger
@@ -129,17 +125,60 @@ def _check_same(ledger: Ledger, plan: Plan) -> None:
 
 
 def run_to_completion(folders: RunPaths, environment: RunEnvironment, *, plan: Plan | None = None, is_patient: bool = True) -> None:
-    """Run to the sealed end; after RunInterrupted or StoreUnavailable the run can be resumed.
+    """Take a run from its present state to the sealed end; after RunInterrupted or StoreUnavailable the run can be resumed.
 
     `plan` may differ from the run's own in settings that change no result, such as the concurrency. While another process works on
     the run this one waits, or returns at once when `is_patient` is false.
     """
     with _resumable(), exclusive_run(folders, environment, patience=inf if is_patient else 0.0) as owned:
-        if owned is not None and not folders.is_sealed:
-            with _record_failures(folders, owned):
-                _run_locked(folders, owned, plan)
-        if owned is not None:
-            _remove_working_state(folders, owned)
+        if owned is None:
+            return
+        if not folders.is_sealed:
+            with _record_failures(folders, owned), _open_ledger(folders, owned) as ledger, _interruptible(owned):
+                states = RunStates(ledger, folders, owned)
+                states.prepare()
+                used = plan or states.plan
+                if states.state in ("running", "retrying"):
+                    # Batches of a cancelled run too: they are paid for.
+                    if used.batch is not None:
+                        _collect_batches(states, used, ledger=ledger, folders=folders, environment=owned)
+                    if states.has_work:
+                        with disk_errors(folders.active):
+                            is_complete = evaluate(ledger, used, _with_earlier_verdicts(owned, used, states))
+                        if not is_complete and not ledger.run().is_cancel_requested:
+                            raise RunInterrupted
+                states.seal()
+        _remove_working_state(folders, owned)
+
+
+@contextmanager
+def _interruptible(environment: RunEnvironment) -> Iterator[None]:
+    """Raise RunInterrupted for Ctrl-C: outside the event loop no call is in flight, so that a signal ends the work at once."""
+    try:
+        yield
+    except KeyboardInterrupt as end:
+        if not environment.takes_signals:
+            raise
+        raise RunInterrupted from end
+
+
+def _collect_batches(states: RunStates, plan: Plan, *, ledger: Ledger, folders: RunPaths, environment: RunEnvironment) -> None:
+    """Collect answers from provider batches into the ledger; raises RunInterrupted when it was stopped before their end."""
+    # Imported here because most runs have no batches, and start faster without it.
+    batches = import_module("assay.engine.execution.batch_collector")
+    with disk_errors(folders.active), _cancelled_as_interrupted():
+        is_complete = batches.collect_batches(
+            ledger, plan, folder=folders.active, environment=environment, has_work=states.has_work
+        )
+    if not is_complete:
+        raise RunInterrupted
+
+
+def _with_earlier_verdicts(environment: RunEnvironment, plan: Plan, states: RunStates) -> RunEnvironment:
+    """Let a repeated ranking take the verdicts that the run before it has paid for."""
+    if plan.comparison is None or not plan.parent_run_id:
+        return environment
+    return msgspec.structs.replace(environment, earlier_judge_reply=earlier_verdicts(states.parent()))
 
 
 def prepare(folders: RunPaths, environment: RunEnvironment, *, is_patient: bool = True) -> bool:
@@ -220,17 +259,6 @@ def _adopt(folders: RunPaths, placement: RunBackend) -> None:
     point_to(folders.active, placement.ledger)
 
 
-def _run_locked(folders: RunPaths, environment: RunEnvironment, plan: Plan | None) -> None:
-    with _open_ledger(folders, environment) as ledger:
-        try:
-            _RunDriver(ledger, folders, environment).run(plan)
-        except KeyboardInterrupt as end:
-            # Outside the event loop no call is in flight, so that the signal ends the work at once; the run can be resumed.
-            if not environment.takes_signals:
-                raise
-            raise RunInterrupted from end
-
-
 @contextmanager
 def _open_ledger(folders: RunPaths, environment: RunEnvironment) -> Iterator[Ledger]:
     """Open the ledger of a run that this process has locked; raises LedgerLost when its file was removed meanwhile."""
@@ -267,59 +295,17 @@ def _remove_working_state(folders: RunPaths, environment: RunEnvironment) -> Non
     shutil.rmtree(folders.active, ignore_errors=True)
 
 
-class _RunDriver:
-    """Driver that takes one run on this machine from its present state to the end."""
-
-    def __init__(self, ledger: Ledger, folders: RunPaths, environment: RunEnvironment) -> None:
-        self._ledger = ledger
-        self._folders = folders
-        self._environment = environment
-        self._states = RunStates(ledger, folders, environment)
-
-    def run(self, plan: Plan | None) -> None:
-        """Pass through the remaining states; `plan`, if given, replaces the stored one for the evaluation."""
-        states = self._states
-        states.prepare()
-        if states.state in ("running", "retrying"):
-            self._collect(plan or states.plan)
-            if states.has_work:
-                self._evaluate(plan or states.plan)
-        states.seal()
-
-    def _collect(self, plan: Plan) -> None:
-        """Collect answers from provider batches into the ledger; for a cancelled run too, since they are paid for."""
-        if plan.batch is None:
-            return
-        # Imported here because most runs have no batches, and start faster without it.
-        batches = import_module("assay.engine.execution.batch_collector")
-        with disk_errors(self._folders.active), _as_interrupted():
-            is_complete = batches.collect_batches(
-                self._ledger, plan, folder=self._folders.active, environment=self._environment, has_work=self._states.has_work
-            )
-        if not is_complete:
-            raise RunInterrupted
-
-    def _evaluate(self, plan: Plan) -> None:
-        """Evaluate the open records; raises RunInterrupted when it was stopped with records left."""
-        environment = self._environment
-        if plan.comparison is not None and plan.parent_run_id:
-            environment = msgspec.structs.replace(environment, earlier_judge_reply=earlier_verdicts(self._states.parent()))
-        with disk_errors(self._folders.active):
-            is_complete = evaluate(self._ledger, plan, environment)
-        if not is_complete and not self._ledger.run().is_cancel_requested:
-            raise RunInterrupted
-
-
 def evaluate(ledger: Ledger, plan: Plan, environment: RunEnvironment) -> bool:
     """Evaluate the open records of a ledger; return False when a stop interrupted it. Raises RunInterrupted at a second signal."""
     evaluation = RunEvaluation(ledger, plan, environment)
-    with _as_interrupted():
-        run_loop(evaluation.run(), environment.loop)
+    with _cancelled_as_interrupted(), asyncio.Runner(loop_factory=environment.loop) as runner:
+        runner.run(evaluation.run())
     return not evaluation.is_interrupted
 
 
 @contextmanager
-def _as_interrupted() -> Iterator[None]:
+def _cancelled_as_interrupted() -> Iterator[None]:
+    """Raise RunInterrupted for the CancelledError with which a second signal ends the event loop."""
     try:
         yield
     except asyncio.CancelledError as end:

@@ -1,16 +1,16 @@
 """Shards: one is evaluated the same way on every engine; the local engine evaluates all in this process."""
 
 import asyncio
-import os
-import socket
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from assay.core.errors import AssayError
-from assay.engine.execution.case import RunContext, grade_without_calls, read_case, run_case
+from assay.engine.execution.case import grade_without_calls, read_case, run_case
 from assay.engine.execution.record_events import FinishedCase
+from assay.engine.execution.run_context import RunContext
 from assay.engine.records.run_counters import rare_collection
 from assay.store.ledger import Claim, ClaimLost, CommitEntry, OpenRecord
+from assay.store.lock import worker_name
 
 
 async def run_shard(shard: int, context: RunContext, *, owner: str) -> bool:
@@ -24,7 +24,7 @@ async def run_shard(shard: int, context: RunContext, *, owner: str) -> bool:
     finished, others = _grade_without_calls(opened, claim, context)
     ends = await asyncio.gather(
         _append([opened[index] for index in finished], list(finished.values()), claim, context=context),
-        *(_run_record(record, claim, context) for record in others),
+        *(run_case(record, claim, context) for record in others),
         return_exceptions=True,
     )
     for end in ends:
@@ -82,24 +82,8 @@ async def _append(records: Sequence[OpenRecord], finished: Sequence[CommitEntry]
             context.in_flight.remove_record(len(record.case))
 
 
-async def _run_record(record: OpenRecord, claim: Claim, context: RunContext) -> None:
-    try:
-        await run_case(record, claim, context)
-    except AssayError:
-        # When the ledger cannot be written, all records must stop: the results of further paid calls could not be saved.
-        context.stop.set()
-        raise
-    finally:
-        context.in_flight.remove_record(len(record.case))
-
-
 POLL_INTERVAL = 1.0
 """Seconds between two reads of the cancel flag while nothing is appended."""
-
-
-def worker_name() -> str:
-    """Return the name under which this process claims shards: host and process id."""
-    return f"{socket.gethostname()}:{os.getpid()}"
 
 
 async def run_local(context: RunContext, *, on_retrying: Callable[[], Awaitable[None]]) -> None:

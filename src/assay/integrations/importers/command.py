@@ -1,7 +1,6 @@
 """`assay import`: files of other evaluation tools into a dataset and finished runs, and a report of what stayed behind."""
 
 import sys
-from typing import Any
 
 import click
 import msgspec
@@ -11,6 +10,7 @@ from assay.core.contract import CONTRACTS, ContractId
 from assay.core.errors import UsageProblem
 from assay.core.run_result import RunResult
 from assay.integrations.importers import READERS
+from assay.presentation.conversion import import_sections
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.options import Number, WordChoice
 from assay.surfaces.cli.run_options import OutputOptions, conclude, json_option, runs_dir_option, text_settings, write_json
@@ -23,10 +23,12 @@ from assay.surfaces.cli.streams import (
     write_file,
     write_stream,
 )
-from assay.surfaces.reporters.conversion import import_text
+from assay.surfaces.reporters.terminal import report_text
 
 FORMATS = tuple(READERS)
 
+LABEL_WIDTH = 18
+"""Columns of the labels at the left of the report."""
 HELP = """Import questions, answers and scores from another evaluation tool.
 
 \b
@@ -124,14 +126,14 @@ def import_sources(options: ImportOptions) -> int:
     if options.output is None and not options.is_run:
         for _ in rows.lines():
             pass
-    report = imported.report(rows).to_dict()
+    report = imported.report(rows)
     if options.is_json:
-        write_json({"report": report, "runs": [result.to_dict() for result in results]})
+        write_json({"report": report.to_dict(), "runs": [result.to_dict() for result in results]})
     else:
         _show(report, options)
         if results:
             conclude(results, OutputOptions(runs_dir=options.runs_dir, is_verbose=options.verbose))
-    return exits.INVALID if report["totals"]["invalid"] else exits.VALID
+    return exits.INVALID if any(source.invalid for source in report.sources) else exits.VALID
 
 
 def _check(options: ImportOptions) -> None:
@@ -182,10 +184,11 @@ def _runs(imported: api.ImportResult, rows: api.DatasetRows, options: ImportOpti
     return api.import_runs(imported, rows, wanted=wanted, runs_dir=options.runs_dir, run_id=options.run_id, dataset=kept)
 
 
-def _show(report: dict[str, Any], options: ImportOptions) -> None:
+def _show(report: api.ImportReport, options: ImportOptions) -> None:
     stream = sys.stderr if options.output == STANDARD else standard_output()
     settings = text_settings(is_verbose=options.verbose)
     written = "" if options.output in (None, STANDARD) else str(options.output)
-    write_stream(encoded(import_text(report, settings, dataset=written), stream.encoding), stream)
+    sections = import_sections(report, is_verbose=options.verbose, dataset=written)
+    write_stream(encoded(report_text(sections, settings, label=LABEL_WIDTH), stream.encoding), stream)
     if options.is_run:
         write_stream([b"\n"], stream)

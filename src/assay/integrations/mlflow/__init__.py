@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Destination": "exporter",
     "PushResult": "exporter",
-    "assay_scorer": "scorers",
+    "assay_scorer": "graders",
     "mlflow_scorer": "graders",
     "push": "exporter",
 }

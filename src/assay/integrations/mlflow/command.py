@@ -10,13 +10,13 @@ from rich.progress import MofNCompleteColumn
 
 from assay import api
 from assay.core.errors import AssayError
-from assay.core.printable import printable
+from assay.core.text import printable
 from assay.integrations.mlflow.exporter import MOST_TRACES, Destination, PushResult, destination, push, read_choice
 from assay.integrations.mlflow.tracking import shown_uri
 from assay.presentation.words import counted
 from assay.surfaces.cli import exits
-from assay.surfaces.cli.meter import ProgressMeter
 from assay.surfaces.cli.run_options import RUN, OutputOptions, command_line, json_option, runs_dir_option, write_json, write_text
+from assay.surfaces.cli.terminal_progress import ProgressMeter
 
 LINE_EVERY = 5.0
 """Seconds between two plain lines at least."""

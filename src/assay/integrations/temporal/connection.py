@@ -1,5 +1,6 @@
 """Connection to a Temporal server, and the checks of it before a run is handed over: does it answer, does it have the run?"""
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,8 +18,7 @@ from temporalio.service import RPCError, RPCStatusCode, TLSConfig
 
 from assay.core.errors import StoreUnavailable, UsageProblem
 from assay.core.runs import TemporalServer
-from assay.engine.execution.shard import worker_name
-from assay.engine.execution.shutdown import run_loop
+from assay.store.lock import worker_name
 
 
 class QuietFailures(DefaultFailureConverter):
@@ -133,7 +133,7 @@ def _content(path: str) -> bytes | None:
 
 def check_server(run_id: str, server: TemporalServer, *, environ: Mapping[str, str]) -> None:
     """Raise UsageProblem for unusable settings, StoreUnavailable for a server or namespace that does not exist."""
-    run_loop(_status(run_id, server, environ))
+    asyncio.run(_status(run_id, server, environ))
 
 
 def check_left(run_id: str, known: TemporalServer, wanted: TemporalServer, *, environ: Mapping[str, str]) -> bool:
@@ -141,12 +141,12 @@ def check_left(run_id: str, known: TemporalServer, wanted: TemporalServer, *, en
 
     Raises UsageProblem while the known server's workers may still evaluate the run: with two servers each call is paid for twice.
     """
-    wanted_status = run_loop(_status(run_id, wanted, environ))
+    wanted_status = asyncio.run(_status(run_id, wanted, environ))
     if wanted_status is WorkflowExecutionStatus.RUNNING:
         return False
     location = f"at {known.address} (namespace '{known.namespace}')"
     try:
-        is_working = run_loop(_status(run_id, known, environ)) is WorkflowExecutionStatus.RUNNING
+        is_working = asyncio.run(_status(run_id, known, environ)) is WorkflowExecutionStatus.RUNNING
     except StoreUnavailable as problem:
         # If `wanted` has an ended workflow of the run, it is the same server or has taken the run over before.
         if wanted_status is None:

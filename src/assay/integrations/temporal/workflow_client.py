@@ -17,16 +17,15 @@ from temporalio.service import RPCError
 from assay.core.errors import AssayError, MissingExtra, ProviderRejected, StoreUnavailable, UsageProblem
 from assay.core.plan import Plan
 from assay.core.runs import TemporalServer
-from assay.engine.execution.engines import PROBLEM
 from assay.engine.execution.run_context import RunEnvironment, RunInterrupted
-from assay.engine.execution.shard import worker_name
-from assay.engine.execution.shutdown import run_loop
 from assay.engine.execution.states import run_status
+from assay.engine.readers.run_list import PROBLEM
 from assay.engine.records.run_counters import RunCounters, Snapshot
 from assay.engine.storage.run_paths import RunPaths
 from assay.integrations.temporal.connection import connect, unreachable
 from assay.integrations.temporal.workflow import RUN_WORKFLOW, shard_queue
 from assay.store.ledger import Ledger
+from assay.store.lock import worker_name
 
 REFRESH = 0.5
 """Minimum seconds between two reads of the ledger for progress; reading a large run may use a tenth of the time."""
@@ -58,7 +57,7 @@ def check_placeable(plan: Plan) -> None:
 
 def start(folders: RunPaths, server: TemporalServer, environment: RunEnvironment) -> None:
     """Start the workflow of a run whose records are in the ledger; a no-op when it is already in progress."""
-    run_loop(_start_workflow(folders.run_id, server, environment))
+    asyncio.run(_start_workflow(folders.run_id, server, environment))
 
 
 async def _start_workflow(run_id: str, server: TemporalServer, environment: RunEnvironment) -> "_WorkflowHandle":
@@ -85,7 +84,7 @@ def follow(folders: RunPaths, server: TemporalServer, environment: RunEnvironmen
     """
     ledger = folders.open_ledger()
     try:
-        run_loop(WorkflowFollower(folders.run_id, ledger, environment).follow(server))
+        asyncio.run(WorkflowFollower(folders.run_id, ledger, environment).follow(server))
     except (KeyboardInterrupt, asyncio.CancelledError) as end:
         raise RunInterrupted from end
     finally:

@@ -5,7 +5,7 @@ import shutil
 import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Any, Literal
+from typing import Literal
 
 import click
 import msgspec
@@ -15,8 +15,9 @@ from assay.core.contract import CONTRACTS
 from assay.core.errors import UsageProblem
 from assay.core.plugin import declared_plugins
 from assay.core.version import __version__
+from assay.presentation.conversion import conversion_sections
 from assay.surfaces.cli import exits
-from assay.surfaces.cli.options import WordChoice
+from assay.surfaces.cli.options import WordChoice, verbose_option
 from assay.surfaces.cli.streams import (
     STANDARD,
     check_writable,
@@ -27,9 +28,9 @@ from assay.surfaces.cli.streams import (
     write_file,
     write_stream,
 )
-from assay.surfaces.reporters.conversion import conversion_text
 from assay.surfaces.reporters.json_document import json_text
 from assay.surfaces.reporters.settings import ReportSettings
+from assay.surfaces.reporters.terminal import report_text
 
 BENCHMARKS = ("prbench", "apexv1", "lexam", "includebase", "lar_echr")
 ID_STYLES = ("stable", "upstream")
@@ -94,7 +95,7 @@ class ConversionJob(msgspec.Struct, frozen=True, kw_only=True):
     help="Make row and choice ids without line numbers, or as older versions did.",
 )
 @click.option("--report", metavar="FILE", help="Write the conversion report to FILE as JSON.")
-@click.option("-v", "--verbose", is_flag=True, help="List every note instead of grouping similar ones.")
+@verbose_option("List every note instead of grouping similar ones.")
 @click.pass_context
 def convert_command(context: click.Context, /, **given: object) -> None:
     """Entry of the command; see HELP."""
@@ -110,11 +111,11 @@ def convert(options: ConvertOptions) -> int:
     else:
         conversion = api.convert_contract(work.sources[0], source=work.source_contract, target=work.target_contract)
     _write_conversion(conversion.lines(), work.output)
-    report = conversion.report.to_dict()
+    report = conversion.report
     if options.report:
-        write_file(options.report, [json_text(report, indent=2).encode() + b"\n"])
+        write_file(options.report, [json_text(report.to_dict(), indent=2).encode() + b"\n"])
     _show_conversion(report, options, is_on_error=work.output == STANDARD)
-    return exits.INVALID if report["totals"]["invalid"] else exits.VALID
+    return exits.INVALID if any(source.invalid for source in report.sources) else exits.VALID
 
 
 def _understand(options: ConvertOptions) -> ConversionJob:
@@ -165,9 +166,10 @@ def _write_conversion(lines: Iterable[bytes], output: str) -> None:
         write_file(output, lines)
 
 
-def _show_conversion(report: dict[str, Any], options: ConvertOptions, *, is_on_error: bool) -> None:
+def _show_conversion(report: api.ConversionReport, options: ConvertOptions, *, is_on_error: bool) -> None:
     stream = sys.stderr if is_on_error else standard_output()
     is_coloured = stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     width = shutil.get_terminal_size().columns if stream.isatty() else None
     settings = ReportSettings(version=__version__, is_verbose=options.verbose, is_coloured=is_coloured, width=width)
-    write_stream(encoded(conversion_text(report, settings), stream.encoding), stream)
+    sections = conversion_sections(report, is_verbose=options.verbose)
+    write_stream(encoded(report_text(sections, settings), stream.encoding), stream)

@@ -11,10 +11,9 @@ from rich.progress import MofNCompleteColumn
 
 from assay import api
 from assay.core.errors import UsageProblem
-from assay.core.printable import printable
+from assay.core.text import printable
 from assay.presentation.words import counted, size
 from assay.surfaces.cli import exits
-from assay.surfaces.cli.meter import ProgressMeter
 from assay.surfaces.cli.options import WordChoice
 from assay.surfaces.cli.run_options import finished_run, json_option, runs_dir_option, write_json
 from assay.surfaces.cli.streams import (
@@ -26,6 +25,7 @@ from assay.surfaces.cli.streams import (
     write_file,
     write_stream,
 )
+from assay.surfaces.cli.terminal_progress import ProgressMeter
 from assay.surfaces.exports import EXPORTS
 from assay.surfaces.exports.parquet import is_export, table_parquet, write_dataset_folder, write_run_folder
 from assay.surfaces.exports.text_tables import MARK, ExportProgress, response_object_chunks, table_csv, table_json_lines

@@ -1,15 +1,18 @@
-"""What a pipeline gets besides the report: JUnit, annotations of GitHub, and the summary of a job."""
+"""Output for CI besides the report: JUnit, annotations of GitHub, and the summary of a job."""
+
+from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import msgspec
 
 from assay.core.errors import UsageProblem
-from assay.core.printable import printable
+from assay.core.text import printable
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.streams import (
     STANDARD,
@@ -21,6 +24,9 @@ from assay.surfaces.cli.streams import (
     write_file,
     write_stream,
 )
+
+if TYPE_CHECKING:
+    from assay.presentation.decisions import CheckedRun
 
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 SUMMARY_LIMIT = 1 << 20
@@ -49,7 +55,7 @@ class PipelineOptions(msgspec.Struct, frozen=True, kw_only=True):
         return [*([] if self.junit is None else ["--junit", self.junit]), *(["--github"] if self.is_github else [])]
 
     @classmethod
-    def of(cls, given: dict[str, Any], sources: Sequence[str] = ()) -> "PipelineOptions":
+    def of(cls, given: dict[str, Any], sources: Sequence[str] = ()) -> PipelineOptions:
         """What the options say; raises UsageProblem for a file that cannot be written."""
         junit = given.get("junit")
         check_junit(junit, sources)
@@ -128,3 +134,13 @@ def _cut(text: bytes, room: int) -> bytes:
         return b""
     kept = text[: room - len(note)].rpartition(b"\n")[0]
     return kept + _CUT.format(len(text) - len(kept)).encode()
+
+
+def write_checks(pipeline: PipelineOptions, runs: Sequence[CheckedRun], *, summary: Callable[[], Iterable[str]]) -> None:
+    """Write what the options ask for: JUnit, annotations, and the Markdown of `summary` into the summary of the job."""
+    # Loaded here: most runs are not part of a pipeline.
+    if pipeline.junit is not None:
+        pipeline.write_junit(import_module("assay.surfaces.reporters.junit").run_junit(runs))
+    if pipeline.is_github:
+        pipeline.annotate(import_module("assay.surfaces.reporters.github").run_annotations(runs))
+        append_summary(summary())

@@ -1,6 +1,8 @@
 """The program with all its commands: finds the one that is called, imports only that, and ends with its exit code."""
 
+import re
 import sys
+import textwrap
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import NoReturn
@@ -58,8 +60,10 @@ _INTEGRATIONS = {"import": "importers", "mlflow": "mlflow"}
 
 _GROUPS = {
     "decisions": "compare gate baseline trend audit",
+    "derived_runs": "retry rescore rank",
     "judges": "probe calibrate label",
     "reports": "report charts",
+    "run": "run resume",
     "runs": "runs show cancel verify replay purge publish fetch",
     "service": "serve keys worker",
     "setup": "init check doctor plugins",
@@ -86,13 +90,11 @@ Examples:
 
 
 class HelpContext(click.Context):
-    """A call of a command whose help fits the terminal."""
+    """Context of a command whose help is folded to the width of the terminal."""
 
     def make_formatter(self) -> click.HelpFormatter:
-        """The one that folds examples and exit codes too; loaded here, since most calls ask for no help."""
-        folding = import_module("assay.surfaces.cli.help_lines").FoldingFormatter
-        formatter: click.HelpFormatter = folding(width=self.terminal_width, max_width=self.max_content_width)
-        return formatter
+        """Make a formatter that folds examples and exit codes too."""
+        return FoldingFormatter(width=self.terminal_width, max_width=self.max_content_width)
 
 
 class Program(click.Group):
@@ -167,3 +169,43 @@ def program(context: click.Context) -> None:
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
         context.exit(COULD_NOT_RUN)
+
+
+AS_WRITTEN = "\b"
+"""Begins a paragraph that click leaves as it is, however long its lines are."""
+_COLUMNS = re.compile(r"(?P<left>\s*\S.*?\s{2,})\S")
+"""A word or a command, a gap, and what is said of it."""
+_WORD = re.compile(r"""(?:--?[\w-]+ (?!-))?(?:'[^']*'|"[^"]*"|\S)+""")
+"""A word of a command line, an option together with its value."""
+_GOES_ON = " \\"
+
+
+class FoldingFormatter(click.HelpFormatter):
+    """Writes help of which no line is longer than the terminal is wide."""
+
+    def write_text(self, text: str) -> None:
+        """Paragraphs; click folds those that are not left as they are."""
+        room = self.width - self.current_indent
+        super().write_text("\n\n".join(_folded(paragraph, room) for paragraph in text.split("\n\n")))
+
+
+def _folded(paragraph: str, room: int) -> str:
+    if not paragraph.startswith(AS_WRITTEN):
+        return paragraph
+    return "\n".join(line if len(line) <= room else _folded_line(line, room) for line in paragraph.split("\n"))
+
+
+def _folded_line(line: str, room: int) -> str:
+    """What is said of a word goes on below its beginning, and a command as a shell would read it."""
+    columns = _COLUMNS.match(line)
+    if columns is not None:
+        left = columns["left"]
+        return "\n".join(textwrap.wrap(line[len(left) :], room, initial_indent=left, subsequent_indent=" " * len(left)))
+    indent = " " * (len(line) - len(line.lstrip()))
+    lines = [indent]
+    for number, word in enumerate(_WORD.findall(line)):
+        if number and len(lines[-1]) + 1 + len(word) + len(_GOES_ON) > room:
+            lines[-1] += _GOES_ON
+            lines.append(f"{indent}  ")
+        lines[-1] += word if lines[-1].isspace() or not lines[-1] else f" {word}"
+    return "\n".join(lines)

@@ -13,15 +13,15 @@ import click
 
 from assay import api
 from assay.core.errors import StoreUnavailable
-from assay.core.printable import printable
 from assay.core.record_query import INVALID, STATUS_GROUPS
+from assay.core.text import printable
 from assay.presentation.words import ERROR, counted, dollars, duration, latency, percent, price_unknown_text
 from assay.surfaces.cli import exits
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from assay.surfaces.cli.live_display import LiveDisplay
+    from assay.surfaces.cli.terminal_progress import LiveDisplay
 
 LINE_EVERY = 5.0
 """Seconds between two plain lines at least."""
@@ -181,7 +181,7 @@ def _live_display(console: Console | None) -> LiveDisplay | None:
     is_forced = bool(os.environ.get("FORCE_COLOR") or os.environ.get("TTY_COMPATIBLE"))
     if console is None and not is_forced and not (sys.stderr is not None and sys.stderr.isatty()):
         return None
-    display: LiveDisplay = import_module("assay.surfaces.cli.live_display").LiveDisplay(console)
+    display: LiveDisplay = import_module("assay.surfaces.cli.terminal_progress").LiveDisplay(console)
     return display if display.is_terminal else None
 
 

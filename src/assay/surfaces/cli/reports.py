@@ -12,20 +12,21 @@ from rich.progress import MofNCompleteColumn
 
 from assay import api
 from assay.core.errors import UsageProblem
-from assay.core.printable import printable
+from assay.core.text import printable
 from assay.presentation.run_report import RunReport, view_of
 from assay.presentation.words import moment, size
 from assay.surfaces.cli import exits
-from assay.surfaces.cli.chart_files import NOTHING, check_charts, save_charts
-from assay.surfaces.cli.meter import ProgressMeter
 from assay.surfaces.cli.options import ALL, number_or_all
 from assay.surfaces.cli.run_options import (
+    NOTHING,
     RUN,
     OutputOptions,
+    check_charts,
     command_line,
     finished_run,
     json_option,
     runs_dir_option,
+    save_charts,
     write_json,
     write_text,
 )
@@ -38,6 +39,7 @@ from assay.surfaces.cli.streams import (
     write_file,
     write_stream,
 )
+from assay.surfaces.cli.terminal_progress import ProgressMeter
 from assay.surfaces.pages.report import ReportFile
 
 REPORT_HELP = """Write a finished run as one HTML file that shows the same pages as `assay serve`.

@@ -9,28 +9,28 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import msgspec
 
 from assay import api
 from assay.core.errors import UsageProblem
-from assay.core.exposure import Option
 from assay.core.integrations import load_integration
-from assay.core.printable import printable
 from assay.core.run_result import RunResult
 from assay.core.runs import RUNS_DIR
 from assay.core.settings import run_settings
+from assay.core.text import printable
 from assay.core.version import __version__
 from assay.surfaces.cli import exits
-from assay.surfaces.cli.options import Number, WordChoice
+from assay.surfaces.cli.options import setting_option
 from assay.surfaces.cli.pipeline import PipelineOptions
 from assay.surfaces.cli.streams import (
     STANDARD,
     check_writable,
     encoded,
     refuse_overwrite,
+    refuse_read_only,
     standard_output,
     write_file,
     write_stream,
@@ -38,26 +38,15 @@ from assay.surfaces.cli.streams import (
 from assay.surfaces.reporters.json_document import json_text
 from assay.surfaces.reporters.settings import ReportSettings
 
+if TYPE_CHECKING:
+    from assay.presentation.charts import Chart
+    from assay.presentation.run_report import RunReport
+
+
 RUNS_DIR_VARIABLE = "ASSAY_RUNS_DIR"
 _SOURCE_ENDINGS = frozenset({".json", ".jsonl", ".yaml", ".yml", ".gz"})
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
-
-
-def setting_option(member: str, **changed: Any) -> Callable[[Decorated], Decorated]:
-    """Make the option of a setting from its definition; `changed` are attributes of click's option that differ for a command."""
-    setting = run_settings()[member]
-    option = setting.option or Option("")
-    attributes: dict[str, Any] = {"help": setting.option_help, "metavar": option.metavar or None, "multiple": setting.is_list}
-    if setting.kind is bool:
-        attributes["is_flag"] = True
-    elif setting.words:
-        attributes["type"] = WordChoice(setting.words)
-    elif setting.kind is float:
-        attributes["type"] = Number(setting.low, setting.high)
-    elif setting.kind is int:
-        attributes["type"] = int if setting.low is None else click.IntRange(setting.low, setting.high)
-    return click.option(setting.option_name, member, **{**attributes, **changed})
 
 
 def setting_options(after: Mapping[str, Callable[[Decorated], Decorated]]) -> Callable[[Decorated], Decorated]:
@@ -351,3 +340,45 @@ def say_empty(runs_dir: str, rest: str) -> None:
 def write_json(value: Any) -> None:
     """One JSON document on standard output."""
     write_stream([json_text(value, indent=2).encode(), b"\n"], standard_output())
+
+
+NOTHING = "nothing to draw: no record has a score"
+
+
+class SavedChart(msgspec.Struct, frozen=True):
+    """A chart that was written."""
+
+    title: str
+    path: str
+
+
+def charts_option(command: Decorated) -> Decorated:
+    """`--charts DIR`, the same for every command that ends a run."""
+    option: Callable[[Decorated], Decorated] = click.option(
+        "--charts", metavar="DIR", help="Save charts (SVG) of scores, slices and candidates in this folder."
+    )
+    return option(command)
+
+
+def check_charts(folder: str | None) -> None:
+    """Raise UsageProblem, before any call, when charts could not be saved there."""
+    if folder == "":
+        raise UsageProblem("the folder for charts has no name", hint="name one, such as charts")
+    if folder is not None and Path(folder).exists() and not Path(folder).is_dir():
+        raise UsageProblem(f"'{folder}' is a file, and charts need a folder", hint="name another")
+    if folder is not None:
+        path = Path(folder).absolute()
+        refuse_read_only(next(place for place in (path, *path.parents) if place.exists()), f"charts in '{folder}'")
+
+
+def save_charts(views: Sequence[RunReport], folder: str) -> list[SavedChart]:
+    """Write the charts of the runs, replacing older ones of the same names."""
+    # Loaded here: most runs are not drawn.
+    found: list[Chart] = import_module("assay.presentation.run_details").run_charts(views)
+    draw = import_module("assay.surfaces.charts").draw
+    if found:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    saved = [SavedChart(chart.heading, str(Path(folder, chart.name))) for chart in found]
+    for chart, file in zip(found, saved, strict=True):
+        write_file(file.path, encoded([draw(chart)]))
+    return saved

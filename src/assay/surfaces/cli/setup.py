@@ -20,13 +20,13 @@ import msgspec
 from assay import api
 from assay.core.contract import CONTRACTS, ContractId
 from assay.core.errors import SourceUnreadable, UsageProblem, counted_problems
-from assay.core.printable import printable
+from assay.core.text import printable
+from assay.presentation.installation import doctor_sections, plugin_sections
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.options import WordChoice
 from assay.surfaces.cli.run_options import json_option, runs_dir_option, text_settings, write_json, write_text
 from assay.surfaces.cli.streams import standard_output
-from assay.surfaces.reporters.installation import doctor_text, plugins_text
-from assay.surfaces.reporters.terminal import hanging
+from assay.surfaces.reporters.terminal import hanging, report_text
 
 INIT_HELP = """Write a commented run file and a tiny dataset into DIR (default: here), ready to run without a key or a network.
 
@@ -301,7 +301,7 @@ def doctor_command(context: click.Context, /, run_file: str, *, offline: bool, r
     if is_json:
         write_json({"is_well": is_well, "checks": [_document(check) for check in checks]})
     else:
-        write_text(doctor_text(checks, text_settings()))
+        write_text(report_text(doctor_sections(checks), text_settings()))
     context.exit(exits.VALID if is_well else exits.INVALID)
 
 
@@ -366,5 +366,5 @@ def plugins_command(context: click.Context, /, *, is_json: bool) -> None:
     if is_json:
         write_json({"plugins": msgspec.to_builtins(listed)})
     else:
-        write_text(plugins_text(listed, text_settings()))
+        write_text(report_text(plugin_sections(listed), text_settings()))
     context.exit(exits.INVALID if any(plugin.problem for plugin in listed) else exits.VALID)

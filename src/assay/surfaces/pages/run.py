@@ -6,10 +6,13 @@ from typing import Any
 
 import msgspec
 
+from assay import api
+from assay.core.run_result import RunResult
 from assay.core.summary import RankingSummary
 from assay.presentation import run, run_details, words
-from assay.presentation.run_charts import run_charts
-from assay.presentation.run_decision import decision_marks, decision_note
+from assay.presentation.decisions import decision_marks, decision_note
+from assay.presentation.run_details import run_charts
+from assay.presentation.run_list import done_text, failure_fact, pace_text, progress_metrics
 from assay.presentation.run_report import RunReport
 from assay.presentation.sections import (
     Badge,
@@ -24,7 +27,6 @@ from assay.presentation.sections import (
     Timestamp,
 )
 from assay.surfaces.pages.page_renderer import Format, PageLinks
-from assay.surfaces.pages.run_progress import RunProgressView
 from assay.surfaces.pages.tables import ChartPair, chart_pair, text_cell
 
 EXPORTED: tuple[Format, ...] = ("csv", "xlsx", "parquet", "jsonl", "json")
@@ -33,6 +35,59 @@ MAX_DRAWN = 24
 """Values of slices in a chart."""
 _NO_GATES = {words.NO_GATES: "The run was started without gates for pass rate, score or error rate."}
 """What a report names there are options of a command."""
+
+
+class RunProgressView(msgspec.Struct, frozen=True, kw_only=True):
+    """A run under way."""
+
+    run_id: str
+    state: Badge
+    done: int
+    total: int
+    text: str
+    counts: tuple[KeyMetric, ...]
+    pace: str
+    """How fast it goes and how long it will take; empty while it is unknown."""
+    attempts: tuple[Fact, ...]
+    """Failed attempts by code: most of them are retried."""
+    failures: tuple[Fact, ...]
+    """The last records that failed, each with its reason."""
+    problem: str
+    """Why work on it has stopped."""
+    live_address: str
+    cancel_address: str
+    """Where a form cancels it; empty for a reader who may not."""
+    resume_address: str
+    """Where a form resumes it; empty while a process works on it."""
+
+
+def progress_view(
+    result: RunResult,
+    *,
+    place: PageLinks,
+    snapshot: api.Snapshot | None,
+    failures: Sequence[Any],
+    problem: str,
+    may_cancel: bool,
+    may_resume: bool,
+) -> RunProgressView:
+    """Return a run at this moment; the snapshot is that of the process that drives it here."""
+    counts = result.counts
+    return RunProgressView(
+        run_id=result.run_id,
+        state=words.state_mark(result.standing),
+        done=counts.evaluated_records + counts.failed_records,
+        total=counts.total_records,
+        text=done_text(result),
+        counts=tuple(progress_metrics(result, snapshot)),
+        pace=pace_text(snapshot),
+        attempts=() if snapshot is None else tuple(Fact(code, f"{count:,}") for code, count in sorted(snapshot.errors.items())),
+        failures=tuple(map(failure_fact, failures)),
+        problem=problem,
+        live_address="/live" + place.run(result.run_id) if place.is_server else "",
+        cancel_address=place.run(result.run_id, "cancel") if may_cancel else "",
+        resume_address=place.run(result.run_id, "resume") if may_resume else "",
+    )
 
 
 class RunPage(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,25 +6,13 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from assay.core.contract import listed_dataset, more_datasets
 from assay.core.run_result import RunListing
 from assay.core.runs import State
-from assay.presentation.sections import Badge, DisplayValue, IntervalBar, Timestamp
-from assay.presentation.words import (
-    MetricBasis,
-    counted,
-    gate_mark,
-    is_live,
-    moment,
-    money,
-    rate_value,
-    score_value,
-    state_mark,
-    whisker,
-)
-from assay.surfaces.pages.page_renderer import PageLinks
+from assay.presentation.run_list import LIST_COLUMNS, ListedRun, Sort, listed_run
+from assay.presentation.sections import Column
+from assay.presentation.words import counted, is_live
+from assay.surfaces.pages.page_renderer import PageLinks, titled
 
-Sort = Literal["created", "run", "dataset", "candidate", "pass_rate", "score", "cost"]
 StateChoice = Literal[State, "interrupted", "damaged", "unreachable", "unfinished", "finished"]
 PAGE = 50
 
@@ -62,24 +50,13 @@ class RunListRow(msgspec.Struct, frozen=True, kw_only=True):
 
     run_id: str
     address: str
-    state: Badge
-    gate: Badge | None
     dataset: str
-    dataset_note: str
-    """Its version, and its file where that is called otherwise."""
     candidate: str
     judges: str
     done: int
     total: int
-    records: DisplayValue
-    pass_rate: DisplayValue
-    pass_rate_bar: IntervalBar | None
-    headline: DisplayValue
-    headline_name: str
-    cost: DisplayValue
-    created: Timestamp | None
     note: str
-    is_live: bool
+    words: ListedRun
     pace: str = ""
     """How fast it goes and how long it will take, while that is known."""
 
@@ -132,7 +109,7 @@ def runs_view(listings: Sequence[RunListing], choice: RunsChoice, *, place: Page
     return RunsView(
         choice=choice,
         rows=tuple(run_row(listing, place=place) for listing in shown),
-        headings=_headings(choice, place),
+        headings=tuple(_heading(choice, place, sort, column) for sort, column in LIST_COLUMNS),
         states=_options(["unfinished", "finished", *get_args(State), "interrupted", "damaged", "unreachable"], choice.state or ""),
         datasets=_options(sorted({listing.dataset for listing in listings} - {""}), choice.dataset),
         models=_options(sorted({listing.candidate for listing in listings} - {""}), choice.model),
@@ -180,67 +157,34 @@ def sort_runs(listings: Sequence[RunListing], choice: RunsChoice) -> list[RunLis
 
 
 def run_row(listing: RunListing, *, place: PageLinks, pace: str = "") -> RunListRow:
-    """The row of one run."""
-    over = MetricBasis(listing.scored_records)
-    is_mean = listing.scored_by in ("", "mean")
-    name = "mean score" if is_mean else listing.scored_by
-    headline = score_value(listing.score, listing.score_interval, over=over, scale=listing.scale, name=name)
-    done, total = listing.done_records, listing.total_records
-    is_running = is_live(listing)
+    """Return the row of one run."""
     return RunListRow(
         run_id=listing.run_id,
         address=place.run(listing.run_id),
-        state=state_mark(listing.standing),
-        gate=gate_mark(listing),
         dataset=listing.dataset,
-        dataset_note=f"{listed_dataset(listing).removeprefix(listing.dataset)}{more_datasets(listing)}".strip(),
         candidate=listing.candidate,
         judges=", ".join(listing.judges),
-        done=done,
-        total=total,
-        records=DisplayValue(
-            f"{done:,} of {total:,}" if is_running else f"{total:,}", f"{counted(done, 'record')} done of {total:,}"
-        ),
-        pass_rate=rate_value(listing.pass_rate, listing.pass_rate_interval, over=over),
-        pass_rate_bar=whisker(listing.pass_rate, listing.pass_rate_interval),
-        headline=headline,
-        headline_name="" if is_mean else listing.scored_by,
-        cost=money(listing.cost_usd, unpriced=listing.unpriced_records),
-        created=moment(listing.created_at),
+        done=listing.done_records,
+        total=listing.total_records,
         note=listing.note,
-        is_live=is_running,
+        words=listed_run(listing),
         pace=pace,
     )
 
 
-def _headings(choice: RunsChoice, place: PageLinks) -> tuple[SortableColumn, ...]:
-    columns: tuple[tuple[Sort | None, str, str, bool], ...] = (
-        ("run", "Run", "The id of the run; it names its folder and its addresses.", False),
-        (None, "State", "How far the run is, and whether it met its gates.", False),
-        ("dataset", "Dataset", "Dataset of the run.", False),
-        ("candidate", "Candidate and judge", "The model that answered, and below it the models that graded its answers.", False),
-        (None, "Records", "Records of the run; while it works, how many are done.", True),
-        (
-            "pass_rate",
-            "Pass rate",
-            "Share of scored records that passed; the bar is its 95 % interval from 0 to 100 %.",
-            True,
-        ),
-        ("score", "Score", "The mean score on its scale, or the headline of a benchmark.", True),
-        ("cost", "Cost", "US dollars of candidate and judges; > where some prices are not known.", True),
-        ("created", "Started", "When the run was made.", True),
-    )
-    return tuple(_heading(choice, place, column) for column in columns)
-
-
-def _heading(choice: RunsChoice, place: PageLinks, column: tuple[Sort | None, str, str, bool]) -> SortableColumn:
-    sort, text, says, is_number = column
+def _heading(choice: RunsChoice, place: PageLinks, sort: Sort | None, column: Column) -> SortableColumn:
     is_sorted = sort == choice.sort
     first: Literal["asc", "desc"] = "asc" if sort in ("run", "dataset", "candidate") else "desc"
     turned: Literal["asc", "desc"] = "asc" if choice.order == "desc" else "desc"
     address = _address(place, choice, after="", sort=sort, order=turned if is_sorted else first) if sort else ""
     direction: Literal["ascending", "descending"] = "ascending" if choice.order == "asc" else "descending"
-    return SortableColumn(text=text, says=says, address=address, sorted=direction if is_sorted else "", is_number=is_number)
+    return SortableColumn(
+        text=titled(column.title),
+        says=column.says,
+        address=address,
+        sorted=direction if is_sorted else "",
+        is_number=column.is_number,
+    )
 
 
 def _options(values: Sequence[str], chosen: str) -> tuple[FilterOption, ...]:

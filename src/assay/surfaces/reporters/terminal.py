@@ -6,14 +6,19 @@ from itertools import accumulate
 import msgspec
 from rich.cells import cell_len, chop_cells
 
-from assay.core.printable import printable, printable_id
-from assay.presentation.sections import Cell, Column, Fact, Section, Table
+from assay.core.text import printable, printable_id, printable_lines
+from assay.presentation.sections import Cell, CheckLine, Column, CompactRow, Fact, Finding, Section, Table, TextBlock
 from assay.presentation.words import DASH, UNKNOWN
 from assay.surfaces.reporters.settings import ReportSettings
 
 LABEL = 12
 """Columns of the labels at the left."""
 GAP = "  "
+INDENT = 4
+TEXT_LIMIT = 4_000
+"""Characters of a prompt or an answer that are shown unless all are called for."""
+CHECK_MARK, CHECK_NAME = 4, 20
+"""Columns of the result and of the name of a check."""
 NARROWEST = 24
 """Cells that the last column gets even where the terminal is too small for the others."""
 Paint = Callable[[str, str], str]
@@ -77,24 +82,81 @@ def hanging(text: str, *, first: int, width: int | None, indent: int) -> str:
 Row = Sequence[str | Cell]
 
 
+def report_text(sections: Iterable[Section], settings: ReportSettings, *, label: int = LABEL) -> Iterator[str]:
+    """Write a report: its sections, with an empty line between them."""
+    yield from report_lines(sections, settings, paint=painter(is_coloured=settings.is_coloured), label=label)
+
+
 def report_lines(sections: Iterable[Section], settings: ReportSettings, *, paint: Paint, label: int = LABEL) -> Iterator[str]:
-    """The sections of a report, with an empty line between them."""
+    """Write sections with an empty line between them."""
     for number, section in enumerate(sections):
-        if number:
+        if number and not section.is_joined:
             yield "\n"
         yield from section_lines(section, settings, paint=paint, label=label)
 
 
 def section_lines(section: Section, settings: ReportSettings, *, paint: Paint, label: int = LABEL) -> Iterator[str]:
-    """The tables of a section, an empty line between them, then its facts and notes."""
+    """Write a section: its heading, findings, tables with an empty line between them, texts, checks, facts and notes."""
+    if section.heading:
+        yield heading_line(section.heading, paint=paint)
+    for finding in section.findings:
+        yield from _finding_lines(finding, settings, paint=paint)
     for number, table_found in enumerate(section.tables):
         if number:
             yield "\n"
-        yield from table_lines(table_found, settings, paint=paint)
+        yield from table_lines(table_found, settings, paint=paint, indent=table_found.indent)
+    for number, block in enumerate(section.texts):
+        if number:
+            yield "\n"
+        yield from _text_lines(block, settings, paint=paint)
+    for check in section.checks:
+        yield from _check_lines(check, settings, paint=paint)
     for fact in section.facts:
         yield fact_line(fact, settings, paint=paint, label=label)
     for note in section.notes:
         yield fact_line(Fact("note", note), settings, paint=paint, label=label)
+    yield from (f"{hanging(printable(line), first=0, width=settings.width, indent=2)}\n" for line in section.lines)
+    if section.more:
+        yield paint(printable(section.more), "quiet") + "\n"
+
+
+def heading_line(cells: Sequence[Cell], *, paint: Paint) -> str:
+    """Write the line above a report; the first of its cells is its name, unless it is a decision."""
+    first, *others = cells
+    words = [_painted(printable(cell.text), cell.tone, paint=paint) for cell in others]
+    return " · ".join([paint(printable(first.text), first.tone or "strong"), *words]) + "\n"
+
+
+def _finding_lines(finding: Finding, settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
+    place = f"{printable(finding.place)}:" if finding.place else ""
+    label = f"{printable(finding.label)}:"
+    taken = cell_len(" ".join(filter(None, (place, label)))) + 1
+    text = hanging(printable(finding.text), first=taken, width=settings.width, indent=INDENT)
+    yield " ".join(filter(None, (paint(place, "strong"), paint(label, finding.tone), text))) + "\n"
+    for detail in finding.details:
+        yield f"{'':{INDENT}}{paint(printable(detail), 'quiet')}\n"
+
+
+def _text_lines(block: TextBlock, settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
+    """Write a text with its lines, only the first part of a long one unless everything is asked for."""
+    yield f"{paint(printable(block.title), 'quiet')}\n"
+    is_cut = len(block.text) > TEXT_LIMIT and not settings.is_verbose
+    for line in printable_lines(block.text[:TEXT_LIMIT] if is_cut else block.text).split("\n"):
+        yield f"{'':{INDENT}}{hanging(line, first=INDENT, width=settings.width, indent=INDENT)}".rstrip() + "\n"
+    if is_cut:
+        omitted = f"… and {len(block.text) - TEXT_LIMIT:,} more characters (--verbose shows all)"
+        yield f"{'':{INDENT}}{paint(omitted, 'quiet')}\n"
+
+
+def _check_lines(check: CheckLine, settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
+    name = printable(check.name)
+    indent = 2 + CHECK_MARK + 1 + CHECK_NAME + 1
+    first = f"  {paint(f'{check.mark.text:<{CHECK_MARK}}', check.mark.kind)} {name:<{CHECK_NAME}} "
+    text = hanging(printable(check.text), first=indent + max(0, len(name) - CHECK_NAME), width=settings.width, indent=indent)
+    yield f"{first}{text}\n"
+    if check.hint:
+        hint = hanging(f"hint: {printable(check.hint)}", first=indent, width=settings.width, indent=indent)
+        yield f"{'':{indent}}{paint(hint, 'hint' if check.mark.kind == 'bad' else 'quiet')}\n"
 
 
 def fact_line(fact: Fact, settings: ReportSettings, *, paint: Paint, label: int = LABEL) -> str:
@@ -112,9 +174,18 @@ def table_lines(found: Table, settings: ReportSettings, *, paint: Paint, indent:
     """A table with its note; names are cut in their middle, other texts at their end."""
     rows = [[_safe(cell, column) for cell, column in zip(row, found.columns, strict=True)] for row in found.rows]
     columns = [msgspec.structs.replace(column, title=printable(column.title)) for column in found.columns]
-    yield from table(columns, rows, paint=paint, width=settings.width, indent=indent)
+    if found.compact and settings.width is not None and sum(_widths(columns, rows)) + len(GAP) * len(columns) > settings.width + 1:
+        yield from _compact_lines(found.compact, settings, paint=paint)
+    else:
+        yield from table(columns, rows, paint=paint, width=settings.width, indent=indent)
     if found.note:
         yield paint(printable(found.note), "quiet") + "\n"
+
+
+def _compact_lines(rows: Sequence[CompactRow], settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
+    for row in rows:
+        yield heading_line(row.heading, paint=paint)
+        yield f"  {hanging(printable(row.text), first=2, width=settings.width, indent=2)}\n"
 
 
 def _safe(cell: Cell, column: Column) -> Cell:
@@ -133,15 +204,32 @@ def table(columns: Sequence[Column], rows: Sequence[Row], *, paint: Paint, width
     Columns that the terminal has no room for stand below each row, with their heads before them.
     """
     cells = [[cell if isinstance(cell, Cell) else Cell(cell) for cell in row] for row in rows]
-    widths = [
-        max(cell_len(text) for text in (column.title, *(row[place].text for row in cells))) for place, column in enumerate(columns)
-    ]
+    widths = _widths(columns, cells)
+    if width is not None and columns[0].is_path:
+        room = width - indent - sum(widths[1:]) - len(GAP) * len(widths[1:])
+        cells = [[msgspec.structs.replace(path, text=_path_end(path.text, room)), *others] for path, *others in cells]
+        widths = _widths(columns, cells)
     n_beside = _fitting(columns, widths, room=None if width is None else width - indent)
     heads = [Cell(column.title, tone="quiet") for column in columns]
     for row in (heads, *cells):
         yield _line(row[:n_beside], columns[:n_beside], widths=widths[:n_beside], paint=paint, width=width, indent=indent)
         if row is not heads and n_beside < len(columns):
             yield from _below(row[n_beside:], columns[n_beside:], width=width, indent=indent + len(GAP))
+
+
+def _widths(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> list[int]:
+    return [
+        max(column.width, *(cell_len(text) for text in (column.title, *(row[place].text for row in rows))))
+        for place, column in enumerate(columns)
+    ]
+
+
+def _path_end(path: str, room: int) -> str:
+    if cell_len(path) <= room:
+        return path
+    while len(path) > 1 and cell_len(path) > room - 1:
+        path = path[1:]
+    return f"…{path}"
 
 
 def _fitting(columns: Sequence[Column], widths: Sequence[int], *, room: int | None) -> int:

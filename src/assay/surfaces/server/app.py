@@ -1,4 +1,4 @@
-"""Recovery of runs in a shared ledger: a server with capacity adopts runs without a driver, also those of a dead server."""
+"""The HTTP service: its routes, its parts, its start and its end, and recovery of runs that no server drives."""
 
 import asyncio
 import contextlib
@@ -23,32 +23,26 @@ from litestar.types import ASGIApp
 from assay import api
 from assay.core.canonical import JsonObject
 from assay.core.errors import AssayError, StoreRefused, StoreUnavailable, UsageProblem
-from assay.core.moment import iso
 from assay.core.runs import LOCAL_BACKEND, RunBackend
 from assay.core.stop_signals import stop_signals
+from assay.core.text import iso
 from assay.surfaces.observers import FIELDS, ObserverGroup, RunObserver
 from assay.surfaces.server import (
     artifact_routes,
-    comparison_routes,
+    decision_routes,
     errors,
-    judge_pages,
-    record_pages,
     record_routes,
-    run_pages,
     run_routes,
     service_routes,
     submission_routes,
-    validation_pages,
 )
-from assay.surfaces.server.concurrency import BackgroundTasks, Feeds, KeyedLocks
+from assay.surfaces.server.concurrency import BackgroundTasks, CallerRateLimiter, ConcurrencyQuota, Feeds, KeyedLocks
 from assay.surfaces.server.keys import Keys, Sessions
-from assay.surfaces.server.meters import Meters
-from assay.surfaces.server.middleware import AccessControl, RequestMiddleware
+from assay.surfaces.server.middleware import AccessControl, RequestMiddleware, ServiceMetrics
 from assay.surfaces.server.openapi import openapi
 from assay.surfaces.server.protocol import protocol_for
 from assay.surfaces.server.queries import AnyRequest
 from assay.surfaces.server.queue import QueueBackend, QueueLimits, RunCallbacks, RunQueue
-from assay.surfaces.server.rate_limits import CallerRateLimiter, ConcurrencyQuota
 from assay.surfaces.server.server import Server
 from assay.surfaces.server.settings import ServerSettings
 from assay.surfaces.server.uploads import ClientGone, Drafts
@@ -104,35 +98,14 @@ def _take_waiting(server: Server, tried: dict[str, float], seen: frozenset[str])
 BACKLOG = 2_048
 """Maximum connections that wait to be accepted."""
 HANDLERS = (
+    # The order matters for /v1/runs, which has three handlers: `Allow` has the methods of the first one registered, and
+    # Litestar wraps a synchronous handler twice when another one of the same address is registered after it.
     run_routes.options_of_runs,
-    submission_routes.validate_dataset,
-    submission_routes.submit_run,
-    run_routes.list_runs,
-    run_routes.show_run,
-    run_routes.cancel_run,
-    run_routes.resume_run,
-    record_routes.list_records,
-    record_routes.show_record,
-    record_routes.list_errors,
-    record_routes.list_failures,
-    record_routes.show_distribution,
-    run_routes.follow_run,
-    artifact_routes.list_artifacts,
-    artifact_routes.show_artifact,
-    artifact_routes.export_run,
-    comparison_routes.compare_runs,
-    comparison_routes.list_audit,
-    service_routes.healthz,
-    service_routes.readyz,
-    service_routes.metrics,
-    service_routes.openapi_document,
-    service_routes.docs_page,
-    service_routes.docs_style,
-    *run_pages.HANDLERS,
-    *comparison_routes.HANDLERS,
-    *validation_pages.HANDLERS,
-    *judge_pages.HANDLERS,
-    *record_pages.HANDLERS,
+    *submission_routes.HANDLERS,
+    *run_routes.HANDLERS,
+    *record_routes.HANDLERS,
+    *artifact_routes.HANDLERS,
+    *decision_routes.HANDLERS,
     *service_routes.HANDLERS,
 )
 
@@ -299,7 +272,7 @@ def _opened(listening: ServeOptions) -> Server:
     shared = api.SharedRuns(placement.ledger, runs_dir) if placement.ledger else None
     taken = api.Submissions(runs_dir, placement)
     api.warm_up(taken.temporary)
-    meters, indexer, keys = Meters(), Indexer(), Keys(runs_dir)
+    meters, indexer, keys = ServiceMetrics(), Indexer(), Keys(runs_dir)
 
     def give_up(run_id: str, problem: AssayError) -> None:
         # Problems of a disk or a connection may be local or temporary; a missing bucket is not.

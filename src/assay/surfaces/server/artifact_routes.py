@@ -146,3 +146,6 @@ def _blocks(pieces: Iterator[bytes]) -> Iterator[bytes]:
             yield bytes(block)
             block.clear()
     yield bytes(block)
+
+
+HANDLERS = (list_artifacts, show_artifact, export_run)

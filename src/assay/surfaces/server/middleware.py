@@ -1,4 +1,4 @@
-"""Middleware around every request: id and latency, authentication, rate limits, and the unread rest of a refused body."""
+"""ASGI middleware: request ids, access control, rate limits, limits of time and size, the log, and Prometheus counters."""
 
 import asyncio
 import ipaddress
@@ -11,21 +11,74 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 from litestar.utils import normalize_path
+from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
+from prometheus_client import Counter as PrometheusCounter
 
 from assay.core.canonical import JsonObject
-from assay.core.errors import StoreUnavailable
-from assay.surfaces.observers import FIELDS
+from assay.core.errors import MissingExtra, StoreUnavailable
+from assay.core.integrations import load_integration
+from assay.surfaces.observers import FIELDS, RunObserver
 from assay.surfaces.server import keys
+from assay.surfaces.server.concurrency import CallerRateLimiter, ConcurrencyQuota, RateLimitStatus
 from assay.surfaces.server.errors import RETRY_SECONDS, HttpError, error_body
 from assay.surfaces.server.keys import Sessions, token_in
-from assay.surfaces.server.meters import METHODS, Meters
-from assay.surfaces.server.rate_limits import CallerRateLimiter, ConcurrencyQuota, RateLimitStatus
 from assay.surfaces.server.settings import ServerSettings
+
+COUNTED_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
+"""Methods that are counted by name; others are counted together, since clients can invent any."""
+METRICS_CONTENT_TYPE = "text/plain; version=0.0.4"
+"""The response adds the charset."""
+
+
+class RunMeter(RunObserver, Protocol):
+    """An observer that counts what happens in runs."""
+
+    def text(self) -> str:
+        """Render the counters in Prometheus' text format."""
+
+
+class ServiceMetrics:
+    """The counters of one service, in its own registry."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.run_metrics = _open_run_metrics()
+        self._requests = PrometheusCounter(
+            "assay_http_requests", "Requests by route, method and status.", ["route", "method", "status"], registry=self.registry
+        )
+        self._seconds = Histogram(
+            "assay_http_request_seconds", "Seconds from the first byte of a request to its end.", ["route"], registry=self.registry
+        )
+        self.uploaded = PrometheusCounter("assay_uploaded_bytes", "Bytes of uploads that were taken in.", registry=self.registry)
+        self.submitted = PrometheusCounter("assay_runs_submitted", "Runs that were accepted.", registry=self.registry)
+        self.waiting = Gauge("assay_runs_waiting", "Runs that wait for their turn.", registry=self.registry)
+        self.working = Gauge("assay_runs_working", "Runs that are worked on.", registry=self.registry)
+
+    def count(self, route: str, method: str, *, status: int, seconds: float) -> None:
+        """Count one answered request; a status of 0 means that the client disconnected."""
+        self._requests.labels(route, method if method in COUNTED_METHODS else "other", str(status)).inc()
+        self._seconds.labels(route).observe(seconds)
+
+    def text(self) -> bytes:
+        """Render all metrics in Prometheus' text format."""
+        of_runs = self.run_metrics.text().encode() if self.run_metrics is not None else b""
+        return generate_latest(self.registry) + of_runs
+
+
+def _open_run_metrics() -> RunMeter | None:
+    """Open the counters of runs; None without the telemetry integration, and then the service counts its requests alone."""
+    try:
+        module = load_integration("telemetry", "prometheus", user="/metrics")
+    except MissingExtra:
+        return None
+    metrics: RunMeter = module.PrometheusMetrics()
+    return metrics
+
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs", "/docs/style.css", "/sign-in", "/sign-out"})
 """Addresses without data of any run, which probes and browsers request without a key."""
@@ -162,7 +215,7 @@ def _wanted(method: str, path: str) -> keys.Scope:
 class RequestMiddleware:
     """The outermost layer of the service."""
 
-    def __init__(self, app: ASGIApp, guard: AccessControl, *, meters: Meters, settings: ServerSettings) -> None:
+    def __init__(self, app: ASGIApp, guard: AccessControl, *, meters: ServiceMetrics, settings: ServerSettings) -> None:
         self._app = app
         self._guard = guard
         self._meters = meters
@@ -203,7 +256,7 @@ class RequestMiddleware:
 
 def _log_request(exchange: "_Exchange", route: str, caller: str, *, seconds: float) -> None:
     """Log a request by its route; the address itself may hold a client's data."""
-    method = exchange.scope["method"] if exchange.scope["method"] in METHODS else "other"
+    method = exchange.scope["method"] if exchange.scope["method"] in COUNTED_METHODS else "other"
     fields = {
         "event": "request",
         "method": method,

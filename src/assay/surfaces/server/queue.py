@@ -16,7 +16,7 @@ from assay.core.run_result import RunResult
 from assay.core.runs import LOCAL_BACKEND, RunBackend
 from assay.surfaces.observers import FIELDS, ObserverGroup, RunObserver
 from assay.surfaces.server.errors import RETRY_SECONDS, HttpError
-from assay.surfaces.server.meters import Meters
+from assay.surfaces.server.middleware import ServiceMetrics
 
 log = logging.getLogger("assay.server")
 MAX_OUTAGES = 2
@@ -53,7 +53,9 @@ class QueueBackend(msgspec.Struct, frozen=True):
 class RunQueue:
     """The runs of one service between their submission and their end."""
 
-    def __init__(self, runs_dir: Path, meters: Meters, *, seats: QueueLimits, told: RunCallbacks, placing: QueueBackend) -> None:
+    def __init__(
+        self, runs_dir: Path, meters: ServiceMetrics, *, seats: QueueLimits, told: RunCallbacks, placing: QueueBackend
+    ) -> None:
         self._runs_dir = runs_dir
         self._meters = meters
         self._teller = ObserverGroup([observer for observer in (meters.run_metrics, told.teller) if observer is not None])

@@ -1,4 +1,4 @@
-"""State that the routes of one service share, and helpers for their answers."""
+"""State that the routes of one service share, and helpers for their answers and pages."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,14 +12,14 @@ from assay.core.errors import LedgerUnavailable, RunNotFound, StoreUnavailable
 from assay.core.http_answers import RunStatus
 from assay.core.run_result import RunListing, RunResult
 from assay.core.runs import TERMINAL, RunBackend
+from assay.surfaces.pages.page_renderer import PageViewer, ServerLinks, page
 from assay.surfaces.reporters.json_document import json_text
-from assay.surfaces.server.concurrency import BackgroundTasks, Feeds, KeyedLocks
-from assay.surfaces.server.errors import without_folders
+from assay.surfaces.server.concurrency import BackgroundTasks, ConcurrencyQuota, Feeds, KeyedLocks
+from assay.surfaces.server.errors import PAGE_HEADERS, HttpError, without_folders
 from assay.surfaces.server.keys import Caller, Keys, Sessions
-from assay.surfaces.server.meters import Meters
-from assay.surfaces.server.queries import AnyRequest
+from assay.surfaces.server.middleware import ServiceMetrics
+from assay.surfaces.server.queries import AnyRequest, why_unusable
 from assay.surfaces.server.queue import RunQueue
-from assay.surfaces.server.rate_limits import ConcurrencyQuota
 from assay.surfaces.server.settings import ServerSettings
 from assay.surfaces.server.uploads import Drafts
 from assay.surfaces.server.worker_pools import Indexer, ValidationPool
@@ -42,7 +42,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     workshop: ValidationPool
     turns: KeyedLocks
     indexer: Indexer
-    meters: Meters
+    meters: ServiceMetrics
     sessions: Sessions
     listings: api.RunListCache
     shared: api.SharedRuns | None
@@ -191,3 +191,32 @@ def answered(value: object, *, status: int = 200, headers: dict[str, str] | None
     """Build a JSON response."""
     text = json_text(msgspec.to_builtins(value)).encode()
     return Response(text, status_code=status, headers=headers, media_type="application/json")
+
+
+PLACE = ServerLinks()
+PageQueryT = TypeVar("PageQueryT", bound=msgspec.Struct)
+
+
+def reader_of(request: AnyRequest) -> PageViewer:
+    """Who looks at a page."""
+    caller = caller_of(request)
+    return PageViewer(name=caller.name, may_write=caller.may("write"), is_signed_in=caller.is_signed_in)
+
+
+def paged(request: AnyRequest, template: str, view: msgspec.Struct, *, status: int = 200) -> Answer:
+    """A page as an answer."""
+    text = page(template, view, place=PLACE, reader=reader_of(request))
+    return Response(text.encode(), status_code=status, headers=PAGE_HEADERS)
+
+
+def read_choice(request: AnyRequest, kind: type[PageQueryT]) -> PageQueryT:
+    """Decode the query of a page; forms send empty fields, which are None. Raises HttpError."""
+    filled = [(name, value) for name, value in request.query_params.multi_items() if value.strip()]
+    given = dict(filled)
+    if len(given) < len(filled):
+        raise HttpError(400, "invalid address: a parameter is given twice")
+    try:
+        return msgspec.convert(given, kind, strict=False)
+    except msgspec.ValidationError as problem:
+        reason = why_unusable(kind, given, problem)
+        raise HttpError(400, f"invalid address: {reason}") from problem

@@ -12,12 +12,12 @@ from assay.core.canonical import JsonObject
 from assay.core.http_answers import Health
 from assay.core.version import __version__
 from assay.surfaces.server.errors import RETRY_SECONDS, HttpError, request_id_of
-from assay.surfaces.server.forms import FORM_BYTES, read_fields
 from assay.surfaces.server.keys import FIRST_PAGE, cookie, own_page, token_in
-from assay.surfaces.server.meters import CONTENT_TYPE
+from assay.surfaces.server.middleware import METRICS_CONTENT_TYPE
 from assay.surfaces.server.openapi import openapi
 from assay.surfaces.server.queries import AnyRequest, NoQuery, read_query
 from assay.surfaces.server.server import Answer, answered, caller_of, server_of
+from assay.surfaces.server.uploads import FORM_BYTES, read_fields
 
 
 @get("/healthz", query=NoQuery, answer=Health)
@@ -48,7 +48,7 @@ def metrics(request: AnyRequest) -> Answer:
     read_query(request, NoQuery)
     if not server_of(request).sees_every_run(caller_of(request)):
         raise HttpError(403, "the figures are about the runs of all projects: this needs a key with the scope 'admin'")
-    return Response(server_of(request).meters.text(), media_type=CONTENT_TYPE)
+    return Response(server_of(request).meters.text(), media_type=METRICS_CONTENT_TYPE)
 
 
 _SHEET = """
@@ -160,4 +160,4 @@ def _led(target: str, set_cookie: str) -> Answer:
     return Response(b"", status_code=303, headers={"Location": target, "Set-Cookie": set_cookie})
 
 
-HANDLERS = (sign_in, sign_out)
+HANDLERS = (healthz, readyz, metrics, openapi_document, docs_page, docs_style, sign_in, sign_out)

@@ -1,6 +1,7 @@
-"""The operator's settings of the service, from a YAML file."""
+"""Settings of a service from a YAML file, and the models that they offer to a caller."""
 
 import os
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
 
@@ -9,8 +10,10 @@ from msgspec import Meta
 
 from assay import api
 from assay.core.errors import SourceUnreadable, UsageProblem
-from assay.core.retention import RetentionSettings, longest, retention_in
+from assay.core.retention import RetentionSettings, longest_retention, retention_in
 from assay.core.secrets import RedactRule
+from assay.surfaces.server.errors import HttpError
+from assay.surfaces.server.keys import Caller
 
 Count = Annotated[int, Meta(ge=1)]
 PAYLOAD_BYTES = 100 << 20
@@ -95,7 +98,7 @@ def read_server_settings(path: str) -> ServerSettings:
     except msgspec.DecodeError as problem:
         raise UsageProblem(f"'{path}': {problem}", hint="docs/how-to/operate-a-server.md lists the settings") from problem
     # Too few days are refused at the start, not at the first run.
-    longest(settings.retention, retention_in(os.environ))
+    longest_retention(settings.retention, retention_in(os.environ))
     problems = api.redact_rule_problems(settings.redact)
     if problems:
         raise UsageProblem(f"'{path}': {'; '.join(problems)}", hint="nothing was started; fix these and start again")
@@ -105,3 +108,85 @@ def read_server_settings(path: str) -> ServerSettings:
     if run_file and (wrong := api.run_file_problems(run_file)):
         raise ServerSettingsRefused(wrong)
     return msgspec.structs.replace(settings, run_file=run_file)
+
+
+ANY = ("*",)
+MAX_NAMED = 20
+"""Maximum models listed in a message; `details` has all of them."""
+
+
+class Offer(msgspec.Struct, frozen=True, kw_only=True):
+    """The candidates or the judges that a caller may name."""
+
+    setting: str
+    """The setting with the operator's list."""
+    patterns: tuple[str, ...]
+    """The operator's entries; `*` stands for any part of a name."""
+    in_run_file: tuple[str, ...] = ()
+    default: tuple[str, ...] = ()
+    """Defaults for a request that names none."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Describe all entries, as the operator wrote them."""
+        return tuple(dict.fromkeys((*self.patterns, *self.in_run_file)))
+
+    def check(self, name: str, *, is_file: bool) -> None:
+        """Raise Refusal for a model that is not listed; one that is a file or a function must be listed by its whole name."""
+        is_listed = name in self.patterns if is_file else any(fnmatchcase(name, pattern) for pattern in self.patterns)
+        if is_listed or name in self.in_run_file:
+            return
+        if is_file and any(fnmatchcase(name, pattern) for pattern in self.patterns):
+            message = f"the model '{name[:200]}' is a file or a function of the server, which no pattern such as * allows"
+            hint = f"the operator can offer it by listing its whole name under `{self.setting}` in the settings of the server"
+            raise HttpError(403, message, details={"offered": list(self.names), "hint": hint})
+        shown = ", ".join(self.names[:MAX_NAMED]) + (" …" if len(self.names) > MAX_NAMED else "")
+        allowed = f"allowed are: {shown}" if self.names else "no model is allowed yet"
+        hint = (
+            f"the operator allows a model by listing it under `{self.setting}` in the settings of the server (assay serve --config)"
+        )
+        message = f"the model '{name[:200]}' is not offered here; {allowed}"
+        raise HttpError(403, message, details={"offered": list(self.names), "hint": hint})
+
+
+class Offers(msgspec.Struct, frozen=True):
+    """The models that one caller may name."""
+
+    candidates: Offer
+    judges: Offer
+
+
+def offers_to(caller: Caller, settings: ServerSettings) -> Offers:
+    """Return what a caller may name; without a list, an admin key may name any model and other keys those of the run file."""
+    found = api.run_file_models(settings.run_file) if settings.run_file else api.NamedModels()
+    unlisted = ANY if caller.sees_all else ()
+    return Offers(
+        Offer(
+            setting="models",
+            patterns=unlisted if settings.models is None else settings.models,
+            in_run_file=found.candidate_ids,
+            default=found.candidates,
+        ),
+        Offer(
+            setting="judges",
+            patterns=unlisted if settings.judges is None else settings.judges,
+            in_run_file=found.judge_ids,
+            default=found.judges,
+        ),
+    )
+
+
+def refuse_unoffered(
+    caller: Caller, settings: ServerSettings, *, candidates: tuple[str, ...] = (), judges: tuple[str, ...] = ()
+) -> None:
+    """Raise Refusal for a model that the caller may not name."""
+    if not candidates and not judges:
+        return
+    for name in (*candidates, *judges):
+        if not name.isprintable():
+            hint = "send provider/model without line feeds and control characters"
+            raise HttpError(400, f"{name[:200]!r} is not a model name", details={"hint": hint})
+    offers, files = offers_to(caller, settings), api.file_models((*candidates, *judges), settings.run_file)
+    for offer, names in ((offers.candidates, candidates), (offers.judges, judges)):
+        for name in names:
+            offer.check(name, is_file=name in files)

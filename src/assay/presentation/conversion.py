@@ -1,0 +1,94 @@
+"""Reports on conversions and imports in sections: remarks, a table of sources, and what was carried over or not, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from assay import api
+from assay.presentation.sections import Cell, Column, Fact, Finding, Section, Table
+from assay.presentation.words import counted, cut
+
+MAX_KINDS = 20
+"""Different remarks shown unless all are called for."""
+MAX_OF_KIND = 3
+COUNTS = ("read", "emitted", "invalid", "skipped")
+TEXT_LIMIT = 400
+MAX_LEFT_OUT = 12
+_NAME_LIMIT = 200
+_COUNT_WIDTH = 8
+
+
+def conversion_sections(report: api.ConversionReport | api.ImportReport, *, is_verbose: bool) -> list[Section]:
+    """Return the remarks, then the table of sources."""
+    kinds = _kinds(report.remarks)
+    shown = kinds if is_verbose else kinds[:MAX_KINDS]
+    omitted = sum(map(len, kinds[len(shown) :]))
+    findings = Section(
+        title="Remarks",
+        findings=tuple(_finding(remarks, is_verbose=is_verbose) for remarks in shown),
+        more=f"… and {counted(omitted, 'more remark')} (--verbose shows all)" if omitted else "",
+    )
+    return [*([findings] if kinds else []), Section(title="Sources", tables=(_source_table(report),))]
+
+
+def import_sections(report: api.ImportReport, *, is_verbose: bool, dataset: str = "") -> list[Section]:
+    """Return remarks and counts as of every conversion, then what there is now and what was not carried over."""
+    left_out = list(report.left_out.items())
+    shown = left_out if is_verbose else left_out[:MAX_LEFT_OUT]
+    pairs = [
+        ("from", f"{report.tool} {report.version}".strip()),
+        ("dataset", " · ".join(filter(None, (counted(report.records, "record"), report.target, dataset)))),
+        *(("candidate", f"{name} · {counted(answers, 'answer')}") for name, answers in report.candidates.items()),
+        *(("scorer", f"{name} · {counted(scores, 'score')}") for name, scores in report.scorers.items()),
+        *(("incomplete", words) for words in report.incomplete),
+        *([] if left_out else [("not carried over", "nothing")]),
+        *(("not carried over", f"{name} · {times:,}") for name, times in shown),
+    ]
+    omitted = len(left_out) - len(shown)
+    more = f"… and {counted(omitted, 'more kind')} (--verbose shows all)" if omitted else ""
+    facts = tuple(Fact(label, text, limit=_NAME_LIMIT) for label, text in pairs)
+    return [*conversion_sections(report, is_verbose=is_verbose), Section(title="Import", facts=facts, more=more)]
+
+
+def _kinds(remarks: Sequence[Any]) -> list[list[Any]]:
+    """Return the remarks that say the same of one source together, in the order in which each was first made."""
+    kinds: dict[tuple[str, str, str], list[Any]] = {}
+    for remark in remarks:
+        kinds.setdefault((remark.source, remark.action, remark.reason), []).append(remark)
+    return list(kinds.values())
+
+
+def _finding(remarks: Sequence[Any], *, is_verbose: bool) -> Finding:
+    first, is_alone = remarks[0], len(remarks) == 1
+    reason = cut(first.reason, TEXT_LIMIT)
+    subject = _subject(first, has_line=False) if is_alone else ""
+    return Finding(
+        place=f"{first.source}:{first.line}" if is_alone and first.line is not None else first.source,
+        label=first.action.replace("_", " ") + ("" if is_alone else f" ({len(remarks):,} times)"),
+        tone="bad" if first.action == "invalid" else "warn",
+        text=f"{reason} ({subject})" if subject else reason,
+        details=() if is_alone else tuple(_members(remarks, is_verbose=is_verbose)),
+    )
+
+
+def _members(remarks: Sequence[Any], *, is_verbose: bool) -> Iterator[str]:
+    subjects = [subject for subject in map(_subject, remarks) if subject]
+    # A line that says "1 more" is no shorter than the remark that it stands for.
+    shown = subjects if is_verbose or len(subjects) == MAX_OF_KIND + 1 else subjects[:MAX_OF_KIND]
+    yield from shown
+    if len(subjects) > len(shown):
+        yield f"… and {len(subjects) - len(shown):,} more like this"
+
+
+def _subject(remark: Any, *, has_line: bool = True) -> str:
+    line = f"line {remark.line}" if has_line and remark.line is not None else ""
+    return cut(" · ".join(filter(None, (line, remark.record_id, remark.path))), TEXT_LIMIT)
+
+
+def _source_table(report: api.ConversionReport | api.ImportReport) -> Table:
+    rows = [(source.source, [getattr(source, name) for name in COUNTS]) for source in report.sources]
+    if len(rows) != 1:
+        rows.append(("total", [sum(counts) for counts in zip(*(counts for _, counts in rows), strict=True)] or [0] * len(COUNTS)))
+    columns = (Column("source", is_path=True), *(Column(name, is_number=True, width=_COUNT_WIDTH) for name in COUNTS))
+    return Table(columns=columns, rows=tuple((Cell(name), *(Cell(f"{count:,}") for count in counts)) for name, counts in rows))

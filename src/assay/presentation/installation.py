@@ -1,0 +1,55 @@
+"""What is installed, in sections: checks of the installation with what to do about each, and plugins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from assay import api
+from assay.presentation.sections import Badge, Cell, CheckLine, Column, Finding, Section, Table
+from assay.presentation.words import counted
+
+_MARKS = {"ok": Badge("ok", "good"), "note": Badge("-", "quiet"), "problem": Badge("FIX", "bad")}
+_PLUGIN_COLUMNS = (Column("kind"), Column("name"), Column("package"), Column("state"), Column("code"))
+
+
+def doctor_sections(checks: Sequence[api.DoctorCheck]) -> list[Section]:
+    """Return the checks of each area, then how many problems they found."""
+    areas = [
+        Section(
+            heading=(Cell(area),),
+            checks=tuple(
+                CheckLine(mark=_MARKS[check.standing], name=check.name, text=check.says, hint=check.hint)
+                for check in checks
+                if check.area == area
+            ),
+        )
+        for area in dict.fromkeys(check.area for check in checks)
+    ]
+    problems = sum(check.standing == "problem" for check in checks)
+    verdict = Cell(f"{counted(problems, 'problem')} to fix", tone="bad") if problems else Cell("no problems found", tone="good")
+    return [*areas, Section(heading=(verdict,))]
+
+
+def plugin_sections(plugins: Sequence[api.PluginListing]) -> list[Section]:
+    """Return a row for each plugin, what is wrong with some of them, and how many there are."""
+    if not plugins:
+        return [Section(lines=("no plugins are installed; custom code needs none: --grader file.py:function",))]
+    findings = tuple(
+        Finding(label=f"{plugin.kind} {plugin.name}", tone="bad" if plugin.problem else "warn", text=plugin.problem or plugin.note)
+        for plugin in plugins
+        if plugin.problem or plugin.note
+    )
+    broken = sum(bool(plugin.problem) for plugin in plugins)
+    line = " · ".join([counted(len(plugins), "plugin"), *([f"{broken:,} broken"] if broken else [])])
+    table = Table(columns=_PLUGIN_COLUMNS, rows=tuple(map(_plugin_row, plugins)))
+    return [Section(tables=(table,)), *([Section(findings=findings)] if findings else []), Section(lines=(line,))]
+
+
+def _plugin_row(plugin: api.PluginListing) -> tuple[Cell, ...]:
+    state = Cell("ready", tone="good")
+    if plugin.problem:
+        state = Cell("broken", tone="bad")
+    elif plugin.note:
+        state = Cell("name taken", tone="warn")
+    package = f"{plugin.distribution} {plugin.version}".strip()
+    return (Cell(plugin.kind), Cell(plugin.name), Cell(package), state, Cell(plugin.reference))
