@@ -8,10 +8,12 @@ import click
 import msgspec
 
 from assay import api
-from assay.core.printable import printable
 from assay.core.settings import Gates
+from assay.core.text import printable
+from assay.presentation.comparison import comparison_sections, verdict_facts
+from assay.presentation.decisions import gated_run
 from assay.presentation.run_list import direction_text, trend_sections, trend_title
-from assay.presentation.sections import Column
+from assay.presentation.sections import Column, Section
 from assay.presentation.words import gate_word
 from assay.surfaces.charts import Caption, PlottedEstimate, PlottedRun, trend_chart
 from assay.surfaces.cli import exits
@@ -42,8 +44,7 @@ from assay.surfaces.cli.run_options import (
     write_text,
 )
 from assay.surfaces.cli.streams import check_writable, write_file
-from assay.surfaces.reporters.comparison import comparison_markdown, comparison_text, verdict_markdown, verdict_text
-from assay.surfaces.reporters.run_checks import gated_run
+from assay.surfaces.reporters.comments import comparison_markdown, verdict_markdown
 from assay.surfaces.reporters.terminal import painter, report_text, table
 
 COMPARE_HELP = """Compare two finished runs and test the difference.
@@ -118,8 +119,8 @@ def show_comparison(options: CompareOptions) -> None:
     elif not options.is_json:
         shown = OutputOptions(runs_dir=options.runs_dir)
         commands = [command_line("show", found.after.run_id, flip.record_id, shown=shown) for flip in found.flips[:1]]
-        text = comparison_text(found, text_settings(is_verbose=options.verbose), commands=commands)
-        write_text(PipelineOptions(is_github=options.is_github).guarded(text))
+        sections = comparison_sections(found, is_verbose=options.verbose, commands=commands)
+        write_text(PipelineOptions(is_github=options.is_github).guarded(report_text(sections, text_settings())))
     if options.is_github:
         append_summary(comparison_markdown(found, is_verbose=options.verbose))
 
@@ -217,7 +218,7 @@ def _write_result(verdict: api.GateDecision, options: GateOptions, pipeline: Pip
     if options.markdown is not None:
         write_markdown(verdict_markdown(verdict), options.markdown)
     elif not options.is_json:
-        write_text(pipeline.guarded(verdict_text(verdict, text_settings())))
+        write_text(pipeline.guarded(report_text([Section(facts=tuple(verdict_facts(verdict)))], text_settings())))
     if pipeline.is_wanted:
         run = api.open_run(options.run, runs_dir=options.runs_dir)
         write_checks(pipeline, [gated_run(run, verdict)], summary=lambda: verdict_markdown(verdict))

@@ -11,7 +11,8 @@ import msgspec
 from assay import api
 from assay.core.errors import UsageProblem
 from assay.core.judge_card import JudgeCard
-from assay.core.printable import printable
+from assay.core.text import printable
+from assay.presentation.judges import calibration_sections, card_sections
 from assay.presentation.words import counted
 from assay.surfaces.charts import Caption, PlottedEstimate, ScoreBin, reliability_diagram
 from assay.surfaces.cli import exits
@@ -28,8 +29,9 @@ from assay.surfaces.cli.run_options import (
     write_text,
 )
 from assay.surfaces.cli.streams import STANDARD, check_writable, encoded, standard_output, write_file, write_stream
+from assay.surfaces.reporters.comments import judge_card_markdown
 from assay.surfaces.reporters.json_document import json_text
-from assay.surfaces.reporters.judge_card import calibration_text, judge_card_markdown, judge_card_text
+from assay.surfaces.reporters.terminal import report_text
 
 PROBE_HELP = """Test a judge for consistency and bias before you use its grades.
 
@@ -57,6 +59,8 @@ Exit codes:
   2    could not run, or the judge gave no verdict
   130  interrupted"""
 
+LABEL_WIDTH = 19
+"""Columns of the labels at the left of a calibration."""
 CARD_JSON = "judge_card.json"
 CARD_MARKDOWN = "judge_card.md"
 
@@ -110,7 +114,7 @@ def probe(options: ProbeOptions) -> int:
     if options.is_json:
         write_json(card.to_dict())
     else:
-        write_text(judge_card_text(card, text_settings(is_verbose=options.verbose)))
+        write_text(report_text(card_sections(card, is_verbose=options.verbose), text_settings()))
     if Path(options.runs_dir).is_dir():
         api.keep_card(card, options.runs_dir)
     if folder is not None:
@@ -209,7 +213,8 @@ def show(options: CalibrateOptions) -> None:
     if options.is_json:
         write_json(found.to_dict())
     else:
-        write_text(calibration_text(found, text_settings(), chart=options.chart or ""))
+        sections = calibration_sections(found, is_verbose=False, chart=options.chart or "")
+        write_text(report_text(sections, text_settings(), label=LABEL_WIDTH))
 
 
 def _chart(found: api.Calibration) -> str:

@@ -13,10 +13,10 @@ import msgspec
 from assay import api
 from assay.core.errors import SourceUnreadable, UsageProblem
 from assay.core.exposure import Setting
-from assay.core.printable import printable
 from assay.core.run_result import RunResult
 from assay.core.runs import LOCAL_BACKEND, RUNS_DIR, RunBackend
 from assay.core.settings import run_settings
+from assay.core.text import printable
 from assay.presentation.words import batch_text, counted
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.options import check_no_placement, placement_of, placement_options, quiet_option, verbose_option
@@ -183,15 +183,12 @@ def run(options: RunOptions) -> int:
 def _show_plan(planned: api.PlannedRuns, options: RunOptions) -> None:
     estimate = api.estimate_cost(planned)
     # Loaded here: a run that is made shows no plan.
-    plan = import_module("assay.presentation.run_plan")
+    plan = import_module("assay.presentation.subject")
     if options.is_json:
         write_json(plan.plan_document(planned, estimate))
     else:
-        write_text(
-            import_module("assay.surfaces.reporters.run_text").plan_text(
-                planned, estimate, text_settings(is_verbose=options.verbose)
-            )
-        )
+        report_text = import_module("assay.surfaces.reporters.terminal").report_text
+        write_text(report_text([plan.plan_section(planned, estimate)], text_settings()))
 
 
 def check_observed_here(telemetry: TelemetryOptions, placement: RunBackend) -> None:

@@ -17,10 +17,10 @@ import msgspec
 from assay import api
 from assay.core.errors import UsageProblem
 from assay.core.integrations import load_integration
-from assay.core.printable import printable
 from assay.core.run_result import RunResult
 from assay.core.runs import RUNS_DIR
 from assay.core.settings import run_settings
+from assay.core.text import printable
 from assay.core.version import __version__
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.options import setting_option
@@ -374,7 +374,7 @@ def check_charts(folder: str | None) -> None:
 def save_charts(views: Sequence[RunReport], folder: str) -> list[SavedChart]:
     """Write the charts of the runs, replacing older ones of the same names."""
     # Loaded here: most runs are not drawn.
-    found: list[Chart] = import_module("assay.presentation.run_charts").run_charts(views)
+    found: list[Chart] = import_module("assay.presentation.run_details").run_charts(views)
     draw = import_module("assay.surfaces.charts").draw
     if found:
         Path(folder).mkdir(parents=True, exist_ok=True)
