@@ -153,7 +153,9 @@ class PendingUpload:
     def _again(self, first: Submission) -> Submission:
         """What was answered the first time; the errors come from the run, which has them redacted once it has read its input."""
         try:
-            found = self._server.read_run(first.run_id, self._caller, lambda run: list(islice(api.record_errors(run), api.MOST_ERRORS)))
+            found = self._server.read_run(
+                first.run_id, self._caller, lambda run: list(islice(api.record_errors(run), api.MOST_ERRORS))
+            )
         except RunNotFound:
             # Its artifacts are on another machine.
             return msgspec.structs.replace(
