@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from assay import api
-from assay.surfaces.server.keys import Keys
+from assay.surfaces.server.keys import KeyStore
 from tests.engine.graded_runs import graded, question
 from tests.pages.browsing import Visit, Visitor, barriers, listen, make_run
 from tests.server.serving import Serving, dataset
@@ -274,7 +274,7 @@ def test_reader_without_the_right_to_write_cannot_label(tmp_path: Path) -> None:
     serving.runs_dir.mkdir()
     with ThreadPoolExecutor(1) as thread:
         thread.submit(make_run, serving.runs_dir, "good", records=2).result()
-    keys = Keys(serving.runs_dir)
+    keys = KeyStore(serving.runs_dir)
     reader, writer = {"x-api-key": keys.add("reader", "read")}, {"x-api-key": keys.add("writer", "write")}
     with serving:
         pages = [serving.ask("GET", "/runs/good/records/0", headers=headers).body.decode() for headers in (reader, writer)]

@@ -372,12 +372,12 @@ def write_summary(terminal: Any, runs_dir: Path, session: str) -> None:
     active = {path.name for path in runs_dir.glob(f".active/{session}-*")}
     names = sorted({path.name for path in runs_dir.glob(f"{session}-*")} | active)
     for name in names:
-        for line in _told(name, runs_dir):
+        for line in _run_lines(name, runs_dir):
             terminal.write_line(line)
     terminal.write_line(f"show one with: assay show {names[-1]} --runs-dir {printable(folder)}")
 
 
-def _told(name: str, runs_dir: Path) -> list[str]:
+def _run_lines(name: str, runs_dir: Path) -> list[str]:
     try:
         run = open_run(name, runs_dir=runs_dir)
         place = printable(os.path.relpath(run.run_dir))

@@ -133,7 +133,7 @@ def _charts_command(views: Sequence[RunReport], shown: OutputOptions) -> list[st
     return [command_line("charts", *drawn, shown=shown)] if drawn and shown.charts is None else []
 
 
-def tell_pipeline(runs: Sequence[api.RunReader], shown: OutputOptions) -> None:
+def write_pipeline(runs: Sequence[api.RunReader], shown: OutputOptions) -> None:
     """What a pipeline gets besides."""
 
     def summary() -> Iterable[str]:

@@ -242,8 +242,8 @@ def verify_command(context: click.Context, /, run: str, runs_dir: str, *, is_jso
 def _local(run: str, runs_dir: str) -> tuple[str, list[dict[str, str]]]:
     """The id of a run of this machine, and what retention has removed from it."""
     removed = api.removed(run, runs_dir=runs_dir)
-    told = [{"name": gone.name, "purged_at": gone.purged_at, "reason": gone.reason} for gone in removed]
-    return api.run_id_of(run, runs_dir=runs_dir), told
+    members = [{"name": gone.name, "purged_at": gone.purged_at, "reason": gone.reason} for gone in removed]
+    return api.run_id_of(run, runs_dir=runs_dir), members
 
 
 def _verify_lines(run_id: str, problems: list[str], removed: list[dict[str, str]]) -> list[str]:
