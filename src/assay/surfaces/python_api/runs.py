@@ -45,7 +45,7 @@ class Run:
     @property
     def manifest(self) -> JsonObject:
         """The manifest as plain values; of an unfinished run its id, its state and its plan."""
-        return self.reader.manifest_members() or {"run_id": self.run_id, "status": self.state, "plan": self.reader.shown_plan}
+        return self.reader.manifest_members() or {"run_id": self.run_id, "status": self.state, "plan": self.reader.plan_members}
 
     @property
     def moments(self) -> JsonObject:
