@@ -7,8 +7,8 @@ import msgspec
 from rich.cells import cell_len
 
 from assay.core.issue import CODES, MAX_ERRORS, MAX_LISTED, Issue
-from assay.core.printable import printable
 from assay.core.report import ValidationReport
+from assay.core.text import printable
 from assay.presentation.validation import (
     OUTCOME_TONES,
     OUTCOME_WORDS,
