@@ -109,10 +109,10 @@ def _check_fit(run: PublishedRun, profiler: ProfileScorer) -> None:
         )
     misfits = UnsupportedRecords(profiler.profile)
     for entry in run.records():
-        if entry.get("sample"):
+        if entry.sample:
             # The second answer to a record is to the same record.
             continue
-        misfits.look_at(entry["record_id"], kind_of(msgspec.convert(entry["record"], Case)) or "")
+        misfits.look_at(entry.record_id, kind_of(run.case_of(entry)) or "")
     problems = misfits.problems()
     if problems:
         raise PlanProblems(problems)

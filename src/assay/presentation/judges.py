@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from assay import api
+from assay.core.artifact_lines import Disagreement
 from assay.core.judge_card import JudgeCard, ProbeResult, Soundness
 from assay.presentation.charts import Chart, IntervalPlot, IntervalRow, PlottedEstimate, ReliabilityPlot, ScoreBin
 from assay.presentation.sections import Badge, Cell, Column, DisplayValue, Fact, KeyMetric, Section, Table, Tone
@@ -225,7 +226,7 @@ MAX_DISAGREEMENTS = 20
 """Disagreements that are listed unless all are called for."""
 
 
-def disagreement_sections(run_id: str, disagreements: Sequence[Any], *, is_verbose: bool) -> list[Section]:
+def disagreement_sections(run_id: str, disagreements: Sequence[Disagreement], *, is_verbose: bool) -> list[Section]:
     """Return the criteria that judges disagree on, the largest spread first."""
     if not disagreements:
         return [Section(heading=(Cell(run_id), Cell("no judges disagree")))]
@@ -238,15 +239,15 @@ def disagreement_sections(run_id: str, disagreements: Sequence[Any], *, is_verbo
     ]
 
 
-def _disagreement(entry: Any, *, why_limit: int) -> Section:
+def _disagreement(entry: Disagreement, *, why_limit: int) -> Section:
     heading = (
         Cell(cut(sampled_name(entry), ID_LIMIT)),
-        Cell(cut(entry["criterion"], ID_LIMIT)),
-        Cell(entry["words"]),
-        Cell(f"record: {PASSED}", tone="good") if entry["passed"] else Cell(f"record: {NOT_PASSED}", tone="bad"),
+        Cell(cut(entry.criterion, ID_LIMIT)),
+        Cell(entry.words),
+        Cell(f"record: {PASSED}", tone="good") if entry.passed else Cell(f"record: {NOT_PASSED}", tone="bad"),
     )
     columns = (Column("judge", is_name=True, limit=ID_LIMIT), Column("score", is_number=True), Column("why", limit=why_limit))
-    rows = tuple((Cell(vote["judge"]), Cell(f"{vote['score']:g}"), Cell(vote["justification"])) for vote in entry["votes"])
+    rows = tuple((Cell(vote.judge), Cell(f"{vote.score:g}"), Cell(vote.justification)) for vote in entry.votes)
     return Section(heading=heading, tables=(Table(columns=columns, rows=rows, indent=2),))
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
 from assay import api
+from assay.core.artifact_lines import FailureLine
 from assay.core.contract import listed_dataset, more_datasets
 from assay.core.number_text import rate_change_text, score_text
 from assay.core.run_result import RunListing, RunResult
@@ -269,7 +270,7 @@ def pace_text(snapshot: api.Snapshot | None) -> str:
     return f"{snapshot.rate:,.1f} records a second · about {duration(left)} left"
 
 
-def failure_fact(line: Any) -> Fact:
+def failure_fact(line: FailureLine) -> Fact:
     """Return a record with an error and its reason."""
-    name = f"record {line['index']}" if line["record_id"] is None else str(line["record_id"])
-    return Fact(name, f"{line['code']}: {cut(without_code(line['code'], line['message'] or ''), MESSAGE_LIMIT + 1)}")
+    name = f"record {line.index}" if line.record_id is None else line.record_id
+    return Fact(name, f"{line.code}: {cut(without_code(line.code, line.message), MESSAGE_LIMIT + 1)}")

@@ -10,6 +10,7 @@ from typing import Any, get_args
 import msgspec
 
 from assay import api
+from assay.core.artifact_lines import AttemptLine
 from assay.core.contract import dataset_words, file_stem
 from assay.core.gate_text import gate_texts
 from assay.core.manifest import BatchEntry, Manifest
@@ -108,9 +109,9 @@ def grading_word(plan: Json) -> str:
     return "grader" if is_called else "judge"
 
 
-def stage_word(attempt: Json) -> str:
+def stage_word(attempt: AttemptLine) -> str:
     """Who was called: `candidate`, `judge`, or `grader` for code of one's own."""
-    return GRADER_CALL if attempt["call_id"] == GRADER_CALL else str(attempt["stage"])
+    return GRADER_CALL if attempt.call_id == GRADER_CALL else attempt.stage
 
 
 def candidate_words(plan: Json) -> tuple[str, ...]:

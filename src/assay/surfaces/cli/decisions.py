@@ -205,14 +205,14 @@ def decide(options: GateOptions) -> int:
     )
     verdict = api.gate(options.run, demand, runs_dir=options.runs_dir, baseline=options.baseline, cluster=options.cluster)
     try:
-        _tell(verdict, options, pipeline)
+        _write_result(verdict, options, pipeline)
     except OSError as problem:
         kept = f"{gate_word(passed=verdict.passed)} is decided, and in the audit log"
         return exits.complain_of_report(problem, kept=[kept], again="give the same command again")
     return exits.GATES_PASSED if verdict.passed else exits.GATE_FAILED
 
 
-def _tell(verdict: api.GateDecision, options: GateOptions, pipeline: PipelineOptions) -> None:
+def _write_result(verdict: api.GateDecision, options: GateOptions, pipeline: PipelineOptions) -> None:
     if options.is_json:
         write_json(verdict.to_dict())
     if options.markdown is not None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from assay import api
+from assay.core.artifact_lines import RecordDetails
 from assay.core.contract import dataset_title
 from assay.core.errors import RunNotFound, StoreUnavailable
 from assay.core.issue import Issue
@@ -218,8 +219,8 @@ def _worst(run: api.RunReader, found: WorstRecord) -> WorstAnswer:
         score=score_of(line),
         label=found.label.replace("_", " "),
         why=cut(found.why, TEXT),
-        question=cut(_question(run, line["record_id"]), TEXT),
-        answer=cut(line["model_response"] or "", TEXT),
+        question=cut(_question(run, line.record_id), TEXT),
+        answer=cut(line.model_response or "", TEXT),
     )
 
 
@@ -228,9 +229,10 @@ def _question(run: api.RunReader, record_id: str) -> str:
     if run.result.counts.total_records > LOOKED_UP:
         return ""
     try:
-        return api.question_of(run.record(record_id).get("input", {}))
+        record = run.record(record_id)
     except (RunNotFound, StoreUnavailable):
         return ""
+    return api.question_of(record.input) if isinstance(record, RecordDetails) else ""
 
 
 def _flip(flip: api.Flip) -> FlipRow:
