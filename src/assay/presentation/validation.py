@@ -9,9 +9,9 @@ import msgspec
 from assay.core.contract import CONTRACTS
 from assay.core.issue import CODES, Issue, Severity
 from assay.core.open_fields import OTHERS, FieldCounts
-from assay.core.text import printable
 from assay.core.report import FixChange, Outcome, RecordCounts, ValidationReport
 from assay.core.strict_json import EXCERPT_LEAD, EXCERPT_LENGTH
+from assay.core.text import printable
 from assay.presentation.sections import Badge, Cell, Column, DisplayValue, Fact, KeyMetric, Section, Table, Tone
 from assay.presentation.words import counted
 
