@@ -100,8 +100,8 @@ def run(
 
     `options` are the members of RunRequest; `model` and `judge` may be used for one model each. A model, a judge and the `grader`
     may be plain functions. A caller that has signals of its own may drain the run instead: `is_stopping` is asked a few times a
-    second. `observe` gets each record; `on_busy` is called when another process works on the run.
-    Detached, batches of a provider are submitted and not waited for: `resume` collects them. The members of RunBackend say where the run is stored and evaluated.
+    second. `observe` gets each record; `on_busy` is called when another process works on the run. Detached, batches of a provider
+    are submitted and not waited for: `resume` collects them. The members of RunBackend say where the run is stored and evaluated.
     """
     hooks = RunHooks(watch=watch, observe=observe, takes_signals=takes_signals, is_stopping=is_stopping, is_detached=is_detached)
     hooks["on_busy"] = options.pop("on_busy", None)
