@@ -59,10 +59,10 @@ def test_metrics_of_a_panel_are_replayed_from_the_artifacts(tmp_path: Path) -> N
 def test_disagreements_are_listed_with_every_vote_the_widest_apart_first(tmp_path: Path) -> None:
     run(tmp_path, ("scripted/judge-any", "scripted/judge-5"))
     found = api.open_run("x", runs_dir=tmp_path / "runs").disagreements()
-    spreads = [entry["spread"] for entry in found]
+    spreads = [entry.spread for entry in found]
     assert spreads == sorted(spreads, reverse=True)
-    assert {len(entry["votes"]) for entry in found} == {2}
-    assert all("lower one counts" in entry["words"] for entry in found)
+    assert {len(entry.votes) for entry in found} == {2}
+    assert all("lower one counts" in entry.words for entry in found)
 
 
 def test_a_judge_alone_disagrees_with_nobody(tmp_path: Path) -> None:

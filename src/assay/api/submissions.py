@@ -330,6 +330,6 @@ def record_errors(run: RunReader) -> Iterator[JsonObject]:
     is_read = False
     for line in run.validations():
         is_read = True
-        yield from (fixed_error(issue) for issue in line["issues"] if issue["severity"] == "error")
+        yield from (fixed_error(msgspec.structs.asdict(issue)) for issue in line.read_issues() if issue.severity == "error")
     if not is_read:
         yield from queued_errors(run.folders)

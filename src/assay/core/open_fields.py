@@ -57,7 +57,7 @@ class FieldCounter:
         return {audience: dict(fields) for audience, fields in self._counts.items() if fields}
 
 
-def added(all_counts: Iterable[FieldCounts]) -> FieldCounts:
+def add_counts(all_counts: Iterable[FieldCounts]) -> FieldCounts:
     """Add the counts of several datasets."""
     counter = FieldCounter()
     for counts in all_counts:
@@ -216,11 +216,6 @@ def question_fields(case: Case) -> tuple[OpenField, ...]:
 def grading_fields(case: Case) -> tuple[OpenField, ...]:
     """Return the fields that only judges see: other members of `reference`, and members of `input` that mean grading."""
     return (*_keys(case), *_references(case))
-
-
-def stored_case(record: Mapping[str, object]) -> Case | None:
-    """Return the case of a stored record with open fields; None for any other."""
-    return msgspec.convert(record, Case) if record.get("open_fields") is not None else None
 
 
 def _keys(case: Case) -> Iterator[OpenField]:

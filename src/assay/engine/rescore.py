@@ -13,10 +13,10 @@ from assay.core.case import Case
 from assay.core.contract import INPUT
 from assay.core.errors import RunSealed, UsageProblem
 from assay.core.manifest import OWN_HASH
-from assay.core.moment import iso
 from assay.core.plan import Plan, plan_sha256
 from assay.core.settings import Gates, ProfileId
 from assay.core.summary import GateResult
+from assay.core.text import iso
 from assay.core.version import __version__
 from assay.engine.finalization.recompute import columns_of, metrics_of
 from assay.engine.planning.request import PlanProblems
@@ -109,10 +109,10 @@ def _check_fit(run: PublishedRun, profiler: ProfileScorer) -> None:
         )
     misfits = UnsupportedRecords(profiler.profile)
     for entry in run.records():
-        if entry.get("sample"):
+        if entry.sample:
             # The second answer to a record is to the same record.
             continue
-        misfits.look_at(entry["record_id"], kind_of(msgspec.convert(entry["record"], Case)) or "")
+        misfits.look_at(entry.record_id, kind_of(run.case_of(entry)) or "")
     problems = misfits.problems()
     if problems:
         raise PlanProblems(problems)

@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from assay.core.artifact_lines import FailureLine, PredictionLine, SampleResult
 from assay.core.record_query import STATUS_GROUPS
 from assay.core.summary import (
     CandidateSummary,
@@ -27,9 +28,8 @@ from assay.core.summary import (
     VarianceParts,
 )
 from assay.presentation import words
-from assay.presentation.run_decision import decision_facts, decisions
-from assay.presentation.run_report import FailureGroup, Json, RunReport, WorstRecord
-from assay.presentation.run_subject import grading_word, subject_facts
+from assay.presentation.decisions import decision_facts, decisions
+from assay.presentation.run_report import FailureGroup, RunReport, WorstRecord
 from assay.presentation.sections import (
     NO_LINKS,
     Cell,
@@ -39,7 +39,9 @@ from assay.presentation.sections import (
     Section,
     Table,
     Tone,
+    command_facts,
 )
+from assay.presentation.subject import grading_word, subject_facts
 from assay.presentation.words import (
     DASH,
     ERROR,
@@ -76,6 +78,8 @@ TEXT_LIMIT = 400
 WHY_LIMIT = 160
 MAX_WORST = 8
 """Answers with the lowest scores that are listed; the artifacts have them all."""
+MAX_WORST_OF_SEVERAL = 3
+"""The same of each of several candidates."""
 MAX_GROUPS = 8
 """Reasons that are listed; the artifacts have them all."""
 MAX_SLICE_ROWS = 12
@@ -91,11 +95,14 @@ _SHOWN_K = frozenset({1, 2, 3, 5, 10, 20, 50, 100, 200, 500})
 """Numbers of answers that a report names, beside the largest; the artifacts have them all."""
 
 
-def run_sections(view: RunReport, *, is_verbose: bool = False) -> list[Section]:
-    """The report on one run, in the order in which one reads it."""
+def run_sections(view: RunReport, *, is_verbose: bool = False, commands: Sequence[str] = ()) -> list[Section]:
+    """Return the report on one run in reading order; `commands` are what the reader may want to call next."""
+    state = words.state_mark(view.result.standing)
+    heading = (Cell(view.result.run_id), Cell(state.text, tone=state.kind))
     summary = view.summary
     rankings = ranking_sections(summary.ranking) if summary is not None and isinstance(summary.ranking, RankingSummary) else []
     found = [
+        msgspec.structs.replace(subject_section(view), heading=heading),
         case_section(view, is_verbose=is_verbose) if view.cases else None,
         *rankings,
         Section(title="Results", facts=tuple(result_facts(view))),
@@ -105,9 +112,39 @@ def run_sections(view: RunReport, *, is_verbose: bool = False) -> list[Section]:
         slice_section([view], is_verbose=is_verbose),
         *failure_sections(view, is_verbose=is_verbose),
         worst_section(view, limit=MAX_WORST) if view.worst and not view.cases else None,
-        Section(title="Decision", facts=(*decision_facts(view), *place_facts(view))),
+        Section(title="Decision", facts=(*decision_facts(view), *place_facts(view), *command_facts(commands))),
     ]
     return [section for section in found if section is not None]
+
+
+def candidate_sections(
+    views: Sequence[RunReport], *, is_verbose: bool = False, waiting: Sequence[str] = (), commands: Sequence[str] = ()
+) -> list[Section]:
+    """Return one table over all candidates, the cases of golden datasets, the slices, then the decisions on each candidate.
+
+    `waiting` are the candidates that were to follow and have no run, `commands` what the reader may want to call next.
+    """
+    titles = ("candidate", "state", "graded", "errors", "pass rate", shared_mean(views).title, "p95", "cost")
+    found = [
+        subject_section(views[0], has_candidate=False),
+        Section(title="Records", tables=(case_table(views),)) if any(view.cases for view in views) else None,
+        Section(title="Candidates", tables=(candidate_table(views, waiting=waiting).only(*titles),)),
+        slice_section(views, is_verbose=is_verbose),
+        *(section for view in views for section in _candidate_sections(view, is_verbose=is_verbose)),
+        Section(facts=command_facts(commands)) if commands else None,
+    ]
+    return [section for section in found if section is not None]
+
+
+def _candidate_sections(view: RunReport, *, is_verbose: bool) -> Iterator[Section]:
+    """Yield the decisions on one of several candidates and what went wrong, as one block."""
+    heading = (Cell(words.cut(view.name, CANDIDATE_LIMIT)), Cell(view.result.run_id))
+    yield Section(title=view.name, heading=heading, facts=tuple(decision_facts(view)))
+    for number, section in enumerate(failure_sections(view, is_verbose=is_verbose)):
+        yield msgspec.structs.replace(section, is_joined=not number)
+    if view.worst and not view.cases:
+        yield msgspec.structs.replace(worst_section(view, limit=MAX_WORST_OF_SEVERAL), is_joined=True)
+    yield Section(facts=tuple(place_facts(view)), is_joined=True)
 
 
 def subject_section(view: RunReport, *, has_candidate: bool = True) -> Section:
@@ -143,26 +180,26 @@ def case_section(view: RunReport, *, is_verbose: bool) -> Section:
     return Section(title="Records", tables=(Table(columns=columns, rows=rows, note=note),))
 
 
-def _why(case: Json, *, is_verbose: bool) -> str:
-    if case.get("panel") and not is_verbose:
+def _why(case: PredictionLine, *, is_verbose: bool) -> str:
+    if case.panel and not is_verbose:
         # What each of several judges says is long; how they came to one score is what a line has room for.
-        return "; ".join(f"{decision['criterion']}: {decision['words']}" for decision in case["panel"] if decision.get("words"))
-    why = case["justification"] if case["error_code"] is None else error_text(case["error_code"], case["error_message"])
+        return "; ".join(f"{decision.criterion}: {decision.words}" for decision in case.panel if decision.words)
+    why = case.justification if case.error_code is None else error_text(case.error_code, case.error_message)
     return why or ""
 
 
-def score_of(case: Json) -> str:
+def score_of(case: PredictionLine | SampleResult) -> str:
     """The score of a prediction on its own scale; a dash without one."""
-    return record_score(case["raw_score"], case["scale"])
+    return record_score(case.raw_score, case.scale or "")
 
 
-def result_cell(case: Json) -> Cell:
+def result_cell(case: PredictionLine | FailureLine | SampleResult) -> Cell:
     """passed, not passed, or the error that left the record without a grade; of a comparison, who won."""
-    if case["status"] == "evaluated" and case.get("evaluator") in _COMPARING:
-        return Cell(_WINNERS[case["score"]] if case["passed"] else "no winner", tone="good" if case["passed"] else "warn")
-    if case["status"] == "evaluated":
-        return Cell(PASSED, tone="good") if case["passed"] else Cell(NOT_PASSED, tone="bad")
-    return Cell(ERROR if case["status"] in STATUS_GROUPS["error"] else case["status"], tone="warn")
+    if case.status != "evaluated" or isinstance(case, FailureLine):
+        return Cell(ERROR if case.status in STATUS_GROUPS["error"] else case.status, tone="warn")
+    if isinstance(case, PredictionLine) and case.evaluator in _COMPARING and case.score is not None:
+        return Cell(_WINNERS[case.score] if case.passed else "no winner", tone="good" if case.passed else "warn")
+    return Cell(PASSED, tone="good") if case.passed else Cell(NOT_PASSED, tone="bad")
 
 
 # Results
@@ -394,7 +431,7 @@ def case_table(views: Sequence[RunReport]) -> Table:
     return Table(columns=columns, rows=rows)
 
 
-def _scored_result(case: Json | None) -> Cell:
+def _scored_result(case: PredictionLine | None) -> Cell:
     if case is None:
         return Cell(UNKNOWN)
     found = result_cell(case)
@@ -697,4 +734,4 @@ def worst_table(views: Sequence[RunReport], *, why_limit: int) -> Table:
 def _worst_score(worst: WorstRecord, view: RunReport) -> str:
     """The score on its own scale, or brought to 0-1 where the run has several scales."""
     has_scale = view.summary is not None and view.summary.scale
-    return score_of(worst.prediction) if has_scale else decimal(worst.prediction["score"])
+    return score_of(worst.prediction) if has_scale else decimal(worst.prediction.score)

@@ -21,7 +21,7 @@ from assay.core.plan import (
     ProviderPlan,
 )
 from assay.core.provider import PROVIDER_KINDS
-from assay.core.retention import longest, retention_in
+from assay.core.retention import longest_retention, retention_in
 from assay.core.runs import RUNS_DIR
 from assay.core.secrets import is_redacted
 from assay.core.settings import ProviderEntry
@@ -192,7 +192,7 @@ def _plan(settings: MergedSettings, plans: Sequence[Plan], *, comparison: Compar
         seed=value.seed,
         comparison=comparison,
         project=first.project,
-        retention=longest(retention_in(environ)),
+        retention=longest_retention(retention_in(environ)),
     )
 
 
@@ -276,16 +276,13 @@ def compared_records(plan: Plan) -> Iterator[RecordRow]:
     position = 0
     for run in runs:
         for entry in run.records():
-            places = left.pop(_Key(entry["record_id"], entry.get("sample", 0), entry["record_sha256"]), ())
+            places = left.pop(_Key(entry.record_id, entry.sample or 0, entry.record_sha256), ())
             for pair in combinations(places, 2):
-                choices = tuple(Choice(compared[place].name, answers[place].text_for(*_name(entry))) for place in pair)
-                case = _case(msgspec.convert(entry["record"], Case), choices, pair=pair, index=position)
+                name = entry.record_id, entry.sample or 0
+                choices = tuple(Choice(compared[place].name, answers[place].text_for(*name)) for place in pair)
+                case = _case(run.case_of(entry), choices, pair=pair, index=position)
                 yield RecordRow(position, case.id, case.record_sha256, _encode(case), b"")
                 position += 1
-
-
-def _name(entry: Mapping[str, object]) -> tuple[str, int]:
-    return str(entry["record_id"]), int(str(entry.get("sample", 0)))
 
 
 def _reopened(run: ComparedRun) -> PublishedRun:

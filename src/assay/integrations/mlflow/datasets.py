@@ -34,7 +34,7 @@ class EvaluationDataset(msgspec.Struct, frozen=True):
 
 def push_dataset(run: api.RunReader, tracking: TrackingConnection, target: TrackedRun) -> EvaluationDataset:
     """Keep the records of a run as a dataset, once for all runs over the same ones, and name it as the run's input."""
-    hashes = sorted({line["record_sha256"] for line in run.predictions()})
+    hashes = sorted({line.record_sha256 for line in run.predictions()})
     digest = sha256_hex("\n".join(hashes).encode())
     name = f"{_UNQUOTABLE.sub('_', run.run_manifest.dataset_id)[:LONGEST_NAME]}@{digest[:12]}"
     stored = _found(tracking, name, target) or _made(tracking, name, target=target, tags=_tags(run, digest))
@@ -72,17 +72,17 @@ def _records(run: api.RunReader) -> Iterator[Json]:
     seen: set[str] = set()
     taken: set[bytes] = set()
     for prediction, asked in run.pairs():
-        if prediction["record_sha256"] in seen:
+        if prediction.record_sha256 in seen:
             continue
-        seen.add(prediction["record_sha256"])
+        seen.add(prediction.record_sha256)
         inputs = inputs_of(asked)
         key = msgspec.json.encode(inputs, order="deterministic")
-        named = {"record_id": prediction["record_id"]} if key in taken else {}
+        named = {"record_id": prediction.record_id} if key in taken else {}
         taken.add(key)
         yield {
             "inputs": {**inputs, **named},
             "expectations": expectations_of(asked),
-            "tags": {"assay.record_id": prediction["record_id"], "assay.record_sha256": prediction["record_sha256"]},
+            "tags": {"assay.record_id": prediction.record_id, "assay.record_sha256": prediction.record_sha256},
         }
 
 

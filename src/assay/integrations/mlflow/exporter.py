@@ -10,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from assay import api
+from assay.core.artifact_lines import PredictionLine
 from assay.core.errors import RunDamaged, UsageProblem
 from assay.integrations.mlflow.datasets import push_dataset
 from assay.integrations.mlflow.figures import MANIFEST_TAG, RUN_TAG, figures_of
@@ -24,7 +25,7 @@ from assay.integrations.mlflow.tracking import (
     connected,
     shown_uri,
 )
-from assay.presentation.run_decision import decision_note, decisions
+from assay.presentation.decisions import decision_note, decisions
 from assay.presentation.run_report import RunReport
 from assay.presentation.words import NO_GATES, counted
 
@@ -42,9 +43,9 @@ class SelectedRecords(msgspec.Struct, frozen=True):
     note: str = ""
     """What is left out."""
 
-    def has(self, prediction: dict[str, Any]) -> bool:
+    def has(self, prediction: PredictionLine) -> bool:
         """True for a record that becomes a trace."""
-        return self.places is None or prediction["index"] in self.places
+        return self.places is None or prediction.index in self.places
 
 
 def read_choice(text: str) -> Choice:
@@ -64,7 +65,7 @@ def chosen_records(run: api.RunReader, choice: Choice) -> SelectedRecords:
     """
     if choice == "failed":
         return _failed(run)
-    lines = [(line["record_sha256"], line["index"]) for line in run.predictions()]
+    lines = [(line.record_sha256, line.index) for line in run.predictions()]
     limit = len(lines) if choice == "all" else 0 if choice == "none" else choice
     if limit >= len(lines):
         return SelectedRecords(len(lines), None)
@@ -78,7 +79,7 @@ def chosen_records(run: api.RunReader, choice: Choice) -> SelectedRecords:
 
 
 def _failed(run: api.RunReader) -> SelectedRecords:
-    lines = [(line["index"], line["passed"]) for line in run.predictions()]
+    lines = [(line.index, line.passed) for line in run.predictions()]
     places = frozenset(index for index, passed in lines if not passed)
     left = len(lines) - len(places)
     note = (
@@ -237,7 +238,7 @@ class _Push:
         filled = api.filled_labels(self._run, self._to.labels) if self._to.labels else ()
         setting = self._setting(target, filled)
         raters = {short_name(label.rater or UNNAMED) for label in filled}
-        traces = (trace_of(entry, setting) for entry in self._run.entries() if chosen.has(entry["prediction"]))
+        traces = (trace_of(entry, setting) for entry in self._run.entries() if chosen.has(entry.prediction))
         watch = self._watch
         return sender.send(traces, sent=lambda done: watch("traces", done, chosen.count), raters=raters) if chosen.count else 0
 

@@ -12,9 +12,10 @@ from typing import Any
 import msgspec
 
 from assay import api
+from assay.core.artifact_lines import PredictionLine, RecordDetails
 from assay.core.case import Case
 from assay.core.errors import MissingExtra, UsageProblem
-from assay.core.outcome import Judgement
+from assay.core.outcome import Judgement, Score
 from assay.integrations.mlflow.traces import CHOICES, EXPECTED, GUIDELINES, criterion_name, expectations_of, inputs_of
 from assay.integrations.mlflow.tracking import imported
 
@@ -38,8 +39,7 @@ class MlflowGrader:
 
     def __call__(self, record: Case, answer: str) -> Judgement | None:
         """What the scorer says of an answer; None where it says nothing. Raises ScorerFailed."""
-        asked = msgspec.to_builtins(record)
-        said = self._scorer.run(inputs=inputs_of(asked), outputs=answer, expectations=expectations_of(asked))
+        said = self._scorer.run(inputs=inputs_of(record), outputs=answer, expectations=expectations_of(record))
         marks = [self._mark(one) for one in (said if isinstance(said, list) else [said]) if one is not None]
         if not marks:
             return None
@@ -147,7 +147,7 @@ def assay_scorer(*, name: str = "assay", criteria: Sequence[str] = (), **options
     return scorers.scorer(grade, name=name)
 
 
-def _graded(document: Json, answer: str, options: Json) -> Json:
+def _graded(document: Json, answer: str, options: Json) -> PredictionLine:
     """The prediction of a run over this one record and its answer."""
     with tempfile.TemporaryDirectory(prefix="assay-") as made:
         folder = Path(made)
@@ -157,8 +157,9 @@ def _graded(document: Json, answer: str, options: Json) -> Json:
         (folder / "answers.jsonl").write_bytes(msgspec.json.encode(given) + b"\n")
         place = {"responses": str(folder / "answers.jsonl"), "runs_dir": str(folder / "runs"), "run_id": _ID}
         api.run(dataset, **{**options, **place})
-        found: Json = api.open_run(_ID, runs_dir=folder / "runs").record(_ID)["prediction"]
-    return found
+        found = api.open_run(_ID, runs_dir=folder / "runs").record(_ID)
+    assert isinstance(found, RecordDetails), "a run of an invalid record does not start"
+    return found.prediction
 
 
 def _row(inputs: Json, expectations: Json, criteria: Sequence[str]) -> Json:
@@ -226,30 +227,30 @@ def _failed(code: str, message: str, *, name: str, entities: Any, evaluator: str
     return entities.Feedback(name=f"{name}/passed", error=error, source=entities.AssessmentSource("CODE", evaluator))
 
 
-def _feedbacks(line: Json, *, name: str, entities: Any) -> list[Any]:
-    evaluator = line["evaluator"] or "assay"
-    if line["status"] != "evaluated":
-        code, message = line["error_code"] or line["status"], line["error_message"] or ""
+def _feedbacks(line: PredictionLine, *, name: str, entities: Any) -> list[Any]:
+    evaluator = line.evaluator or "assay"
+    if line.status != "evaluated":
+        code, message = line.error_code or line.status, line.error_message or ""
         return [_failed(code, message, name=name, entities=entities, evaluator=evaluator)]
-    judges = list(dict.fromkeys(score["judge"] for score in line["evaluator_scores"] if score.get("judge")))
+    judges = list(dict.fromkeys(score.judge for score in line.evaluator_scores if score.judge))
     source = entities.AssessmentSource("LLM_JUDGE", ", ".join(judges)) if judges else entities.AssessmentSource("CODE", evaluator)
-    noted = {"scale": line["scale"], "evaluator": evaluator, "label": line["label"]}
-    cost = {} if line["cost"] is None else {"mlflow.assessment.judgeCost": str(line["cost"])}
+    noted = {"scale": line.scale, "evaluator": evaluator, "label": line.label}
+    cost = {} if line.cost is None else {"mlflow.assessment.judgeCost": str(line.cost)}
     same = {
         "source": source,
-        "rationale": line["justification"],
+        "rationale": line.justification,
         "metadata": {**{key: text for key, text in noted.items() if text}, **cost},
     }
     made = [
-        entities.Feedback(name=f"{name}/{member}", value=line[of], **same)
-        for member, of in (("passed", "passed"), ("score", "raw_score"))
+        entities.Feedback(name=f"{name}/{member}", value=value, **same)
+        for member, value in (("passed", line.passed), ("score", line.raw_score))
     ]
-    votes = [score for score in line["evaluator_scores"] if score.get("judge")]
+    votes = [score for score in line.evaluator_scores if score.judge]
     return made + [_vote(vote, name=name, entities=entities) for vote in votes if len(votes) > 1]
 
 
-def _vote(vote: Json, *, name: str, entities: Any) -> Any:
-    source = entities.AssessmentSource("LLM_JUDGE", vote["judge"])
+def _vote(vote: Score, *, name: str, entities: Any) -> Any:
+    source = entities.AssessmentSource("LLM_JUDGE", vote.judge)
     return entities.Feedback(
-        name=f"{name}/{criterion_name(vote['criterion'])}", value=vote["score"], source=source, rationale=vote.get("justification")
+        name=f"{name}/{criterion_name(vote.criterion)}", value=vote.score, source=source, rationale=vote.justification or None
     )

@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from assay.core.errors import UsageProblem
-from assay.core.printable import printable
+from assay.core.text import printable
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.streams import (
     STANDARD,
@@ -26,7 +26,7 @@ from assay.surfaces.cli.streams import (
 )
 
 if TYPE_CHECKING:
-    from assay.surfaces.reporters.run_checks import CheckedRun
+    from assay.presentation.decisions import CheckedRun
 
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 SUMMARY_LIMIT = 1 << 20
