@@ -17,13 +17,20 @@ from assay.presentation.decisions import decision_marks, decision_note
 from assay.presentation.run import candidate_table, failure_table, record_counts, score_of, shared_mean
 from assay.presentation.run_details import key_metrics, run_charts
 from assay.presentation.run_report import RunReport, WorstRecord, view_of
-from assay.presentation.sections import Badge, DecisionView, KeyMetric, Table, Tone
+from assay.presentation.sections import Badge, DecisionView, KeyMetric, Table
 from assay.presentation.subject import own_code
-from assay.presentation.validation import OUTCOME_WORDS, accepted_counts, contract_name, in_order
+from assay.presentation.validation import (
+    OUTCOME_TONES,
+    OUTCOME_WORDS,
+    ShownIssue,
+    accepted_counts,
+    contract_name,
+    in_order,
+    shown_issue,
+)
 from assay.presentation.words import NO_GATES, UNFINISHED, counted, cut, first_datasets, sampled_name, state_mark
 from assay.surfaces.charts import draw
 from assay.surfaces.pages.page_renderer import FileLinks, PageViewer, page
-from assay.surfaces.reporters.text import PointedLine, pointed
 
 WORST = 5
 """Answers that did not pass which are shown; `failures()` has them all."""
@@ -46,7 +53,6 @@ ISSUES = 20
 """Issues that are shown; the report has them all."""
 MESSAGE_LIMIT = 600
 """Characters of a message."""
-_OUTCOMES: dict[str, Tone] = {"accepted": "good", "accepted_with_record_errors": "warn", "rejected": "bad"}
 _PLACE, _READER = FileLinks(), PageViewer()
 
 
@@ -241,19 +247,6 @@ def _flip(flip: api.Flip) -> FlipRow:
 # Reports on datasets
 
 
-class IssueRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One issue."""
-
-    place: str
-    """Line and column; empty where the source is no file."""
-    mark: Badge
-    path: str
-    message: str
-    hint: str
-    excerpt: PointedLine | None
-    """The line, and what of it is meant."""
-
-
 class ReportCard(msgspec.Struct, frozen=True, kw_only=True):
     """One report."""
 
@@ -261,7 +254,7 @@ class ReportCard(msgspec.Struct, frozen=True, kw_only=True):
     contract: str
     outcome: Badge
     counts: str
-    issues: tuple[IssueRow, ...]
+    issues: tuple[ShownIssue, ...]
     more: str
     """How many issues are not shown; empty for none."""
 
@@ -272,7 +265,7 @@ def report_card(report: ValidationReport) -> str:
     card = ReportCard(
         name=report.path,
         contract=contract_name(report),
-        outcome=Badge(OUTCOME_WORDS[report.outcome], _OUTCOMES[report.outcome]),
+        outcome=Badge(OUTCOME_WORDS[report.outcome], OUTCOME_TONES[report.outcome]),
         counts=accepted_counts(report),
         issues=tuple(_issue_row(issue) for issue in in_order(report)[:ISSUES]),
         more=counted(more, "more issue") if more > 0 else "",
@@ -280,13 +273,6 @@ def report_card(report: ValidationReport) -> str:
     return rendered("notebook_report.html", card)
 
 
-def _issue_row(issue: Issue) -> IssueRow:
-    numbers = (str(number) for number in (issue.line, issue.column) if number is not None)
-    return IssueRow(
-        place=":".join(numbers),
-        mark=Badge(issue.code, "bad" if issue.severity == "error" else "warn"),
-        path=issue.path,
-        message=cut(issue.message, MESSAGE_LIMIT),
-        hint=cut(issue.hint, MESSAGE_LIMIT),
-        excerpt=pointed(issue) if issue.excerpt else None,
-    )
+def _issue_row(issue: Issue) -> ShownIssue:
+    found = shown_issue(issue)
+    return msgspec.structs.replace(found, message=cut(found.message, MESSAGE_LIMIT), hint=cut(found.hint, MESSAGE_LIMIT))
