@@ -47,7 +47,7 @@ _NAMES = {
     """,
     "validation": "FixReport ValidationConfig find_sources fix load_config stream validate validate_with_hashes",
 }
-"""The public names of each module."""
+"""Public names of each module."""
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = sorted(_MODULES)

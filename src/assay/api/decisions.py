@@ -89,7 +89,7 @@ def compare(
     slices: tuple[str, ...] | None = None,
     max_flips: int | None = 20,
 ) -> RunComparison:
-    """Two finished runs record by record; raises RunNotFound, and UsageProblem where they have nothing in common."""
+    """Compare two finished runs record by record; raises RunNotFound, and UsageProblem if they have no record in common."""
     choices = ComparisonOptions(cluster=cluster, slices=slices, max_flips=max_flips)
     return compare_folders(sealed_folder(before, runs_dir), sealed_folder(after, runs_dir), choices)
 
@@ -109,12 +109,12 @@ def keep_comparison(before: str, after: str, *, runs_dir: str | Path = RUNS_DIR,
 
 
 def read_flips(places: Sequence[FlipOffsets], *, before: str, after: str, runs_dir: str | Path = RUNS_DIR) -> tuple[Flip, ...]:
-    """Flips of a kept comparison with both answers; raises RunNotFound where retention has removed them."""
+    """Read flips of a stored comparison with both answers; raises RunNotFound if retention has removed them."""
     return load_flips(places, before=sealed_folder(before, runs_dir), after=sealed_folder(after, runs_dir))
 
 
 DECIDING = (METRICS, "predictions.jsonl")
-"""What decisions rest on: thresholds on the first, comparisons on the second, too."""
+"""Artifacts that decisions use: thresholds the first, comparisons the second too."""
 
 
 def set_baseline(run_name: str, *, runs_dir: str | Path = RUNS_DIR, name: str = "", reason: str = "") -> Baseline:
@@ -125,7 +125,7 @@ def set_baseline(run_name: str, *, runs_dir: str | Path = RUNS_DIR, name: str = 
 
 
 def list_baselines(runs_dir: str | Path = RUNS_DIR) -> list[Baseline]:
-    """All baselines of a folder, by name."""
+    """List the baselines of a folder by name."""
     return sorted(baselines(Path(runs_dir)).values(), key=lambda baseline: baseline.name)
 
 
@@ -189,7 +189,7 @@ def _against(run: PublishedRun, runs_dir: Path, name: str) -> PublishedRun | Non
 
 
 def check_demand(demand: GateSpec, *, has_baseline: bool) -> None:
-    """Raises UsageProblem for a demand that makes no sense."""
+    """Raise UsageProblem for contradictory settings of a gate."""
     mode, delta = demand.mode, demand.delta
     if delta is not None and not isfinite(delta):
         raise UsageProblem(f"--delta is {delta}, which is no number to compare with")
@@ -212,23 +212,23 @@ def trend(
     measure: Measure = "pass_rate",
     is_any_version: bool = False,
 ) -> RunTrend:
-    """The complete runs of one candidate over one dataset in the order of time, and the direction that a test supports."""
+    """Compute the trend of a candidate's complete runs on a dataset, and the direction that a test supports."""
     wanted = TrendChoice(dataset=dataset, candidate=candidate, measure=measure, is_any_version=is_any_version)
     return run_trend(Path(runs_dir), wanted, last=last)
 
 
 def note_audit(runs_dir: Path, action: str, members: Mapping[str, object]) -> None:
-    """A line in the audit log of a folder of runs: who did what, and when."""
+    """Add a line to the audit log of a folder of runs."""
     record(runs_dir, action, members)
 
 
 def audit(runs_dir: str | Path = RUNS_DIR) -> list[JsonObject]:
-    """Every decision about the runs of a folder, the oldest first; raises StoreUnavailable when the log was tampered with."""
+    """Return the audit log of a folder of runs, the oldest entry first; raises StoreUnavailable when the log was changed."""
     return read_audit(Path(runs_dir))
 
 
 def plan_rank(request: RankRequest, *, environ: Mapping[str, str] | None = None) -> PlannedComparison:
-    """The comparisons that a request describes; raises PlanProblems, UsageProblem and RunNotFound before any call."""
+    """Plan the comparisons that a request describes; raises PlanProblems, UsageProblem and RunNotFound before any call."""
     return plan_comparison(request, environ=os.environ if environ is None else environ, new_run_id=new_run_id)
 
 
@@ -249,7 +249,7 @@ def rank(
 
 
 _GRAVITY: tuple[Word, ...] = ("REGRESSION", "WARNING", "IMPROVED", "PASS")
-"""Which word a suite has when its runs have several."""
+"""Result of a suite for the results of its parts."""
 
 
 class SuiteRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -264,7 +264,7 @@ class SuiteRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SuiteResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a suite comes to."""
+    """Result of a suite."""
 
     suite: str
     word: Word
@@ -274,7 +274,7 @@ class SuiteResult(msgspec.Struct, frozen=True, kw_only=True):
     """False when it was interrupted; the same command with the same id goes on."""
 
     def to_dict(self) -> JsonObject:
-        """The result as JSON documents hold it."""
+        """Convert the result to plain values for JSON."""
         members: JsonObject = msgspec.to_builtins(self)
         runs = [{**msgspec.to_builtins(one), "verdict": one.verdict.to_dict() if one.verdict else None} for one in self.runs]
         return {
@@ -327,7 +327,7 @@ def plan_suite(
 
 
 def _misplaced(entry: SuiteEntry, planned: PlannedRuns, placement: RunBackend) -> list[str]:
-    """Why runs of a part cannot be kept or worked on where they are to be."""
+    """List why the chosen ledger, store or engine cannot be used for runs of a part."""
     try:
         for plan in planned.plans:
             check_placement(plan, placement)
@@ -337,7 +337,7 @@ def _misplaced(entry: SuiteEntry, planned: PlannedRuns, placement: RunBackend) -
 
 
 def _undecidable(entry: SuiteEntry, planned: PlannedRuns, runs_dir: Path) -> list[str]:
-    """Why the gates of a part could not be decided, found before anything is paid for."""
+    """List why the gates of a part could not be decided, before any call is paid for."""
     known = baselines(runs_dir)
     if entry.baseline in (NO_BASELINE, PREVIOUS):
         found, missing = entry.baseline == PREVIOUS, ""
@@ -363,7 +363,7 @@ def _is_run(name: str, runs_dir: Path) -> bool:
 
 
 def _collisions(parts: Sequence[tuple[SuiteEntry, PlannedRuns]]) -> list[str]:
-    """Ids that two runs of the suite would share."""
+    """List the ids that two runs of the suite would share."""
     ids = Counter(plan.run_id for _, planned in parts for plan in planned.plans)
     return [f"two runs would be called '{run_id}': give one of them another `name`" for run_id, count in ids.items() if count > 1]
 
@@ -402,7 +402,7 @@ def _gated(entry: SuiteEntry, result: RunResult, runs_dir: str | Path) -> SuiteR
 
 
 def _result(name: str, runs: list[SuiteRun], *, is_finished: bool) -> SuiteResult:
-    """The gravest verdict of what is required; of the rest a failure is a warning."""
+    """Return the worst result of the required parts; a missed gate of an optional part is a warning."""
     failed = [one for one in runs if one.verdict is not None and not one.verdict.passed]
     words: set[Word] = {one.verdict.word for one in runs if one.verdict is not None and one.verdict.passed}
     words |= {one.verdict.word if one.required else "WARNING" for one in failed if one.verdict is not None}

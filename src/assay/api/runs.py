@@ -63,7 +63,7 @@ OnBusy = Callable[[int | None], None]
 
 
 class RunHooks(TypedDict, total=False):
-    """What a caller may be told of a run that goes on, and how it may stop it."""
+    """Callbacks about a run in progress, and the one that can stop it."""
 
     watch: Watch | None
     on_busy: OnBusy | None
@@ -74,7 +74,7 @@ class RunHooks(TypedDict, total=False):
     is_detached: bool
     """Batches of a provider are handed in and not waited for."""
     placement: RunBackend
-    """Where a new run is kept and worked on."""
+    """Ledger, store and engine of a new run."""
     is_patient: bool
     """While another process works on the run, the call waits for it."""
     is_retried: bool
@@ -82,7 +82,7 @@ class RunHooks(TypedDict, total=False):
 
 
 def plan_runs(request: RunRequest, *, environ: Mapping[str, str] | None = None) -> PlannedRuns:
-    """The runs that a request describes; raises PlanProblems with everything that is wrong, before any call."""
+    """Plan the runs that a request describes; raises PlanProblems with every problem, before any call."""
     return plan_request(request, environ=os.environ if environ is None else environ, now=time.time(), new_run_id=new_run_id)
 
 
@@ -117,7 +117,7 @@ def run(
 
 
 def _placement(options: JsonObject) -> RunBackend:
-    """Where the run is kept and worked on, taken out of the options."""
+    """Remove ledger, store and engine from the options and return them."""
     given = {name: options.pop(name) for name in RunBackend.__struct_fields__ if name in options}
     placement: RunBackend = options.pop("placement", LOCAL_BACKEND)
     return msgspec.structs.replace(placement, **given)
@@ -139,17 +139,17 @@ def _request(source: RunRequest | str | Path, options: JsonObject) -> RunRequest
 
 
 def list_records(source: RunRequest | str | Path, **options: object) -> ListedRecords:
-    """The records that `run` would take, and its gates; no model is looked at. Raises PlanProblems."""
+    """List the records that `run` would evaluate, and its gates; models are not checked. Raises PlanProblems."""
     return list_request(_request(source, options), environ=os.environ)
 
 
 async def run_async(source: RunRequest | str | Path, **options: Any) -> tuple[RunResult, ...]:
-    """As `run`, for callers that have an event loop of their own: the run works in a thread beside it."""
+    """Do what `run` does, for callers with an event loop: the run works in a thread."""
     return await asyncio.to_thread(run, source, **options)
 
 
 def resume(run_name: str, *, runs_dir: str | Path = RUNS_DIR, **hooks: Unpack[RunHooks]) -> RunResult:
-    """Go on with an unfinished run under the settings that it was started with."""
+    """Resume an unfinished run with the settings that it was started with."""
     return resume_run(find_run(Path(runs_dir), run_name), run_environment(**hooks))
 
 
@@ -159,14 +159,14 @@ def cancel(run_name: str, *, runs_dir: str | Path = RUNS_DIR, placement: RunBack
 
 
 def retry(run_name: str, *, runs_dir: str | Path = RUNS_DIR, run_id: str | None = None, **hooks: Unpack[RunHooks]) -> RunResult:
-    """A new run, linked to the old one, over the records that the old one could not evaluate."""
+    """Run the records that a run could not evaluate, as a new run linked to it."""
     parent = find_run(Path(runs_dir), run_name)
     plan = retry_plan(parent, new_run_id() if run_id is None else run_id)
     return start_run(plan, parent.runs_dir, run_environment(**hooks))
 
 
 def check(run_file: str | Path, *, environ: Mapping[str, str] | None = None) -> list[str]:
-    """Everything that would keep a run file from running, unreachable providers included; empty when it may run."""
+    """List every problem of a run file, unreachable providers included; empty if it can run."""
     if contract := _contract_of(run_file):
         return [
             f"'{run_file}' is a dataset ({contract}), not a run file; check it with: assay validate {shlex.quote(str(run_file))}"
@@ -181,14 +181,14 @@ def check(run_file: str | Path, *, environ: Mapping[str, str] | None = None) -> 
 
 
 def _contract_of(path: str | Path) -> str:
-    """The contract of a file that is a dataset in place of a run file; empty for what is, or could become, a run file."""
+    """Return the contract of a dataset given in place of a run file; empty for a run file."""
     return "" if is_run_file(path) else guess_contract(open_source(path)).contract or ""
 
 
 def run_environment(
     inputs: Sequence[DatasetInput] | None = None, plugins: Sequence[Plugin] = (), **hooks: Unpack[RunHooks]
 ) -> RunEnvironment:
-    """What a run takes from outside, for the callers of this process."""
+    """Build what a run takes from its environment, for callers in this process."""
     return RunEnvironment(environ=os.environ, inputs=inputs, plugins=plugins, **hooks)
 
 

@@ -85,18 +85,18 @@ __all__ = [
 
 
 class PurgeResult(msgspec.Struct, frozen=True):
-    """What a purge removed from a run, or would remove."""
+    """Artifacts that a purge removed from a run, or would remove."""
 
     run_id: str
     artifacts: tuple[str, ...] = ()
     problem: str = ""
     """Why nothing could be removed from this run."""
     cache_dir: str = ""
-    """Where replies that the run got may still be: a cache belongs to no run, and is not purged. Empty without one."""
+    """Cache that may still hold replies of the run: it belongs to no run, and is not purged. Empty without one."""
 
 
 def filled_eval_run(run: RunReader) -> JsonObject:
-    """The EvalRun of golden_v1 with numbers in place of nulls, whose cases `filled_in` lists; raises RunNotFound without one."""
+    """Return the EvalRun of golden_v1 with numbers in place of nulls, whose cases `filled_in` lists; raises RunNotFound."""
     path = run.artifacts().get(EVAL_RESULTS)
     if path is None:
         why = why_no_eval_run(run.run_manifest.settings)
@@ -116,7 +116,7 @@ def rescore(
     runs_dir: str | Path = RUNS_DIR,
     run_id: str | None = None,
 ) -> RunResult:
-    """A new run, linked to the old one, with the score that a profile gives its records; no model is called."""
+    """Score the records of a run with a profile, as a new run linked to it; no model is called."""
     if profile not in get_args(ProfileId):
         raise UsageProblem(f"unknown profile '{profile}'", hint=f"profiles: {', '.join(get_args(ProfileId))}")
     parent = find_run(Path(runs_dir), run_name)
@@ -126,22 +126,22 @@ def rescore(
 
 
 def list_runs(runs_dir: str | Path = RUNS_DIR) -> Iterator[RunListing]:
-    """All runs of a folder, the newest first."""
+    """List the runs of a folder, the newest first."""
     return listed_runs(Path(runs_dir))
 
 
 def open_run(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> RunReader:
-    """A run to look at, by its id, the beginning of one, `latest`, or the path of its folder; raises RunNotFound."""
+    """Open a run by its id, a unique prefix of it, `latest`, or the path of its folder; raises RunNotFound."""
     return RunReader(find_run(Path(runs_dir), run_name))
 
 
 def run_id_of(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> str:
-    """The whole id of the run that a name means; its files are not read. Raises RunNotFound."""
+    """Return the id of the run with this name, without reading its files; raises RunNotFound."""
     return find_run(Path(runs_dir), run_name).run_id
 
 
 def verify(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> list[str]:
-    """One line for each artifact of a finished run that is not as it was published; empty when no problem is found.
+    """List the artifacts of a finished run that differ from what was published, one line each; empty when none does.
 
     The run may also lie in an object store: s3://bucket/prefix/run.
     """
@@ -167,7 +167,7 @@ def fetch(address: str, *, runs_dir: str | Path = RUNS_DIR) -> RunReader:
 
 
 def removed(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> tuple[Tombstone, ...]:
-    """What retention has removed from a finished run: name, hash, time and reason of each artifact."""
+    """List the artifacts that retention has removed from a finished run: name, hash, time and reason."""
     return removed_artifacts(_sealed(run_name, runs_dir).sealed)
 
 
@@ -177,7 +177,7 @@ def replay(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> list[str]:
 
 
 def sealed_folder(run_name: str, runs_dir: str | Path) -> PublishedRun:
-    """The folder of a finished run; raises UsageProblem for one that has not ended."""
+    """Return the folder of a finished run; raises UsageProblem for an unfinished one."""
     return open_run_folder(_sealed(run_name, runs_dir).sealed)
 
 
@@ -189,7 +189,7 @@ def _sealed(run_name: str, runs_dir: str | Path) -> RunPaths:
 
 
 class _Sweep(msgspec.Struct, frozen=True, kw_only=True):
-    """When a purge happens, and how long the environment wants runs to be kept."""
+    """Time of a purge, and the retention set by the environment."""
 
     now: float
     wanted: RetentionSettings

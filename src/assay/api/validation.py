@@ -49,7 +49,7 @@ def validate(
     workers: int = 1,
     interface: Interface = "python",
 ) -> ValidationReport:
-    """The report on a path, bytes or a Python object; raises SourceUnreadable or UsageProblem, never for bad content.
+    """Validate a path, bytes or a Python object; raises SourceUnreadable or UsageProblem, never for invalid content.
 
     The contract is a name, or code of one's own: a function or an object that makes a case of a row. `allow_size` accepts any
     number of golden cases; hints are in the words of the `interface`.
@@ -64,21 +64,21 @@ def validate(
 
 
 def validate_with_hashes(source: object, contract: str = "auto", *, config: ValidationConfig | None = None) -> ValidationReport:
-    """The report of `validate`, with the `hashes` of a JSONL file made while it was checked instead of in a second reading."""
+    """Validate as `validate` does, with the `hashes` of a JSONL file computed in the same pass."""
     opened = _opened(source, contract)
     report = read(opened, contract, config=_settings(config), options=ReadOptions(hashes=True))
     return _without_places(report) if opened.is_object else report
 
 
 def stream(source: Any, contract: Any = "auto", *, config: ValidationConfig | None = None) -> Iterator[Case | Issue]:
-    """Cases and issues one by one; a JSONL file of any size needs memory for its ids only."""
+    """Iterate over cases and issues; a JSONL file of any size needs memory for its ids only."""
     contract = _known(contract)
     opened = _opened(source, contract)
     yield from stream_source(opened, contract, config=_settings(config))
 
 
 def _known(contract: object) -> Any:
-    """The contract as it may be named, or as a plugin."""
+    """Return the name of a contract, or make a plugin of custom code."""
     if isinstance(contract, str):
         return contract
     return import_module("assay.datasets.plugin_contract").given_contract(contract)
@@ -101,7 +101,7 @@ def _opened(source: object, contract: object) -> Source:
 
 
 def _from_object(value: Any, contract: Any) -> Source:
-    """A Python object as the bytes that it would be read from."""
+    """Encode a Python object as the source that it would be read from."""
     try:
         source = open_source(json.dumps(value).encode(), name="<object>.json")
         known = guess_contract(source).contract if contract == "auto" else contract
@@ -120,7 +120,7 @@ def _from_object(value: Any, contract: Any) -> Source:
 
 
 def _row_per_line(value: JsonObject, member: str) -> bytes:
-    """A document of rows as runs write it, which is read in constant memory; one with more than that in it as it is."""
+    """Encode a document of rows with one row per line, which is parsed in constant memory; any other document as it is."""
     if list(value) != ["schema_version", member] or not isinstance(value[member], list):
         return json.dumps(value).encode()
     head = json.dumps({**value, member: []}, separators=(",", ":"))[:-2]
@@ -129,14 +129,14 @@ def _row_per_line(value: JsonObject, member: str) -> bytes:
 
 
 def _without_places(report: ValidationReport) -> ValidationReport:
-    """An object has no lines; the path alone tells where an issue is."""
+    """Remove lines and columns from issues: an object has none, only paths."""
     report.path = "<object>"
     report.issues = tuple(msgspec.structs.replace(issue, line=None, column=None, excerpt="", caret=0) for issue in report.issues)
     return report
 
 
 class FixReport(msgspec.Struct, frozen=True):
-    """What a fix changed, and the report on the corrected copy."""
+    """Changes of a fix, and the report on the corrected copy."""
 
     changes: tuple[FixChange, ...]
     report: ValidationReport
@@ -164,7 +164,7 @@ def fix(source: str | Path, output: str | Path, contract: str = "auto", *, confi
 
 
 def _write_whole(target: Path, content: bytes) -> None:
-    """The file appears with all its bytes or not at all."""
+    """Write a file completely or not at all."""
     partial = target.with_name(f".{target.name}.partial")
     try:
         partial.write_bytes(content)
