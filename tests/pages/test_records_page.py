@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from playwright.sync_api import Locator, expect
 
@@ -152,7 +153,7 @@ def test_keys_move_through_the_list_and_through_records(archive: Serving, visit:
 def test_flips_against_another_run_are_listed(archive: Serving, visit: Visit) -> None:
     visitor = visit(archive, "/runs/plain/records?against=other")
     run = api.open_run("plain", runs_dir=archive.runs_dir)
-    passed = [line["record_id"] for line in run.predictions() if line["passed"]]
+    passed = [line.record_id for line in run.predictions() if line.passed]
     expect(names(visitor)).to_have_text(passed[:50])
     expect(visitor.page.locator(".chips")).to_contain_text("flipped against: other")
 
@@ -293,7 +294,7 @@ def test_record_is_copied_as_json(archive: Serving, visit: Visit) -> None:
     button.click()
     expect(button).to_have_attribute("data-said", re.compile("^Copied"))
     copied = json.loads(visitor.page.evaluate("navigator.clipboard.readText()"))
-    assert copied == api.open_run("exam", runs_dir=archive.runs_dir).record("mcq-0", sample=1)
+    assert copied == json.loads(msgspec.json.encode(api.open_run("exam", runs_dir=archive.runs_dir).record("mcq-0", sample=1)))
 
 
 def test_label_is_kept_shown_and_calibrated_with(archive: Serving, visit: Visit) -> None:

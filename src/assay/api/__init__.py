@@ -1,4 +1,4 @@
-"""The functions that surfaces call; each module is imported when one of its names is first used."""
+"""Functions that surfaces call; each module is imported when one of its names is first used."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

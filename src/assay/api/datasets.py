@@ -66,7 +66,7 @@ __all__ = [
 def convert(
     sources: str | Path | Sequence[str | Path], converter: str | Callable[..., Any], *, id_style: IdStyle = "stable"
 ) -> ConversionResult:
-    """Convert files to rows of legal_eval_v1, with a converter by name or a function that makes rows from a source row."""
+    """Convert files to rows of legal_eval_v1, with a converter's name or a function that makes rows of a source row."""
     paths = [sources] if isinstance(sources, str | Path) else sources
     if isinstance(converter, str):
         return convert_benchmark(converter, paths, id_style=id_style)
@@ -80,11 +80,11 @@ def convert_benchmark(name: str, paths: Sequence[str | Path], *, id_style: IdSty
 
 
 def convert_contract(path: str | Path, *, source: str, target: str) -> ConversionResult:
-    """Convert the valid cases of a dataset to another contract, with a note for everything that it cannot hold."""
+    """Convert the valid cases of a dataset to another contract, with a remark for everything that it cannot hold."""
     report = validate(path, source)
     known = report.contract
     if known is None or report.outcome == "rejected":
-        raise UsageProblem(f"'{path}' is no usable {source} dataset", hint=f"see what is wrong with: assay validate {path}")
+        raise UsageProblem(f"'{path}' is not a usable {source} dataset", hint=f"see what is wrong with: assay validate {path}")
     converted = convert_cases(report.cases, source=contract_named(known), target=contract_named(target), name=str(path))
     return with_rejected(converted, report.record_errors)
 
@@ -109,7 +109,7 @@ def import_runs(
     run_id: str | None = None,
     dataset: str | Path | None = None,
 ) -> tuple[RunResult, ...]:
-    """Make a finished run for each candidate from the answers and grades of the other tool; no model is called.
+    """Make a finished run for each candidate, with the answers and grades of the other tool; no model is called.
 
     `dataset` is the file that the rows were written to; without it they are written to one that is not kept.
     """
@@ -130,7 +130,7 @@ def import_runs(
 
 
 def dataset_table(path: str | Path) -> RecordTable:
-    """Read the records of a dataset as a table; raises UsageProblem for a dataset with errors, since a table has all records."""
+    """Return the table of a dataset's records; raises UsageProblem for one with errors, since a table must be complete."""
     report = validate_with_hashes(str(path))
     errors = report.count("error")
     if errors:

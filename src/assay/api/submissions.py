@@ -89,7 +89,7 @@ log = logging.getLogger("assay.server")
 
 
 class UploadTarget(msgspec.Struct, frozen=True):
-    """Folder for the dataset of a run that is not planned yet."""
+    """Target of the upload for a run that is not planned yet."""
 
     run_id: str
     folder: Path
@@ -107,7 +107,7 @@ class NamedModels(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_file_models(path: str | Path) -> NamedModels:
-    """Return the models of a run file, as far as it is readable; raises SourceUnreadable."""
+    """Return the names of the models in a run file, as far as they can be read; raises SourceUnreadable without one."""
     members = load_run_file(path).members
     candidates, judges = (_model_entries(members.get(part, ())) for part in ("candidates", "judges"))
     declared = _declared(members)
@@ -120,12 +120,12 @@ def run_file_models(path: str | Path) -> NamedModels:
 
 
 def run_file_problems(path: str | Path) -> tuple[str, ...]:
-    """List the problems of a run file with their locations; raises SourceUnreadable."""
+    """Return every problem of a run file by itself, with its location; raises SourceUnreadable without one."""
     return finding_lines(load_run_file(path))
 
 
 def _model_entries(given: Iterable[object]) -> list[ModelEntry]:
-    """Return the model entries of a section: each a text or a mapping, empty if unreadable."""
+    """Return the models of a section of a run file: each a text or a mapping; an unreadable one is empty."""
     return [ModelEntry(model=one) if isinstance(one, str) else msgspec.convert(one, ModelEntry) for one in given if one]
 
 
@@ -140,7 +140,7 @@ def _declared(members: Mapping[str, Any]) -> dict[str, ProviderEntry]:
 
 
 class Submissions:
-    """Submissions to one folder of runs, or to all servers that share a ledger.
+    """Submissions to one folder of runs, or to all servers over one ledger.
 
     Without a shared ledger a folder has one server at a time; raises StoreUnavailable when it has another.
     """
@@ -168,7 +168,7 @@ class Submissions:
         self._book = shared_submissions(ledger) if ledger else SubmissionBook(self.folder / "submissions.sqlite")
 
     def unfinished(self) -> list[str]:
-        """List the unfinished submitted runs, the oldest first; uploads without a run are removed."""
+        """Return the submitted runs that have not ended, the oldest first; uploads of which no run came are removed."""
         return sweep_uploads(self.runs_dir, place=self.temporary, is_alone=self._is_alone)
 
     def sweep(self) -> None:
@@ -185,7 +185,7 @@ class Submissions:
         discard_upload(self.runs_dir, upload.run_id, place=self.temporary)
 
     def under(self, owner: str, key: str) -> SubmissionRow | None:
-        """Return the submission with an idempotency key, if its run exists."""
+        """Return the submission under an idempotency key, if its run exists."""
         found = self._book.under(owner, key)
         return None if found is None or not (self._placement.ledger or self._exists(found.run_id)) else found
 
@@ -203,21 +203,21 @@ class Submissions:
     def accept(self, verdict: UploadVerdict, row: SubmissionRow) -> None:
         """Make the run durable; a crash at any moment leaves the whole run or nothing, and its key never makes a second one."""
         assert isinstance(self._book, SubmissionBook), "runs of a shared ledger are accepted with all their records"
-        # In this order: a key without its run is given anew, a run without its key would be made twice.
+        # In this order: a key without its run can be given again, a run without its key would be made twice.
         self._book.enter(row)
         accept(verdict.plan, self.runs_dir, at=row.at)
 
     def waiting(self, limit: int) -> list[WaitingRun]:
-        """List the unfinished runs of a shared ledger that no server drives, the oldest first."""
+        """Return unfinished runs of a shared ledger that no server drives, the oldest first."""
         return [] if isinstance(self._book, SubmissionBook) else self._book.waiting(limit)
 
     def set_problem(self, run_id: str, problem: str) -> None:
-        """Tell the other servers why work on a run was given up; empty lets them go on."""
+        """Tell the other servers why a run was given up; empty allows them to resume it."""
         if not isinstance(self._book, SubmissionBook):
             self._book.set_problem(run_id, problem)
 
     def note(self, action: str, *, by: str, **members: object) -> None:
-        """Add a line to the audit log."""
+        """Append a line to the audit log: who did what."""
         self._log.append(audit_entry(action, {"by": by, **members}))
 
     def close(self) -> None:
@@ -228,7 +228,7 @@ class Submissions:
 
 
 def _look_at_store(store: str) -> None:
-    """Check the address of the store before the first upload; one that is unreachable may be back before the first run ends."""
+    """Refuse a wrong store address before anything is accepted; an unavailable store may be back before the first run ends."""
     try:
         check_store(store)
     except StoreRefused:
@@ -279,7 +279,7 @@ def prepare_run(request: RunRequest) -> UploadVerdict:
 
 
 def named_run(run_id: str, runs_dir: Path) -> RunReader:
-    """Open the run with exactly this id, not a path, prefix or `latest`; raises RunNotFound."""
+    """Return the run with exactly this id: no path, no beginning of one, no `latest`; raises RunNotFound."""
     return RunReader(exact_run(runs_dir, run_id))
 
 
@@ -289,7 +289,7 @@ def run_project(run_id: str, runs_dir: Path) -> str:
 
 
 def file_models(names: Iterable[str], run_file: str) -> frozenset[str]:
-    """Return the model names that stand for files of this machine, given the providers of a run file."""
+    """Return the names that refer to files of this machine, by the providers of the run file."""
     declared = _declared(load_run_file(run_file).members) if run_file else {}
     return frozenset(name for name in names if is_file_model(name, declared))
 
@@ -300,7 +300,7 @@ def is_driven(run_id: str, runs_dir: Path) -> bool:
 
 
 def has_failed(run_id: str, runs_dir: Path) -> bool:
-    """Return whether a run failed before its end and waits to be resumed."""
+    """Return True for a run that failed before its end and can be resumed."""
     with suppress(AssayError):
         return result_of(RunPaths(runs_dir, run_id)).is_resumable
     return False
@@ -326,10 +326,10 @@ def leave_failure(run_id: str, runs_dir: Path) -> None:
 
 
 def record_errors(run: RunReader) -> Iterator[JsonObject]:
-    """Iterate over the errors of all records in order, with the contract's six members."""
+    """Yield every error of every record, in the order of the records, in the contract's six members."""
     is_read = False
     for line in run.validations():
         is_read = True
-        yield from (fixed_error(issue) for issue in line["issues"] if issue["severity"] == "error")
+        yield from (fixed_error(msgspec.structs.asdict(issue)) for issue in line.read_issues() if issue.severity == "error")
     if not is_read:
         yield from queued_errors(run.folders)

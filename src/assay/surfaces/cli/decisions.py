@@ -12,10 +12,10 @@ from assay.core.settings import Gates
 from assay.core.text import printable
 from assay.presentation.comparison import comparison_sections, verdict_facts
 from assay.presentation.decisions import gated_run
-from assay.presentation.run_list import direction_text, trend_sections, trend_title
+from assay.presentation.run_list import trend_chart, trend_sections
 from assay.presentation.sections import Column, Section
 from assay.presentation.words import gate_word
-from assay.surfaces.charts import Caption, PlottedEstimate, PlottedRun, trend_chart
+from assay.surfaces.charts import draw
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.options import (
     Number,
@@ -345,20 +345,11 @@ def show_trend(options: TrendOptions) -> None:
         is_any_version=options.any_version,
     )
     if chart is not None:
-        write_file(chart, [_chart(found).encode()])
+        write_file(chart, [draw(trend_chart(found)).encode()])
     if options.is_json:
         write_json(found.to_dict())
     else:
         write_text(report_text(trend_sections(found, chart=chart or ""), text_settings()))
-
-
-def _chart(found: api.RunTrend) -> str:
-    is_rate = found.measure == "pass_rate"
-    points = [
-        PlottedRun(point.run_id, PlottedEstimate(point.low, point.value, point.high, point.n, is_rate)) for point in found.points
-    ]
-    domain = (0.0, 1.0) if is_rate else None
-    return trend_chart(points, Caption(trend_title(found), direction_text(found)), domain=domain)
 
 
 AUDIT_HELP = """Show the audit log of a folder of runs, the oldest entry first: baselines, gates and suites, and what clients of

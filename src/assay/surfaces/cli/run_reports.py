@@ -108,10 +108,10 @@ def _next_commands(run: api.RunReader, view: RunReport, shown: OutputOptions) ->
 
 def _record_to_show(run: api.RunReader, view: RunReport) -> str | None:
     """Return the record to inspect first: the worst, else one with an error, else the first; None if the run has none."""
-    worst = (worst.prediction["record_id"] for worst in view.worst)
+    worst = (worst.prediction.record_id for worst in view.worst)
     # An invalid record may have no id, and then no command shows it.
-    failed = (failure["record_id"] for failure in run.failures() if failure["record_id"] is not None)
-    others = (prediction["record_id"] for prediction in run.predictions())
+    failed = (failure.record_id for failure in run.failures() if failure.record_id is not None)
+    others = (prediction.record_id for prediction in run.predictions())
     try:
         return next(chain(worst, failed, others), None)
     except (RunNotFound, StoreUnavailable):

@@ -13,9 +13,11 @@ from litestar.params import FromPath
 from msgspec import Meta
 
 from assay import api
+from assay.core.artifact_lines import FailureLine, InvalidRecord, PredictionLine, RecordDetails
 from assay.core.canonical import JsonObject
 from assay.core.errors import RunNotFound
 from assay.core.http_answers import Distribution, LinesPage, RecordResponse, Submission
+from assay.core.issue import RecordIssue
 from assay.core.record_query import VALID, RecordSearch
 from assay.surfaces.pages.record import RecordNavigation, RecordView, label_view, record_view
 from assay.surfaces.pages.records import PAGE, RecordsChoice, indexing_view, records_view
@@ -72,14 +74,14 @@ def _records(request: AnyRequest, run: api.RunReader, query: RecordsQuery) -> By
     # In the order of the records the index of the next one names a page, also of a run that goes on meanwhile; else its number.
     place = "first" if search.sort == "order" else "offset"
     found = api.find_records(run, search, limit=query.limit + 1, **{place: start})
-    lines = (record.line for record in found.records)
-    entries = _from(start, lines) if place == "first" else enumerate(lines, start)
+    lines = [record.line for record in found.records]
+    entries = _from(start, lines) if place == "first" else enumerate(map(msgspec.to_builtins, lines), start)
     return _page(entries, query.limit, total=found.total, request_id=request_id_of(request))
 
 
-def _from(first: int, lines: Iterable[JsonObject]) -> Iterator[tuple[int, JsonObject]]:
+def _from(first: int, lines: Iterable[PredictionLine | FailureLine]) -> Iterator[tuple[int, JsonObject]]:
     """Yield lines with the indexes of their records, from an index on."""
-    return ((line["index"], line) for line in lines if line["index"] >= first)
+    return ((line.index, msgspec.to_builtins(line)) for line in lines if line.index >= first)
 
 
 @get("/v1/runs/{run_id:str}/errors", sync_to_thread=True, query=PageQuery, answer=LinesPage, errors=(400, 404, 410))
@@ -128,7 +130,7 @@ def record_id_in(request: AnyRequest) -> str:
 def _shown(request: AnyRequest, run_id: str, record_id: str) -> BytesResponse:
     query = read_query(request, RecordQuery)
     found = server_of(request).read_run(run_id, caller_of(request), lambda run: run.record(record_id, sample=query.sample))
-    return json_response(RecordResponse(record=found, request_id=request_id_of(request)))
+    return json_response(RecordResponse(record=msgspec.to_builtins(found), request_id=request_id_of(request)))
 
 
 @get("/v1/runs/{run_id:str}/distribution", sync_to_thread=True, query=NoQuery, answer=Distribution, errors=(404, 410))
@@ -253,19 +255,20 @@ def _steps(run: api.RunReader, index: int, choice: RecordsChoice) -> RecordNavig
     )
 
 
-def _issues(run: api.RunReader, found: JsonObject) -> list[JsonObject]:
-    """Return the issues of an invalid record."""
-    if "failure" not in found:
-        return []
-    index = found["failure"]["index"]
-    return next((line["issues"] for line in run.validations() if line["index"] == index), [])
+def _issues(run: api.RunReader, found: RecordDetails | InvalidRecord) -> tuple[RecordIssue, ...]:
+    """Return the issues of a record that broke its contract."""
+    if isinstance(found, RecordDetails):
+        return ()
+    return next((line.read_issues() for line in run.validations() if line.index == found.failure.index), ())
 
 
-def _with_labels(view: RecordView, run: api.RunReader, found: JsonObject, *, choice: RecordsChoice) -> RecordView:
-    line = found.get("prediction", {})
-    if not run.artifacts() or line.get("passed") is None:
+def _with_labels(
+    view: RecordView, run: api.RunReader, found: RecordDetails | InvalidRecord, *, choice: RecordsChoice
+) -> RecordView:
+    if not run.artifacts() or isinstance(found, InvalidRecord) or found.prediction.passed is None:
         return view
-    answer = (line["dataset"], line["record_id"], line.get("sample") or 0)
+    line = found.prediction
+    answer = (line.dataset, line.record_id, line.sample or 0)
     labels = tuple(label_view(label) for label in api.kept_labels(run) if label.answer == answer)
     address = PLACE.labels(view.run_id, view.index, **choice.query())
     return msgspec.structs.replace(view, labels=labels, label_address=address)
@@ -275,7 +278,7 @@ def _with_labels(view: RecordView, run: api.RunReader, found: JsonObject, *, cho
 def named_record(request: AnyRequest, run_id: FromPath[str], record_id: FromPath[str]) -> BytesResponse:
     """Redirect to a record by its id or index; for addresses written by hand."""
     found = server_of(request).read_run(run_id, caller_of(request), lambda run: run.record(record_id.removeprefix("/")))
-    index = (found.get("prediction") or found["failure"])["index"]
+    index = (found.prediction if isinstance(found, RecordDetails) else found.failure).index
     return Response(b"", status_code=302, headers={"Location": PLACE.record(run_id, index)})
 
 
