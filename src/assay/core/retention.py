@@ -50,7 +50,7 @@ class RetentionPolicy(msgspec.Struct, frozen=True):
 
 
 def longest_retention(*given: RetentionSettings) -> RetentionPolicy:
-    """Combine settings into the policy with the longest days; raises UsageProblem for fewer than the contract's, unless one allows it."""
+    """Combine settings into the policy with the longest days; raises UsageProblem for fewer than the contract's, unless allowed."""
     raw = [settings.raw_days for settings in given if settings.raw_days is not None]
     aggregate = [settings.aggregate_days for settings in given if settings.aggregate_days is not None]
     return RetentionPolicy(
