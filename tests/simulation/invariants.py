@@ -214,7 +214,7 @@ def artifacts_are_as_the_manifest_says(history: History, sealed: Sealed) -> Iter
         found = {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content), "lines": content.count(b"\n")}
         if found != said:
             yield f"{name} is {found}, and the manifest says {said}"
-    yield from verify_run(sealed.folder)
+    yield from map(str, verify_run(sealed.folder))
     yield from differences(open_run_folder(sealed.folder))
     counts = sealed.manifest["counts"]
     if counts != {name: sealed.summary[name] for name in counts}:

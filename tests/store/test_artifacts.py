@@ -85,14 +85,14 @@ def test_any_changed_byte_is_named(published: Path, name: str, place: float, cha
     path.write_bytes(content[:index] + bytes([content[index] ^ change]) + content[index + 1 :])
     problems = verify_run(published)
     path.write_bytes(content)
-    assert any(problem.startswith(f"{name}: was changed") for problem in problems)
+    assert any(problem.name == name and problem.problem.startswith("was changed") for problem in problems)
 
 
 @pytest.mark.parametrize("name", sorted({*ARTIFACTS, CASES, *EXPORTS} - {"run_manifest.json"}))
 def test_a_missing_file_is_named(name: str, tmp_path: Path) -> None:
     run = sealed_run(tmp_path)
     (run / name).unlink()
-    assert verify_run(run) == [f"{name}: is missing"]
+    assert list(map(str, verify_run(run))) == [f"{name}: is missing"]
 
 
 def test_an_extra_file_and_a_link_are_named(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_an_extra_file_and_a_link_are_named(tmp_path: Path) -> None:
     (run / "notes.txt").write_text("hello")
     (run / "failures.jsonl").rename(tmp_path / "elsewhere")
     (run / "failures.jsonl").symlink_to(tmp_path / "elsewhere")
-    assert verify_run(run) == ["failures.jsonl: is not a regular file", "notes.txt: is not part of the run"]
+    assert list(map(str, verify_run(run))) == ["failures.jsonl: is not a regular file", "notes.txt: is not part of the run"]
 
 
 def test_the_first_bad_line_of_the_attempt_log_is_named(tmp_path: Path) -> None:
@@ -108,9 +108,9 @@ def test_the_first_bad_line_of_the_attempt_log_is_named(tmp_path: Path) -> None:
     lines = (run / "attempt_logs.jsonl").read_bytes().splitlines(keepends=True)
     (run / "attempt_logs.jsonl").chmod(0o644)
     (run / "attempt_logs.jsonl").write_bytes(b"".join(lines[:4] + lines[5:]))
-    assert verify_run(run)[1] == "attempt_logs.jsonl: line 5 breaks the hash chain"
+    assert str(verify_run(run)[1]) == "attempt_logs.jsonl: line 5 breaks the hash chain"
     (run / "attempt_logs.jsonl").write_bytes(b"".join(lines[:4]))
-    assert verify_run(run)[1] == "attempt_logs.jsonl: its last line is not the end of the hash chain"
+    assert str(verify_run(run)[1]) == "attempt_logs.jsonl: its last line is not the end of the hash chain"
 
 
 def test_moved_records_do_not_have_the_merkle_root(tmp_path: Path) -> None:
@@ -118,9 +118,9 @@ def test_moved_records_do_not_have_the_merkle_root(tmp_path: Path) -> None:
     lines = (run / "predictions.jsonl").read_bytes().splitlines(keepends=True)
     (run / "predictions.jsonl").chmod(0o644)
     (run / "predictions.jsonl").write_bytes(b"".join(reversed(lines)))
-    assert verify_run(run)[1] == "predictions.jsonl: its records do not have the Merkle root of the manifest"
+    assert str(verify_run(run)[1]) == "predictions.jsonl: its records do not have the Merkle root of the manifest"
     (run / "predictions.jsonl").write_bytes(lines[0] + b"{}\n")
-    assert verify_run(run)[1] == "predictions.jsonl: line 2 has no record_sha256"
+    assert str(verify_run(run)[1]) == "predictions.jsonl: line 2 has no record_sha256"
 
 
 def test_a_manifest_with_new_hashes_does_not_hide_a_change(tmp_path: Path) -> None:
@@ -129,9 +129,9 @@ def test_a_manifest_with_new_hashes_does_not_hide_a_change(tmp_path: Path) -> No
     manifest["status"] = "completed_with_failures"
     (run / "run_manifest.json").chmod(0o644)
     (run / "run_manifest.json").write_text(json.dumps(manifest, indent=2))
-    assert verify_run(run) == ["run_manifest.json: was changed, its own hash differs"]
+    assert list(map(str, verify_run(run))) == ["run_manifest.json: was changed, its own hash differs"]
     (run / "run_manifest.json").write_text("{}")
-    assert verify_run(run)[0].startswith("run_manifest.json: was changed, it cannot be read")
+    assert str(verify_run(run)[0]).startswith("run_manifest.json: was changed, it cannot be read")
 
 
 def test_a_folder_without_a_run_is_not_verified(tmp_path: Path) -> None:

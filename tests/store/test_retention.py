@@ -103,9 +103,9 @@ def test_a_forged_tombstone_hides_nothing(tmp_path: Path) -> None:
     (run / "failures.jsonl").unlink()
     forged = {"name": "failures.jsonl", "sha256": "00", "bytes": 1, "lines": 1, "purged_at": "", "reason": ""}
     (run / "purged.json").write_text(json.dumps({"purged": [forged]}))
-    assert verify_run(run) == ["failures.jsonl: is missing", "purged.json: was changed, its own hash differs"]
+    assert list(map(str, verify_run(run))) == ["failures.jsonl: is missing", "purged.json: was changed, its own hash differs"]
     (run / "purged.json").write_text("{")
-    assert verify_run(run) == ["failures.jsonl: is missing", "purged.json: was changed, its own hash differs"]
+    assert list(map(str, verify_run(run))) == ["failures.jsonl: is missing", "purged.json: was changed, its own hash differs"]
     with pytest.raises(StoreUnavailable, match="is damaged"):
         open_run_folder(run).purged()
 

@@ -36,9 +36,9 @@ _NAMES = {
         cancel check is_run_file list_records model_problem plan_runs resume retry run run_async work
     """,
     "stored_runs": """
-        Facets IndexedRecord Neighbours PurgeResult RecordHit RecordHits RecordSearch RunReader StoredDataset facets_of
-        fetch filled_eval_run find_records index_progress index_run list_runs missing_indexes neighbours_of open_run publish
-        purge question_of removed replay rescore row_at run_id_of verify
+        Facets FileProblem IndexedRecord Neighbours PurgeResult RecordHit RecordHits RecordSearch RunReader StoredDataset facets_of
+        fetch file_problems filled_eval_run find_records index_progress index_run list_runs missing_indexes neighbours_of open_run
+        publish purge question_of removed replay rescore row_at run_id_of verify
     """,
     "submissions": """
         DatasetEntry MOST_ERRORS NamedModels RunListCache SharedRuns SubmissionRow Submissions UploadTarget UploadVerdict

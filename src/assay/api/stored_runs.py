@@ -49,10 +49,11 @@ from assay.metrics.golden import filled_in
 from assay.store.published_run import PublishedRun, Tombstone, is_remote_address, open_remote_storage, open_run_folder
 from assay.store.record_index import Facets, IndexedRecord, forget_index, progress_of
 from assay.store.retention import purge_run, purgeable
-from assay.store.verify import removed_artifacts, verify_place, verify_run
+from assay.store.verify import FileProblem, removed_artifacts, verify_place, verify_run
 
 __all__ = [
     "Facets",
+    "FileProblem",
     "IndexedRecord",
     "Neighbours",
     "PurgeResult",
@@ -63,6 +64,7 @@ __all__ = [
     "StoredDataset",
     "facets_of",
     "fetch",
+    "file_problems",
     "filled_eval_run",
     "find_records",
     "index_progress",
@@ -145,6 +147,11 @@ def verify(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> list[str]:
 
     The run may also lie in an object store: s3://bucket/prefix/run.
     """
+    return list(map(str, file_problems(run_name, runs_dir=runs_dir)))
+
+
+def file_problems(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> list[FileProblem]:
+    """List the same problems with their files as values."""
     if is_remote_address(run_name):
         return verify_place(open_remote_storage(run_name))
     return verify_run(_sealed(run_name, runs_dir).sealed)

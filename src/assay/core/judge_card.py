@@ -47,6 +47,8 @@ class JudgeCard(msgspec.Struct, frozen=True, kw_only=True):
     """Model that the judge is to grade, if it was named."""
     source: str
     """Dataset of the records, `run` and the id of the run, or `shipped`."""
+    run_id: str | msgspec.UnsetType = msgspec.UNSET
+    """The run that the records come from; unset for other sources."""
     source_sha256: str
     records: int
     records_left_out: int = 0

@@ -421,6 +421,8 @@ class RankingSummary(msgspec.Struct, frozen=True, kw_only=True):
 class Summary(RecordMetrics, frozen=True, kw_only=True):
     """`metrics_summary.json`: the metrics of a whole run."""
 
+    assay_version: str = ""
+    """The version that computed them; earlier ones did not say it."""
     repeats: RepeatSummary | msgspec.UnsetType = msgspec.UNSET
     """Of a run that asks more than once."""
     flags: dict[str, int]

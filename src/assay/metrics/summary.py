@@ -29,6 +29,7 @@ from assay.core.summary import (
     on_scale,
     percentile,
 )
+from assay.core.version import __version__
 from assay.metrics.facts import NO_WORD, STATUSES, UNKNOWN, RecordColumns, RecordFacts, Value, collect
 from assay.metrics.intervals import RESAMPLES, Ends, cluster_interval, mean_interval, standard_error, wilson
 from assay.metrics.profiles import Profile, condense, headline, headline_figures
@@ -63,6 +64,7 @@ def summarize(
     metrics = tables.metrics(np.arange(len(columns), dtype=np.uint32), seed=(seed,), resamples=RESAMPLES)
     return Summary(
         **asdict(metrics),
+        assay_version=__version__,
         repeats=summarize_repeats(tables.samples(repeat)) if repeat > 1 else msgspec.UNSET,
         flags=dict(sorted(columns.flags.items())),
     )

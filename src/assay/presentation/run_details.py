@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
+from assay import api
 from assay.core.gate_text import gate_texts
 from assay.core.manifest import Manifest
 from assay.core.number_text import plain_number
@@ -327,7 +328,7 @@ def hash_facts(manifest: Manifest) -> Iterator[Fact]:
 
 
 def artifact_table(
-    manifest: Manifest, *, run_id: str, links: RecordLinks, files: Iterable[str], problems: Sequence[str] | None
+    manifest: Manifest, *, run_id: str, links: RecordLinks, files: Iterable[str], problems: Sequence[api.FileProblem] | None
 ) -> Table:
     """The files of a finished run, of which `files` are there; `problems` is what a verification found, None before one."""
     known = manifest.files
@@ -352,8 +353,8 @@ def artifact_table(
     return Table(title="Artifacts", columns=columns, rows=tuple(rows))
 
 
-def _condition(name: str, *, is_there: bool, problems: Sequence[str] | None) -> Cell:
-    found = [problem for problem in problems or () if problem.startswith(f"{name}: ")]
+def _condition(name: str, *, is_there: bool, problems: Sequence[api.FileProblem] | None) -> Cell:
+    found = [str(problem) for problem in problems or () if problem.name == name]
     if found:
         return Cell("not as published", "; ".join(found), tone="bad")
     if not is_there:
@@ -363,7 +364,7 @@ def _condition(name: str, *, is_there: bool, problems: Sequence[str] | None) -> 
     return Cell("as published", "Its SHA-256, bytes and lines are those of the manifest.", tone="good")
 
 
-def verification_mark(problems: Sequence[str]) -> Badge:
+def verification_mark(problems: Sequence[api.FileProblem]) -> Badge:
     """What a verification of all files came to."""
     if problems:
         return Badge("not as published", "bad", "Some files do not match the manifest; they are listed below.")

@@ -142,6 +142,12 @@ def keep_card(runs_dir: Path, card: JudgeCard) -> str:
     return name
 
 
+def _upgraded(card: JudgeCard) -> JudgeCard:
+    """Fill in the run of a card that an earlier version stored, which names it in `source` only."""
+    run_id = card.source.removeprefix("run ")
+    return card if card.run_id is not msgspec.UNSET or run_id == card.source else msgspec.structs.replace(card, run_id=run_id)
+
+
 def read_cards(runs_dir: Path) -> KeptCards:
     """Read all stored cards; raises StoreUnavailable when the folder cannot be read."""
     cards: list[KeptCard] = []
@@ -149,7 +155,7 @@ def read_cards(runs_dir: Path) -> KeptCards:
     with disk_errors(runs_dir / CARDS_FOLDER):
         for path in sorted((runs_dir / CARDS_FOLDER).glob("*.json"), reverse=True):
             try:
-                cards.append(KeptCard(path.stem, _decode(path.read_bytes())))
+                cards.append(KeptCard(path.stem, _upgraded(_decode(path.read_bytes()))))
             except msgspec.DecodeError:
                 damaged.append(path.name)
     return KeptCards(tuple(cards), tuple(damaged))

@@ -38,16 +38,27 @@ class _PredictionHashes(msgspec.Struct):
 
 _decode_prediction = msgspec.json.Decoder(_PredictionHashes).decode
 
-Check = Callable[[Iterator[bytes], ManifestHashes], str | None]
+
+class FileProblem(msgspec.Struct, frozen=True):
+    """A file of a run that is not as it was published."""
+
+    name: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.problem}"
 
 
-def verify_run(path: Path) -> list[str]:
+_Check = Callable[[Iterator[bytes], ManifestHashes], str | None]
+
+
+def verify_run(path: Path) -> list[FileProblem]:
     """List the files of a run folder that are not as they were published; see `verify_place`."""
     return verify_place(LocalRunStorage(path))
 
 
-def verify_place(storage: RunStorage) -> list[str]:
-    """List the files of a run that are not as they were published, one line each; empty when no problem is found.
+def verify_place(storage: RunStorage) -> list[FileProblem]:
+    """List the files of a run that are not as they were published; empty when no problem is found.
 
     A purged artifact is well when its tombstone agrees with the manifest. Raises RunNotFound for a storage without a run,
     StoreUnavailable when a file cannot be read.
@@ -62,15 +73,15 @@ def verify_place(storage: RunStorage) -> list[str]:
         if name in present:
             problems += _check_file(storage, name, expected)
         elif name not in purged:
-            problems.append(f"{name}: is missing")
+            problems.append(FileProblem(name, "is missing"))
     if tombstones and not has_own_hash(tombstones, TOMBSTONES_OWN_HASH):
-        problems.append(f"{TOMBSTONES}: was changed, its own hash differs")
+        problems.append(FileProblem(TOMBSTONES, "was changed, its own hash differs"))
     extra = present - {*expected.artifacts, MANIFEST, TOMBSTONES}
-    return problems + [f"{name}: is not part of the run" for name in sorted(extra)]
+    return problems + [FileProblem(name, "is not part of the run") for name in sorted(extra)]
 
 
-def changed_artifacts(path: Path, names: Collection[str]) -> list[str]:
-    """List which of the manifest and these artifacts were changed since publication, one line each; missing ones are skipped."""
+def changed_artifacts(path: Path, names: Collection[str]) -> list[FileProblem]:
+    """List which of the manifest and these artifacts were changed since publication; missing ones are skipped."""
     storage = LocalRunStorage(path)
     present = storage.names()
     problems, expected = _manifest(storage, present)
@@ -80,16 +91,16 @@ def changed_artifacts(path: Path, names: Collection[str]) -> list[str]:
     return problems
 
 
-def _manifest(storage: RunStorage, present: Set[str]) -> tuple[list[str], ManifestHashes | None]:
+def _manifest(storage: RunStorage, present: Set[str]) -> tuple[list[FileProblem], ManifestHashes | None]:
     """Check the manifest; returns its problems, and the expected hashes unless it cannot be read."""
     if MANIFEST not in present:
         raise RunNotFound(f'there is no finished run at "{storage.shown}"', hint="`assay runs` lists the runs of a folder")
     manifest = b"".join(storage.pieces(MANIFEST))
-    problems = [] if has_own_hash(manifest, OWN_HASH) else [f"{MANIFEST}: was changed, its own hash differs"]
+    problems = [] if has_own_hash(manifest, OWN_HASH) else [FileProblem(MANIFEST, "was changed, its own hash differs")]
     try:
         return problems, msgspec.json.decode(manifest, type=ManifestHashes)
     except ValueError as problem:
-        return [f"{MANIFEST}: was changed, it cannot be read: {problem}"], None
+        return [FileProblem(MANIFEST, f"was changed, it cannot be read: {problem}")], None
 
 
 def removed_artifacts(path: Path) -> tuple[Tombstone, ...]:
@@ -116,17 +127,17 @@ def _purged(tombstones: bytes, expected: ManifestHashes) -> set[str]:
     }
 
 
-def _check_file(storage: RunStorage, name: str, expected: ManifestHashes) -> Iterator[str]:
+def _check_file(storage: RunStorage, name: str, expected: ManifestHashes) -> Iterator[FileProblem]:
     """Check one file in a single pass."""
     if not storage.is_file(name):
-        yield f"{name}: is not a regular file"
+        yield FileProblem(name, "is not a regular file")
         return
     reader = _HashingReader(storage.pieces(name))
     detail = _CHECKS.get(name, _drain)(reader.pieces(), expected)
     if reader.result() != expected.artifacts[name]:
-        yield f"{name}: was changed, its SHA-256, bytes or lines differ from the manifest"
+        yield FileProblem(name, "was changed, its SHA-256, bytes or lines differ from the manifest")
     if detail:
-        yield f"{name}: {detail}"
+        yield FileProblem(name, detail)
 
 
 class _HashingReader:
@@ -176,4 +187,4 @@ def _check_records(pieces: Iterator[bytes], expected: ManifestHashes) -> str | N
     return None if tree.hexdigest() == expected.records_merkle_root else "its records do not have the Merkle root of the manifest"
 
 
-_CHECKS: dict[str, Check] = {"attempt_logs.jsonl": _check_chain, "predictions.jsonl": _check_records}
+_CHECKS: dict[str, _Check] = {"attempt_logs.jsonl": _check_chain, "predictions.jsonl": _check_records}

@@ -43,7 +43,7 @@ from assay.store.published_run import (
     publish_files,
     read_manifest,
 )
-from assay.store.verify import changed_artifacts, verify_run
+from assay.store.verify import FileProblem, changed_artifacts, verify_run
 
 STORE = "store"
 """Note in the ledger with the store that the run is published to."""
@@ -456,7 +456,7 @@ def check_unchanged(run: PublishedRun, *names: str) -> None:
     _refuse(run.path.name, changed_artifacts(run.path, names))
 
 
-def _refuse(run_id: str, problems: list[str]) -> None:
+def _refuse(run_id: str, problems: list[FileProblem]) -> None:
     if problems:
         raise UsageProblem(f"run '{run_id}' is not as it was published: {problems[0]}", hint=f"see: assay verify {run_id}")
 

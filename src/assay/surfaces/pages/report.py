@@ -116,7 +116,7 @@ class ReportFile:
             place=PLACE,
             moments=run.moments,
             files=run.artifacts(),
-            problems=api.verify(str(run.folders.sealed)),
+            problems=api.file_problems(str(run.folders.sealed)),
         )
         found = api.RecordHits(total=len(self._rows), offset=0, records=())
         records = None

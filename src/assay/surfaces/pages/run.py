@@ -135,7 +135,7 @@ def run_page(
     moments: Mapping[str, Any],
     files: Mapping[str, Path],
     standing: RunProgressView | None = None,
-    problems: Sequence[str] | None = None,
+    problems: Sequence[api.FileProblem] | None = None,
 ) -> RunPage:
     """The page of a run.
 
@@ -174,7 +174,7 @@ def run_page(
         missing=view.missing,
         standing=standing,
         verified=None if problems is None else run_details.verification_mark(problems),
-        problems=tuple(problems or ()),
+        problems=tuple(map(str, problems or ())),
         records_address=place.records(run_id),
         compare_address=place.compare(after=run_id) if result.is_finished else "",
         exports=tuple(text_cell(kind.upper(), address=place.export(run_id, kind)) for kind in EXPORTED),

@@ -353,7 +353,7 @@ def _run_page(request: AnyRequest, run: api.RunReader, *, is_verified: bool) -> 
     is_finished = view.result.is_finished
     if is_finished and not run.artifacts():
         server.sealed_path(run.folders.run_id, caller_of(request))
-    problems = api.verify(run.folders.run_id, runs_dir=server.runs_dir) if is_verified and is_finished else None
+    problems = api.file_problems(run.folders.run_id, runs_dir=server.runs_dir) if is_verified and is_finished else None
     standing = None if is_finished else run_progress(server, run, reader=viewer_of(request))
     made = run_page(view, place=PLACE, moments=run.moments, files=run.artifacts(), standing=standing, problems=problems)
     return page_response(request, "run.html", made)
