@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from assay import api
-from assay.core.canonical import JsonObject
+from assay.core.canonical import JsonObject, json_text
 from assay.core.errors import UsageProblem
 from assay.core.run_result import RunResult
 from assay.core.runs import RUNS_DIR, RunCounts, State
@@ -20,7 +20,6 @@ from assay.surfaces.python_api import frames
 from assay.surfaces.python_api.figures import Metric, pass_rate_of, score_of
 from assay.surfaces.python_api.loop_bridge import run_outside_loop
 from assay.surfaces.python_api.progress import shown_progress
-from assay.surfaces.reporters.json_document import json_text
 
 RECORDS = 5_000
 """Records that a report has unless told otherwise: it should open at once, and go into a mail."""

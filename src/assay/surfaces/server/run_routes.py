@@ -14,6 +14,7 @@ from litestar.params import FromPath
 from litestar.response import Stream
 
 from assay import api
+from assay.core.canonical import json_text
 from assay.core.contract import dataset_file
 from assay.core.errors import RunSealed
 from assay.core.http_answers import RunsPage, RunStatus
@@ -25,7 +26,6 @@ from assay.presentation.run_report import sketch_of
 from assay.surfaces.pages.page_renderer import MEDIA_TYPES, STATIC_NAMES, PageViewer, page, static
 from assay.surfaces.pages.run import RunProgressView, progress_view, run_page
 from assay.surfaces.pages.runs import LiveChoice, RunsChoice, is_wanted, run_row, runs_view
-from assay.surfaces.reporters.json_document import json_text
 from assay.surfaces.server.concurrency import POLL_SECONDS
 from assay.surfaces.server.errors import HttpError, request_id_of
 from assay.surfaces.server.keys import Caller
