@@ -184,7 +184,7 @@ def test_a_killed_run_does_not_ask_a_judge_again_whose_vote_was_lost(tmp_path: P
     ("options", "problem"),
     [
         ({"quorum": 4}, "--quorum: 4 judges must vote, but the run has 3"),
-        ({"escalate": True, "judges": THREE[:1]}, "--escalate: there is nobody to escalate to; name at least two judges"),
+        ({"escalate": True, "judges": THREE[:1]}, "--escalate: there is no judge to escalate to; name at least two judges"),
     ],
 )
 def test_a_panel_that_cannot_decide_is_found_before_any_call(tmp_path: Path, options: dict[str, Any], problem: str) -> None:

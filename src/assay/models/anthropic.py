@@ -15,7 +15,7 @@ from assay.models.requests import BodyWriter, applied_parameters
 from assay.models.transport import HttpResult, ProviderAnswer, Transport, open_transport, reply_of
 
 MAX_TOKENS = 4096
-"""The API requires a limit; this one is sent when the plan has none."""
+"""Default limit, which the API requires when the plan has none."""
 
 _FINISH = {
     "end_turn": "stop",

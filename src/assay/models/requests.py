@@ -40,7 +40,7 @@ def applied_parameters(known: Mapping[str, object], extra_body: Mapping[str, obj
 
 
 def refuses_sampling(model: str) -> bool:
-    """Tell whether a model is one of OpenAI's reasoning models, which answer a temperature with an error."""
+    """Return whether a model is one of OpenAI's reasoning models, which answer a temperature with an error."""
     return _OPENAI_REASONING.match(model.rpartition("/")[2]) is not None
 
 
