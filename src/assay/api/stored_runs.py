@@ -189,7 +189,7 @@ def _sealed(run_name: str, runs_dir: str | Path) -> RunPaths:
 
 
 class _Sweep(msgspec.Struct, frozen=True, kw_only=True):
-    """When a purge happens, and how long the environment wants runs to be kept."""
+    """Time of a purge, and the retention set by the environment."""
 
     now: float
     wanted: RetentionSettings

@@ -34,7 +34,7 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
     formats: tuple[Format, ...]
     """File formats that it may be written in."""
     member: str = ""
-    """The member that lists the records, used in paths such as `cases[3]`. Empty for lines."""
+    """Member that lists the records, used in paths such as `cases[3]`. Empty for lines."""
     record_id: str = "id"
     """Member that identifies a record; empty if no text does."""
     record_word: str = "record"
@@ -45,7 +45,7 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_lines(self) -> bool:
-        """Tell whether each line is a record, so that a line number locates it."""
+        """Return whether each line is a record, so that a line number locates it."""
         return self.formats == ("jsonl",)
 
 
@@ -151,7 +151,7 @@ class StoredName(msgspec.Struct, frozen=True):
     name: str
     file: str
     null_as_absent: bool = False
-    """The run read null in optional fields as absent."""
+    """True if the run read null in optional fields as absent."""
 
 
 class DatasetHead(msgspec.Struct, frozen=True):
@@ -160,14 +160,14 @@ class DatasetHead(msgspec.Struct, frozen=True):
     dataset: int
     """Position among the datasets of the plan."""
     members: JsonObject = {}
-    """The document's members besides its records."""
+    """Document's members besides its records."""
 
 
 class DatasetPart(msgspec.Struct, frozen=True):
     """One of several datasets in a document."""
 
     name: str
-    """The run's name for it."""
+    """Run's name for it."""
     file: str
     """Name of the file that it was read from."""
     contract: str
