@@ -44,7 +44,7 @@ class Run:
     @property
     def manifest(self) -> JsonObject:
         """Manifest as plain values; id, state and plan of an unfinished run."""
-        return self.reader.manifest_members() or {"run_id": self.run_id, "status": self.state, "plan": self.reader.shown_plan}
+        return self.reader.manifest_members() or {"run_id": self.run_id, "status": self.state, "plan": self.reader.plan_members}
 
     @property
     def moments(self) -> JsonObject:
