@@ -122,7 +122,7 @@ def test_a_judge_made_with_mlflow_grades_a_run(mlflow: Any, tmp_path: Path, monk
 
 
 def test_what_is_no_scorer_is_refused() -> None:
-    with pytest.raises(UsageProblem, match="is no scorer of MLflow"):
+    with pytest.raises(UsageProblem, match="is not a scorer of MLflow"):
         mlflow_scorer(len)
 
 

@@ -24,7 +24,7 @@ _UNQUOTABLE = re.compile(r"[\"'`\\]")
 
 
 class EvaluationDataset(msgspec.Struct, frozen=True):
-    """What MLflow calls the dataset of a run."""
+    """Names of a run's dataset in MLflow."""
 
     dataset_id: str
     name: str
@@ -53,7 +53,7 @@ def _found(tracking: TrackingConnection, name: str, target: TrackedRun) -> Any:
 
 
 def _made(tracking: TrackingConnection, name: str, *, target: TrackedRun, tags: dict[str, str]) -> Any:
-    # The client would add the name of whoever is logged in here.
+    # Without a source the client would add the name of the user who is logged in here.
     return tracking.store.create_dataset(name=name, tags=tags, experiment_ids=[target.experiment_id])
 
 
@@ -68,7 +68,7 @@ def _count(stored: Any) -> int:
 
 
 def _records(run: api.RunReader) -> Iterator[Json]:
-    """Each record once, however often it was asked; MLflow tells records apart by their inputs, so equal ones get their id too."""
+    """Yield each record once, whatever its samples; MLflow tells records apart by their inputs, so equal ones get their id too."""
     seen: set[str] = set()
     taken: set[bytes] = set()
     for prediction, asked in run.pairs():

@@ -18,21 +18,21 @@ Kind = Literal["feedback", "expectation"]
 Source = Literal["LLM_JUDGE", "CODE", "HUMAN"]
 
 MOST_CRITERIA = 20
-"""Criteria that get names of their own; where each record has its own ones, MLflow's table would have a column for each of them."""
+"""Maximum number of criteria with names of their own; more would be a column each in MLflow's table."""
 CRITERION = "criterion"
-"""The name that marks share where there are more."""
+"""Name that marks share where there are more."""
 EXPECTED, GUIDELINES, CHOICES = "expected_response", "guidelines", "expected_choices"
-"""The first two are the names that MLflow's own judges look for."""
+"""MLflow's own judges look for the first two of these names."""
 VERDICTS = frozenset({"passed", "score", "profile_score", EXPECTED, GUIDELINES, CHOICES, CRITERION})
 """Names that criteria do not get for themselves: MLflow would take the mean of a vote and a verdict."""
 LABEL_NOTE = "assay.labelled_at"
-"""Says of a mark that it is a label of ours, and of when."""
+"""Marks an assessment as a label of ours, with its time."""
 UNNAMED = "unnamed"
-"""Who gave a label that says no name."""
+"""Rater of a label without a name."""
 IN_FILE = "in a file"
-"""What it says of a label that was not given on the pages."""
+"""Time of a label that was not given on the pages."""
 LONGEST_NAME = 250
-"""Characters of the name of a mark, and of who gave it."""
+"""Characters of the name of an assessment, and of its source."""
 SHOWN = 1_000
 """Characters of question and answer that lists show."""
 
@@ -54,7 +54,7 @@ class TraceSpan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Assessment(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody says of an answer, or expected of it."""
+    """Grade, label or expectation of an answer."""
 
     mark_id: str
     name: str
@@ -85,22 +85,22 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TraceContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What the traces of one run have in common."""
+    """Data that the traces of one run have in common."""
 
     mlflow_run_id: str
     run_id: str
     started_at: str
     dataset_id: str
     providers: Mapping[str, str] = {}
-    """Of each model by its name in the run."""
+    """Provider of each model by the model's name in the run."""
     has_own_names: bool = True
     """Criteria are few, so that each is a name."""
     labels: Mapping[tuple[str, str, int], Sequence[api.KeptLabel]] = {}
-    """What people said, by the answer that they said it of."""
+    """Labels of people, by answer."""
 
 
 def trace_of(entry: RecordDetails, setting: TraceContext) -> Trace:
-    """The trace of one record, the same whenever it is made: its ids come from the run in MLflow and the record's place."""
+    """Return the trace of one record, the same whenever it is made: its ids come from the run in MLflow and the record's place."""
     asked, line = entry.input, entry.prediction
     trace_id = f"tr-{_digest(setting.mlflow_run_id, line.index)[:32]}"
     spans = tuple(_spans(entry, trace_id, setting))
@@ -122,7 +122,7 @@ def trace_of(entry: RecordDetails, setting: TraceContext) -> Trace:
 
 
 def inputs_of(asked: Case) -> Json:
-    """What the candidate was given, as MLflow's datasets and traces have it."""
+    """Return the candidate's input in the form of MLflow's datasets and traces."""
     given: Json = {"messages": _plain_list(asked.messages)} if asked.messages else {"prompt": asked.prompt}
     fields = {field.name: field.text for field in question_fields(asked)}
     further: Json = {**fields, "context": asked.model_context, "choices": _plain_list(asked.choices)}
@@ -130,7 +130,7 @@ def inputs_of(asked: Case) -> Json:
 
 
 def expectations_of(asked: Case) -> Json:
-    """What a good answer is measured by."""
+    """Return the expectations that an answer is graded by."""
     found: Json = {}
     if asked.references:
         found[EXPECTED] = asked.references[0] if len(asked.references) == 1 else list(asked.references)
@@ -181,7 +181,7 @@ def _spans(entry: RecordDetails, trace_id: str, setting: TraceContext) -> Iterat
         end_ns=max((call.end_ns for call in calls), default=start),
         inputs=inputs_of(asked),
         outputs=line.model_response,
-        # Whatever kept a record from a grade: it is no answer that is merely bad.
+        # Any reason that kept a record from a grade is an error, unlike a bad answer.
         error=None if line.status == "evaluated" else (line.error_code or line.status, line.error_message or ""),
         attributes={"assay.run_id": setting.run_id, "assay.record_id": line.record_id, "assay.policy_id": line.policy_id},
     )
@@ -243,7 +243,7 @@ def _marks(entry: RecordDetails, trace_id: str, setting: TraceContext) -> Iterat
     if line.status == "evaluated":
         yield from _grades(entry, trace_id, setting)
     elif line.model_response is not None:
-        # There is an answer, and nobody could grade it.
+        # The answer could not be graded, which MLflow shows as an assessment with an error.
         error = (line.error_code or line.status, line.error_message or "")
         yield _mark(trace_id, "passed", None, by=("CODE", line.evaluator or "assay"), error=error)
     for name, value in expectations_of(entry.input).items():
@@ -294,12 +294,12 @@ def _vote(trace_id: str, score: Score, *, number: int, title: str, setting: Trac
 
 
 def criterion_name(criterion: str) -> str:
-    """What the marks of a criterion are called: as it is, unless that is a verdict's name."""
+    """Return the name of a criterion's assessments: its own, unless a verdict has that name."""
     return f"{CRITERION}/{criterion}" if criterion in VERDICTS else criterion
 
 
 def _label(trace_id: str, label: api.KeptLabel) -> Iterator[Assessment]:
-    """Under the names of the judge's own marks, so that MLflow sets them side by side."""
+    """Yield a label under the names of the judge's own assessments, so that MLflow shows them side by side."""
     by: tuple[Source, str] = ("HUMAN", label.rater or UNNAMED)
     noted = {LABEL_NOTE: label.at or IN_FILE}
     for name, value in (("passed", label.passed), ("score", label.score)):
@@ -320,7 +320,7 @@ def _mark(trace_id: str, name: str, value: Any, *, by: tuple[Source, str], place
 
 
 def short_name(name: str) -> str:
-    """A name that fits into MLflow's database, and still is no other's."""
+    """Return a name that fits into MLflow's database and is unlike any other."""
     return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 9]}-{_digest(name)[:8]}"
 
 
