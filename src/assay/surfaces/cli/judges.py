@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from assay import api
+from assay.core.canonical import json_text
 from assay.core.errors import UsageProblem
 from assay.core.judge_card import JudgeCard
 from assay.core.text import printable
@@ -29,7 +30,6 @@ from assay.surfaces.cli.run_options import (
 )
 from assay.surfaces.cli.streams import STANDARD, check_writable, encoded, standard_output, write_file, write_stream
 from assay.surfaces.reporters.comments import judge_card_markdown
-from assay.surfaces.reporters.json_document import json_text
 from assay.surfaces.reporters.terminal import report_text
 
 PROBE_HELP = """Test a judge for consistency and bias before you use its grades.
@@ -65,7 +65,7 @@ CARD_MARKDOWN = "judge_card.md"
 
 
 class ProbeOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line says."""
+    """Arguments of the command."""
 
     source: str | None
     runs_dir: str
@@ -138,7 +138,7 @@ def _request(options: ProbeOptions) -> api.ProbeRequest:
 
 
 def _made(output: str | None) -> Path | None:
-    """The folder of the card, made before any call is paid for."""
+    """Create the folder of the judge card, before any call is paid for."""
     if output is None:
         return None
     folder = Path(output)
@@ -177,7 +177,7 @@ Exit codes:
 
 
 class CalibrateOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line says."""
+    """Arguments of the command."""
 
     run: str
     labels: str | None
@@ -236,7 +236,7 @@ Exit codes:
 
 
 class LabelOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line says."""
+    """Arguments of the command."""
 
     run: str
     output: str
