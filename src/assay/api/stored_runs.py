@@ -222,8 +222,7 @@ def purge(
         found = PurgeResult(folder.name, tuple(purgeable(folder, now=sweep.now, wanted=sweep.wanted, force=bool(reason))))
     else:
         found = _purged(folder, sweep, reason=reason)
-    plan = open_run_folder(folder).members.get("plan") or {}
-    return [msgspec.structs.replace(found, cache_dir=plan.get("cache_dir", ""))]
+    return [msgspec.structs.replace(found, cache_dir=open_run_folder(folder).manifest.plan.cache_dir)]
 
 
 def _swept(folder: Path, sweep: _Sweep, *, is_dry: bool) -> PurgeResult:

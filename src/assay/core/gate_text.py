@@ -1,10 +1,11 @@
 """Gates of a run for people: threshold, value, and whether it is met."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from assay.core.number_text import RATE_PLACES, SCORE_PLACES, rate_text, score_text
+from assay.core.settings import Gates
 from assay.core.summary import Interval, Metric, RecordMetrics
 
 _MAX_PLACES = 9
@@ -66,7 +67,7 @@ class GateText(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.name} {text(self.value, places)} {words} {text(self.limit, places)}"
 
 
-def gate_texts(gates: Mapping[str, float | None], summary: RecordMetrics | None) -> list[GateText]:
+def gate_texts(gates: Gates, summary: RecordMetrics | None) -> list[GateText]:
     """Return the gates that are set, in the order in which reports list them; `summary` is None where a run has no metrics."""
     rate, score_name, score, error_rate = _UNKNOWN, "mean score", _UNKNOWN, _UNKNOWN
     if summary is not None:
@@ -91,7 +92,7 @@ def gate_texts(gates: Mapping[str, float | None], summary: RecordMetrics | None)
             is_most=gate == "max_error_rate",
         )
         for gate, name, metric in found
-        if (limit := gates.get(gate)) is not None
+        if (limit := getattr(gates, gate)) is not None
     ]
 
 

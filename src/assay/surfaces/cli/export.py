@@ -153,7 +153,7 @@ def _run(run: api.RunReader) -> ExportSubject:
 
 def _datasets_of(run: api.RunReader) -> list[str]:
     """List the dataset files of a run."""
-    return [dataset["path"] for dataset in run.run_manifest.plan.get("datasets", ())]
+    return [dataset.path for dataset in run.plan.datasets]
 
 
 def _dataset(path: str) -> ExportSubject:

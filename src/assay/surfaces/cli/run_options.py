@@ -15,6 +15,7 @@ import click
 import msgspec
 
 from assay import api
+from assay.core.canonical import json_text
 from assay.core.errors import UsageProblem
 from assay.core.integrations import load_integration
 from assay.core.run_result import RunResult
@@ -35,7 +36,6 @@ from assay.surfaces.cli.streams import (
     write_file,
     write_stream,
 )
-from assay.surfaces.reporters.json_document import json_text
 from assay.surfaces.reporters.settings import ReportSettings
 
 if TYPE_CHECKING:

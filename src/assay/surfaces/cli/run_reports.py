@@ -101,7 +101,7 @@ def _next_commands(run: api.RunReader, view: RunReport, shown: OutputOptions) ->
     if summary is not None and summary.panel and summary.panel.n_disagree:
         commands.append(command_line("show", result.run_id, "--disagreements", shown=shown))
     counts = result.counts
-    if counts.failed_records - counts.invalid_records + counts.skipped_records and not view.plan.get("imported"):
+    if counts.failed_records - counts.invalid_records + counts.skipped_records and view.plan.imported is None:
         commands.append(command_line("retry", result.run_id, shown=shown))
     return commands
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from assay import api
-from assay.core.canonical import JsonObject
+from assay.core.canonical import JsonObject, json_text
 from assay.core.errors import UsageProblem
 from assay.core.run_result import RunResult
 from assay.core.runs import RUNS_DIR, RunCounts, State
@@ -20,7 +20,6 @@ from assay.surfaces.python_api import frames
 from assay.surfaces.python_api.figures import Metric, pass_rate_of, score_of
 from assay.surfaces.python_api.loop_bridge import run_outside_loop
 from assay.surfaces.python_api.progress import shown_progress
-from assay.surfaces.reporters.json_document import json_text
 
 RECORDS = 5_000
 """Default maximum of records in a report: it should open at once, and fit into a mail."""
@@ -45,7 +44,7 @@ class Run:
     @property
     def manifest(self) -> JsonObject:
         """Manifest as plain values; id, state and plan of an unfinished run."""
-        return self.reader.manifest_members() or {"run_id": self.run_id, "status": self.state, "plan": self.reader.shown_plan}
+        return self.reader.manifest_members() or {"run_id": self.run_id, "status": self.state, "plan": self.reader.plan_members}
 
     @property
     def moments(self) -> JsonObject:

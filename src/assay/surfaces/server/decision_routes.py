@@ -209,7 +209,7 @@ def _judge_page(request: AnyRequest, run_id: str) -> RunJudgePage:
     server, caller = server_of(request), caller_of(request)
     run = server.run(run_id, caller)
     server.sealed_path(run_id, caller)
-    names = {judge["name"] for judge in run.shown_plan.get("judges", ())}
+    names = {judge.name for judge in run.plan.judges}
     listings = server.visible(caller)
     all_judges = judges_page(listings, _visible_cards(request, listings), place=PLACE)
     labels = api.kept_labels(run)

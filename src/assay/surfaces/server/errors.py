@@ -14,7 +14,7 @@ from litestar.exceptions import HTTPException
 from litestar.types import HTTPScope
 
 from assay import api
-from assay.core.canonical import JsonObject
+from assay.core.canonical import JsonObject, json_text
 from assay.core.errors import (
     ArtifactGone,
     AssayError,
@@ -28,7 +28,6 @@ from assay.core.errors import (
 )
 from assay.surfaces.observers import FIELDS
 from assay.surfaces.pages.page_renderer import PageViewer, ServerLinks, page, problem_view
-from assay.surfaces.reporters.json_document import json_text
 from assay.surfaces.server.keys import Caller, own_page
 
 _UPLOAD = re.compile(r"[^\s'\"]*\.active/[^/\s'\"]+/upload/")

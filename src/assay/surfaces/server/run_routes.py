@@ -14,10 +14,9 @@ from litestar.params import FromPath
 from litestar.response import Stream
 
 from assay import api
-from assay.core.contract import dataset_file
+from assay.core.canonical import json_text
 from assay.core.errors import RunSealed
 from assay.core.http_answers import RunsPage, RunStatus
-from assay.core.plan import DEFAULT_PROJECT
 from assay.core.run_result import RunListing, RunResult
 from assay.core.runs import TERMINAL
 from assay.presentation.run_list import pace_text
@@ -25,7 +24,6 @@ from assay.presentation.run_report import sketch_of
 from assay.surfaces.pages.page_renderer import MEDIA_TYPES, STATIC_NAMES, PageViewer, page, static
 from assay.surfaces.pages.run import RunProgressView, progress_view, run_page
 from assay.surfaces.pages.runs import LiveChoice, RunsChoice, is_wanted, run_row, runs_view
-from assay.surfaces.reporters.json_document import json_text
 from assay.surfaces.server.concurrency import POLL_SECONDS
 from assay.surfaces.server.errors import HttpError, request_id_of
 from assay.surfaces.server.keys import Caller
@@ -132,9 +130,9 @@ def _view(server: Server, run: api.RunReader, *, request_id: str) -> RunStatus:
     run_id = run.folders.run_id
     # Asked before the run is read: a run that ends in between has not stopped early.
     is_waiting = server.queue.has(run_id)
-    result, moments, plan = run.result, run.moments, run.shown_plan
+    result, moments, plan = run.result, run.moments, run.plan
     total, done = _progress(server, result)
-    dataset = plan["datasets"][0]
+    dataset = plan.datasets[0]
     return RunStatus(
         run_id=result.run_id,
         state=result.state,
@@ -144,11 +142,11 @@ def _view(server: Server, run: api.RunReader, *, request_id: str) -> RunStatus:
         started_at=moments["started_at"],
         completed_at=moments["completed_at"],
         states=tuple(moments["states"]),
-        dataset_id=dataset["dataset_id"],
-        dataset_version=dataset["dataset_version"],
-        dataset_file=dataset_file(dataset),
+        dataset_id=dataset.dataset_id,
+        dataset_version=dataset.dataset_version,
+        dataset_file=dataset.source_file,
         model=result.candidate,
-        project=plan.get("project", DEFAULT_PROJECT),
+        project=plan.project,
         counts=msgspec.structs.replace(result.counts, total_records=total),
         done_records=done,
         eta_seconds=None if result.is_finished else _eta(server, run_id, started=moments["started_at"], total=total, done=done),

@@ -8,12 +8,12 @@ import msgspec
 from litestar import Response
 
 from assay import api
+from assay.core.canonical import json_text
 from assay.core.errors import LedgerUnavailable, RunNotFound, StoreUnavailable
 from assay.core.http_answers import RunStatus
 from assay.core.run_result import RunListing, RunResult
 from assay.core.runs import TERMINAL, RunBackend
 from assay.surfaces.pages.page_renderer import PageViewer, ServerLinks, page
-from assay.surfaces.reporters.json_document import json_text
 from assay.surfaces.server.concurrency import BackgroundTasks, ConcurrencyQuota, KeyedLocks, SharedPolling
 from assay.surfaces.server.errors import PAGE_HEADERS, HttpError, without_folders
 from assay.surfaces.server.keys import Caller, KeyStore, SessionStore
