@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from assay.core.summary import LEVEL, Interval
 from assay.metrics.distributions import normal_cdf, sign_test, student_quantile, student_two_sided
-from assay.metrics.intervals import Clusters, Design, Estimate, Floats, Z, clustered_error, rule_of_three, score_bounds
+from assay.metrics.intervals import Clusters, ClusterSums, Estimate, Floats, Z, clustered_error, rule_of_three, score_bounds
 
 _SHARE = (1 + LEVEL) / 2
 _ROUNDING = 1e-12
 """Spread, as a share of the scale, that equal differences have because decimals are rounded."""
 
-Decision = Literal["improved", "not_worse", "worse", "undecided"]
-Verdicts = NDArray[np.bool_]
+ChangeDecision = Literal["improved", "not_worse", "worse", "undecided"]
+PassArray = NDArray[np.bool_]
 
 
 class FlipCounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,7 +36,7 @@ class FlipCounts(msgspec.Struct, frozen=True, kw_only=True):
         return (self.better + 1) / (self.n + 2), (self.worse + 1) / (self.n + 2)
 
 
-def flips_of(before: Verdicts, after: Verdicts, *, clusters: Clusters | None = None) -> FlipCounts:
+def flips_of(before: PassArray, after: PassArray, *, clusters: Clusters | None = None) -> FlipCounts:
     """Return the flips of records that both runs judged, in the same order.
 
     Clusters are worth as many independent records as would err as much as they do if neither run is better: all records where their
@@ -47,7 +47,7 @@ def flips_of(before: Verdicts, after: Verdicts, *, clusters: Clusters | None = N
     if clusters is None or n == 0:
         return FlipCounts(better=better, worse=worse, n=n, units=n)
     found, index = np.unique(clusters, return_inverse=True)
-    inflation = Design.of(after.astype(np.float64) - before, index).effect(0.0)
+    inflation = ClusterSums.of(after.astype(np.float64) - before, index).effect(0.0)
     return FlipCounts(better=better / inflation, worse=worse / inflation, n=n / inflation, units=len(found))
 
 
@@ -126,7 +126,7 @@ class McNemar(msgspec.Struct, frozen=True, kw_only=True):
     """Less cautious variant, which holds its 5 % better with few flips."""
 
 
-def mcnemar(before: Verdicts, after: Verdicts) -> McNemar:
+def mcnemar(before: PassArray, after: PassArray) -> McNemar:
     """Return the exact test of passes and failures of the same records, in the same order."""
     better, worse = int((after & ~before).sum()), int((before & ~after).sum())
     flips = better + worse
@@ -146,7 +146,7 @@ def holm(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
     return tuple(adjusted)
 
 
-def decide(interval: Interval | None, *, margin: float = 0.0) -> Decision:
+def decide(interval: Interval | None, *, margin: float = 0.0) -> ChangeDecision:
     """Name what an interval of a difference (after - before) supports, when a loss of up to `margin` is acceptable.
 
     Superiority asks for "improved"; non-inferiority is content with "not_worse" too.

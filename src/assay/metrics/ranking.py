@@ -73,7 +73,7 @@ def rank(names: Sequence[str], comparisons: ComparisonCounts, *, clusters: NDArr
     units = n if clusters is None else len(np.unique(clusters))
     order = np.argsort(-strengths, kind="stable").tolist()
     ranked = [
-        _ranked(names, [place, *following], strengths=strengths, spread=spread, wins=wins, units=units)
+        _rank_candidate(names, [place, *following], strengths=strengths, spread=spread, wins=wins, units=units)
         for place, *following in (order[start : start + 2] for start in range(count))
     ]
     words = "" if is_bounded else "some candidates won or lost everything: half a win each way was added to every pair that met"
@@ -94,17 +94,17 @@ def _groups(comparisons: ComparisonCounts, *, count: int) -> list[list[int]]:
     met[comparisons.first, comparisons.second] = met[comparisons.second, comparisons.first] = True
     left, groups = set(range(count)), []
     while left:
-        reached = _reached(met, min(left))
+        reached = _reachable(met, min(left))
         groups.append(sorted(reached))
         left -= reached
     return groups
 
 
 def _reaches_all(beats: NDArray[np.bool_]) -> bool:
-    return len(_reached(beats, 0)) == len(beats)
+    return len(_reachable(beats, 0)) == len(beats)
 
 
-def _reached(links: NDArray[np.bool_], start: int) -> set[int]:
+def _reachable(links: NDArray[np.bool_], start: int) -> set[int]:
     reached, waiting = {start}, [start]
     while waiting:
         fresh = set(np.flatnonzero(links[waiting.pop()]).tolist()) - reached
@@ -150,7 +150,7 @@ def _covariance(comparisons: ComparisonCounts, *, strengths: Floats, met: Floats
     return found
 
 
-def _ranked(
+def _rank_candidate(
     names: Sequence[str], places: list[int], *, strengths: Floats, spread: Floats, wins: Floats, units: int
 ) -> RankedCandidate:
     place = places[0]

@@ -21,7 +21,7 @@ def read_openai_evals(sources: list[ImportSource], reading: ImportState) -> Iter
     names: dict[str, str] = {}
     for source in sources:
         if source.ending in _YAML:
-            names |= _registered(source, reading)
+            names |= _read_registry(source, reading)
     for source in sources:
         if source.ending in _YAML:
             continue
@@ -35,7 +35,7 @@ def read_openai_evals(sources: list[ImportSource], reading: ImportState) -> Iter
             yield ImportedItem(question=question), source, line
 
 
-def _registered(source: ImportSource, reading: ImportState) -> dict[str, str]:
+def _read_registry(source: ImportSource, reading: ImportState) -> dict[str, str]:
     """Return the eval of each samples file; how it grades has no place in a dataset."""
     document = parse_yaml(bytes(source.opened.buffer()))
     if document.flaws or not isinstance(document.value, dict):

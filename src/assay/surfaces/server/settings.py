@@ -34,7 +34,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         tuple[str, ...] | None,
         _says(
             "Candidates that a request may name besides those of the run file; `*` stands for any part of a name. Without this "
-            "list an admin key may name any model, and so may everybody where no key is needed; other keys may name no others."
+            "list an admin key may name any model, as may every client where no key is needed; other keys may name no others."
         ),
     ] = None
     judges: Annotated[tuple[str, ...] | None, _says("Judges that a request may name, in the same way.")] = None
