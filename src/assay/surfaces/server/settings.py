@@ -99,7 +99,7 @@ def read_server_settings(path: str) -> ServerSettings:
         raise UsageProblem(f"'{path}': {problem}", hint="docs/how-to/operate-a-server.md lists the settings") from problem
     # Too few days are refused at the start, not at the first run.
     longest_retention(settings.retention, retention_in(os.environ))
-    problems = api.redact_rule_problems(settings.redact)
+    problems = api.rule_problems(settings.redact)
     if problems:
         raise UsageProblem(f"'{path}': {'; '.join(problems)}", hint="nothing was started; fix these and start again")
     run_file = str((Path(path).parent / settings.run_file).absolute()) if settings.run_file else ""
