@@ -88,3 +88,8 @@ def test_a_reason_about_the_whole_run_belongs_to_no_gate() -> None:
     assert missed_gates(["pass rate or not, nothing could be evaluated"], gates) == [
         MissedGate("", "pass rate or not, nothing could be evaluated")
     ]
+
+
+def test_a_gate_without_a_value_is_unknown() -> None:
+    (gate,) = gate_texts({"min_score": 3.5}, None)
+    assert (gate.met, gate.missed, gate.is_met) == ("mean score unknown (at least 3.50)", "mean score is undefined", False)

@@ -15,7 +15,7 @@ from assay import RunRequest
 from assay.core.exposure import Setting
 from assay.core.plan import Plan
 from assay.core.settings import PanelSection, RunFile, RunSection, run_settings, stated
-from assay.engine.planning.run_file import run_file_schema
+from assay.engine.planning.request import run_file_schema
 from assay.surfaces.cli.program import program
 from assay.surfaces.pages.validation_page import RunFormQuery
 from assay.surfaces.server.queries import SubmitQuery
@@ -48,7 +48,7 @@ class RunFile(settings.RunFile, frozen=True, kw_only=True, forbid_unknown_fields
 settings.RunFile = RunFile
 
 from assay.engine.planning.request import MergedSettings, RunRequest
-from assay.engine.planning.run_file import load_run_file, run_file_schema
+from assay.engine.planning.request import load_run_file, run_file_schema
 from assay.surfaces.cli.main import main
 from assay.surfaces.cli.program import program
 from assay.surfaces.pages.validation_page import RunFormQuery

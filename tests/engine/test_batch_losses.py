@@ -16,7 +16,7 @@ from assay.engine.execution.run_context import RunEnvironment
 from assay.engine.planning.request import RunRequest
 from assay.engine.runs import start
 from assay.models.batch_api import SKEW, BatchKey, earliest
-from assay.presentation.run_subject import batch_words
+from assay.presentation.subject import batch_words
 from tests.engine.batch_runs import attempts, manifest, resumed, run, write_run
 from tests.engine.run_settings import planned
 from tests.models.batch_provider import BatchProvider, Faults, Refused, Request

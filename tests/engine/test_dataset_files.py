@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from assay.core.errors import in_one_line, problem_count
-from assay.engine.planning.dataset_reader import FAULTY_FILES
+from assay.engine.planning.dataset_inputs import FAULTY_FILES
 from assay.engine.planning.request import RunRequest
 from assay.engine.planning.selection import prepared_records
 from tests.engine.run_settings import mcq_row, planned, problems_of, write_rows

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from assay.engine.execution.in_flight import MAX_BYTES, MAX_OPEN, InFlightRecords
+from assay.engine.execution.run_context import MAX_BYTES, MAX_OPEN, InFlightRecords
 from assay.store.ledger import SHARD_SIZE
 
 

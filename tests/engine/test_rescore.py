@@ -21,7 +21,7 @@ from assay.core.plan import plan_sha256, read_plan
 from assay.core.run_result import RunResult
 from assay.engine.finalization.artifact_lines import VOLATILE_FIELDS
 from assay.engine.planning.request import PlanProblems, RunRequest
-from assay.engine.records.run_figures import profiler_of
+from assay.engine.records.run_metrics import profiler_of
 from assay.store.artifacts import ARTIFACTS, AttemptChain, StagingFolder
 from assay.store.retention import purgeable
 from assay.testing import StubAnswer, StubProvider, StubReply, StubRequest

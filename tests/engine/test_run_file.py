@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from assay.core.settings import RunFile
-from assay.engine.planning.run_file import is_run_file, issue_of, load_run_file, run_file_schema
+from assay.engine.planning.request import is_run_file, issue_of, load_run_file, run_file_schema
 from docs.generated import generated
 
 ROOT = Path(__file__).parent.parent.parent

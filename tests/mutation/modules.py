@@ -51,7 +51,7 @@ MODULES: tuple[Module, ...] = (
     Module("grading/panel.py", "grading/test_panel.py engine/test_panels.py", _GRADING),
     Module("grading/verdict.py", "grading/test_verdict.py grading/test_five_point.py grading/test_rubric.py", _GRADING),
     Module("metrics/gates.py", "metrics/test_gates.py", "engine/test_gate.py surfaces/test_every_figure.py"),
-    Module("metrics/intervals.py", "metrics/test_intervals.py metrics/test_clusters.py", _METRICS),
+    Module("metrics/intervals.py", "metrics/test_intervals.py metrics/test_intervals_meant.py metrics/test_clusters.py", _METRICS),
     Module(
         "metrics/summary.py",
         "metrics/test_summary.py metrics/test_repeats.py metrics/test_clusters.py metrics/test_profiles.py",

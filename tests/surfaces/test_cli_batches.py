@@ -8,9 +8,10 @@ import pytest
 
 from assay.core.manifest import BatchEntry
 from assay.engine.records.run_counters import BatchProgress
+from assay.presentation.run import run_sections
 from assay.surfaces.cli.progress import RunProgress, Throughput, plain_line
-from assay.surfaces.reporters.run_text import run_text
 from assay.surfaces.reporters.settings import ReportSettings
+from assay.surfaces.reporters.terminal import report_text
 from tests.commands import assay
 from tests.engine.batch_runs import write_run
 from tests.models.batch_provider import BatchProvider, Faults
@@ -120,7 +121,7 @@ def test_words_of_a_provider_are_harmless_in_a_report() -> None:
         problems=(HOSTILE,),
     )
     view = msgspec.structs.replace(golden_view(), manifest=msgspec.structs.replace(golden_view().manifest, batches=(batch,)))
-    said = "".join(run_text(view, ReportSettings(version="1")))
+    said = "".join(report_text(run_sections(view), ReportSettings(version="1")))
     assert "batches     1 batch · 0 of 1 request answered" in said
     assert "\x1b" not in said
 

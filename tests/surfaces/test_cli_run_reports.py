@@ -11,12 +11,13 @@ from assay.api import CostEstimate, ModelEstimate, PlannedRuns
 from assay.core.plan import DatasetPlan, ModelPlan, Plan, ProviderPlan
 from assay.core.run_result import RunListing
 from assay.core.settings import Gates
+from assay.presentation.run import candidate_sections, run_sections
 from assay.presentation.run_list import run_list_sections
 from assay.presentation.run_report import RunReport
+from assay.presentation.subject import plan_section
+from assay.surfaces.reporters.comments import run_markdown
 from assay.surfaces.reporters.markdown import inert
-from assay.surfaces.reporters.run_markdown import run_markdown
 from assay.surfaces.reporters.run_record import record_text
-from assay.surfaces.reporters.run_text import candidates_text, plan_text, run_text
 from assay.surfaces.reporters.settings import ReportSettings
 from assay.surfaces.reporters.terminal import report_text
 from tests.surfaces.conftest import HOSTILE, Snapshot
@@ -78,7 +79,7 @@ LISTINGS = (
 
 
 def shown(view: RunReport, settings: ReportSettings = PLAIN, commands: tuple[str, ...] = ()) -> str:
-    return "".join(run_text(view, settings, commands=commands))
+    return "".join(report_text(run_sections(view, is_verbose=settings.is_verbose, commands=commands), settings))
 
 
 def test_the_report_on_a_golden_run_matches_its_golden_file(snapshot: Snapshot) -> None:
@@ -94,7 +95,9 @@ def test_the_report_on_an_unfinished_run_matches_its_golden_file(snapshot: Snaps
 
 
 def test_several_candidates_side_by_side_match_their_golden_file(snapshot: Snapshot) -> None:
-    snapshot("run-candidates.txt", "".join(candidates_text([golden_view(), other_view(), unfinished_view()], PLAIN)))
+    snapshot(
+        "run-candidates.txt", "".join(report_text(candidate_sections([golden_view(), other_view(), unfinished_view()]), PLAIN))
+    )
 
 
 def test_the_report_on_records_that_are_not_listed_matches_its_golden_file(snapshot: Snapshot) -> None:
@@ -187,7 +190,7 @@ def test_no_line_of_a_report_is_wider_than_the_terminal() -> None:
 
 HOSTILE_TEXTS: dict[str, Callable[[], str]] = {
     "run": lambda: shown(hostile_view(), commands=(HOSTILE,)),
-    "candidates": lambda: "".join(candidates_text([hostile_view(), hostile_view()], PLAIN)),
+    "candidates": lambda: "".join(report_text(candidate_sections([hostile_view(), hostile_view()]), PLAIN)),
     "list": lambda: "".join(report_text(run_list_sections(LISTINGS), PLAIN)),
     "record": lambda: "".join(
         record_text(
@@ -287,4 +290,4 @@ def plan_lines() -> list[str]:
         records=50,
         sampled=50,
     )
-    return list(plan_text(planned, estimate, PLAIN))
+    return list(report_text([plan_section(planned, estimate)], PLAIN))

@@ -18,6 +18,7 @@ from assay.datasets.converters import CONVERTERS, ConversionReport, ConversionRe
 from assay.datasets.converters.report import with_rejected
 from assay.datasets.imports import DatasetRows, ImportFormat, ImportReport, ImportResult, read_files
 from assay.datasets.parsing.source import open_source
+from assay.engine.readers.run_list import result_of
 from assay.engine.readers.tables import COLUMNS as TABLE_COLUMNS
 from assay.engine.readers.tables import LISTS as TABLE_LISTS
 from assay.engine.readers.tables import (
@@ -33,7 +34,6 @@ from assay.engine.readers.tables import (
     typed_rows,
 )
 from assay.engine.run_import import ImportRequest, candidates_of, check_new, dataset_of, import_plans, publish
-from assay.engine.runs import result_of
 from assay.engine.storage.run_paths import new_run_id
 
 __all__ = [

@@ -39,11 +39,10 @@ from assay.engine.comparison.run_comparison import compare as compare_folders
 from assay.engine.comparison.run_comparison import compare as compare_runs
 from assay.engine.comparison.suite_file import SuiteEntry, load_suite
 from assay.engine.comparison.trends import RunTrend, TrendChoice, run_trend
-from assay.engine.execution.engines import check_placement
 from assay.engine.planning.pairs import PlannedComparison, RankRequest, plan_comparison
 from assay.engine.planning.plans import PlannedRuns
 from assay.engine.planning.request import PlanProblems
-from assay.engine.runs import start
+from assay.engine.runs import check_placement, start
 from assay.engine.storage.run_paths import check_unchanged, find_run, new_run_id
 from assay.store.audit import read_audit
 from assay.store.published_run import PublishedRun

@@ -28,15 +28,23 @@ from assay.engine.readers.record_search import (
     question_of,
     row_at,
 )
+from assay.engine.readers.run_list import list_runs as listed_runs
+from assay.engine.readers.run_list import result_of
 from assay.engine.readers.run_reader import RunReader
 from assay.engine.readers.stored_dataset import StoredDataset
-from assay.engine.records.eval_run import EVAL_RESULTS, why_no_eval_run
+from assay.engine.records.run_metrics import EVAL_RESULTS, why_no_eval_run
 from assay.engine.rescore import RescoreRequest
 from assay.engine.rescore import rescore as rescore_run
-from assay.engine.runs import list_runs as listed_runs
-from assay.engine.runs import result_of
-from assay.engine.storage.remote_store import publish_sealed
-from assay.engine.storage.run_paths import RunPaths, fetch_published, find_named_run, find_run, folders_of, new_run_id, run_ids
+from assay.engine.storage.run_paths import (
+    RunPaths,
+    fetch_published,
+    find_named_run,
+    find_run,
+    folders_of,
+    new_run_id,
+    publish_sealed,
+    run_ids,
+)
 from assay.metrics.golden import filled_in
 from assay.store.published_run import PublishedRun, Tombstone, is_remote_address, open_remote_storage, open_run_folder
 from assay.store.record_index import Facets, IndexedRecord, forget_index, progress_of

@@ -43,16 +43,13 @@ from assay.engine.execution.submission import (
     verdict_on,
 )
 from assay.engine.planning.providers import is_file_model
-from assay.engine.planning.request import RunRequest, finding_lines
-from assay.engine.planning.run_file import load_run_file
-from assay.engine.readers.run_list import RunListCache, SharedRuns
+from assay.engine.planning.request import RunRequest, finding_lines, load_run_file
+from assay.engine.readers.run_list import RunListCache, SharedRuns, project_of, result_of
 from assay.engine.readers.run_reader import RunReader
-from assay.engine.runs import project_of, result_of
-from assay.engine.storage.remote_store import check_store
 from assay.engine.storage.run_failure import failure_from
 from assay.engine.storage.run_failure import leave_failure as leave
 from assay.engine.storage.run_failure import record_failure as enter
-from assay.engine.storage.run_paths import RunPaths, new_run_id
+from assay.engine.storage.run_paths import RunPaths, check_store, new_run_id
 from assay.models import load_provider
 from assay.store.audit import AuditLog
 from assay.store.ledgers import shared_submissions

@@ -143,9 +143,19 @@ class ServerProblem(AssayError):
     @property
     def hints(self) -> tuple[str, ...]:
         """List the service's hints, each once, in the terms of HTTP."""
+        return tuple(dict.fromkeys(str(entry["hint"]) for entry in self._errors if entry.get("hint")))
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """Map each hint that names a parameter of the service to the name of the parameter."""
+        return {
+            str(entry["hint"]): str(entry["parameter"]) for entry in self._errors if entry.get("hint") and entry.get("parameter")
+        }
+
+    @property
+    def _errors(self) -> "list[JsonObject]":
         errors = self.details.get("errors")
-        hints = [entry.get("hint") for entry in errors if isinstance(entry, dict)] if isinstance(errors, list) else []
-        return tuple(dict.fromkeys(hint for hint in hints if isinstance(hint, str) and hint))
+        return [entry for entry in errors if isinstance(entry, dict)] if isinstance(errors, list) else []
 
 
 def _line_for(entry: object) -> str:

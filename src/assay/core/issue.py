@@ -93,6 +93,8 @@ class Finding(msgspec.Struct, frozen=True):
     """Character offset in the document, for findings about the text itself."""
     name: str | None = None
     error_type: str | None = None
+    parameter: str = ""
+    """Parameter of the HTTP interface that the hint names, for clients whose users know it as an option."""
 
 
 MAX_NAME = 256

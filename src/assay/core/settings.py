@@ -47,6 +47,10 @@ Calls = Annotated[int, Meta(ge=1, le=10_000)]
 Repeat = Annotated[int, Meta(ge=1, le=1_000)]
 
 
+CLUSTER_TEXT = "Metadata key whose records form clusters."
+"""Description of what overrides `cluster_key` for one comparison."""
+
+
 class ProviderEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where models are reached; a provider that is called like its kind needs no entry."""
 

@@ -151,6 +151,7 @@ def _check_cases(found: Findings, value: object, config: ValidationConfig, inter
             ("cases",),
             f"cases has {len(cases):,} item(s); a golden dataset has {MIN_CASES} to {MAX_CASES}",
             hint=f"{remedy}, or {_ANY_SIZE[interface]} to accept any number of cases",
+            parameter="allow_size" if interface == "http" else "",
         )
     first: dict[str, int] = {}
     for index, case in enumerate(cases):

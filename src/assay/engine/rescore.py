@@ -20,8 +20,17 @@ from assay.core.summary import GateResult
 from assay.core.version import __version__
 from assay.engine.finalization.recompute import columns_of, metrics_of
 from assay.engine.planning.request import PlanProblems
-from assay.engine.records.eval_run import EVAL_RESULTS, is_true_of, regated, why_no_eval_run
-from assay.engine.records.run_figures import ProfileScorer, Replies, UnsupportedRecords, profiler_of, read_panel
+from assay.engine.records.run_metrics import (
+    EVAL_RESULTS,
+    ProfileScorer,
+    Replies,
+    UnsupportedRecords,
+    is_true_of,
+    profiler_of,
+    read_panel,
+    regated,
+    why_no_eval_run,
+)
 from assay.engine.storage.run_paths import RunPaths, check_target_free, intact_run
 from assay.grading import kind_of
 from assay.metrics.profiles import Profile

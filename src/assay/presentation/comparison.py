@@ -21,13 +21,16 @@ from assay.presentation.sections import (
     Section,
     Table,
     Tone,
+    command_facts,
 )
 from assay.presentation.words import (
     DASH,
+    NO_RESULT,
     NO_VALUE,
     NOT_PASSED,
     PASSED,
     TONES,
+    UNFINISHED,
     UNKNOWN,
     change_text,
     change_word,
@@ -61,8 +64,8 @@ _FLIPS = {
 }
 
 
-def comparison_sections(found: api.RunComparison, *, is_verbose: bool = False) -> list[Section]:
-    """The report in the order in which one reads it: both runs, the differences, slices, flips, the conclusion."""
+def comparison_sections(found: api.RunComparison, *, is_verbose: bool = False, commands: Sequence[str] = ()) -> list[Section]:
+    """Return both runs, the differences, slices, flips and the conclusion; `commands` are what the reader may call next."""
     omitted = found.n_flips - len(found.flips)
     note = f"… and {counted(omitted, 'more flip')} (--flips all lists them)" if omitted else ""
     slices = slice_table(found, is_verbose=is_verbose)
@@ -71,7 +74,7 @@ def comparison_sections(found: api.RunComparison, *, is_verbose: bool = False) -
         Section(title="Difference", tables=(difference_table(found),)) if found.n else None,
         Section(title="Slices", tables=(slices.only("slice", "value", "n", "pass rate", "p (Holm)"),)) if slices.rows else None,
         Section(title="Flips", tables=(_flip_lines(found, is_verbose=is_verbose, note=note),)) if found.flips else None,
-        Section(title="Result", facts=tuple(conclusion_facts(found))),
+        Section(title="Result", facts=(*conclusion_facts(found), *command_facts(commands))),
     ]
     return [section for section in sections if section is not None]
 
@@ -400,3 +403,33 @@ def verdict_facts(verdict: api.GateDecision) -> Iterator[Fact]:
     for finding in verdict.reasons:
         found = finding_word(finding)
         yield Fact(found.lower(), finding.reason, tone=TONES[found], limit=TEXT_LIMIT)
+
+
+def suite_sections(found: api.SuiteResult) -> list[Section]:
+    """Return the verdict on each run with its reasons, then that on all of them."""
+    missed = sum(1 for one in found.runs if one.verdict is not None and not one.verdict.passed)
+    word, text = suite_word(found), f"suite {found.suite}: {counted(len(found.runs), 'run')}, {missed:,} missed"
+    return [
+        *(Section(facts=tuple(_suite_facts(one))) for one in found.runs),
+        Section(facts=(Fact(word, text, tone=TONES[word], is_whole=True),)),
+    ]
+
+
+def _suite_facts(one: api.SuiteRun) -> Iterator[Fact]:
+    if one.verdict is not None:
+        yield from verdict_facts(one.verdict)
+    else:
+        text = f"{one.run_id}: {one.problem}" if one.problem else one.run_id
+        yield Fact(suite_run_word(one), text, tone=TONES[suite_run_word(one)], is_whole=True)
+
+
+def suite_word(found: api.SuiteResult) -> str:
+    """Return what became of a suite."""
+    return gate_word(passed=found.passed) if found.is_finished else UNFINISHED
+
+
+def suite_run_word(one: api.SuiteRun) -> str:
+    """Return what became of the gate of one run of a suite."""
+    if one.verdict is not None:
+        return gate_word(passed=one.verdict.passed)
+    return NO_RESULT if one.problem else UNFINISHED

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from assay import api
 from assay.core.judge_card import JudgeCard, ProbeResult, Soundness
+from assay.presentation.charts import Chart, IntervalPlot, IntervalRow, PlottedEstimate
 from assay.presentation.sections import Cell, Column, DisplayValue, Fact, KeyMetric, Section, Table, Tone
 from assay.presentation.words import (
     NO_VALUE,
+    NOT_PASSED,
+    PASSED,
     UNKNOWN,
     counted,
+    cut,
     decimal,
     dollars,
     ends_between,
@@ -21,12 +25,16 @@ from assay.presentation.words import (
     interval_text,
     price_unknown_text,
     rate,
+    sampled_name,
     shown,
     whisker,
     with_interval,
 )
 
 SLICE_LIMIT = 32
+ID_LIMIT = 48
+NAME_LIMIT = 120
+WHY_LIMIT = 160
 MAX_SLICES = 12
 
 TITLES: dict[str, str] = {
@@ -98,6 +106,92 @@ def failed_text(probe: ProbeResult) -> str:
     return ", ".join(f"{code} {count:,}" for code, count in sorted(probe.failed.items())) or UNKNOWN
 
 
+PROBE_NOTE = "A rate has its 95 % interval (Wilson). By chance, a sound judge fails at most 1 in 20 probes."
+SLIPS_SAYS = "Answers that a sound judge would have decided otherwise, of all that count."
+
+
+def card_sections(card: JudgeCard, *, is_verbose: bool) -> list[Section]:
+    """Return the verdict, a row for each probe, and what each of them found."""
+    heading = (Cell(card_verdict(card), tone=TONES[card.verdict]), Cell(card.judge))
+    found = (f"{TITLES[probe.id]}: {probe.words}.{seen_text(probe) if is_verbose else ''}" for probe in card.probes)
+    table = msgspec.structs.replace(probe_table(card.probes), note="")
+    return [Section(heading=heading, lines=(asked_text(card),)), Section(tables=(table,)), Section(lines=tuple(found))]
+
+
+def probe_table(probes: Sequence[ProbeResult]) -> Table:
+    """Return a row for each probe."""
+    columns = (
+        Column("probe"),
+        Column("verdict"),
+        Column("slips", SLIPS_SAYS, is_number=True),
+        Column("rate"),
+        Column("no verdict"),
+    )
+    rows = tuple(
+        (
+            Cell(TITLES[probe.id]),
+            Cell(WORDS[probe.verdict], tone=TONES[probe.verdict]),
+            Cell(slips_text(probe)),
+            Cell(rate_text(probe)),
+            Cell(failed_text(probe)),
+        )
+        for probe in probes
+    )
+    return Table(title="Probes", columns=columns, rows=rows, note=PROBE_NOTE)
+
+
+def seen_text(probe: ProbeResult) -> str:
+    """Return ` Seen in q-1, q-2 and 3 more.`; empty for a probe without slips."""
+    more = f" and {probe.slips - len(probe.seen):,} more" if probe.slips > len(probe.seen) else ""
+    return f" Seen in {', '.join(probe.seen)}{more}." if probe.seen else ""
+
+
+def parameters_text(card: JudgeCard) -> str:
+    """Return the parameters of the judge's calls."""
+    return ", ".join(f"{name} {value}" for name, value in card.parameters.items() if value is not None) or "the provider's own"
+
+
+def rate_chart(probes: Sequence[ProbeResult]) -> Chart:
+    """Return how often the judge slipped under each probe."""
+    rows = tuple(
+        IntervalRow(TITLES[probe.id], PlottedEstimate(probe.low, probe.rate, probe.high, probe.n, is_rate=True)) for probe in probes
+    )
+    note = "share of slips by probe, lower is better · 95 % intervals"
+    plot = IntervalPlot(rows=rows, domain=(0.0, 1.0))
+    return Chart(name="probes.svg", title="How often the judge slipped", note=note, plot=plot)
+
+
+# Disagreements of judges
+
+MAX_DISAGREEMENTS = 20
+"""Disagreements that are listed unless all are called for."""
+
+
+def disagreement_sections(run_id: str, disagreements: Sequence[Any], *, is_verbose: bool) -> list[Section]:
+    """Return the criteria that judges disagree on, the largest spread first."""
+    if not disagreements:
+        return [Section(heading=(Cell(run_id), Cell("no judges disagree")))]
+    found = disagreements if is_verbose else disagreements[:MAX_DISAGREEMENTS]
+    omitted = len(disagreements) - len(found)
+    return [
+        Section(heading=(Cell(run_id), Cell(f"{counted(len(disagreements), 'disagreement')}, the widest apart first"))),
+        *(_disagreement(entry, why_limit=0 if is_verbose else WHY_LIMIT) for entry in found),
+        *([Section(more=f"… and {omitted:,} more (--verbose lists all)")] if omitted else []),
+    ]
+
+
+def _disagreement(entry: Any, *, why_limit: int) -> Section:
+    heading = (
+        Cell(cut(sampled_name(entry), ID_LIMIT)),
+        Cell(cut(entry["criterion"], ID_LIMIT)),
+        Cell(entry["words"]),
+        Cell(f"record: {PASSED}", tone="good") if entry["passed"] else Cell(f"record: {NOT_PASSED}", tone="bad"),
+    )
+    columns = (Column("judge", is_name=True, limit=ID_LIMIT), Column("score", is_number=True), Column("why", limit=why_limit))
+    rows = tuple((Cell(vote["judge"]), Cell(f"{vote['score']:g}"), Cell(vote["justification"])) for vote in entry["votes"])
+    return Section(heading=heading, tables=(Table(columns=columns, rows=rows, indent=2),))
+
+
 # Labels of people
 
 
@@ -105,6 +199,8 @@ def calibration_sections(found: api.Calibration, *, is_verbose: bool, chart: str
     """Who was compared, how far they agree, what the judge gets wrong, the corrected figures, slices."""
     groups = (_subject(found), _agreement(found), _errors(found), _corrected(found))
     sections = [Section(facts=tuple(Fact(label, text) for label, text in group)) for group in groups]
+    judges = ", ".join(found.judges) or "programmatic grading"
+    sections[0] = msgspec.structs.replace(sections[0], heading=(Cell(found.run_id), Cell(cut(judges, NAME_LIMIT))))
     if found.slices:
         table, omitted = calibration_slices(found, limit=None if is_verbose else MAX_SLICES)
         note = f"… and {counted(omitted, 'more value')} (--json has them)" if omitted else ""

@@ -27,9 +27,8 @@ from assay.core.summary import (
     VarianceParts,
 )
 from assay.presentation import words
-from assay.presentation.run_decision import decision_facts, decisions
+from assay.presentation.decisions import decision_facts, decisions
 from assay.presentation.run_report import FailureGroup, Json, RunReport, WorstRecord
-from assay.presentation.run_subject import grading_word, subject_facts
 from assay.presentation.sections import (
     NO_LINKS,
     Cell,
@@ -39,7 +38,9 @@ from assay.presentation.sections import (
     Section,
     Table,
     Tone,
+    command_facts,
 )
+from assay.presentation.subject import grading_word, subject_facts
 from assay.presentation.words import (
     DASH,
     ERROR,
@@ -76,6 +77,8 @@ TEXT_LIMIT = 400
 WHY_LIMIT = 160
 MAX_WORST = 8
 """Answers with the lowest scores that are listed; the artifacts have them all."""
+MAX_WORST_OF_SEVERAL = 3
+"""The same of each of several candidates."""
 MAX_GROUPS = 8
 """Reasons that are listed; the artifacts have them all."""
 MAX_SLICE_ROWS = 12
@@ -91,11 +94,14 @@ _SHOWN_K = frozenset({1, 2, 3, 5, 10, 20, 50, 100, 200, 500})
 """Numbers of answers that a report names, beside the largest; the artifacts have them all."""
 
 
-def run_sections(view: RunReport, *, is_verbose: bool = False) -> list[Section]:
-    """The report on one run, in the order in which one reads it."""
+def run_sections(view: RunReport, *, is_verbose: bool = False, commands: Sequence[str] = ()) -> list[Section]:
+    """Return the report on one run in reading order; `commands` are what the reader may want to call next."""
+    state = words.state_mark(view.result.standing)
+    heading = (Cell(view.result.run_id), Cell(state.text, tone=state.kind))
     summary = view.summary
     rankings = ranking_sections(summary.ranking) if summary is not None and isinstance(summary.ranking, RankingSummary) else []
     found = [
+        msgspec.structs.replace(subject_section(view), heading=heading),
         case_section(view, is_verbose=is_verbose) if view.cases else None,
         *rankings,
         Section(title="Results", facts=tuple(result_facts(view))),
@@ -105,9 +111,39 @@ def run_sections(view: RunReport, *, is_verbose: bool = False) -> list[Section]:
         slice_section([view], is_verbose=is_verbose),
         *failure_sections(view, is_verbose=is_verbose),
         worst_section(view, limit=MAX_WORST) if view.worst and not view.cases else None,
-        Section(title="Decision", facts=(*decision_facts(view), *place_facts(view))),
+        Section(title="Decision", facts=(*decision_facts(view), *place_facts(view), *command_facts(commands))),
     ]
     return [section for section in found if section is not None]
+
+
+def candidate_sections(
+    views: Sequence[RunReport], *, is_verbose: bool = False, waiting: Sequence[str] = (), commands: Sequence[str] = ()
+) -> list[Section]:
+    """Return one table over all candidates, the cases of golden datasets, the slices, then the decisions on each candidate.
+
+    `waiting` are the candidates that were to follow and have no run, `commands` what the reader may want to call next.
+    """
+    titles = ("candidate", "state", "graded", "errors", "pass rate", shared_mean(views).title, "p95", "cost")
+    found = [
+        subject_section(views[0], has_candidate=False),
+        Section(title="Records", tables=(case_table(views),)) if any(view.cases for view in views) else None,
+        Section(title="Candidates", tables=(candidate_table(views, waiting=waiting).only(*titles),)),
+        slice_section(views, is_verbose=is_verbose),
+        *(section for view in views for section in _candidate_sections(view, is_verbose=is_verbose)),
+        Section(facts=command_facts(commands)) if commands else None,
+    ]
+    return [section for section in found if section is not None]
+
+
+def _candidate_sections(view: RunReport, *, is_verbose: bool) -> Iterator[Section]:
+    """Yield the decisions on one of several candidates and what went wrong, as one block."""
+    heading = (Cell(words.cut(view.name, CANDIDATE_LIMIT)), Cell(view.result.run_id))
+    yield Section(title=view.name, heading=heading, facts=tuple(decision_facts(view)))
+    for number, section in enumerate(failure_sections(view, is_verbose=is_verbose)):
+        yield msgspec.structs.replace(section, is_joined=not number)
+    if view.worst and not view.cases:
+        yield msgspec.structs.replace(worst_section(view, limit=MAX_WORST_OF_SEVERAL), is_joined=True)
+    yield Section(facts=tuple(place_facts(view)), is_joined=True)
 
 
 def subject_section(view: RunReport, *, has_candidate: bool = True) -> Section:

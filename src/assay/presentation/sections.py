@@ -3,6 +3,7 @@
 A renderer decides how they look and cleans the texts, which may come from anywhere: the terminal, Markdown, a page, a card.
 """
 
+from collections.abc import Sequence
 from typing import Literal, Protocol
 
 import msgspec
@@ -132,6 +133,8 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     rows: tuple[tuple[Cell, ...], ...]
     note: str = ""
     """What is left out of it, or true of all of it."""
+    indent: int = 0
+    """Columns by which a terminal indents it."""
     compact: tuple["CompactRow", ...] = ()
     """The rows for a terminal that is too narrow for the table."""
 
@@ -202,9 +205,16 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     lines: tuple[str, ...] = ()
     """Sentences that need no label, such as how many runs a list has."""
+    is_joined: bool = False
+    """It continues the section before it, without an empty line between them."""
     more: str = ""
     """How much of it is left out, and how to see that."""
     charts: tuple[Chart, ...] = ()
+
+
+def command_facts(commands: Sequence[str]) -> tuple[Fact, ...]:
+    """Return the commands that a reader may want to call next, the first with a label."""
+    return tuple(Fact("" if number else "next", command, is_whole=True) for number, command in enumerate(commands))
 
 
 class RecordLinks(Protocol):

@@ -69,9 +69,9 @@ class Findings(list[Finding]):
         self._listed = {"error": 0, "warning": 0}
         self.extend(kept)
 
-    def add(self, code: str, path: Path, message: str, *, hint: str = "", on_key: bool = False) -> None:
+    def add(self, code: str, path: Path, message: str, *, hint: str = "", on_key: bool = False, parameter: str = "") -> None:
         """Note one error."""
-        self.append(Finding(code, path, message, hint, on_key=on_key))
+        self.append(Finding(code, path, message, hint, on_key=on_key, parameter=parameter))
 
     def warn(self, code: str, path: Path, message: str, *, hint: str = "", on_key: bool = False) -> None:
         """Note something that does not make the row invalid."""

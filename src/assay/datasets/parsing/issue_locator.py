@@ -43,6 +43,7 @@ def locate_issue(finding: Finding, document: Document, record: RecordContext) ->
         caret=around.caret,
         error_type=finding.error_type,
         name=finding.name,
+        details={"parameter": finding.parameter} if finding.parameter else None,
     )
 
 

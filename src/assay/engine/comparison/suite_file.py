@@ -13,8 +13,7 @@ from assay.datasets.parsing.issue_locator import RecordContext, locate_issue
 from assay.datasets.parsing.source import open_source
 from assay.datasets.parsing.strict_yaml import parse_yaml
 from assay.engine.comparison.gate import GateSpec, Measure, Mode
-from assay.engine.planning.request import PlanProblems
-from assay.engine.planning.settings import read_settings
+from assay.engine.planning.request import PlanProblems, read_settings
 
 Name = Annotated[
     str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$", title="up to 64 letters, digits, dots, dashes, underscores")

@@ -33,7 +33,7 @@ from assay.engine.execution.batch_requests import (
     spool_path,
 )
 from assay.engine.execution.run_context import RunEnvironment, grading_settings
-from assay.engine.execution.shutdown import GracefulShutdown
+from assay.engine.execution.run_ownership import GracefulShutdown
 from assay.engine.planning.attachments import Attachments, attachment_reader
 from assay.engine.planning.plugins import OpenPlugins
 from assay.engine.records.redaction import redactor_of

@@ -4,7 +4,7 @@ import asyncio
 import errno
 import traceback
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from typing import cast
 
 import msgspec
@@ -13,15 +13,13 @@ from assay.core.case import Case
 from assay.core.errors import AssayError, StoreUnavailable
 from assay.core.model_call import FailedReply, ModelFailure, ModelRequest, Reply, Stage, failure_words
 from assay.core.outcome import Attempt, CancelledOutcome, FailedOutcome, FailureLabel, Grade, GradedOutcome, GradingFailure, Outcome
-from assay.core.plan import Plan, retry_delay
-from assay.engine.execution.in_flight import InFlightRecords
-from assay.engine.execution.ledger_writer import LedgerWriter
-from assay.engine.execution.limits import REJECTED, CallQueue, CallScheduler, Rejection
-from assay.engine.execution.record_events import FinishedCase, RecordEventEmitter
-from assay.engine.records.run_counters import UNTIMED, RunCounters
-from assay.grading import GradingSettings, needs_judge, start
+from assay.core.plan import retry_delay
+from assay.engine.execution.limits import REJECTED, CallQueue
+from assay.engine.execution.record_events import FinishedCase
+from assay.engine.execution.run_context import Route, RunContext
+from assay.engine.records.run_counters import UNTIMED
+from assay.grading import needs_judge, start
 from assay.grading.plugin_grader import CALL_ID as GRADER_CALL_ID
-from assay.models import Model
 from assay.store.cache import NOT_CACHED, ReplyCache
 from assay.store.ledger import Claim, ClaimLost, CommitEntry, OpenRecord
 
@@ -53,50 +51,6 @@ class BudgetExceeded(Exception):
         super().__init__(message)
         self.code = code
         self.message = message
-
-
-class Route(msgspec.Struct, frozen=True):
-    """One model of the plan: its client, its queue for calls, and how its replies are addressed and priced."""
-
-    name: str
-    """The model's name in the plan."""
-    model: Model
-    queue: CallQueue
-    address: Callable[[ModelRequest], str]
-    """Returns the content address of a request to this model, which is its key in the cache."""
-    cost: Callable[[Reply], float | None]
-    is_cacheable: bool = True
-    """True when replies may be read from and written to the cache."""
-    is_repeatable: bool = False
-    """True when a repeated call costs nothing, so that its reply is written together with the outcome."""
-
-
-class RunContext(msgspec.Struct, kw_only=True):
-    """State and functions that all cases of a run share."""
-
-    plan: Plan
-    settings: GradingSettings
-    routes: Mapping[str, Route]
-    ledger_writer: LedgerWriter
-    scheduler: CallScheduler
-    counters: RunCounters
-    in_flight: InFlightRecords
-    stop: asyncio.Event
-    """Set when no new call may be made."""
-    attachments: Callable[[Case], Awaitable[Mapping[str, str]]]
-    """Returns the text of a case's attachments by path; raises GradingFailure when one has changed since the run was planned."""
-    responses: Callable[[str, int], Reply] | None = None
-    """Returns a supplied answer by case id and sample; replaces calls to the candidate."""
-    earlier_judge_reply: Callable[[str, str], Reply | None] | None = None
-    """Returns a judge's reply from the run that this one repeats, by record hash and call id; None when there is none."""
-    rejection: Rejection = msgspec.field(default_factory=Rejection)
-    """Filled when a provider rejects all further calls."""
-    cache: ReplyCache | None = None
-    event_emitter: RecordEventEmitter | None = None
-    """Reports each record to the run's observer once its outcome is on disk."""
-    chance: Callable[[], float]
-    clock: Callable[[], float]
-    stopwatch: Callable[[], float]
 
 
 def grade_without_calls(opened: OpenRecord, claim: Claim, context: RunContext) -> CommitEntry | None:

@@ -24,8 +24,7 @@ from assay.engine.execution.run import check_shareable, open_or_create
 from assay.engine.planning.plans import plan_runs
 from assay.engine.planning.request import PlanProblems, RunRequest
 from assay.engine.planning.selection import prepared_records
-from assay.engine.storage.remote_store import STORE
-from assay.engine.storage.run_paths import ACTIVE, UPLOAD, RunPaths, could_be_run_id, folders_of
+from assay.engine.storage.run_paths import ACTIVE, STORE, UPLOAD, RunPaths, could_be_run_id, folders_of
 from assay.store.failures import disk_errors, sync_folder
 from assay.store.ledgers import SharedSubmissions, point_to
 from assay.store.lock import RunLock

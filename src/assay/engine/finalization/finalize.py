@@ -22,11 +22,22 @@ from assay.engine.finalization.artifact_lines import RecordArtifacts, facts_of, 
 from assay.engine.finalization.input_dataset import InputDataset
 from assay.engine.finalization.recompute import metrics_of
 from assay.engine.records import redaction
-from assay.engine.records.eval_run import EVAL_RESULTS, eval_run_parameters, golden_result, is_true_of, why_no_eval_run
 from assay.engine.records.groups import RecordGroups
 from assay.engine.records.redaction import RedactedPlan, plan_redactor
 from assay.engine.records.run_counters import rare_collection
-from assay.engine.records.run_figures import add_comparison, add_record, panel_of, profiler_of, ranking_of, replies_of
+from assay.engine.records.run_metrics import (
+    EVAL_RESULTS,
+    add_comparison,
+    add_record,
+    eval_run_parameters,
+    golden_result,
+    is_true_of,
+    panel_of,
+    profiler_of,
+    ranking_of,
+    replies_of,
+    why_no_eval_run,
+)
 from assay.engine.storage.run_failure import past_failures, states_with_failures
 from assay.engine.storage.run_paths import RunPaths
 from assay.grading import policies, templates

@@ -12,7 +12,7 @@ from assay.core.plan import Plan
 from assay.core.summary import BY_SLICE, METRICS, GateResult, SlicesSummary, Summary
 from assay.engine.finalization.artifact_lines import facts_of, invalid_facts
 from assay.engine.records.groups import RecordGroups
-from assay.engine.records.run_figures import add_comparison, ranking_of, read_panel
+from assay.engine.records.run_metrics import add_comparison, ranking_of, read_panel
 from assay.metrics.facts import RecordColumns
 from assay.metrics.gates import cancelled_reason, check_gates
 from assay.metrics.panel import PanelFigures

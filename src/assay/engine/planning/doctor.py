@@ -17,7 +17,7 @@ from assay.core.plan import ProviderPlan
 from assay.core.provider import PROVIDERS
 from assay.core.settings import ProviderEntry
 from assay.core.version import __version__
-from assay.engine.planning.handles import OWN_HANDLES
+from assay.engine.planning.dataset_inputs import OWN_HANDLES
 from assay.engine.planning.providers import provider_plan
 from assay.models.connectivity import ConnectivityResult, ask_for_models
 from assay.store.folder_check import check_runs_folder

@@ -29,7 +29,7 @@ from assay.engine.planning.providers import BadName, model_plan, used_providers
 from assay.engine.planning.request import MergedSettings, PlanProblems, RunRequest
 from assay.engine.planning.responses import Responses, load_responses
 from assay.engine.planning.selection import sample_rank
-from assay.engine.records.run_figures import PAIR
+from assay.engine.records.run_metrics import PAIR
 from assay.engine.storage.run_paths import check_target_free, find_run, folders_of, intact_run
 from assay.grading import GRADING_METHODS, PAIRWISE_ID
 from assay.models import check_models

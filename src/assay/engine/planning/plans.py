@@ -34,16 +34,22 @@ from assay.core.settings import (
 )
 from assay.datasets.parsing.checks import nearest
 from assay.engine.planning.attachments import folder_of
-from assay.engine.planning.dataset_inputs import DatasetInput, shown_path, tool_turns
-from assay.engine.planning.dataset_reader import DatasetReading, on_invalid
+from assay.engine.planning.dataset_inputs import (
+    MAX_LISTED,
+    DatasetInput,
+    DatasetReading,
+    first_problems,
+    on_invalid,
+    shown_path,
+    tool_turns,
+)
+from assay.engine.planning.plugins import RequestPlugins
 from assay.engine.planning.providers import BadName, find_provider, model_plan, provider_kind, used_providers
 from assay.engine.planning.request import MergedSettings, PlanProblems, RunRequest
-from assay.engine.planning.request_plugins import RequestPlugins
-from assay.engine.planning.responses import FIRST, ResponseFile, listed, load_responses
-from assay.engine.planning.selection import SelectionRules, rules_of, selected_ids
-from assay.engine.planning.survey import DatasetSurvey, HasAnswer, survey
-from assay.engine.records.eval_run import EVAL_RESULTS, GOLDEN_MAX_TOKENS, why_no_eval_run
+from assay.engine.planning.responses import ResponseFile, load_responses
+from assay.engine.planning.selection import DatasetSurvey, HasAnswer, SelectionRules, rules_of, selected_ids, survey
 from assay.engine.records.groups import NO_METADATA
+from assay.engine.records.run_metrics import EVAL_RESULTS, GOLDEN_MAX_TOKENS, why_no_eval_run
 from assay.engine.storage.run_paths import check_target_free, folders_of
 from assay.grading.assignment import Kind
 from assay.grading.methods import GRADING_METHODS
@@ -316,7 +322,7 @@ class _Planner:
         except SourceUnreadable as problem:
             self.settings.add(place, problem.message)
             return
-        self.settings.problems += listed(self._responses.problems)
+        self.settings.problems += first_problems(self._responses.problems)
         names = list(self._responses.by_candidate)
         if names == [""] and len(self.candidates) > 1:
             self.settings.add(place, "an object of record id and text answers for one candidate, and the run has several")
@@ -455,7 +461,7 @@ class _Planner:
             self.notes.append(f"{surveyed.benchmarked:,} record(s) have a policy without a system prompt, so that they get none")
         needs_judge = self.code.needs_judge(surveyed.kinds)
         if needs_judge and not self.judges and not self.settings.is_wrong(("judges",)) and not self.settings.value.judges:
-            some, more = self.inputs[:FIRST], len(self.inputs) - FIRST
+            some, more = self.inputs[:MAX_LISTED], len(self.inputs) - MAX_LISTED
             names = ", ".join(f"'{dataset.plan.name}' ({dataset.plan.contract})" for dataset in some)
             names += f" and {more:,} more" if more > 0 else ""
             self.settings.add(("judges",), f"{names} cannot be graded without a judge; add judges (--judge provider/model)")
@@ -469,8 +475,8 @@ class _Planner:
         found = dataset.attachments.check(folder_of(dataset.plan), used)
         path = shown_path(dataset.plan.path)
         refused = [f"{path}: {one.sentence}" for one in found if not (skips and one.is_fault_of_file)]
-        self.settings.problems += listed(refused)
-        self.notes += listed(
+        self.settings.problems += first_problems(refused)
+        self.notes += first_problems(
             [f"{path}: {one.sentence}; its records end in an error" for one in found if skips and one.is_fault_of_file]
         )
 

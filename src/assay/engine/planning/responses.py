@@ -1,13 +1,12 @@
 """Where each response of a candidate stands in a file of lines: found by its record, with neither ids nor texts in memory."""
 
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from assay.core import errors
 from assay.core.errors import UsageProblem
 from assay.core.model_call import Reply
 from assay.core.plan import Plan
@@ -52,7 +51,6 @@ class ResponseLines:
 
 EXPORT = "responses.jsonl"
 """The file of a finished run that holds its answers."""
-FIRST = 10
 _MEMBERS = ("example_id", "candidate_name", "response_text")
 _EXAMPLE, _CANDIDATE, _TEXT = (f'"{name}"'.encode() for name in _MEMBERS)
 _SAMPLE = b'"sample"'
@@ -297,8 +295,3 @@ def _quick(content: bytes | bytearray) -> _ResponseRow | None:
         return None
     is_doubtful = not row.example_id.strip() or not row.candidate_name.strip() or row.sample < 0 or count(_SAMPLE) > 1
     return None if is_doubtful else row
-
-
-def listed(problems: Sequence[str], count: int = 0) -> list[str]:
-    """Return the first problems, with the number of further ones."""
-    return errors.listed(problems, count, first=FIRST)

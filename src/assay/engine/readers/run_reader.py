@@ -22,11 +22,10 @@ from assay.core.run_result import RunResult
 from assay.core.runs import TERMINAL
 from assay.core.summary import SliceValues, read_slices
 from assay.engine.finalization.artifact_lines import RecordArtifacts
+from assay.engine.readers.run_list import result_of
 from assay.engine.records.redaction import CASE, RedactedPlan, redactor_of
-from assay.engine.runs import result_of
-from assay.engine.storage.remote_store import SEALED_IN, not_here_error
 from assay.engine.storage.run_failure import failure_of, states_with_failures
-from assay.engine.storage.run_paths import RunPaths
+from assay.engine.storage.run_paths import SEALED_IN, RunPaths, not_here_error
 from assay.grading import DISAGREE
 from assay.store.ledger import FinishedRecord, Ledger
 from assay.store.published_run import PublishedRun, Tombstone, decoded, open_run_folder

@@ -24,7 +24,7 @@ from assay.integrations.mlflow.tracking import (
     connected,
     shown_uri,
 )
-from assay.presentation.run_decision import decision_note, decisions
+from assay.presentation.decisions import decision_note, decisions
 from assay.presentation.run_report import RunReport
 from assay.presentation.words import NO_GATES, counted
 

@@ -16,8 +16,8 @@ from assay.core.errors import AssayError, UsageProblem
 from assay.core.printable import printable, printable_lines
 from assay.core.report import ValidationReport
 from assay.core.settings import Gates
+from assay.presentation.decisions import decision_note, decisions
 from assay.presentation.run import score_of
-from assay.presentation.run_decision import decision_note, decisions
 from assay.presentation.run_report import RunReport
 from assay.presentation.words import cost_text, counted, error_text
 from assay.surfaces.cli.progress import LINE_EVERY, Throughput, plain_line

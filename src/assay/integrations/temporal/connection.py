@@ -18,7 +18,7 @@ from temporalio.service import RPCError, RPCStatusCode, TLSConfig
 
 from assay.core.errors import StoreUnavailable, UsageProblem
 from assay.core.runs import TemporalServer
-from assay.engine.execution.shard import worker_name
+from assay.store.lock import worker_name
 
 
 class QuietFailures(DefaultFailureConverter):

@@ -17,7 +17,7 @@ from assay.core.plugin import declared_plugins
 from assay.core.version import __version__
 from assay.presentation.conversion import conversion_sections
 from assay.surfaces.cli import exits
-from assay.surfaces.cli.options import WordChoice
+from assay.surfaces.cli.options import WordChoice, verbose_option
 from assay.surfaces.cli.streams import (
     STANDARD,
     check_writable,
@@ -95,7 +95,7 @@ class ConversionJob(msgspec.Struct, frozen=True, kw_only=True):
     help="Make row and choice ids without line numbers, or as older versions did.",
 )
 @click.option("--report", metavar="FILE", help="Write the conversion report to FILE as JSON.")
-@click.option("-v", "--verbose", is_flag=True, help="List every note instead of grouping similar ones.")
+@verbose_option("List every note instead of grouping similar ones.")
 @click.pass_context
 def convert_command(context: click.Context, /, **given: object) -> None:
     """Entry of the command; see HELP."""

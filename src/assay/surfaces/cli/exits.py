@@ -9,13 +9,13 @@
 
 import errno
 import os
-import re
 import stat
 import sys
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
+from importlib import import_module
 from types import TracebackType
 
 import click
@@ -101,17 +101,23 @@ def complain_of(error: AssayError) -> None:
     problems: Sequence[str] = getattr(error, "problems", ())
     if isinstance(error, ServerProblem):
         rest = [f"and {len(problems) - MAX_PROBLEMS:,} more"] if len(problems) > MAX_PROBLEMS else []
-        hints = "; ".join(error.hints[:MAX_PROBLEMS])
-        print_error(error.message, details=[*problems[:MAX_PROBLEMS], *rest], hint=error.hint or _as_option(hints))
+        hints = "; ".join(_hint_for_option(hint, error.parameters.get(hint, "")) for hint in error.hints[:MAX_PROBLEMS])
+        print_error(error.message, details=[*problems[:MAX_PROBLEMS], *rest], hint=error.hint or hints)
     elif len(problems) > 1:
         print_error(counted_problems(problems), details=problems, hint=error.hint)
     else:
         print_error(error.message, hint=error.hint)
 
 
-def _as_option(hint: str) -> str:
-    """A hint of a service that names its parameter, in the words of the command line."""
-    return re.sub(r"send the parameter (\w+)=true", lambda match: f"give --{match[1].replace('_', '-')}", hint)
+def _hint_for_option(hint: str, parameter: str) -> str:
+    """Return a service's hint; one that names a parameter of HTTP is replaced by the option for the same setting."""
+    # Loaded here: a command that does not talk to a server starts without the settings.
+    settings = import_module("assay.core.settings").run_settings().values() if parameter else ()
+    named = next((setting for setting in settings if setting.parameter and setting.parameter_name == parameter), None)
+    if named is None:
+        return hint
+    purpose = named.option_text.rstrip(".")
+    return f"give {named.option_name} to {purpose[:1].lower()}{purpose[1:]}"
 
 
 def complain_of_report(problem: OSError, *, kept: Sequence[str], again: str) -> int:

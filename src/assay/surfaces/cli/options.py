@@ -10,7 +10,9 @@ from typing import Any, TypeVar
 import click
 
 from assay.core.errors import UsageProblem
+from assay.core.exposure import Option as SettingOption
 from assay.core.runs import RunBackend, TemporalServer
+from assay.core.settings import CLUSTER_TEXT, run_settings
 from assay.surfaces.cli.exits import UnknownWord
 
 ALL = "all"
@@ -63,6 +65,60 @@ class WordChoice(click.Choice[str]):
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 Option = Callable[[Decorated], Decorated]
+
+
+def setting_option(member: str, **changed: Any) -> Callable[[Decorated], Decorated]:
+    """Make the option of a setting from its definition; `changed` are attributes of click's option that differ for a command."""
+    setting = run_settings()[member]
+    option = setting.option or SettingOption("")
+    attributes: dict[str, Any] = {"help": setting.option_help, "metavar": option.metavar or None, "multiple": setting.is_list}
+    if setting.kind is bool:
+        attributes["is_flag"] = True
+    elif setting.words:
+        attributes["type"] = WordChoice(setting.words)
+    elif setting.kind is float:
+        attributes["type"] = Number(setting.low, setting.high)
+    elif setting.kind is int:
+        attributes["type"] = int if setting.low is None else click.IntRange(setting.low, setting.high)
+    return click.option(setting.option_name, member, **{**attributes, **changed})
+
+
+def quiet_option(command: Decorated) -> Decorated:
+    """Add `-q`, the same for every command that shows progress."""
+    return _option(command, "-q", "--quiet", is_flag=True, help="No progress on standard error.")
+
+
+def verbose_option(text: str = "List every record with its score and reason.") -> Callable[[Decorated], Decorated]:
+    """Make the option `-v`; the text says what is listed."""
+    return lambda command: _option(command, "-v", "--verbose", is_flag=True, help=text)
+
+
+def cluster_option(command: Decorated) -> Decorated:
+    """Add `--cluster KEY`, the same for every command that compares runs."""
+    return _option(command, "--cluster", metavar="KEY", help=f"{CLUSTER_TEXT}  [default: the plan's]")
+
+
+def slices_option(text: str) -> Callable[[Decorated], Decorated]:
+    """Make the option `--slices NAMES`; `slice_names` reads its value."""
+    return lambda command: _option(
+        command, "--slices", metavar="NAMES", help=f"{text}, separated by commas.  [default: the plan's]"
+    )
+
+
+def slice_names(text: str | None) -> tuple[str, ...] | None:
+    """Split the value of `--slices`; None for the plan's."""
+    return None if text is None else tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def chart_option(text: str) -> Callable[[Decorated], Decorated]:
+    """Make the option `--chart FILE`."""
+    return lambda command: _option(command, "--chart", metavar="FILE", help=text)
+
+
+def _option(command: Decorated, *names: str, **attributes: Any) -> Decorated:
+    option: Callable[[Decorated], Decorated] = click.option(*names, **attributes)
+    return option(command)
+
 
 _REST = {
     "namespace": ("--temporal-namespace", "NAME", "Temporal namespace.  [default: default]"),

@@ -26,7 +26,7 @@ from assay.surfaces.cli.streams import (
 )
 
 if TYPE_CHECKING:
-    from assay.surfaces.reporters.run_checks import CheckedRun
+    from assay.presentation.decisions import CheckedRun
 
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 SUMMARY_LIMIT = 1 << 20

@@ -19,7 +19,7 @@ from assay.core.runs import LOCAL_BACKEND, RUNS_DIR, RunBackend
 from assay.core.settings import run_settings
 from assay.presentation.words import batch_text, counted
 from assay.surfaces.cli import exits
-from assay.surfaces.cli.options import check_no_placement, placement_of, placement_options
+from assay.surfaces.cli.options import check_no_placement, placement_of, placement_options, quiet_option, verbose_option
 from assay.surfaces.cli.pipeline import PipelineOptions, github_option, junit_option
 from assay.surfaces.cli.progress import RunProgress
 from assay.surfaces.cli.remote import RemoteOptions, RemoteRunFollower, remote_of, resume_there, say_left_out, server_options
@@ -131,8 +131,8 @@ _DETACH = click.option(
 @markdown_option
 @charts_option
 @mlflow_option
-@click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
-@click.option("-v", "--verbose", is_flag=True, help="List every record with its score and reason.")
+@quiet_option
+@verbose_option()
 @metrics_file_option
 @telemetry_options
 @placement_options
@@ -183,15 +183,12 @@ def run(options: RunOptions) -> int:
 def _show_plan(planned: api.PlannedRuns, options: RunOptions) -> None:
     estimate = api.estimate_cost(planned)
     # Loaded here: a run that is made shows no plan.
-    plan = import_module("assay.presentation.run_plan")
+    plan = import_module("assay.presentation.subject")
     if options.is_json:
         write_json(plan.plan_document(planned, estimate))
     else:
-        write_text(
-            import_module("assay.surfaces.reporters.run_text").plan_text(
-                planned, estimate, text_settings(is_verbose=options.verbose)
-            )
-        )
+        report_text = import_module("assay.surfaces.reporters.terminal").report_text
+        write_text(report_text([plan.plan_section(planned, estimate)], text_settings()))
 
 
 def check_told_here(telemetry: TelemetryOptions, placement: RunBackend) -> None:
@@ -400,8 +397,8 @@ Exit codes:
 @github_option
 @markdown_option
 @charts_option
-@click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
-@click.option("-v", "--verbose", is_flag=True, help="List every record with its score and reason.")
+@quiet_option
+@verbose_option()
 @mlflow_option
 @metrics_file_option
 @telemetry_options

@@ -16,7 +16,6 @@ import msgspec
 
 from assay import api
 from assay.core.errors import UsageProblem
-from assay.core.exposure import Option
 from assay.core.integrations import load_integration
 from assay.core.printable import printable
 from assay.core.run_result import RunResult
@@ -24,7 +23,7 @@ from assay.core.runs import RUNS_DIR
 from assay.core.settings import run_settings
 from assay.core.version import __version__
 from assay.surfaces.cli import exits
-from assay.surfaces.cli.options import Number, WordChoice
+from assay.surfaces.cli.options import setting_option
 from assay.surfaces.cli.pipeline import PipelineOptions
 from assay.surfaces.cli.streams import (
     STANDARD,
@@ -48,22 +47,6 @@ RUNS_DIR_VARIABLE = "ASSAY_RUNS_DIR"
 _SOURCE_ENDINGS = frozenset({".json", ".jsonl", ".yaml", ".yml", ".gz"})
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
-
-
-def setting_option(member: str, **changed: Any) -> Callable[[Decorated], Decorated]:
-    """Make the option of a setting from its definition; `changed` are attributes of click's option that differ for a command."""
-    setting = run_settings()[member]
-    option = setting.option or Option("")
-    attributes: dict[str, Any] = {"help": setting.option_help, "metavar": option.metavar or None, "multiple": setting.is_list}
-    if setting.kind is bool:
-        attributes["is_flag"] = True
-    elif setting.words:
-        attributes["type"] = WordChoice(setting.words)
-    elif setting.kind is float:
-        attributes["type"] = Number(setting.low, setting.high)
-    elif setting.kind is int:
-        attributes["type"] = int if setting.low is None else click.IntRange(setting.low, setting.high)
-    return click.option(setting.option_name, member, **{**attributes, **changed})
 
 
 def setting_options(after: Mapping[str, Callable[[Decorated], Decorated]]) -> Callable[[Decorated], Decorated]:
@@ -391,7 +374,7 @@ def check_charts(folder: str | None) -> None:
 def save_charts(views: Sequence[RunReport], folder: str) -> list[SavedChart]:
     """Write the charts of the runs, replacing older ones of the same names."""
     # Loaded here: most runs are not drawn.
-    found: list[Chart] = import_module("assay.presentation.run_charts").run_charts(views)
+    found: list[Chart] = import_module("assay.presentation.run_details").run_charts(views)
     draw = import_module("assay.surfaces.charts").draw
     if found:
         Path(folder).mkdir(parents=True, exist_ok=True)

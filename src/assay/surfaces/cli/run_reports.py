@@ -14,7 +14,8 @@ import msgspec
 from assay import api
 from assay.core.errors import RunNotFound, StoreUnavailable
 from assay.core.printable import printable
-from assay.presentation.run_decision import word_for
+from assay.presentation.decisions import checked_run, word_for
+from assay.presentation.run import candidate_sections, run_sections
 from assay.presentation.run_report import RunReport, view_of
 from assay.surfaces.cli.pipeline import write_checks
 from assay.surfaces.cli.run_options import (
@@ -29,10 +30,9 @@ from assay.surfaces.cli.run_options import (
     write_text,
 )
 from assay.surfaces.cli.streams import STANDARD, encoded, standard_output, write_file, write_stream
-from assay.surfaces.reporters.run_checks import checked_run
-from assay.surfaces.reporters.run_markdown import run_markdown
-from assay.surfaces.reporters.run_text import candidates_text, run_text
+from assay.surfaces.reporters.comments import run_markdown
 from assay.surfaces.reporters.settings import ReportSettings
+from assay.surfaces.reporters.terminal import report_text
 
 
 def report(runs: Sequence[api.RunReader], shown: OutputOptions) -> None:
@@ -55,13 +55,14 @@ def _write_report(
     runs: Sequence[api.RunReader], views: Sequence[RunReport], settings: ReportSettings, *, shown: OutputOptions, is_one: bool
 ) -> None:
     if shown.place:
-        chunks = run_text(views[0], settings, commands=[])
+        sections = run_sections(views[0], is_verbose=shown.is_verbose)
     elif is_one:
         commands = [*_next_commands(runs[0], views[0], shown), *_charts_command(views, shown)]
-        chunks = run_text(views[0], settings, commands=commands)
+        sections = run_sections(views[0], is_verbose=shown.is_verbose, commands=commands)
     else:
-        chunks = candidates_text(views, settings, waiting=shown.waiting, commands=_charts_command(views, shown))
-    write_text(shown.pipeline.guarded(chunks))
+        commands = _charts_command(views, shown)
+        sections = candidate_sections(views, is_verbose=shown.is_verbose, waiting=shown.waiting, commands=commands)
+    write_text(shown.pipeline.guarded(report_text(sections, settings)))
 
 
 def _write_markdown(

@@ -13,9 +13,11 @@ import msgspec
 from assay import api
 from assay.core.errors import RunNotFound, UsageProblem
 from assay.core.printable import printable
+from assay.presentation.judges import disagreement_sections
 from assay.presentation.run_list import run_list_sections
 from assay.presentation.words import counted
 from assay.surfaces.cli import exits
+from assay.surfaces.cli.options import verbose_option
 from assay.surfaces.cli.remote import cancel_there, remote_of, server_options
 from assay.surfaces.cli.run_options import (
     RUN,
@@ -31,7 +33,6 @@ from assay.surfaces.cli.run_options import (
 from assay.surfaces.cli.run_reports import report
 from assay.surfaces.cli.streams import guarded
 from assay.surfaces.reporters.run_record import record_text
-from assay.surfaces.reporters.run_text import disagreement_text
 from assay.surfaces.reporters.terminal import report_text
 
 RUNS_HELP = """List the runs of a folder, the newest first, finished or not.
@@ -112,7 +113,7 @@ class ShowOptions(msgspec.Struct, frozen=True, kw_only=True):
 @json_option
 @click.option("--disagreements", is_flag=True, help="List the records on which the judges of a panel disagree, with every vote.")
 @click.option("--sample", type=click.IntRange(min=0), metavar="N", help="For a record with several answers: answer N, from 0.")
-@click.option("-v", "--verbose", is_flag=True, help="List every record; for one record, show long texts in full.")
+@verbose_option("List every record; for one record, show long texts in full.")
 @click.pass_context
 def show_command(context: click.Context, /, **given: object) -> None:
     """Entry of the command; see HELP."""
@@ -138,7 +139,8 @@ def _show_disagreements(run: api.RunReader, options: ShowOptions) -> None:
     if options.is_json:
         write_json({"run_id": run_id, "disagreements": found})
     else:
-        write_text(guarded(disagreement_text(run_id, found, text_settings(is_verbose=options.verbose))))
+        sections = disagreement_sections(run_id, found, is_verbose=options.verbose)
+        write_text(guarded(report_text(sections, text_settings())))
 
 
 def _show_record(run: api.RunReader, options: ShowOptions) -> None:

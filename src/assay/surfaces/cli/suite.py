@@ -11,8 +11,10 @@ import msgspec
 from assay import api
 from assay.core.run_result import RunResult
 from assay.core.runs import RunBackend
+from assay.presentation.comparison import suite_sections
+from assay.presentation.decisions import CheckedRun, gated_run, optional_run, problem_run
 from assay.surfaces.cli import exits
-from assay.surfaces.cli.options import placement_of, placement_options
+from assay.surfaces.cli.options import placement_of, placement_options, quiet_option, setting_option
 from assay.surfaces.cli.pipeline import PipelineOptions, github_option, junit_option, write_checks
 from assay.surfaces.cli.run import check_told_here, pushing, run_each
 from assay.surfaces.cli.run_options import (
@@ -31,8 +33,8 @@ from assay.surfaces.cli.run_options import (
 )
 from assay.surfaces.cli.telemetry import metrics_file_option, open_observers, telemetry_of, telemetry_options
 from assay.surfaces.observers import ObserverGroup
-from assay.surfaces.reporters.comparison import suite_markdown, suite_text
-from assay.surfaces.reporters.run_checks import CheckedRun, gated_run, optional_run, problem_run
+from assay.surfaces.reporters.comments import suite_markdown
+from assay.surfaces.reporters.terminal import report_text
 
 HELP = """Run several run files in order, and gate them together.
 
@@ -67,12 +69,12 @@ Exit codes:
 @click.command("suite", help=HELP, epilog=EPILOG)
 @click.argument("suite", metavar="SUITE")
 @runs_dir_option
-@click.option("--run-id", metavar="ID", default="", help="Prefix of the run ids; repeating the command resumes the runs.")
+@setting_option("run_id", default="", help="Prefix of the run ids; repeating the command resumes the runs.")
 @json_option
 @junit_option
 @github_option
 @markdown_option
-@click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
+@quiet_option
 @metrics_file_option
 @telemetry_options
 @placement_options
@@ -110,7 +112,7 @@ def _tell(found: api.SuiteResult, pipeline: PipelineOptions, *, runs_dir: str, i
     if markdown is not None:
         write_markdown(suite_markdown(found), markdown)
     elif not is_json:
-        write_text(pipeline.guarded(suite_text(found, text_settings())))
+        write_text(pipeline.guarded(report_text(suite_sections(found), text_settings())))
     if pipeline.is_wanted:
         write_checks(pipeline, [_checked(one, runs_dir) for one in found.runs], summary=lambda: suite_markdown(found))
 

@@ -17,7 +17,7 @@ from assay.core.report import ValidationReport
 from assay.core.version import __version__
 from assay.presentation.validation import Totals
 from assay.surfaces.cli import exits
-from assay.surfaces.cli.options import WordChoice
+from assay.surfaces.cli.options import WordChoice, setting_option, verbose_option
 from assay.surfaces.cli.pipeline import PipelineOptions, append_summary, check_junit, github_option, junit_option
 from assay.surfaces.cli.streams import (
     STANDARD,
@@ -121,8 +121,8 @@ class SourceFiles(msgspec.Struct, frozen=True):
     help="Issues shown per file; 0 for all.  [default: 20 for text, all for other formats]",
 )
 @click.option("--strict", is_flag=True, help="Treat warnings as errors; read conversations in strict mode.")
-@click.option("--allow-size", is_flag=True, help="Accept golden datasets with fewer than 5 or more than 20 cases.")
-@click.option("--null-as-absent", is_flag=True, help="Treat null in optional and forbidden fields as absent.")
+@setting_option("allow_size")
+@setting_option("null_as_absent")
 @click.option(
     "--lint/--no-lint",
     default=None,
@@ -137,7 +137,7 @@ class SourceFiles(msgspec.Struct, frozen=True):
 @click.option("--fix", metavar="OUT", help="Write a copy of the file with the safe fixes to OUT, and list them.")
 @junit_option
 @github_option
-@click.option("-v", "--verbose", is_flag=True, help="Show every issue in full instead of grouping similar ones.")
+@verbose_option("Show every issue in full instead of grouping similar ones.")
 @click.pass_context
 def validate_command(context: click.Context, /, **given: object) -> None:
     """Entry of the command; see HELP."""

@@ -7,7 +7,7 @@ import msgspec
 
 from assay.api import RunReader
 from assay.core.summary import Bounds, Interval, ProfileSummary, SliceValues, Summary
-from assay.presentation.run_decision import decision_note, decisions
+from assay.presentation.decisions import decision_note, decisions
 from assay.presentation.run_report import RunReport
 from assay.surfaces.exports.sheets import SheetColumn
 

@@ -8,8 +8,8 @@ import msgspec
 from assay import api
 from assay.core.number_text import score_text
 from assay.core.open_fields import grading_fields, question_fields, stored_case
-from assay.presentation.run_subject import stage_word
 from assay.presentation.sections import Badge, DisplayValue, Fact, Timestamp
+from assay.presentation.subject import stage_word
 from assay.presentation.words import DASH, NOT_PASSED, PASSED, domain, error_text, latency, level_name, moment, money, shown
 from assay.surfaces.pages.page_renderer import PageLinks
 from assay.surfaces.pages.records import score_figure, verdict_mark

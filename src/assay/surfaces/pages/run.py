@@ -10,8 +10,8 @@ from assay import api
 from assay.core.run_result import RunResult
 from assay.core.summary import RankingSummary
 from assay.presentation import run, run_details, words
-from assay.presentation.run_charts import run_charts
-from assay.presentation.run_decision import decision_marks, decision_note
+from assay.presentation.decisions import decision_marks, decision_note
+from assay.presentation.run_details import run_charts
 from assay.presentation.run_list import done_text, failure_fact, pace_text, progress_metrics
 from assay.presentation.run_report import RunReport
 from assay.presentation.sections import (

@@ -13,13 +13,12 @@ from assay.core.errors import RunNotFound, StoreUnavailable
 from assay.core.issue import Issue
 from assay.core.report import ValidationReport
 from assay.presentation.comparison import conclusion_mark, difference_table, flip_mark, flip_scores, listed_records
+from assay.presentation.decisions import decision_marks, decision_note
 from assay.presentation.run import candidate_table, failure_table, record_counts, score_of, shared_mean
-from assay.presentation.run_charts import run_charts
-from assay.presentation.run_decision import decision_marks, decision_note
-from assay.presentation.run_details import key_metrics
+from assay.presentation.run_details import key_metrics, run_charts
 from assay.presentation.run_report import RunReport, WorstRecord, view_of
-from assay.presentation.run_subject import own_code
 from assay.presentation.sections import Badge, DecisionView, KeyMetric, Table, Tone
+from assay.presentation.subject import own_code
 from assay.presentation.validation import OUTCOME_WORDS, accepted_counts, contract_name, in_order
 from assay.presentation.words import NO_GATES, UNFINISHED, counted, cut, first_datasets, sampled_name, state_mark
 from assay.surfaces.charts import draw

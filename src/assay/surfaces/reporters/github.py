@@ -8,9 +8,9 @@ from pathlib import Path, PurePath
 from assay.core.issue import Issue
 from assay.core.printable import printable, printable_lines
 from assay.core.report import ValidationReport
+from assay.presentation.decisions import CheckedRun, RecordCheck, failing
 from assay.presentation.validation import Totals, change_line, limited, record_label
 from assay.presentation.words import counted
-from assay.surfaces.reporters.run_checks import CheckedRun, RecordCheck, failing
 from assay.surfaces.reporters.settings import ReportSettings
 
 SHOWN = 10

@@ -13,9 +13,9 @@ from typing import Any
 from assay.core.issue import Issue
 from assay.core.printable import REPLACEMENT, printable
 from assay.core.report import ValidationReport
+from assay.presentation.decisions import CheckedRun, CiCheck, RecordCheck
 from assay.presentation.validation import change_line, contract_name, limited, place, record_label
 from assay.presentation.words import counted, metric_text
-from assay.surfaces.reporters.run_checks import CheckedRun, CiCheck, RecordCheck
 from assay.surfaces.reporters.settings import ReportSettings
 
 MESSAGE_LIMIT = 400

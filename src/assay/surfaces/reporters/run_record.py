@@ -6,8 +6,8 @@ from assay.core.open_fields import grading_fields, question_fields, stored_case
 from assay.core.printable import printable, printable_lines
 from assay.presentation.run import result_cell, score_of
 from assay.presentation.run_report import Json
-from assay.presentation.run_subject import NAME_LIMIT, stage_word
 from assay.presentation.sections import Cell, Column, Table
+from assay.presentation.subject import NAME_LIMIT, stage_word
 from assay.presentation.words import UNKNOWN, dollars, error_text, latency, level_name, sampled_name
 from assay.surfaces.reporters.settings import ReportSettings
 from assay.surfaces.reporters.terminal import Paint, hanging, painter, table_lines

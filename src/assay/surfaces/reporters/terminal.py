@@ -90,7 +90,7 @@ def report_text(sections: Iterable[Section], settings: ReportSettings, *, label:
 def report_lines(sections: Iterable[Section], settings: ReportSettings, *, paint: Paint, label: int = LABEL) -> Iterator[str]:
     """Write sections with an empty line between them."""
     for number, section in enumerate(sections):
-        if number:
+        if number and not section.is_joined:
             yield "\n"
         yield from section_lines(section, settings, paint=paint, label=label)
 
@@ -104,7 +104,7 @@ def section_lines(section: Section, settings: ReportSettings, *, paint: Paint, l
     for number, table_found in enumerate(section.tables):
         if number:
             yield "\n"
-        yield from table_lines(table_found, settings, paint=paint)
+        yield from table_lines(table_found, settings, paint=paint, indent=table_found.indent)
     for number, block in enumerate(section.texts):
         if number:
             yield "\n"
@@ -115,7 +115,7 @@ def section_lines(section: Section, settings: ReportSettings, *, paint: Paint, l
         yield fact_line(fact, settings, paint=paint, label=label)
     for note in section.notes:
         yield fact_line(Fact("note", note), settings, paint=paint, label=label)
-    yield from (f"{printable(line)}\n" for line in section.lines)
+    yield from (f"{hanging(printable(line), first=0, width=settings.width, indent=2)}\n" for line in section.lines)
     if section.more:
         yield paint(printable(section.more), "quiet") + "\n"
 

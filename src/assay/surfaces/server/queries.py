@@ -11,7 +11,7 @@ from assay.core.contract import ContractId
 from assay.core.exposure import settings_struct
 from assay.core.record_query import VALID, RecordSearch
 from assay.core.runs import State
-from assay.core.settings import run_settings
+from assay.core.settings import CLUSTER_TEXT, run_settings
 from assay.surfaces.server.errors import HttpError
 
 ContractChoice = Literal[ContractId, "auto"]
@@ -37,8 +37,8 @@ class CheckQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """How a dataset is validated."""
 
     contract: Annotated[ContractChoice, _says("The contract of the body; `auto` recognises it.")] = "batch_v1"
-    allow_size: Annotated[bool, _says("Accept golden datasets with fewer than 5 or more than 20 cases.")] = False
-    null_as_absent: Annotated[bool, _says("Optional and forbidden fields that are null count as absent.")] = False
+    allow_size: Annotated[bool, _says(run_settings()["allow_size"].query_text)] = False
+    null_as_absent: Annotated[bool, _says(run_settings()["null_as_absent"].query_text)] = False
 
 
 class SubmittedDataset(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,7 +128,7 @@ class CompareQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     before: Annotated[RunId, _says("The run that was there first.")]
     after: Annotated[RunId, _says("The run that is compared with it.")]
-    cluster: Annotated[Annotated[str, Meta(max_length=128)] | None, _says("Metadata key whose records form clusters.")] = None
+    cluster: Annotated[Annotated[str, Meta(max_length=128)] | None, _says(CLUSTER_TEXT)] = None
     flips: Annotated[Annotated[int, Meta(ge=0, le=1000)], _says("Maximum number of records with changed results.")] = 20
 
 

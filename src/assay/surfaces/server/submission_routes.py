@@ -283,7 +283,9 @@ def refusal_for(verdict: api.UploadVerdict, server: Server) -> HttpError:
     listed = [error for error in verdict.dataset_errors if error["code"] != ALL_INVALID or "record_errors" not in details]
     if listed:
         details["errors"] = [
-            {name: error.get(name) for name in ("code", "message", "path", "line", "column", "hint")} for error in listed
+            {name: error.get(name) for name in ("code", "message", "path", "line", "column", "hint")}
+            | ({"parameter": error["parameter"]} if "parameter" in error else {})
+            for error in listed
         ]
         if verdict.dataset_errors_total > len(verdict.dataset_errors):
             details["errors_total"] = verdict.dataset_errors_total

@@ -3,7 +3,7 @@
 import msgspec
 
 from assay.core.manifest import BatchEntry
-from assay.presentation.run_subject import batch_words, grading_word, imported_words, model_words, subject_facts
+from assay.presentation.subject import batch_words, grading_word, imported_words, model_words, subject_facts
 from tests.surfaces.run_views import manifest
 
 ROW = BatchEntry(

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from assay.presentation.run_decision import decision_facts, decision_marks
+from assay.presentation.decisions import decision_facts, decision_marks
 from assay.presentation.run_report import RunReport
 from assay.presentation.words import NO_GATES, UNFINISHED
 from tests.surfaces.run_views import golden_view, manifest, result, unfinished_view

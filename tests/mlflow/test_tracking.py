@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,7 @@ def test_a_malformed_address_in_a_suite_is_said_before_anybody_is_asked(tmp_path
     (tmp_path / "two.yaml").write_text(f"datasets: [sums.json]\n{models}mlflow: {{uri: 'foo://x'}}\n", encoding="utf-8")
     (tmp_path / "suite.yaml").write_text("suite: nightly\nruns: [{run: one.yaml}, {run: two.yaml}]\n", encoding="utf-8")
     ran = command("suite", "suite.yaml", folder=tmp_path)
-    assert (ran.returncode, "'foo://x' is no address that MLflow takes" in ran.stderr) == (2, True)
+    assert (ran.returncode, "'foo://x' is not an address that MLflow takes" in ran.stderr) == (2, True)
     assert not list(tmp_path.glob("runs/*/run_manifest.json"))
 
 
@@ -88,6 +89,16 @@ def test_a_server_that_hangs_is_given_up_within_two_minutes(mlflow: Any, server:
     with connected(server.uri):
         tries = 1 + settings.MLFLOW_HTTP_REQUEST_MAX_RETRIES.get()
         assert tries * settings.MLFLOW_HTTP_REQUEST_TIMEOUT.get() <= 120
+
+
+def test_pushes_at_the_same_time_share_the_settings_of_the_client(mlflow: Any, server: MlflowServer) -> None:
+    retries = mlflow.environment_variables.MLFLOW_HTTP_REQUEST_MAX_RETRIES
+    with ExitStack() as first, ExitStack() as second:
+        first.enter_context(connected(server.uri))
+        second.enter_context(connected(server.uri))
+        first.close()
+        assert retries.get() == 2
+    assert retries.get() == retries.default
 
 
 def test_a_database_that_is_not_there_is_said_at_once(mlflow: Any, tmp_path: Path) -> None:  # noqa: ARG001  # skips without it

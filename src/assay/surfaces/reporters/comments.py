@@ -1,4 +1,6 @@
-"""Runs as a comment on a pull request: the decision and why, a row for each candidate, slices, the worst records, the files."""
+"""Runs, comparisons, gates and judge cards as Markdown: comments on pull requests, and files that are kept."""
+
+from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
@@ -7,9 +9,35 @@ from urllib.parse import quote
 
 import msgspec
 
+from assay import api
 from assay.core.contract import dataset_title
+from assay.core.judge_card import JudgeCard
 from assay.core.printable import encodable
 from assay.core.summary import PanelSummary, RankingSummary
+from assay.presentation.comparison import (
+    compared_datasets,
+    conclusion,
+    difference_table,
+    flip_table,
+    listed_records,
+    suite_run_word,
+    suite_word,
+    told_notes,
+)
+from assay.presentation.comparison import slice_table as slice_differences
+from assay.presentation.decisions import decision_note, decisions, word_for
+from assay.presentation.judges import (
+    PROBE_NOTE,
+    TITLES,
+    WORDS,
+    asked_text,
+    card_verdict,
+    failed_text,
+    parameters_text,
+    rate_text,
+    seen_text,
+    slips_text,
+)
 from assay.presentation.run import (
     MAX_SLICE_ROWS,
     MIN_SLICE_VALUES,
@@ -23,15 +51,29 @@ from assay.presentation.run import (
     slice_table,
     worst_table,
 )
-from assay.presentation.run_decision import decision_note, decisions, word_for
 from assay.presentation.run_report import RunReport
-from assay.presentation.run_subject import own_code
-from assay.presentation.words import MET, MISSED, NO_GATES, NO_RESULT, UNFINISHED, bounds_text, counted, first_datasets
-from assay.surfaces.reporters.markdown import code, inert, table_markdown
+from assay.presentation.subject import own_code
+from assay.presentation.words import (
+    INTERVALS_NOTE,
+    MET,
+    MISSED,
+    NO_GATES,
+    NO_RESULT,
+    UNFINISHED,
+    bounds_text,
+    change_word,
+    counted,
+    finding_word,
+    first_datasets,
+    gate_word,
+)
+from assay.surfaces.reporters.markdown import code, inert, markdown_table, table_markdown
+from assay.surfaces.reporters.markdown import name as inline_name
 from assay.surfaces.reporters.settings import ReportSettings
 
 NAME_LIMIT = 120
 WHY_LIMIT = 240
+ANSWER_LIMIT = 240
 _WORDS = (MISSED, NO_RESULT, UNFINISHED, MET)
 """What decides about several runs, the gravest first."""
 _LINKED = ("run_manifest.json", "metrics_summary.json", "metrics_by_slice.json", "predictions.jsonl", "failures.jsonl")
@@ -94,7 +136,7 @@ def _subject(view: RunReport) -> Iterator[str]:
         yield f" {label.capitalize()}: {inert(' · '.join(words), limit=NAME_LIMIT)}."
     repeat = view.plan.get("repeat", 1)
     yield f" Every record has {repeat} answers, and each counts; intervals are by record." if repeat > 1 else ""
-    yield " Numbers in brackets are 95 % intervals.\n"
+    yield f" {INTERVALS_NOTE}.\n"
 
 
 def _profiles(views: Sequence[RunReport]) -> Iterator[str]:
@@ -148,3 +190,71 @@ def _files(views: Sequence[RunReport], folder: str, *, is_linked: bool) -> Itera
 
 def _name(view: RunReport) -> str:
     return inert(view.name, limit=NAME_LIMIT)
+
+
+# Comparisons and gates
+
+
+def comparison_markdown(found: api.RunComparison, *, is_verbose: bool = False) -> Iterator[str]:
+    """The whole comment: the decision, both runs, slices, flips with both answers."""
+    word, reason = conclusion(found)
+    yield f"## Comparison: {word}\n\n- {inert(reason)}\n"
+    yield from (f"- {inert(note)}\n" for note in told_notes(found))
+    if found.n:
+        yield "\n"
+        titles = ("", inline_name(found.before.candidate), inline_name(found.after.candidate), "difference", "p")
+        yield from table_markdown(difference_table(found).titled(*titles))
+    yield f"\nBefore: {inline_name(found.before.run_id)}. After: {inline_name(found.after.run_id)}. "
+    yield f"Dataset: {inert(compared_datasets(found))}. Compared: {inert(listed_records(found))}. "
+    yield f"{INTERVALS_NOTE} of the paired difference; pp are percentage points.\n"
+    slices = slice_differences(found, is_verbose=is_verbose).only("slice", "value", "n", "pass rate", "p (Holm)")
+    if slices.rows:
+        yield "\n### Slices\n\n"
+        yield from table_markdown(slices)
+    if found.flips:
+        table = flip_table(found, text_limit=ANSWER_LIMIT)
+        yield f"\n<details><summary>{table.title}</summary>\n\n"
+        yield from table_markdown(table)
+        yield "\n</details>\n"
+
+
+def verdict_markdown(verdict: api.GateDecision) -> Iterator[str]:
+    """Write the same as a comment on a pull request."""
+    against = f" against {inline_name(verdict.baseline)}" if verdict.baseline else ""
+    yield f"## Gate: {gate_word(passed=verdict.passed)}\n\n{inline_name(verdict.run_id)}{against}{change_word(verdict)}\n\n"
+    yield from (f"- **{finding_word(finding)}** · {inert(finding.reason)}\n" for finding in verdict.reasons)
+
+
+def suite_markdown(found: api.SuiteResult) -> Iterator[str]:
+    """The same as a comment on a pull request: the decision, a row for each run, then the reasons of each."""
+    yield f"## Suite {inline_name(found.suite)}: {suite_word(found)}\n\n"
+    yield "| run | required | gate |\n|---|---|---|\n"
+    for one in found.runs:
+        yield f"| {inline_name(one.run_id)} | {'yes' if one.required else 'no'} | {suite_run_word(one)} |\n"
+    for one in found.runs:
+        if one.verdict is not None:
+            yield "\n"
+            yield from verdict_markdown(one.verdict)
+        elif one.problem:
+            yield f"\n{inline_name(one.run_id)}: {inert(one.problem)}\n"
+
+
+# Judge cards
+
+
+def judge_card_markdown(card: JudgeCard) -> Iterator[str]:
+    """The whole card."""
+    yield f"# Judge card: {card_verdict(card)}\n\n{inline_name(card.judge)} · {inert(asked_text(card))}\n\n"
+    rows = [
+        (TITLES[probe.id], f"**{WORDS[probe.verdict]}**", slips_text(probe), rate_text(probe), inert(failed_text(probe)))
+        for probe in card.probes
+    ]
+    yield from markdown_table(("probe", "verdict", "slips", "rate", "no verdict"), rows, [False, False, True, True, True])
+    yield f"\n{PROBE_NOTE}\n"
+    for probe in card.probes:
+        yield f"\n## {TITLES[probe.id][:1].upper()}{TITLES[probe.id][1:]}: {WORDS[probe.verdict]}\n\n"
+        yield f"A sound judge {inert(probe.expectation)}.\n\nFound: {inert(probe.words)}.{inert(seen_text(probe))}\n"
+    yield f"\n## How\n\n- judge: {inline_name(card.judge)}, parameters {inert(parameters_text(card))}\n"
+    yield f"- records: {inert(card.source)} (SHA-256 {card.source_sha256}), seed {card.seed}\n"
+    yield from (f"- prompt {name} (SHA-256 {sha256})\n" for name, sha256 in card.templates.items())
+    yield f"- made by assay {card.product_version} at {card.created_at}\n"
