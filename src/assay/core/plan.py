@@ -52,6 +52,8 @@ class ModelPlan(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     """Identifier at the provider."""
     parameters: Parameters = Parameters()
+    explicit: tuple[str, ...] = ()
+    """Parameters that the user set; the others are preferences."""
 
 
 GOLDEN_GATES = Gates(pass_rate=0.8, min_score=3.5, max_error_rate=0.0)
