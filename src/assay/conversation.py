@@ -14,6 +14,7 @@ import msgspec
 
 from assay.core.errors import SourceUnreadable
 from assay.core.issue import Finding
+from assay.datasets.conversation_v1 import documents_in
 from assay.datasets.conversation_v1.rules import (
     check_ids,
     check_plain,
@@ -23,7 +24,6 @@ from assay.datasets.conversation_v1.rules import (
     drop_conversation_nulls,
     is_empty,
 )
-from assay.datasets.conversation_v1.texts import documents_in
 from assay.datasets.parsing.config import ValidationConfig, check_config
 from assay.datasets.parsing.source import open_source
 

@@ -533,7 +533,7 @@ def test_rows_in_one_line_leave_memory_without_the_collector(contract: str, text
     is_enabled = gc.isenabled()
     gc.disable()
     try:
-        issues = read(source, contract, config=ValidationConfig(), effort=ReadOptions()).issues
+        issues = read(source, contract, config=ValidationConfig(), options=ReadOptions()).issues
         held = weakref.ref(source.rows.source), weakref.ref(source)
         del source
         assert len({issue.column for issue in issues}) == 3

@@ -20,7 +20,8 @@ class Module(NamedTuple):
         return tuple(tuple(f"tests/{name}" for name in stage.split()) for stage in (self.nearest, self.area))
 
 
-_DATASETS = "datasets test_conformance.py test_fixes.py"
+_DATASETS = "core datasets"
+_CONTRACTS = "datasets/test_fixtures.py datasets/test_hints.py datasets/test_fast_path.py"
 _GRADING = "grading engine/test_panels.py engine/test_rescore.py engine/test_probe.py"
 _METRICS = (
     "metrics engine/test_finalize.py engine/test_slices.py engine/test_rescore.py engine/test_repeats.py"
@@ -33,9 +34,9 @@ _RUNS = (
 _STORE = "store engine/test_canaries.py engine/test_retention.py engine/test_resume.py crash"
 
 MODULES: tuple[Module, ...] = (
-    Module("core/gate_text.py", "metrics/test_gates.py test_number_text.py", "engine/test_gate.py surfaces/test_cli_gates.py"),
-    Module("datasets/batch_v1/rules.py", "datasets/test_fixtures.py datasets/test_hints.py datasets/test_lane.py", _DATASETS),
-    Module("datasets/legal_eval_v1/rules.py", "datasets/test_fixtures.py datasets/test_hints.py datasets/test_lane.py", _DATASETS),
+    Module("core/gate_text.py", "metrics/test_gates.py core/test_number_text.py", "engine/test_gate.py surfaces/test_cli_gates.py"),
+    Module("datasets/batch_v1/rules.py", _CONTRACTS, _DATASETS),
+    Module("datasets/legal_eval_v1/rules.py", _CONTRACTS, _DATASETS),
     Module(
         "engine/comparison/gate.py",
         "engine/test_gate.py",
@@ -47,7 +48,7 @@ MODULES: tuple[Module, ...] = (
         _RUNS,
     ),
     Module("engine/execution/limits.py", "engine/test_limits.py engine/test_clocks.py", _RUNS),
-    Module("grading/choice_parser.py", "grading/test_mcq.py", _GRADING),
+    Module("grading/choice_parser.py", "grading/test_choice_parser.py grading/test_mcq.py", _GRADING),
     Module("grading/panel.py", "grading/test_panel.py engine/test_panels.py", _GRADING),
     Module("grading/verdict.py", "grading/test_verdict.py grading/test_five_point.py grading/test_rubric.py", _GRADING),
     Module("metrics/gates.py", "metrics/test_gates.py", "engine/test_gate.py surfaces/test_every_figure.py"),

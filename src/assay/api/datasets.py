@@ -10,7 +10,7 @@ from typing import Any
 from assay.api.validation import validate, validate_with_hashes
 from assay.core.errors import UsageProblem
 from assay.core.plugin import find_plugin, given_plugin
-from assay.core.retention import longest, retention_in
+from assay.core.retention import longest_retention, retention_in
 from assay.core.run_result import RunResult
 from assay.core.runs import RUNS_DIR
 from assay.datasets import contract_named
@@ -113,7 +113,7 @@ def import_runs(
 
     `dataset` is the file that the rows were written to; without it they are written to one that is not kept.
     """
-    retention = longest(retention_in(os.environ))
+    retention = longest_retention(retention_in(os.environ))
     with tempfile.TemporaryDirectory(prefix="assay-import-") as folder:
         path = Path(folder) / "dataset.jsonl" if dataset is None else Path(dataset).absolute()
         if dataset is None:

@@ -11,7 +11,7 @@ import msgspec
 from assay.core.canonical import JsonObject
 from assay.core.errors import AssayError, RunNotFound, UsageProblem
 from assay.core.record_query import RecordSearch
-from assay.core.retention import RetentionSettings, longest, retention_in
+from assay.core.retention import RetentionSettings, longest_retention, retention_in
 from assay.core.run_result import RunListing, RunResult
 from assay.core.runs import RUNS_DIR
 from assay.core.settings import ProfileId
@@ -210,7 +210,7 @@ def purge(
     """
     sweep = _Sweep(now=time.time() if now is None else now, wanted=retention_in(os.environ))
     # Said before anything is removed, and not once for each run.
-    longest(sweep.wanted)
+    longest_retention(sweep.wanted)
     if run_name is None:
         folders = (RunPaths(Path(runs_dir), run_id) for run_id in run_ids(Path(runs_dir)))
         swept = (_swept(folder.sealed, sweep, is_dry=is_dry) for folder in folders if folder.is_sealed)

@@ -13,11 +13,11 @@ from assay.core.case import Case
 from assay.core.contract import CONTRACTS, ROW_MEMBERS
 from assay.core.errors import UsageProblem
 from assay.core.issue import Issue
-from assay.core.report import ValidationReport
+from assay.core.report import FixChange, ValidationReport
 from assay.datasets import lines_of, read, resolve_contract
 from assay.datasets import stream as stream_source
 from assay.datasets.dataset_paths import find_sources, open_dataset
-from assay.datasets.fixes import Change, fixed
+from assay.datasets.fixes import fix_source
 from assay.datasets.parsing.config import Interface, Progress, ReadOptions, ValidationConfig, check_config, load_config, no_progress
 from assay.datasets.parsing.formats import guess_contract, row_document
 from assay.datasets.parsing.source import Source, open_source
@@ -58,15 +58,15 @@ def validate(
     opened = _opened(source, contract)
     settings = _settings(config, strict=strict, allow_size=allow_size, null_as_absent=null_as_absent)
     processes = workers if opened.size >= PARALLEL_BYTES else 1
-    effort = ReadOptions(progress or no_progress, processes, lint=settings.lint, interface=interface)
-    report = read(opened, contract, config=settings, effort=effort)
+    options = ReadOptions(progress or no_progress, processes, lint=settings.lint, interface=interface)
+    report = read(opened, contract, config=settings, options=options)
     return _without_places(report) if opened.is_object else report
 
 
 def validate_with_hashes(source: object, contract: str = "auto", *, config: ValidationConfig | None = None) -> ValidationReport:
     """The report of `validate`, with the `hashes` of a JSONL file made while it was checked instead of in a second reading."""
     opened = _opened(source, contract)
-    report = read(opened, contract, config=_settings(config), effort=ReadOptions(hashes=True))
+    report = read(opened, contract, config=_settings(config), options=ReadOptions(hashes=True))
     return _without_places(report) if opened.is_object else report
 
 
@@ -138,7 +138,7 @@ def _without_places(report: ValidationReport) -> ValidationReport:
 class FixReport(msgspec.Struct, frozen=True):
     """What a fix changed, and the report on the corrected copy."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[FixChange, ...]
     report: ValidationReport
 
 
@@ -153,7 +153,7 @@ def fix(source: str | Path, output: str | Path, contract: str = "auto", *, confi
         raise UsageProblem(f"no contract was recognised in '{source}'", hint="name it with --contract")
     if not isinstance(known, str):
         raise UsageProblem(f"the contract '{known.plan.name}' is a plugin's, and what is safe to fix in it is not known")
-    corrected = fixed(lines_of(opened, known), known, config)
+    corrected = fix_source(lines_of(opened, known), known, config)
     try:
         _write_whole(target, corrected.content)
     except OSError as problem:

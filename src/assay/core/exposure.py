@@ -16,7 +16,7 @@ FIXED = Meta(extra_json_schema={"readOnly": True})
 _EXACT, _LARGEST = 2**53, 1_000_000_000
 
 
-class Option(msgspec.Struct, frozen=True):
+class CommandOption(msgspec.Struct, frozen=True):
     """A command-line option of `assay run`; its type and its bounds are those of the setting."""
 
     help: str = ""
@@ -28,7 +28,7 @@ class Option(msgspec.Struct, frozen=True):
     """What the help says about the default; `{}` stands for the default of the setting."""
 
 
-class Parameter(msgspec.Struct, frozen=True):
+class QueryParameter(msgspec.Struct, frozen=True):
     """A query parameter of `POST /v1/runs`."""
 
     text: str = ""
@@ -54,15 +54,15 @@ class FormField(msgspec.Struct, frozen=True):
     """Shown only for a dataset that has invalid records."""
 
 
-class Exposure(msgspec.Struct, frozen=True, kw_only=True):
+class SettingExposure(msgspec.Struct, frozen=True, kw_only=True):
     """Where a setting can be given besides the run file; always in a request too."""
 
     member: str = ""
     """Its name in a request, where that differs from the key."""
     switch: str = ""
     """For a whole section: the key that turns it on."""
-    option: Option | None = None
-    parameter: Parameter | None = None
+    option: CommandOption | None = None
+    parameter: QueryParameter | None = None
     form: FormField | None = None
     kind: Any = None
     """The type of option and parameter, where planning checks a bound that they do not."""
@@ -75,7 +75,7 @@ def described(description: str) -> Meta:
 
 def exposed(description: str, **exposure: Any) -> Meta:
     """Describe a key that can be given elsewhere too; `exposure` has the members of Exposure."""
-    return Meta(description=description, extra={"exposure": Exposure(**exposure)})
+    return Meta(description=description, extra={"exposure": SettingExposure(**exposure)})
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,8 +91,8 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     low: Any
     high: Any
     """Bounds of a number, which it may reach; None where there is none."""
-    option: Option | None
-    parameter: Parameter | None
+    option: CommandOption | None
+    parameter: QueryParameter | None
     form: FormField | None
 
     @property
@@ -176,7 +176,7 @@ def exposed_settings(section: type[msgspec.Struct], above: tuple[str, ...] = ())
             yield from exposed_settings(kind, path)
 
 
-def _setting(exposure: Exposure, path: tuple[str, ...], *, field: msgspec.structs.FieldInfo, description: str) -> Setting:
+def _setting(exposure: SettingExposure, path: tuple[str, ...], *, field: msgspec.structs.FieldInfo, description: str) -> Setting:
     kind, metas = (bool, ()) if exposure.switch else _unwrapped(exposure.kind or field.type)
     option = exposure.option and msgspec.structs.replace(exposure.option, default=exposure.option.default.format(field.default))
     return Setting(

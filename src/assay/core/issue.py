@@ -107,7 +107,7 @@ def _is_plain(name: str) -> bool:
     return bool(name) and name.isprintable() and not set(name) & set(".[]\"'")
 
 
-def shortened(text: str) -> str:
+def shorten(text: str) -> str:
     """Shorten a text that issues repeat: thousands of issues may name the same one."""
     return text if len(text) <= MAX_NAME else f"{text[: MAX_NAME // 2]}…{text[1 - MAX_NAME // 2 :]}"
 
@@ -116,7 +116,7 @@ def path_text(path: Path) -> str:
     """Format a path, `records[1].input.prompt`; ambiguous names are quoted in brackets, and very long ones shortened."""
     parts: list[str] = []
     for given in path:
-        step = given if isinstance(given, int) else shortened(given)
+        step = given if isinstance(given, int) else shorten(given)
         if isinstance(step, int):
             parts.append(f"[{step}]")
         elif _PLAIN_NAME.fullmatch(step) or _is_plain(step):
@@ -124,4 +124,4 @@ def path_text(path: Path) -> str:
         else:
             quoted = msgspec.json.encode(_SURROGATE.sub("\ufffd", step)).decode()
             parts.append(f"[{quoted}]")
-    return shortened("".join(parts))
+    return shorten("".join(parts))

@@ -57,7 +57,7 @@ class FieldCounter:
         return {audience: dict(fields) for audience, fields in self._counts.items() if fields}
 
 
-def added(all_counts: Iterable[FieldCounts]) -> FieldCounts:
+def add_counts(all_counts: Iterable[FieldCounts]) -> FieldCounts:
     """Add the counts of several datasets."""
     counter = FieldCounter()
     for counts in all_counts:

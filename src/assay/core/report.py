@@ -16,12 +16,20 @@ NO_FIELDS: FieldCounts = {}
 Outcome = Literal["accepted", "accepted_with_record_errors", "rejected"]
 
 
-class Counts(msgspec.Struct, frozen=True):
+class RecordCounts(msgspec.Struct, frozen=True):
     """Records of one source; for conversation_v1 a record is a turn."""
 
     total_records: int = 0
     accepted_records: int = 0
     rejected_records: int = 0
+
+
+class FixChange(msgspec.Struct, frozen=True):
+    """One safe fix that was applied: its place in the source, and the change."""
+
+    line: int
+    path: str
+    message: str
 
 
 class ValidationReport:
@@ -33,7 +41,7 @@ class ValidationReport:
         path: str,
         contract: str | None,
         outcome: Outcome,
-        counts: Counts,
+        counts: RecordCounts,
         issues: Iterable[Issue],
         unlisted: Mapping[tuple[str, Severity], int] | None = None,
         dataset_error_count: int | None = None,

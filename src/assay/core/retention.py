@@ -49,7 +49,7 @@ class RetentionPolicy(msgspec.Struct, frozen=True):
             )
 
 
-def longest(*given: RetentionSettings) -> RetentionPolicy:
+def longest_retention(*given: RetentionSettings) -> RetentionPolicy:
     """Return the longest of what is set; raises UsageProblem for less than the contract's, unless one of them allows it."""
     raw = [settings.raw_days for settings in given if settings.raw_days is not None]
     aggregate = [settings.aggregate_days for settings in given if settings.aggregate_days is not None]

@@ -395,7 +395,7 @@ def _encoding_hint(start: bytes) -> str:
     return "save the file as UTF-8 (iconv -f latin1 -t utf-8 if it came from an older tool)"
 
 
-class _FatalProblem(Exception):
+class _FatalJsonProblem(Exception):
     """Stops the parser; carries the fatal problem."""
 
     def __init__(self, message: str, offset: int, hint: str = "", *, kind: ProblemKind = "") -> None:
@@ -403,7 +403,7 @@ class _FatalProblem(Exception):
         self.flaw = ParseProblem("invalid_json", message, (), offset, hint=hint, fatal=True, kind=kind)
 
 
-class _TooLarge(_FatalProblem):
+class _TooLarge(_FatalJsonProblem):
     """The values would take more memory than one document may."""
 
 
@@ -428,8 +428,8 @@ class _JsonParser:
             end = self._skip(end)
             if end < len(self.text):
                 hint = "a JSON file holds one value; use JSONL for several"
-                raise _FatalProblem("a second value follows the end of the document", end, hint, kind="second_value")
-        except _FatalProblem as stop:
+                raise _FatalJsonProblem("a second value follows the end of the document", end, hint, kind="second_value")
+        except _FatalJsonProblem as stop:
             return JsonDocument(None, self.text, (*self.flaws, stop.flaw), more_flaws=self.more_flaws)
         return JsonDocument(value, self.text, tuple(self.flaws), more_flaws=self.more_flaws)
 
@@ -441,11 +441,11 @@ class _JsonParser:
             value, end = self._value(0, (at,), 1)
             end = self._skip(end)
             if end < len(line):
-                raise _FatalProblem("a second value follows on the same line", end, "write one value per line")
+                raise _FatalJsonProblem("a second value follows on the same line", end, "write one value per line")
         except _TooLarge as stop:
             self.flaws.append(msgspec.structs.replace(stop.flaw, offset=start + stop.flaw.offset))
             return False
-        except _FatalProblem as stop:
+        except _FatalJsonProblem as stop:
             self._note(msgspec.structs.replace(stop.flaw, path=(at,), offset=start + stop.flaw.offset, fatal=False))
             value = None
         values.append(value)
@@ -473,7 +473,7 @@ class _JsonParser:
             return self._string(at, path)
         if start in ("{", "["):
             if depth >= MAX_DEPTH:
-                raise _FatalProblem(f"nested deeper than {MAX_DEPTH} levels", at, "flatten the value", kind="too_deep")
+                raise _FatalJsonProblem(f"nested deeper than {MAX_DEPTH} levels", at, "flatten the value", kind="too_deep")
             self._take(OBJECT_BYTES if start == "{" else ARRAY_BYTES, at)
             return self._object(at + 1, path, depth + 1) if start == "{" else self._array(at + 1, path, depth + 1)
         self._take(NUMBER_BYTES, at)
@@ -483,7 +483,7 @@ class _JsonParser:
         try:
             value, end = _scan_string(self.text, at + 1, True)
         except JSONDecodeError as problem:
-            raise _FatalProblem(_string_problem(self.text, problem), problem.pos, _string_hint(problem)) from None
+            raise _FatalJsonProblem(_string_problem(self.text, problem), problem.pos, _string_hint(problem)) from None
         self._take(STRING_BYTES + len(value), at)
         if not value.isascii() and _SURROGATE.search(value):
             self._note(
@@ -552,7 +552,7 @@ class _JsonParser:
         if match.group(1) == closing:
             return match.end(1), True
         if self.text[match.end() : match.end() + 1] == closing:
-            raise _FatalProblem(f"a comma before '{closing}'", match.start(1), "remove the trailing comma")
+            raise _FatalJsonProblem(f"a comma before '{closing}'", match.start(1), "remove the trailing comma")
         return match.end(), False
 
     def _scalar(self, at: int, path: Path) -> tuple[Any, int]:
@@ -581,15 +581,15 @@ class _JsonParser:
         flaw = ParseProblem("value_out_of_range", message, path, self._start + offset, hint="write it as a string or shorten it")
         self._note(flaw)
 
-    def _expected(self, what: str, at: int) -> _FatalProblem:
+    def _expected(self, what: str, at: int) -> _FatalJsonProblem:
         found = self.text[at : at + 1]
         if not found and self._is_line:
-            return _FatalProblem(f"the line ends where {what} should be", at, "write each value on one line, as a whole")
+            return _FatalJsonProblem(f"the line ends where {what} should be", at, "write each value on one line, as a whole")
         if not found:
-            return _FatalProblem(f"the text ends where {what} should be", at, "the file looks cut off")
+            return _FatalJsonProblem(f"the text ends where {what} should be", at, "the file looks cut off")
         word = _WORD.match(self.text, at)
         shown = word.group()[:30] if word else found
-        return _FatalProblem(f"expected {what}, found {shown!r}", at, _syntax_hint(shown, self.text[at : at + 2]))
+        return _FatalJsonProblem(f"expected {what}, found {shown!r}", at, _syntax_hint(shown, self.text[at : at + 2]))
 
 
 def _duplicate_key(key: str, path: Path, offset: int) -> ParseProblem:

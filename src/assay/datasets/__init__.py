@@ -10,13 +10,21 @@ from assay.core.case import Case
 from assay.core.contract import BUILT_IN, CONTRACTS, ContractId
 from assay.core.errors import UsageProblem
 from assay.core.issue import Finding, Issue
-from assay.core.report import Counts, ValidationReport
+from assay.core.report import RecordCounts, ValidationReport
 from assay.core.strict_json import parse_json, parse_json_lines
 from assay.datasets.parsing.checks import nearest
 from assay.datasets.parsing.config import DEFAULT_READ_OPTIONS, ReadOptions, ValidationConfig
-from assay.datasets.parsing.formats import guess_contract, holds_hashes, holds_several, is_of_a_run, row_document, sniff_format
+from assay.datasets.parsing.formats import (
+    MAX_YAML_BYTES,
+    guess_contract,
+    holds_hashes,
+    holds_several,
+    is_of_a_run,
+    parse_yaml,
+    row_document,
+    sniff_format,
+)
 from assay.datasets.parsing.issue_locator import RecordContext, locate_issue
-from assay.datasets.parsing.lazy_yaml import MAX_YAML_BYTES, parse_yaml
 from assay.datasets.parsing.source import BOM, Source
 
 if TYPE_CHECKING:
@@ -27,7 +35,7 @@ __all__ = ["contract_named", "lines_of", "read", "resolve_contract", "stream"]
 
 
 def read(
-    source: Source, contract: "str | Plugin", *, config: ValidationConfig, effort: ReadOptions = DEFAULT_READ_OPTIONS
+    source: Source, contract: "str | Plugin", *, config: ValidationConfig, options: ReadOptions = DEFAULT_READ_OPTIONS
 ) -> ValidationReport:
     """The report on a source; `auto` recognises the contract by its content. Raises UsageProblem for an unknown name."""
     known = resolve_contract(source, contract)
@@ -38,11 +46,11 @@ def read(
         null_as_absent = config.null_as_absent or source.stored.null_as_absent
         config = replace(config, allow_size=True, null_as_absent=null_as_absent)
     if not isinstance(known, str):
-        own_report: ValidationReport = _own().read_with_plugin(source, known, effort)
+        own_report: ValidationReport = _own().read_with_plugin(source, known, options)
         return own_report
     if row_document(source) == known:
-        return _read_document(source, known, config, effort)
-    report: ValidationReport = _module_of(known).read(source, config, effort)
+        return _read_document(source, known, config, options)
+    report: ValidationReport = _module_of(known).read(source, config, options)
     return report
 
 
@@ -57,17 +65,17 @@ def _rows_in(source: Source, contract: str, *, is_exact: bool = False) -> "RowLi
     return rows
 
 
-def _read_document(source: Source, contract: ContractId, config: ValidationConfig, effort: ReadOptions) -> ValidationReport:
+def _read_document(source: Source, contract: ContractId, config: ValidationConfig, options: ReadOptions) -> ValidationReport:
     rows = _rows_in(source, contract)
-    report = _read_rows(rows, contract, config, effort)
+    report = _read_rows(rows, contract, config, options)
     if rows.is_by_line and any(issue.code == "invalid_json" for issue in report.issues):
         # Rows that are not on lines of their own after all.
-        report = _read_rows(_rows_in(source, contract, is_exact=True), contract, config, effort)
+        report = _read_rows(_rows_in(source, contract, is_exact=True), contract, config, options)
     return report
 
 
-def _read_rows(rows: "RowLines", contract: ContractId, config: ValidationConfig, effort: ReadOptions) -> ValidationReport:
-    report: ValidationReport = _module_of(contract).read(rows.source, config, effort)
+def _read_rows(rows: "RowLines", contract: ContractId, config: ValidationConfig, options: ReadOptions) -> ValidationReport:
+    report: ValidationReport = _module_of(contract).read(rows.source, config, options)
     errors = [issue for issue in rows.issues if issue.severity == "error"]
     if errors:
         return ValidationReport(path=report.path, contract=contract, outcome="rejected", counts=report.counts, issues=rows.issues)
@@ -100,7 +108,7 @@ def resolve_contract(source: Source, contract: "str | Plugin") -> "ContractId | 
     guessed = guess_contract(source).contract
     if guessed is not None or contract == BUILT_IN:
         return guessed
-    found: Plugin | None = _own().recognised(source)
+    found: Plugin | None = _own().recognise_contract(source)
     return found
 
 
@@ -136,7 +144,7 @@ def _unknown(source: Source) -> ValidationReport:
     is_empty = not source.head().strip() and not bytes(source.buffer()).removeprefix(BOM).strip()
     broken = None if is_empty else _syntax_error(source)
     if broken is not None:
-        return ValidationReport(path=source.name, contract=None, outcome="rejected", counts=Counts(), issues=[broken])
+        return ValidationReport(path=source.name, contract=None, outcome="rejected", counts=RecordCounts(), issues=[broken])
     hint = "a dataset has at least one record" if is_empty else "name it with --contract to see what is missing"
     if holds_several(source):
         hint = f"it holds several datasets: name one of them, such as '{source.name}#1'"
@@ -151,4 +159,4 @@ def _unknown(source: Source) -> ValidationReport:
         column=1,
         hint=hint,
     )
-    return ValidationReport(path=source.name, contract=None, outcome="rejected", counts=Counts(), issues=[issue])
+    return ValidationReport(path=source.name, contract=None, outcome="rejected", counts=RecordCounts(), issues=[issue])

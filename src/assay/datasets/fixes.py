@@ -13,14 +13,15 @@ import msgspec
 from assay.core.canonical import JsonObject
 from assay.core.contract import CONTRACTS, Contract, ContractId
 from assay.core.issue import Path, path_text
+from assay.core.report import FixChange
 from assay.core.strict_json import Document, Location, parse_json
 from assay.datasets import batch_v1, legal_eval_v1, read
 from assay.datasets.batch_v1.split import SplitDocument
-from assay.datasets.conversation_v1.texts import has_conversation_lines
-from assay.datasets.parsing.checks import Findings, nearest
+from assay.datasets.conversation_v1 import has_conversation_lines
+from assay.datasets.parsing.checks import FindingList, nearest
 from assay.datasets.parsing.config import ValidationConfig
 from assay.datasets.parsing.formats import sniff_format
-from assay.datasets.parsing.nulls import (
+from assay.datasets.parsing.record_fields import (
     BATCH_RECORD,
     GOLDEN_CASE,
     GOLDEN_DOCUMENT,
@@ -29,7 +30,7 @@ from assay.datasets.parsing.nulls import (
     drop_turn_nulls,
     turn_fields,
 )
-from assay.datasets.parsing.scan import Cursor
+from assay.datasets.parsing.scan import LocationCursor
 from assay.datasets.parsing.source import BOM, Source, filled_lines
 
 _NEAR = 1 << 16
@@ -38,19 +39,11 @@ _NAMED_MEMBER = re.compile(rb'(,\s*)?"([a-z_]+)"\s*:\s*\Z')
 _COMMA_AFTER = re.compile(rb"null(\s*,\s*)?")
 
 
-class Change(msgspec.Struct, frozen=True):
-    """One thing that a fix changed."""
-
-    line: int
-    path: str
-    message: str
-
-
 class FixResult(msgspec.Struct, frozen=True):
     """The corrected bytes and what was changed."""
 
     content: bytes
-    changes: tuple[Change, ...]
+    changes: tuple[FixChange, ...]
 
 
 Edit = tuple[Path, str]
@@ -59,10 +52,10 @@ Fix = Callable[[Any, Path], tuple[Any, list[Edit]]]
 """A record and its path in, the record and its changes out."""
 
 
-def fixed(source: Source, contract: ContractId, config: ValidationConfig | None = None) -> FixResult:
+def fix_source(source: Source, contract: ContractId, config: ValidationConfig | None = None) -> FixResult:
     """The source with every safe fix applied; text that cannot be read stays as it is."""
     content = bytes(source.buffer())
-    changes = [Change(1, "", "removed the byte order mark")] if content.startswith(BOM) else []
+    changes = [FixChange(1, "", "removed the byte order mark")] if content.startswith(BOM) else []
     content = content.removeprefix(BOM)
     pieces = list(_OWN.get(contract, _pieces)(source, CONTRACTS[contract], config or ValidationConfig()))
     offset = len(BOM) if changes else 0
@@ -82,7 +75,7 @@ class _Replacement(msgspec.Struct, frozen=True):
     start: int
     size: int
     content: bytes
-    changes: tuple[Change, ...]
+    changes: tuple[FixChange, ...]
 
 
 def _rewritten(raw: bytes, path: Path, fix: Fix, *, start: int, line: int) -> Iterator[_Replacement]:
@@ -97,9 +90,9 @@ def _rewritten(raw: bytes, path: Path, fix: Fix, *, start: int, line: int) -> It
         yield _Replacement(start, len(raw), msgspec.json.encode(value), noted)
 
 
-def _noted(document: Document, path: Path, message: str, *, inner: Path, line: int) -> Change:
+def _noted(document: Document, path: Path, message: str, *, inner: Path, line: int) -> FixChange:
     place = document.place(document.offset(inner, on_key=True), start=Location(line, 1))
-    return Change(place.line, path_text(path), message)
+    return FixChange(place.line, path_text(path), message)
 
 
 def _line_pieces(source: Source, fix: Fix) -> Iterator[_Replacement]:
@@ -186,7 +179,7 @@ def _batch_pieces(source: Source, contract: Contract, config: ValidationConfig) 
         return record, changes + _move_unknown(record, path, batch_v1.rules.RECORD_FIELDS, accepts=_fits_batch)
 
     split = SplitDocument(source.buffer(), ValidationConfig())
-    cursor = Cursor(split.buffer)
+    cursor = LocationCursor(split.buffer)
     members: list[tuple[Path, msgspec.Raw, Fix]] = [(("records", index), record, fix) for index, record in enumerate(split.records)]
     members += _head_members(split)
     for path, member, its_fix in sorted(members, key=lambda one: split.offset(one[1])):
@@ -208,7 +201,7 @@ def _without_member(split: SplitDocument, name: str, at: int, line: int) -> Iter
     if before is None or before[2] != name.encode() or after is None or not (before[1] or after[1]):
         return
     start = low + before.start() if not after[1] else low + before.start(2) - 1
-    change = Change(line, name, "removed the null of an optional field")
+    change = FixChange(line, name, "removed the null of an optional field")
     yield _Replacement(start, at + after.end() - start, b"", (change,))
 
 
@@ -231,7 +224,7 @@ def _head_members(split: SplitDocument) -> list[tuple[Path, msgspec.Raw, Fix]]:
 
 def _normalized(value: object, path: Path) -> tuple[Any, list[Edit]]:
     """The value in NFC; two names that become one, or a run of combining marks, are for a person to solve."""
-    found = Findings()
+    found = FindingList()
     normalized = batch_v1.rules.NormalizedRecord(found, value, path)
     if not normalized.changed or found:
         return value, []
@@ -259,7 +252,7 @@ def _conversation_pieces(source: Source, _: Contract, config: ValidationConfig) 
 
 def _fits_batch(metadata: Mapping[str, object]) -> bool:
     """Metadata that batch_v1 still takes."""
-    found = Findings()
+    found = FindingList()
     batch_v1.rules.check_metadata(found, metadata, ("metadata",), limit=batch_v1.rules.MAX_RECORD_METADATA_BYTES)
     return not found
 

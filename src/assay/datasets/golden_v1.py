@@ -9,15 +9,15 @@ from assay.core.canonical import JsonObject, canonical_json, sha256_hex
 from assay.core.case import Case, Criterion
 from assay.core.issue import Finding, Path
 from assay.core.open_fields import FieldCounter, FieldCounts
-from assay.core.report import Counts, ValidationReport
+from assay.core.report import RecordCounts, ValidationReport
 from assay.core.strict_json import parse_json
 from assay.datasets.parsing.checks import (
-    Findings,
+    FindingList,
     array_at,
     check_flaws,
     check_nul,
     check_unique,
-    misspelt,
+    misspelling_hint,
     object_at,
     short,
     string_at,
@@ -26,8 +26,8 @@ from assay.datasets.parsing.checks import (
 from assay.datasets.parsing.config import Interface, ReadOptions, ValidationConfig
 from assay.datasets.parsing.hashing import IndexSet
 from assay.datasets.parsing.issue_locator import IssueList, RecordContext
+from assay.datasets.parsing.record_fields import golden_uses
 from assay.datasets.parsing.source import Source
-from assay.datasets.parsing.unsent_fields import golden_uses
 
 MIN_CASES, MAX_CASES = 5, 20
 _ANY_SIZE: dict[Interface, str] = {
@@ -49,16 +49,16 @@ _ID = re.compile(r"[a-z0-9-]+\Z")
 _VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+\Z")
 
 
-def read(source: Source, config: ValidationConfig, effort: ReadOptions) -> ValidationReport:
+def read(source: Source, config: ValidationConfig, options: ReadOptions) -> ValidationReport:
     """The report on one golden dataset; any error rejects the file, since a part of its cases is no golden dataset."""
     document = parse_json(source.buffer())
-    found = check_document(document.value, config, effort.interface) if document.is_readable else Findings()
+    found = check_document(document.value, config, options.interface) if document.is_readable else FindingList()
     check_flaws(found, document, (), whole=f"golden_v1 is one JSON document: {_DOCUMENT}")
     cases = _cases_of(document.value)
-    effort.progress(source.size, source.size)
+    options.progress(source.size, source.size)
     issues = IssueList()
     issues.note_all(found, document, lambda finding: _record(finding, cases))
-    if effort.lint and document.is_readable and not found.has_errors:
+    if options.lint and document.is_readable and not found.has_errors:
         # Imported lazily: most callers do not need it.
         for issue in import_module("assay.datasets.parsing.rubric_lint").lint_cases(document):
             issues.add(issue)
@@ -67,7 +67,7 @@ def read(source: Source, config: ValidationConfig, effort: ReadOptions) -> Valid
         path=source.name,
         contract="golden_v1",
         outcome="rejected" if found.has_errors else "accepted",
-        counts=Counts(len(cases), len(cases) - len(rejected), len(rejected)),
+        counts=RecordCounts(len(cases), len(cases) - len(rejected), len(rejected)),
         issues=issues.issues,
         unlisted=issues.unlisted,
         broken=rejected,
@@ -91,7 +91,7 @@ def _cases_of(value: object) -> list[Any]:
     return cases if type(cases) is list else []
 
 
-def _rejected(found: Findings, cases: list[Any]) -> IndexSet:
+def _rejected(found: FindingList, cases: list[Any]) -> IndexSet:
     """The cases with an error. Of those whose errors are only counted none is known: with so many every case has one."""
     rejected = IndexSet()
     is_flood = any(severity == "error" for _, severity in found.unlisted)
@@ -113,16 +113,16 @@ def _record(finding: Finding, cases: list[Any]) -> RecordContext:
     return RecordContext(index, case_id if type(case_id) is str else None)
 
 
-def check_document(value: object, config: ValidationConfig, interface: Interface = "python") -> Findings:
+def check_document(value: object, config: ValidationConfig, interface: Interface = "python") -> FindingList:
     """Every rule of the contract for one document."""
-    found = Findings(required=("version", "cases", "id", "user_prompt", "rubric"))
+    found = FindingList(required=("version", "cases", "id", "user_prompt", "rubric"))
     document = object_at(found, value, (), like=_DOCUMENT)
     if document is None:
         return found
     is_case = "cases" not in document and not {"user_prompt", "rubric"}.isdisjoint(document)
     for field in ("version", "cases"):
         if field not in document:
-            found.missing((field,), hint=_ONE_CASE if is_case and field == "cases" else misspelt(field, document, FIELDS))
+            found.missing((field,), hint=_ONE_CASE if is_case and field == "cases" else misspelling_hint(field, document, FIELDS))
     if "version" in document:
         _check_version(found, document["version"])
     if document.get("description") is not None:
@@ -134,13 +134,13 @@ def check_document(value: object, config: ValidationConfig, interface: Interface
     return found
 
 
-def _check_version(found: Findings, value: object) -> None:
+def _check_version(found: FindingList, value: object) -> None:
     text = string_at(found, value, ("version",), low=1, like='"1.0.0"')
     if text is not None and not _VERSION.match(text):
         found.add("value_out_of_range", ("version",), f"version {short(text)} is not MAJOR.MINOR.PATCH", hint="write it like 1.0.0")
 
 
-def _check_cases(found: Findings, value: object, config: ValidationConfig, interface: Interface) -> None:
+def _check_cases(found: FindingList, value: object, config: ValidationConfig, interface: Interface) -> None:
     cases = array_at(found, value, ("cases",), like=f"[{_CASE}, ...]")
     if cases is None:
         return
@@ -160,13 +160,13 @@ def _check_cases(found: Findings, value: object, config: ValidationConfig, inter
             check_unique(found, case.get("id"), ("cases", index, "id"), first)
 
 
-def _check_case(found: Findings, value: object, path: Path) -> None:
+def _check_case(found: FindingList, value: object, path: Path) -> None:
     case = object_at(found, value, path, like=_CASE)
     if case is None:
         return
     for field in ("id", "user_prompt", "rubric"):
         if field not in case:
-            found.missing((*path, field), hint=misspelt(field, case, CASE_FIELDS))
+            found.missing((*path, field), hint=misspelling_hint(field, case, CASE_FIELDS))
     if "id" in case:
         _check_id(found, case["id"], (*path, "id"))
     if "user_prompt" in case:
@@ -181,13 +181,13 @@ def _check_case(found: Findings, value: object, path: Path) -> None:
     _warn_unknown(found, case, path, known=CASE_FIELDS)
 
 
-def _check_id(found: Findings, value: object, path: Path) -> None:
+def _check_id(found: FindingList, value: object, path: Path) -> None:
     text = string_at(found, value, path, low=1)
     if text is not None and not _ID.match(text):
         found.add("value_out_of_range", path, f"id {short(text)} may hold only a-z 0-9 and -", hint="write it like case-001")
 
 
-def _check_text(found: Findings, value: object, path: Path, *, low: int, high: int) -> None:
+def _check_text(found: FindingList, value: object, path: Path, *, low: int, high: int) -> None:
     """The minimum counts what is left after trimming, the maximum counts everything."""
     string_at(found, value, path, low=low, high=high)
     if type(value) is str and len(value) >= low > len(value.strip()):
@@ -195,7 +195,7 @@ def _check_text(found: Findings, value: object, path: Path, *, low: int, high: i
 
 
 def _warn_unknown(
-    found: Findings, value: Mapping[str, object], path: Path, *, known: tuple[str, ...], of_a_case: tuple[str, ...] = ()
+    found: FindingList, value: Mapping[str, object], path: Path, *, known: tuple[str, ...], of_a_case: tuple[str, ...] = ()
 ) -> None:
     for unknown in unknown_members(value, known):
         hint = "it is a field of a case" if unknown.name in of_a_case else unknown.hint

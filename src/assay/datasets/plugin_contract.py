@@ -20,11 +20,11 @@ from assay.core.errors import ThirdPartyCode, ThirdPartyError, UsageProblem
 from assay.core.issue import CODES, Finding
 from assay.core.issue import Path as Steps
 from assay.core.plugin import Plugin, declared_plugins, find_plugin, given_plugin
-from assay.core.report import Counts, ValidationReport
+from assay.core.report import RecordCounts, ValidationReport
 from assay.core.strict_json import Document, Location, ParseProblem, parse_json
 from assay.datasets.parsing.checks import (
     NO_ROWS,
-    Findings,
+    FindingList,
     add_flaws,
     add_used_id,
     check_flaws,
@@ -34,10 +34,9 @@ from assay.datasets.parsing.checks import (
     short,
 )
 from assay.datasets.parsing.config import ReadOptions
-from assay.datasets.parsing.formats import first_names, sniff_format
+from assay.datasets.parsing.formats import MAX_YAML_BYTES, first_names, parse_yaml, sniff_format
 from assay.datasets.parsing.hashing import IndexSet
 from assay.datasets.parsing.issue_locator import START, IssueList, RecordContext
-from assay.datasets.parsing.lazy_yaml import MAX_YAML_BYTES, parse_yaml
 from assay.datasets.parsing.source import Source, filled_lines
 
 CONTRACT_ERROR = "contract_error"
@@ -68,7 +67,7 @@ def _checked(plugin: Plugin) -> Plugin:
     return Plugin(msgspec.structs.replace(plugin.plan, name=name), plugin.target)
 
 
-def recognised(source: Source) -> Plugin | None:
+def recognise_contract(source: Source) -> Plugin | None:
     """The installed contract that knows the content; raises UsageProblem where several do."""
     names = frozenset(_names(source))
     found = [plugin for plugin in _recognisers(tuple(sys.path)) if _recognises(plugin, names)]
@@ -116,13 +115,13 @@ class _PluginRow(msgspec.Struct, frozen=True):
     start: Location = START
 
 
-def read_with_plugin(source: Source, plugin: Plugin, effort: ReadOptions) -> ValidationReport:
+def read_with_plugin(source: Source, plugin: Plugin, options: ReadOptions) -> ValidationReport:
     """The report on a source by a contract of one's own."""
     reading = _PluginReader(plugin, IssueList())
     reading.check(source)
-    effort.progress(source.size, source.size)
+    options.progress(source.size, source.size)
     rejected, total = len(reading.rejected), reading.total
-    counts = Counts(total, total - rejected, rejected)
+    counts = RecordCounts(total, total - rejected, rejected)
     return ValidationReport(
         path=source.name,
         contract=plugin.plan.name,
@@ -167,7 +166,7 @@ class _PluginReader:
         flaws: dict[int | None, list[ParseProblem]] = {}
         for flaw in document.flaws:
             flaws.setdefault(self._index_of(flaw.path), []).append(flaw)
-        every, ids = Findings(), dict[int, str | None]()
+        every, ids = FindingList(), dict[int, str | None]()
         for row in self._rows(source):
             found, record_id = self._checked(row, flaws.get(row.index, ()))
             every += found
@@ -182,12 +181,12 @@ class _PluginReader:
 
     def _check_outside(self, document: Document) -> None:
         """What is wrong with a document that holds all rows, outside of them."""
-        found = Findings()
+        found = FindingList()
         if document.is_readable and self._listed(document.value) is None:
             what = f"an object with a list in '{self._member}', or a list" if self._member else "a list of rows, or JSON Lines"
             found.wrong_type((), what, document.value)
         check_flaws(found, document, ())
-        found.take_back(lambda finding: self._index_of(finding.path) is not None)
+        found.discard(lambda finding: self._index_of(finding.path) is not None)
         self.is_broken = found.has_errors
         self.issues.note(found, document, RecordContext())
 
@@ -218,10 +217,10 @@ class _PluginReader:
         for index, value in enumerate(values):
             yield _PluginRow(index, value, document, (*way, index))
 
-    def _checked(self, row: _PluginRow, flaws: Iterable[ParseProblem]) -> tuple[Findings, str | None]:
+    def _checked(self, row: _PluginRow, flaws: Iterable[ParseProblem]) -> tuple[FindingList, str | None]:
         """What is wrong with a row, and its id where it has one."""
         self.total += 1
-        found, case = Findings(), None
+        found, case = FindingList(), None
         if row.document.is_readable:
             found, case = self._made(row)
         add_flaws(found, flaws, ())
@@ -232,14 +231,14 @@ class _PluginReader:
             self.rejected.add(row.index)
         return found, record_id
 
-    def _note_id(self, record_id: str, row: _PluginRow, found: Findings) -> None:
+    def _note_id(self, record_id: str, row: _PluginRow, found: FindingList) -> None:
         first = self._first.setdefault(record_id, row.index)
         if first != row.index:
             add_used_id(found, record_id, row.path, first=f"row {first}")
 
-    def _made(self, row: _PluginRow) -> tuple[Findings, Case | None]:
+    def _made(self, row: _PluginRow) -> tuple[FindingList, Case | None]:
         """What the contract says of a row, with paths from the document's root, and the case that it makes."""
-        said, found = Findings(), Findings()
+        said, found = FindingList(), FindingList()
         check_nul(found, row.value, row.path)
         case: Case | None = None
         try:

@@ -19,10 +19,10 @@ from assay.core.errors import SourceUnreadable
 from assay.core.issue import Issue
 from assay.core.strict_json import Location, parse_json
 from assay.datasets.batch_v1.split import has_more_elements
-from assay.datasets.parsing.checks import Findings, check_flaws, unknown_members, word_at
+from assay.datasets.parsing.checks import FindingList, check_flaws, unknown_members, word_at
 from assay.datasets.parsing.formats import ROW_HEADS, row_document
 from assay.datasets.parsing.issue_locator import RecordContext, locate_issue
-from assay.datasets.parsing.scan import Cursor, address_of
+from assay.datasets.parsing.scan import LocationCursor, address_of
 from assay.datasets.parsing.source import BOM, Buffer, Source, open_source
 
 _END = re.compile(rb"\n\]\}\s*\Z")
@@ -39,15 +39,18 @@ _TOO_MANY = Issue(
 )
 
 
-class _Rows(msgspec.Struct):
+class _RowsDocument(msgspec.Struct):
     rows: msgspec.Raw
 
 
-class _Conversations(msgspec.Struct):
+class _ConversationsDocument(msgspec.Struct):
     rows: msgspec.Raw = msgspec.field(name="conversations")
 
 
-_KINDS: dict[str, type[_Rows] | type[_Conversations]] = {"rows": _Rows, "conversations": _Conversations}
+_KINDS: dict[str, type[_RowsDocument] | type[_ConversationsDocument]] = {
+    "rows": _RowsDocument,
+    "conversations": _ConversationsDocument,
+}
 _decode_rows = msgspec.json.Decoder(list[msgspec.Raw]).decode
 Locate = Callable[[Issue], Issue]
 
@@ -124,7 +127,7 @@ def _by_value(source: Source, contract: str) -> RowLines:
         spool.write(bytes(row).replace(b"\n", b" ").replace(b"\r", b" ") + b"\n")
     issues = tuple(_around(_without_list(buffer, listed), contract))
     end = offsets[-1] + len(memoryview(rows[-1])) if rows else 0
-    return RowLines(_lines_in(source, spool), issues, _Locator(buffer, offsets, end).locate)
+    return RowLines(_lines_in(source, spool), issues, _RowLocator(buffer, offsets, end).locate)
 
 
 def _without_mark(buffer: Buffer) -> memoryview:
@@ -136,7 +139,7 @@ def _without_list(buffer: Buffer, listed: msgspec.Raw) -> bytes:
     """A text with a list in it empty, and everything else at its line and column."""
     start = address_of(listed) - address_of(buffer)
     end = start + len(memoryview(listed))
-    place = Cursor(buffer).place
+    place = LocationCursor(buffer).place
     (line, column), (last, after) = place(start + 1), place(end - 1)
     space = b"\n" * (last - line) + b" " * (after - 1 if last > line else after - column)
     return bytes(buffer[: start + 1]) + space + bytes(buffer[end - 1 :])
@@ -145,7 +148,7 @@ def _without_list(buffer: Buffer, listed: msgspec.Raw) -> bytes:
 def _around(text: bytes, contract: str) -> Iterator[Issue]:
     """What the strict parser, and the small contract of such documents, say of a document without its rows."""
     document = parse_json(text)
-    found = Findings(required=("schema_version",))
+    found = FindingList(required=("schema_version",))
     if type(document.value) is dict:
         if "schema_version" not in document.value:
             found.missing(("schema_version",), hint=f'write "schema_version": "{contract}"')
@@ -158,7 +161,7 @@ def _around(text: bytes, contract: str) -> Iterator[Issue]:
         yield locate_issue(finding, document, RecordContext())
 
 
-class _Locator:
+class _RowLocator:
     """Places of issues in a document whose rows were read from lines; each byte is read once, however many issues there are.
 
     It holds numbers and no objects, since a small document may have many rows; and the buffer instead of its source, which holds
@@ -190,7 +193,7 @@ class _Locator:
         return msgspec.structs.replace(issue, line=line + before, column=column)
 
     def _find_starts(self) -> None:
-        place = Cursor(self._buffer).place
+        place = LocationCursor(self._buffer).place
         for offset in self._offsets:
             line, column = place(offset)
             self._lines.append(line)
@@ -206,13 +209,13 @@ def _unreadable(source: Source, problem: str) -> Issue:
     """Why a document with rows cannot be read."""
     if source.size <= _EXACT_BYTES:
         document = parse_json(source.buffer())
-        found = Findings()
+        found = FindingList()
         check_flaws(found, document, ())
         for finding in found:
             return locate_issue(finding, document, RecordContext())
     offset = re.search(r"\(byte ([0-9]+)\)", problem)
     mark = source.size - len(_without_mark(source.buffer()))
-    place = Cursor(source.buffer()).place(min(mark + int(offset.group(1)), source.size)) if offset else Location(1, 1)
+    place = LocationCursor(source.buffer()).place(min(mark + int(offset.group(1)), source.size)) if offset else Location(1, 1)
     return Issue(code="invalid_json", message=f"not JSON: {problem}", line=place.line, column=place.column)
 
 
@@ -222,7 +225,7 @@ _MAX_PADDING = 64 << 20
 """Bytes of white space that the datasets of a document get together, so that their lines are those of the document."""
 
 
-class _Several(msgspec.Struct):
+class _DatasetsDocument(msgspec.Struct):
     datasets: msgspec.Raw
 
 
@@ -236,7 +239,7 @@ class DatasetParts:
         self._source = source
         buffer = source.buffer()
         try:
-            listed = msgspec.json.decode(_without_mark(buffer), type=_Several).datasets
+            listed = msgspec.json.decode(_without_mark(buffer), type=_DatasetsDocument).datasets
             self._parts = _decode_parts(listed)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as problem:
             raise SourceUnreadable(f"cannot read the datasets in '{source.name}': {problem}", hint="fetch it again") from problem
@@ -244,7 +247,7 @@ class DatasetParts:
             raise SourceUnreadable(f"'{source.name}' holds more than {MAX_DATASETS:,} datasets", hint="use several files")
         for flaw in parse_json(_without_list(buffer, listed)).flaws:
             raise SourceUnreadable(f"cannot read the datasets in '{source.name}': {flaw.message}", hint=flaw.hint)
-        first, place = address_of(buffer), Cursor(buffer).place
+        first, place = address_of(buffer), LocationCursor(buffer).place
         self._starts = [place(address_of(part.document) - first) for part in self._parts]
 
     @property

@@ -13,10 +13,10 @@ from assay.core.case import Case
 from assay.core.contract import INPUT
 from assay.core.errors import RunSealed, UsageProblem
 from assay.core.manifest import OWN_HASH
-from assay.core.moment import iso
 from assay.core.plan import Plan, plan_sha256
 from assay.core.settings import Gates, ProfileId
 from assay.core.summary import GateResult
+from assay.core.text import iso
 from assay.core.version import __version__
 from assay.engine.finalization.recompute import columns_of, metrics_of
 from assay.engine.planning.request import PlanProblems

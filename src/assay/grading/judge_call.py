@@ -52,7 +52,7 @@ AGAIN = ":again"
 _MARK_LENGTH = 16
 
 
-class Part(msgspec.Struct, frozen=True):
+class RubricPart(msgspec.Struct, frozen=True):
     """One of several criteria that a single reply decides."""
 
     criterion: str
@@ -69,7 +69,7 @@ class JudgeQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """Texts by the template's slots; an empty text leaves its block out."""
     shape: ReplySchema
     weight: float = 1.0
-    parts: tuple[Part, ...] = ()
+    parts: tuple[RubricPart, ...] = ()
     """Criteria, in order, that the reply has one verdict each for; empty for one verdict on `criterion`."""
 
 
@@ -202,9 +202,9 @@ def _mark(answer: CandidateAnswer, call_id: str, *, texts: tuple[str, ...]) -> s
 
 def judge_call_id(criterion: str, judge: str = "") -> str:
     """Build the id of a call about a criterion; it names the judge only in a panel."""
-    return f"judge:{quoted(criterion)}" + (f"@{quoted(judge)}" if judge else "")
+    return f"judge:{escape_call_id(criterion)}" + (f"@{escape_call_id(judge)}" if judge else "")
 
 
-def quoted(name: str) -> str:
+def escape_call_id(name: str) -> str:
     """Escape the characters that structure a call id."""
     return name.replace("%", "%25").replace(":", "%3A").replace("@", "%40")

@@ -7,13 +7,12 @@ import msgspec
 from assay.core.model_call import ModelRequest, Reply
 from assay.core.outcome import FailureLabel, Grade, GradingFailure, PanelDecision, Score
 from assay.grading.answer_text import suspicion_flags
-from assay.grading.assignment import Assignment
-from assay.grading.judge_call import ASKED_AGAIN, CandidateAnswer, JudgeCall, JudgeCallOptions, JudgeQuestion, Part
-from assay.grading.settings import GradingSettings
+from assay.grading.assignment import GradingAssignment, GradingSettings
+from assay.grading.judge_call import ASKED_AGAIN, CandidateAnswer, JudgeCall, JudgeCallOptions, JudgeQuestion, RubricPart
 from assay.grading.verdict import SALVAGED, Verdict
 
 CallRounds = Generator[tuple[ModelRequest, ...], tuple[Reply, ...], None]
-Judging = Generator[tuple[ModelRequest, ...], tuple[Reply, ...], tuple["PanelResult", ...]]
+PanelFlow = Generator[tuple[ModelRequest, ...], tuple[Reply, ...], tuple["PanelResult", ...]]
 JudgeCalls = list[JudgeCall]
 """The calls to all judges for one question."""
 NO_QUORUM = "judge_quorum"
@@ -47,7 +46,7 @@ class PanelResult(msgspec.Struct, frozen=True, kw_only=True):
         return len(self.votes) > 1 and len({vote.value for vote in self.votes}) > 1
 
 
-def ask_judges(questions: tuple[JudgeQuestion, ...], settings: GradingSettings, *, answer: CandidateAnswer) -> Judging:
+def ask_judges(questions: tuple[JudgeQuestion, ...], settings: GradingSettings, *, answer: CandidateAnswer) -> PanelFlow:
     """Ask every judge every question, or the first judge only and the others when it is unsure.
 
     Raises GradingFailure when a judge gives no verdict even when asked again, unless enough others vote.
@@ -116,8 +115,8 @@ def _collect_scores(calls_per_question: Sequence[JudgeCalls]) -> tuple[Score, ..
     )
 
 
-def _parts(question: JudgeQuestion) -> tuple[Part, ...]:
-    return question.parts or (Part(question.criterion, question.weight),)
+def _parts(question: JudgeQuestion) -> tuple[RubricPart, ...]:
+    return question.parts or (RubricPart(question.criterion, question.weight),)
 
 
 def _is_unsure(call: JudgeCall, settings: GradingSettings) -> bool:
@@ -155,7 +154,7 @@ def _combine_votes(calls: JudgeCalls, settings: GradingSettings) -> list[PanelRe
     ]
 
 
-def _combine(part: Part, number: int, voting: JudgeCalls, *, missing: tuple[str, ...], is_escalated: bool) -> PanelResult:
+def _combine(part: RubricPart, number: int, voting: JudgeCalls, *, missing: tuple[str, ...], is_escalated: bool) -> PanelResult:
     votes = tuple(call.verdicts[number] for call in voting)
     scores = tuple(_score(part, vote, call=call) for call, vote in zip(voting, votes, strict=True))
     if len(votes) == 1 and not missing:
@@ -196,7 +195,7 @@ def _decision_text(values: Sequence[float], *, scale: str, missing: int) -> str:
     return f"judges say {summary}; {counts}{lost}"
 
 
-def _score(part: Part, vote: Verdict, *, call: JudgeCall) -> Score:
+def _score(part: RubricPart, vote: Verdict, *, call: JudgeCall) -> Score:
     scale = call.question.shape.scale
     return Score(
         criterion=part.criterion,
@@ -265,7 +264,7 @@ def proposed_label(results: tuple[PanelResult, ...]) -> FailureLabel:
 
 
 def judged_grade(
-    assignment: Assignment,
+    assignment: GradingAssignment,
     answer: str,
     *,
     results: tuple[PanelResult, ...],
@@ -287,4 +286,4 @@ def judged_grade(
         panel=panel_decisions(results),
         flags=(*panel_flags(results), *suspicion_flags(answer)),
     )
-    return assignment.signed(grade)
+    return assignment.sign(grade)

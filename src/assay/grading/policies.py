@@ -107,7 +107,7 @@ def custom_policy_of(name: str) -> Policy:
     return Policy(id=name, tasks=())
 
 
-def resolved(policy_id: str, task: str) -> tuple[Policy, tuple[str, ...]]:
+def resolve_policy(policy_id: str, task: str) -> tuple[Policy, tuple[str, ...]]:
     """Find the policy for a record, with a flag that says why it is not the named one."""
     named = POLICIES.get(policy_id or DEFAULT_ID)
     if named is None:

@@ -6,7 +6,7 @@ import msgspec
 
 from assay.core.canonical import JsonObject, canonical_json
 from assay.core.case import Case
-from assay.grading.verdict import UnusableReply, only_object, storable
+from assay.grading.verdict import UnusableReply, only_object, replace_unstorable
 
 TOOLS = "tools"
 """Member of `Case.extra`: the names of a conversation's tools, each with the names of its input's members."""
@@ -65,9 +65,9 @@ def read_call(answer: str) -> ToolCall | None:
 def _storable(value: object) -> Any:
     """Replace characters that no store can hold, in names and texts at any depth."""
     if isinstance(value, str):
-        return storable(value)
+        return replace_unstorable(value)
     if isinstance(value, dict):
-        return {storable(name): _storable(member) for name, member in value.items()}
+        return {replace_unstorable(name): _storable(member) for name, member in value.items()}
     return [_storable(member) for member in value] if isinstance(value, list) else value
 
 

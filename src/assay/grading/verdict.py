@@ -40,7 +40,7 @@ def states_both(text: str, value: tuple[str, object], words: tuple[str, str]) ->
     return any(_has_value(view, *value) and _has_words(view, *words) for view in _views(text))
 
 
-def unescaped(text: str) -> str:
+def unescape_json(text: str) -> str:
     """Decode the escapes of JSON; surrogate pairs become one character."""
     decoded = _ESCAPE.sub(lambda escape: _character(escape.group(1)), text)
     return decoded.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -55,7 +55,7 @@ def _views(text: str) -> Iterator[str]:
         yield text
         if "\\" not in text:
             return
-        text = unescaped(text)
+        text = unescape_json(text)
 
 
 def _words_like(value: str | float) -> frozenset[str]:
@@ -203,7 +203,7 @@ def _escaped(string: re.Match[str]) -> str:
     return _CONTROL.sub(lambda control: f"\\u{ord(control.group()):04x}", string.group())
 
 
-def storable(text: str) -> str:
+def replace_unstorable(text: str) -> str:
     """Replace NUL and unpaired surrogates by U+FFFD."""
     return _UNSTORABLE.sub("\ufffd", text)
 
@@ -366,7 +366,7 @@ def _verdict(found: Mapping[str, object], shape: ReplySchema, *, label: FailureL
         return UnusableReply(f'"{shape.reason}" must be a text of one or two sentences')
     if [name for name in found if name != shape.value and name.casefold() == shape.value]:
         return UnusableReply("a member of the object is there twice")
-    stored = storable(reason)
+    stored = replace_unstorable(reason)
     return Verdict(
         value=value,
         reason=stored,
@@ -399,7 +399,7 @@ def salvage_verdict(text: str, shape: ReplySchema, *, answer: str) -> Verdict | 
         return None
     document = parse_json(head.group("value"))
     value = _scaled(document.value, shape) if document.is_readable else None
-    reason = storable(unescaped(head.group("reason")).strip())
+    reason = replace_unstorable(unescape_json(head.group("reason")).strip())
     if value is None or not reason or states_another(bare, shape.value, value=head.group("value")):
         return None
     if _repeats({shape.value: document.value, shape.reason: reason}, shape, answer=answer):

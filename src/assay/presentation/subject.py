@@ -13,7 +13,7 @@ from assay import api
 from assay.core.contract import dataset_words, file_stem
 from assay.core.gate_text import gate_texts
 from assay.core.manifest import BatchEntry, Manifest
-from assay.core.open_fields import Audience, added
+from assay.core.open_fields import Audience, add_counts
 from assay.core.plan import DatasetPlan, ModelPlan, Plan
 from assay.presentation.decisions import default_gates_text
 from assay.presentation.sections import Cell, Fact, Section
@@ -74,7 +74,7 @@ def sent_fields(plan: Json) -> Iterator[Words]:
         return
     datasets = plan.get("datasets", ())
     is_turns = {dataset["contract"] for dataset in datasets} == {"conversation_v1"}
-    for label, text in field_lines(added(dataset.get("fields", {}) for dataset in datasets), "turn" if is_turns else "record"):
+    for label, text in field_lines(add_counts(dataset.get("fields", {}) for dataset in datasets), "turn" if is_turns else "record"):
         yield _SHORT.get(label, label), (text,)
 
 
@@ -166,7 +166,7 @@ _SOURCES = {"sampled": "called in this run", "prefilled": "answers from {path}",
 
 def plan_document(planned: api.PlannedRuns, estimate: api.CostEstimate) -> dict[str, Any]:
     """The plans as plain values; there is no key in them."""
-    fields = added(dataset.fields for dataset in planned.plans[0].datasets)
+    fields = add_counts(dataset.fields for dataset in planned.plans[0].datasets)
     return {
         "runs_dir": planned.runs_dir,
         "valid_records": planned.valid_records,

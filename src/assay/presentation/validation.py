@@ -3,14 +3,13 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
 
 import msgspec
 
 from assay.core.contract import CONTRACTS
 from assay.core.issue import CODES, Issue
 from assay.core.open_fields import OTHERS, FieldCounts
-from assay.core.report import Outcome, ValidationReport
+from assay.core.report import FixChange, Outcome, ValidationReport
 from assay.presentation.sections import Cell, Column, Fact, Section, Table
 from assay.presentation.words import counted
 
@@ -54,22 +53,6 @@ SUGGESTIONS: dict[str, str] = {
     "tool_error": "Give each turn with `tool_used` both a `tool_input` object and a `tool_output`.",
 }
 """What to do about each issue code, and about each error type of conversation_v1."""
-
-
-class Change(Protocol):
-    """One safe fix that was applied: where, and what was done."""
-
-    @property
-    def line(self) -> int | None:
-        """1-based line in the source."""
-
-    @property
-    def path(self) -> str:
-        """Path of the value that changed; empty for the file as a whole."""
-
-    @property
-    def message(self) -> str:
-        """What was changed."""
 
 
 class Totals:
@@ -161,9 +144,9 @@ def place(path: str, issue: Issue) -> str:
     return ":".join([path, *(str(number) for number in (issue.line, issue.column) if number is not None)])
 
 
-def change_line(change: Change) -> str:
+def change_line(change: FixChange) -> str:
     """`line 7 · records[0].record_id · trailing space removed`."""
-    parts = (f"line {change.line}" if change.line is not None else "", change.path, change.message)
+    parts = (f"line {change.line}", change.path, change.message)
     return " · ".join(part for part in parts if part)
 
 

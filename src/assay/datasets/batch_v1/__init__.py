@@ -11,19 +11,18 @@ from assay.core.canonical import sha256_hex
 from assay.core.case import Case
 from assay.core.issue import Finding, Issue, Path, path_text
 from assay.core.open_fields import FieldCounter
-from assay.core.report import Counts, Outcome, ValidationReport
+from assay.core.report import Outcome, RecordCounts, ValidationReport
 from assay.core.strict_json import Document, parse_json
 from assay.datasets.batch_v1 import rules
 from assay.datasets.batch_v1.fast import CleanRecord, clean_in_parallel
 from assay.datasets.batch_v1.split import INVALID_REQUEST, PAYLOAD_TOO_LARGE, SplitDocument
-from assay.datasets.parsing.checks import Findings, check_flaws
+from assay.datasets.parsing.checks import FindingList, check_flaws
 from assay.datasets.parsing.config import DEFAULT_READ_OPTIONS, ReadOptions, ValidationConfig
 from assay.datasets.parsing.hashing import IndexSet
 from assay.datasets.parsing.issue_locator import IssueList, RecordContext, locate_issue
-from assay.datasets.parsing.nulls import BATCH_RECORD, drop_nulls
-from assay.datasets.parsing.scan import Cursor, first_not_utf8
+from assay.datasets.parsing.record_fields import BATCH_RECORD, batch_uses, drop_nulls
+from assay.datasets.parsing.scan import LocationCursor, first_not_utf8
 from assay.datasets.parsing.source import Source
-from assay.datasets.parsing.unsent_fields import batch_uses
 
 __all__ = ["read"]
 
@@ -47,12 +46,12 @@ class _RecordFields(msgspec.Struct):
     answer: msgspec.Raw = msgspec.Raw()
 
 
-def read(source: Source, config: ValidationConfig, effort: ReadOptions) -> ValidationReport:
+def read(source: Source, config: ValidationConfig, options: ReadOptions) -> ValidationReport:
     """The report on one dataset document."""
     if source.size > rules.MAX_PAYLOAD_BYTES:
         return _too_large(source)
     reading = _BatchReader(source, config, IssueList())
-    for _ in reading.check_records(effort):
+    for _ in reading.check_records(options):
         pass
     return reading.report(source)
 
@@ -71,7 +70,7 @@ def _too_large(source: Source) -> ValidationReport:
         hint="split the dataset into several files",
         details=PAYLOAD_TOO_LARGE,
     )
-    return ValidationReport(path=source.name, contract="batch_v1", outcome="rejected", counts=Counts(), issues=[issue])
+    return ValidationReport(path=source.name, contract="batch_v1", outcome="rejected", counts=RecordCounts(), issues=[issue])
 
 
 class _BatchReader:
@@ -86,9 +85,9 @@ class _BatchReader:
         self.digests = bytearray()
         self.unnormalized: set[int] = set()
         self.fields = FieldCounter()
-        self.cursor = Cursor(self.split.buffer)
+        self.cursor = LocationCursor(self.split.buffer)
 
-    def check_records(self, effort: ReadOptions, *, at_once: int = _BATCHES_AT_ONCE) -> Iterator[int]:
+    def check_records(self, options: ReadOptions, *, at_once: int = _BATCHES_AT_ONCE) -> Iterator[int]:
         """Check every record, clean ones on the fast path, the others by the exact rules; yields how many are done."""
         index = 0
         if len(self.split.records) > rules.MAX_RECORDS:
@@ -96,7 +95,7 @@ class _BatchReader:
         yield index
         first_index, accepted, records = self.first_index, self.accepted, self.split.records
         suspects = self.split.patched_records()
-        batches = clean_in_parallel(records, suspects=suspects, workers=effort.workers)
+        batches = clean_in_parallel(records, suspects=suspects, workers=options.workers)
         while some := list(islice(batches, at_once)):
             for verdict in chain.from_iterable(some):
                 if verdict is None:
@@ -110,7 +109,7 @@ class _BatchReader:
                     if verdict.uses:
                         self.fields.add(verdict.uses)
                 index += 1
-            effort.progress(self.split.offset(records[index - 1]), len(self.split.buffer))
+            options.progress(self.split.offset(records[index - 1]), len(self.split.buffer))
             yield index
         self.split.restore()
 
@@ -121,7 +120,7 @@ class _BatchReader:
 
     def _report_duplicate(self, index: int, verdict: CleanRecord) -> None:
         document = self._parsed(index)
-        found = Findings()
+        found = FindingList()
         found.append(self._duplicate(index, verdict.record_id))
         self._note(index, verdict.record_id, document, found)
 
@@ -177,7 +176,7 @@ class _BatchReader:
         too_large = Finding("record_too_large", path, message, "shorten texts or move attachments out of the record")
         document = Document(None, bytes(memoryview(raw)[:200]).decode("utf-8", "replace"), {}, ())
         members = _members(raw)
-        found = Findings()
+        found = FindingList()
         found += [*_long_texts(members, path), too_large]
         self._note(index, _id_of(members), document, found)
 
@@ -204,14 +203,14 @@ class _BatchReader:
             code = "record_too_large"
         finding = Finding(code, path, flaw.message, flaw.hint, offset=flaw.offset)
         if code != flaw.code:
-            found = Findings()
+            found = FindingList()
             found.append(finding)
             self._note(index, _id_of(_members(self.split.records[index])), document, found)
             return
         issue = locate_issue(finding, document, self._record(index, None))
         self.issues.add(msgspec.structs.replace(issue, index=None, details=INVALID_REQUEST))
 
-    def _note(self, index: int, record_id: str | None, document: Document, found: Findings) -> None:
+    def _note(self, index: int, record_id: str | None, document: Document, found: FindingList) -> None:
         self.issues.note(found, document, self._record(index, record_id))
 
     def _record(self, index: int, record_id: str | None) -> RecordContext:
@@ -233,7 +232,7 @@ class _BatchReader:
             path=source.name,
             contract="batch_v1",
             outcome="rejected" if is_rejected else outcome,
-            counts=Counts(total, accepted, total - accepted),
+            counts=RecordCounts(total, accepted, total - accepted),
             issues=issues,
             unlisted=self.issues.unlisted,
             dataset_error_count=self.issues.dataset_errors,
@@ -246,7 +245,7 @@ class _BatchReader:
         # A run keeps the report to the end, and many of them: what only the checks needed goes now.
         self.first_index.clear()
         head = {name: member for name, member in self.split.head.items() if name != "records"}
-        report.head = rules.NormalizedRecord(Findings(), head, ()).value
+        report.head = rules.NormalizedRecord(FindingList(), head, ()).value
         return report
 
     def _rejected(self) -> Iterator[tuple[int, bytes]]:
@@ -295,7 +294,7 @@ def _long_texts(members: _RecordFields, path: Path) -> Iterator[Finding]:
 def _is_too_long(text: msgspec.Raw) -> bool:
     if not _is_string(text) or len(memoryview(text)) > _SURELY_TOO_LONG:
         return _is_string(text)
-    normal = rules.NormalizedRecord(Findings(), msgspec.json.decode(text, type=str), ()).value
+    normal = rules.NormalizedRecord(FindingList(), msgspec.json.decode(text, type=str), ()).value
     return len(normal) > rules.MAX_TEXT
 
 

@@ -22,9 +22,9 @@ from assay.core.canonical import JsonObject
 from assay.core.open_fields import FieldUse
 from assay.datasets.batch_v1 import rules
 from assay.datasets.parsing.hashing import FloatHook, text_has_astral_name
-from assay.datasets.parsing.scan import Pieces, scan_texts, unlike
+from assay.datasets.parsing.record_fields import NO_USES, ONLY_METADATA, batch_uses
+from assay.datasets.parsing.scan import JoinedBytes, lossy_positions, scan_texts
 from assay.datasets.parsing.source import BATCH_BYTES
-from assay.datasets.parsing.unsent_fields import NO_USES, ONLY_METADATA, batch_uses
 
 _LARGEST_RAW = 8 * rules.MAX_RECORD_BYTES
 NO_REFERENCE: JsonObject = {}
@@ -44,7 +44,7 @@ class _ExpectedFields(TypedDict, total=False):
     required_criteria: list[Literal["accuracy", "clarity", "reasoning", "factuality", "overall"]]
 
 
-class _Record(TypedDict):
+class _BatchRecord(TypedDict):
     """Unknown members are not read; what is written from the record is then shorter, which shows.
 
     Open objects are untyped, because only untyped floats go through the hook.
@@ -77,7 +77,7 @@ _Read = tuple[str, bytes, tuple[FieldUse, ...]]
 
 def clean_records(raws: Sequence[Raw], *, suspects: frozenset[int]) -> Iterator[list[CleanRecord | None]]:
     """For each batch of records what is known of the clean ones; None, as for every suspect, asks for the exact rules."""
-    lane = _Lane(suspects)
+    lane = _BatchFastPath(suspects)
     batch: list[Raw] = []
     size = 0
     for raw in raws:
@@ -90,12 +90,12 @@ def clean_records(raws: Sequence[Raw], *, suspects: frozenset[int]) -> Iterator[
         yield lane.accept(batch)
 
 
-class _Lane:
+class _BatchFastPath:
     def __init__(self, suspects: frozenset[int]) -> None:
         self._suspects = suspects
         self._seen = 0
         self._floats = FloatHook()
-        self._decode = msgspec.json.Decoder(_Record, float_hook=self._floats).decode
+        self._decode = msgspec.json.Decoder(_BatchRecord, float_hook=self._floats).decode
 
     def accept(self, batch: Sequence[Raw]) -> list[CleanRecord | None]:
         """The verdicts on some records that follow each other."""
@@ -144,7 +144,7 @@ class _Lane:
         return record_id, canonical, batch_uses(record) if has_more else ONLY_METADATA if record.get("metadata") else NO_USES
 
 
-def _has_good_texts(record: _Record) -> bool:
+def _has_good_texts(record: _BatchRecord) -> bool:
     prompt = record["input"].get("prompt")
     answer = record["reference"].get("answer", "") if "reference" in record else ""
     return (
@@ -156,7 +156,7 @@ def _has_good_texts(record: _Record) -> bool:
     )
 
 
-def _has_good_metadata(record: _Record, record_bytes: int) -> bool:
+def _has_good_metadata(record: _BatchRecord, record_bytes: int) -> bool:
     """Neither too deep nor too large."""
     try:
         msgspec.convert(record, _WithMetadata)
@@ -169,12 +169,12 @@ def _has_good_metadata(record: _Record, record_bytes: int) -> bool:
 def _bad_positions(raws: Sequence[Raw], read: Sequence[_Read]) -> set[int]:
     """Records that only the exact rules can judge, by scans over all of them at once."""
     canonical = [text for _, text, _ in read]
-    written = Pieces(canonical)
+    written = JoinedBytes(canonical)
     scanned = scan_texts(canonical, written)
     # RFC 8785 orders names above U+FFFF differently from orjson.
     renamed = {position for position in scanned.astral if text_has_astral_name(canonical[position])}
     # An escaped NUL is still one in the canonical text, where it makes a suspect.
-    return scanned.suspect | renamed | unlike(Pieces(raws), written, nul=False)
+    return scanned.suspect | renamed | lossy_positions(JoinedBytes(raws), written, nul=False)
 
 
 _BLOCK = 1 << 20
@@ -189,7 +189,7 @@ def clean_in_parallel(raws: Sequence[Raw], *, suspects: frozenset[int], workers:
         yield from clean_records(raws, suspects=suspects)
         return
     shares = _shares(raws, workers)
-    children = [_Child(raws, share, suspects) for share in shares[1:]]
+    children = [_WorkerProcess(raws, share, suspects) for share in shares[1:]]
     try:
         yield from _judged(raws, shares[0], suspects)
         for child in children:
@@ -211,7 +211,7 @@ def _judged(raws: Sequence[Raw], share: range, suspects: frozenset[int]) -> Iter
     return clean_records(raws[share.start : share.stop], suspects=own)
 
 
-class _Child:
+class _WorkerProcess:
     """One forked process and the pipe on which it answers."""
 
     def __init__(self, raws: Sequence[Raw], share: range, suspects: frozenset[int]) -> None:

@@ -15,12 +15,12 @@ from assay.core.canonical import JsonObject, canonical_json
 from assay.core.case import Case, Criterion, Message
 from assay.core.issue import Path
 from assay.datasets.parsing.checks import (
-    Findings,
+    FindingList,
     array_at,
     check_controls,
     depth_of,
     integer_at,
-    misspelt,
+    misspelling_hint,
     name_of,
     object_at,
     string_at,
@@ -28,7 +28,7 @@ from assay.datasets.parsing.checks import (
     word_at,
 )
 from assay.datasets.parsing.config import ValidationConfig
-from assay.datasets.parsing.nfc import beyond_ascii, doubtful_offsets, has_combining_run
+from assay.datasets.parsing.scan import beyond_ascii, doubtful_offsets, has_combining_run
 
 # The limits of the contract; KB and MB are 1024-based.
 MAX_PAYLOAD_BYTES = 100 << 20
@@ -65,17 +65,19 @@ _MOST_GROWTH = 6 * 4
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
-def check_head(head: Mapping[str, object], config: ValidationConfig) -> Findings:
+def check_head(head: Mapping[str, object], config: ValidationConfig) -> FindingList:
     """Everything outside the records: identity, version, time, metadata."""
-    found = Findings(required=REQUIRED)
+    found = FindingList(required=REQUIRED)
     is_record = "records" not in head and not {"record_id", "input"}.isdisjoint(head)
     for field in ("dataset_id", "dataset_version", "schema_version", "records"):
         if field not in head:
-            found.missing((field,), hint=_ONE_RECORD if is_record and field == "records" else misspelt(field, head, HEAD_FIELDS))
+            found.missing(
+                (field,), hint=_ONE_RECORD if is_record and field == "records" else misspelling_hint(field, head, HEAD_FIELDS)
+            )
     if "dataset_id" in head:
         _check_dataset_id(found, head["dataset_id"])
     if "dataset_version" in head:
-        normal = NormalizedRecord(Findings(), head["dataset_version"], ("dataset_version",)).value
+        normal = NormalizedRecord(FindingList(), head["dataset_version"], ("dataset_version",)).value
         string_at(found, normal, ("dataset_version",), low=1, high=MAX_VERSION)
         check_controls(found, normal if type(normal) is str else "", ("dataset_version",))
     if "schema_version" in head:
@@ -94,11 +96,11 @@ def check_head(head: Mapping[str, object], config: ValidationConfig) -> Findings
     return found
 
 
-def _check_normalization(found: Findings, value: object, path: Path, config: ValidationConfig) -> None:
+def _check_normalization(found: FindingList, value: object, path: Path, config: ValidationConfig) -> None:
     _note_normalization(found, NormalizedRecord(found, value, path).changed, config)
 
 
-def _check_dataset_id(found: Findings, value: object) -> None:
+def _check_dataset_id(found: FindingList, value: object) -> None:
     string_at(found, value, ("dataset_id",), low=1, high=MAX_ID)
     if type(value) is str and not _DATASET_ID.match(value):
         found.add(
@@ -109,7 +111,7 @@ def _check_dataset_id(found: Findings, value: object) -> None:
         )
 
 
-def _check_created_at(found: Findings, value: object) -> None:
+def _check_created_at(found: FindingList, value: object) -> None:
     text = string_at(found, value, ("created_at",), like='"2026-01-15T10:05:12Z"')
     if text is None:
         return
@@ -131,7 +133,7 @@ def _check_created_at(found: Findings, value: object) -> None:
 class NormalizedRecord:
     """A record in NFC, and whether that changed it."""
 
-    def __init__(self, found: Findings, value: Any, path: Path) -> None:
+    def __init__(self, found: FindingList, value: Any, path: Path) -> None:
         self.changed: list[tuple[Path, bool]] = []
         """The texts that were not in NFC; True marks the name of a member."""
         self._found = found
@@ -176,7 +178,7 @@ class CheckedRecord:
 
     def __init__(self, value: Any, path: Path, config: ValidationConfig, *, text: str | None = None) -> None:
         """`text`: what the value was read from; it spares most checks of characters and sizes."""
-        self.found = Findings(required=REQUIRED)
+        self.found = FindingList(required=REQUIRED)
         self.value = value
         self.is_normalized = True
         plain = None if text is None else _unescaped(text, value)
@@ -223,7 +225,7 @@ def _may_hold_control(plain: bytes) -> bool:
     return b"\x7f" in plain or bool(_MAY_BE_CONTROL_ESCAPE.search(plain) or _C1_CONTROL.search(plain))
 
 
-def _note_normalization(found: Findings, changed: list[tuple[Path, bool]], config: ValidationConfig) -> None:
+def _note_normalization(found: FindingList, changed: list[tuple[Path, bool]], config: ValidationConfig) -> None:
     """Every text that is refused, or a warning at the first that was normalised."""
     hint = "save text in NFC: unicodedata.normalize('NFC', text), or assay validate --fix"
     if config.nfc == "reject":
@@ -234,7 +236,7 @@ def _note_normalization(found: Findings, changed: list[tuple[Path, bool]], confi
         found.warn("not_normalized", path, f"{name_of(path)} is not in Unicode NFC and was normalised", hint=hint, on_key=is_name)
 
 
-def _check_record(found: Findings, value: object, path: Path, config: ValidationConfig) -> None:
+def _check_record(found: FindingList, value: object, path: Path, config: ValidationConfig) -> None:
     record = object_at(found, value, path, like=RECORD_LIKE)
     if record is None:
         return
@@ -257,7 +259,7 @@ def _check_record(found: Findings, value: object, path: Path, config: Validation
 
 
 def _check_unknown(
-    found: Findings, value: Mapping[str, object], path: Path, *, known: tuple[str, ...], config: ValidationConfig
+    found: FindingList, value: Mapping[str, object], path: Path, *, known: tuple[str, ...], config: ValidationConfig
 ) -> None:
     note = found.add if config.unknown_fields == "error" else found.warn
     remedy = "remove it, or move it into metadata" if known is RECORD_FIELDS else f"remove it; known are {' and '.join(known)}"
@@ -265,23 +267,23 @@ def _check_unknown(
         note("unsupported_field", (*path, unknown.name), unknown.message, hint=unknown.hint or remedy, on_key=True)
 
 
-def _check_input(found: Findings, value: object, path: Path) -> None:
+def _check_input(found: FindingList, value: object, path: Path) -> None:
     members = object_at(found, value, path, like='{"prompt": "..."}')
     if members is None:
         return
     if "prompt" not in members:
-        found.missing((*path, "prompt"), hint=misspelt("prompt", members, ()))
+        found.missing((*path, "prompt"), hint=misspelling_hint("prompt", members, ()))
     else:
         string_at(found, members["prompt"], (*path, "prompt"), low=1, high=MAX_TEXT)
 
 
-def _check_reference(found: Findings, value: object, path: Path) -> None:
+def _check_reference(found: FindingList, value: object, path: Path) -> None:
     members = object_at(found, value, path, like='{"answer": "..."}')
     if members is not None and "answer" in members:
         string_at(found, members["answer"], (*path, "answer"), high=MAX_TEXT)
 
 
-def _check_tags(found: Findings, value: object, path: Path) -> None:
+def _check_tags(found: FindingList, value: object, path: Path) -> None:
     tags = array_at(found, value, path)
     if tags is None:
         return
@@ -291,7 +293,7 @@ def _check_tags(found: Findings, value: object, path: Path) -> None:
         string_at(found, tag, (*path, index), low=1, high=MAX_TAG)
 
 
-def _check_expected(found: Findings, value: object, path: Path, config: ValidationConfig) -> None:
+def _check_expected(found: FindingList, value: object, path: Path, config: ValidationConfig) -> None:
     members = object_at(found, value, path, like='{"max_latency_ms": 2000}')
     if members is None:
         return
@@ -304,7 +306,7 @@ def _check_expected(found: Findings, value: object, path: Path, config: Validati
     _check_unknown(found, members, path, known=EXPECTED_FIELDS, config=config)
 
 
-def check_metadata(found: Findings, value: object, path: Path, *, limit: int) -> None:
+def check_metadata(found: FindingList, value: object, path: Path, *, limit: int) -> None:
     """An object of at most five levels and `limit` bytes."""
     members = object_at(found, value, path, like='{"source": "..."}')
     if members is None:
@@ -316,7 +318,7 @@ def check_metadata(found: Findings, value: object, path: Path, *, limit: int) ->
             f"metadata nests deeper than {MAX_METADATA_DEPTH} levels",
             hint="flatten it; the object itself is level 1",
         )
-    size = len(canonical_json(NormalizedRecord(Findings(), members, ()).value)) if _may_exceed(members, limit) else 0
+    size = len(canonical_json(NormalizedRecord(FindingList(), members, ()).value)) if _may_exceed(members, limit) else 0
     if size > limit:
         _too_large(found, path, size, limit)
 
@@ -329,7 +331,7 @@ def _may_exceed(members: Mapping[str, object], limit: int) -> bool:
         return True
 
 
-def _too_large(found: Findings, path: Path, size: int, limit: int) -> None:
+def _too_large(found: FindingList, path: Path, size: int, limit: int) -> None:
     subject = path[-1] if isinstance(path[-1], str) else "the record"
     found.add(
         "record_too_large",
@@ -339,7 +341,7 @@ def _too_large(found: Findings, path: Path, size: int, limit: int) -> None:
     )
 
 
-def _check_texts(found: Findings, value: object, path: Path) -> None:
+def _check_texts(found: FindingList, value: object, path: Path) -> None:
     """Control characters, everywhere; ids and tags are one line."""
     if type(value) is str:
         if not value.isprintable():
@@ -354,7 +356,7 @@ def _check_texts(found: Findings, value: object, path: Path) -> None:
             _check_texts(found, member, (*path, key))
 
 
-def _check_one_line_texts(found: Findings, value: object, path: Path) -> None:
+def _check_one_line_texts(found: FindingList, value: object, path: Path) -> None:
     """The texts in which not even a line break is allowed."""
     if type(value) is dict:
         for field in ("record_id", "tags"):

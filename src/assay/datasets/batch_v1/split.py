@@ -13,11 +13,11 @@ from assay.core.canonical import JsonObject
 from assay.core.issue import Finding, Issue, path_text
 from assay.core.strict_json import Document, Excerpt, Location, decode_utf8, excerpt, parse_json
 from assay.datasets.batch_v1 import rules
-from assay.datasets.parsing.checks import Findings, check_flaws
+from assay.datasets.parsing.checks import FindingList, check_flaws
 from assay.datasets.parsing.config import ValidationConfig
 from assay.datasets.parsing.issue_locator import IssueList
-from assay.datasets.parsing.nulls import BATCH_HEAD, drop_nulls
-from assay.datasets.parsing.scan import Cursor, address_of, commas_in, lone_surrogates
+from assay.datasets.parsing.record_fields import BATCH_HEAD, drop_nulls
+from assay.datasets.parsing.scan import LocationCursor, address_of, commas_in, lone_surrogates
 from assay.datasets.parsing.source import BOM, Buffer
 
 _BLOCK = 1 << 20
@@ -210,14 +210,14 @@ class SplitDocument:
         return end
 
     def _check_head(self, document: Document, *, cut: int, gap: int) -> None:
-        found = Findings(required=rules.REQUIRED)
+        found = FindingList(required=rules.REQUIRED)
         if document.is_readable:
             self._check_members(found, document.value)
         check_flaws(found, document, (), whole=_ONE_DOCUMENT)
         document.locate([finding.path for finding in found if finding.offset is None])
         at = [_offset_in(document, finding) for finding in found]
         offsets = self._byte_offsets(document.text, at, cut=cut, gap=gap)
-        cursor = Cursor(self.buffer)
+        cursor = LocationCursor(self.buffer)
         for offset, finding in sorted(zip(offsets, found, strict=True), key=lambda pair: pair[0]):
             self.issues.add(self._issue(finding, cursor.place(offset), self._excerpt(offset)))
         self.issues.unlisted.update(found.unlisted)
@@ -235,7 +235,7 @@ class SplitDocument:
             known[at] = self.start + size + (gap if size > cut else 0)
         return [known[at] for at in characters]
 
-    def _check_members(self, found: Findings, value: object) -> None:
+    def _check_members(self, found: FindingList, value: object) -> None:
         if type(value) is not dict:
             expected = "an object with dataset_id, dataset_version, schema_version and records"
             found.wrong_type((), expected, value, like=rules.DOCUMENT_LIKE)
@@ -265,7 +265,9 @@ class SplitDocument:
         hint = "the file looks cut off" if "truncated" in problem else "check the text around this place"
         hint = _ONE_DOCUMENT if "trailing characters" in problem else hint
         finding = Finding("invalid_json", (), f"not JSON: {message.lower()}", hint)
-        self.issues.add(self._issue(finding, Cursor(self.buffer).place(min(offset, len(self.buffer))), self._excerpt(offset)))
+        self.issues.add(
+            self._issue(finding, LocationCursor(self.buffer).place(min(offset, len(self.buffer))), self._excerpt(offset))
+        )
 
     def _reject(self, code: str, path: str, message: str, *, hint: str) -> None:
         self.issues.add(Issue(code=code, path=path, message=message, hint=hint, details=INVALID_REQUEST))

@@ -1,8 +1,8 @@
 """conversation_v1: turns as JSON, YAML or JSONL; one conversation a file, or one on each line."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET
@@ -11,32 +11,31 @@ from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.case import Case
 from assay.core.issue import Finding, Issue
 from assay.core.open_fields import FieldCounter
-from assay.core.report import Counts, Outcome, ValidationReport
-from assay.core.strict_json import Document, Location, parse_json
+from assay.core.report import Outcome, RecordCounts, ValidationReport
+from assay.core.strict_json import Document, Location, parse_json, parse_json_lines
 from assay.datasets.conversation_v1.fast import lane_for
 from assay.datasets.conversation_v1.rules import check_document, drop_conversation_nulls, to_case
-from assay.datasets.conversation_v1.texts import conversations_in, has_conversation_lines, whole_document
-from assay.datasets.parsing.checks import Findings
+from assay.datasets.parsing.checks import FindingList
 from assay.datasets.parsing.config import Progress, ReadOptions, ValidationConfig, no_progress
-from assay.datasets.parsing.formats import sniff_format
-from assay.datasets.parsing.hashing import Hasher, IndexSet
+from assay.datasets.parsing.formats import MAX_YAML_BYTES, parse_yaml, sniff_format
+from assay.datasets.parsing.hashing import IndexSet, RecordHasher
 from assay.datasets.parsing.issue_locator import START, IssueList, RecordContext
-from assay.datasets.parsing.source import BOM, Block, Line, Source
-from assay.datasets.parsing.unsent_fields import turn_uses
+from assay.datasets.parsing.record_fields import turn_uses
+from assay.datasets.parsing.source import BOM, LineBlock, Source, TextLine, filled_lines
 
 __all__ = ["read"]
 
 
-def read(source: Source, config: ValidationConfig, effort: ReadOptions) -> ValidationReport:
+def read(source: Source, config: ValidationConfig, options: ReadOptions) -> ValidationReport:
     """The report on one file of turns; a record is a turn."""
     reading = _ConversationReader(config, IssueList())
     if has_conversation_lines(source):
-        reading.digests = bytearray() if effort.hashes else None
-        for _ in reading.read_lines(source, effort.progress):
+        reading.digests = bytearray() if options.hashes else None
+        for _ in reading.read_lines(source, options.progress):
             pass
     else:
         reading.read_whole(source)
-    effort.progress(source.size, source.size)
+    options.progress(source.size, source.size)
     return reading.report(source)
 
 
@@ -64,7 +63,7 @@ class _ConversationReader:
         self.rejected = IndexSet()
         self.digests: bytearray | None = None
         self.fields = FieldCounter()
-        self._hasher = Hasher()
+        self._hasher = RecordHasher()
 
     def read_whole(self, source: Source) -> None:
         """A source that is one conversation."""
@@ -77,7 +76,7 @@ class _ConversationReader:
             self._count_fields(turns)
             self._count(len(turns))
 
-    def read_lines(self, source: Source, progress: Progress) -> Iterator[Block]:
+    def read_lines(self, source: Source, progress: Progress) -> Iterator[LineBlock]:
         """Check a source with a conversation on each line, block by block."""
         done = 0
         number = 1
@@ -87,7 +86,7 @@ class _ConversationReader:
             progress(done, source.size)
             yield block
 
-    def _read_block(self, block: Block, number: int) -> int:
+    def _read_block(self, block: LineBlock, number: int) -> int:
         """Judges the lines of a block of which `number` is the first, and tells how many there are."""
         taken = None if self.lane is None else self.lane.all_rows(block, hashes=self.digests is not None)
         if taken is not None:
@@ -101,9 +100,9 @@ class _ConversationReader:
         found = [None] * len(lines) if self.lane is None else self.lane.clean_rows([line.content for line in lines])
         for line, turns in zip(lines, found, strict=True):
             self._read_line(line, turns)
-        return block.feeds()
+        return block.line_feed_count()
 
-    def _read_line(self, line: Line, turns: list[Any] | None) -> None:
+    def _read_line(self, line: TextLine, turns: list[Any] | None) -> None:
         if turns is None:
             self._check(parse_json(line.text, is_whole=False), Location(line.number, 1), conversation=self.conversations)
         else:
@@ -120,7 +119,7 @@ class _ConversationReader:
     def _check(self, document: Document, start: Location, *, conversation: int | None) -> None:
         turns = len(document.value) if type(document.value) is list else 0
         bad_turns = IndexSet()
-        found = Findings()
+        found = FindingList()
         for finding in check_document(document, self.config):
             found.append(finding)
             if finding.severity == "error" and turns and finding.path and isinstance(finding.path[0], int):
@@ -135,7 +134,7 @@ class _ConversationReader:
         self._note(found, document, start, conversation=conversation)
         self._count(turns)
 
-    def _note(self, found: Findings, document: Document, start: Location, *, conversation: int | None) -> None:
+    def _note(self, found: FindingList, document: Document, start: Location, *, conversation: int | None) -> None:
         """Note the findings of one conversation; `conversation` tells which one of many it is."""
         issues, before = self.issues.issues, len(self.issues.issues)
         self.issues.note_all(found, document, lambda finding: _record(finding, document.value, start))
@@ -165,7 +164,7 @@ class _ConversationReader:
             path=source.name,
             contract="conversation_v1",
             outcome=outcome,
-            counts=Counts(self.turns, self.turns - self.bad_turns, self.bad_turns),
+            counts=RecordCounts(self.turns, self.turns - self.bad_turns, self.bad_turns),
             issues=self.issues.issues,
             unlisted=self.issues.unlisted,
             broken=self.rejected,
@@ -197,3 +196,51 @@ def _turn_id(turns: object, index: int | None) -> int | None:
     turn = turns[index] if type(turns) is list and index is not None and index < len(turns) else None
     turn_id = turn.get("turn_id") if type(turn) is dict else None
     return turn_id if type(turn_id) is int else None
+
+
+def has_conversation_lines(source: Source) -> bool:
+    """True for JSONL whose lines are arrays: each is a conversation."""
+    if sniff_format(source) != "jsonl":
+        return False
+    first = next(filled_lines(source), None)
+    return first is not None and not first.content.lstrip().startswith(b"{")
+
+
+def whole_document(source: Source) -> Document:
+    """A source that is one conversation: JSON, YAML, or JSONL with a turn on each line."""
+    shape = sniff_format(source)
+    if shape == "yaml":
+        # A text beyond the limit is refused for its length alone.
+        return parse_yaml(source.part(0, MAX_YAML_BYTES + 1))
+    document = parse_json_lines(source.buffer()) if shape == "jsonl" else parse_json(source.buffer())
+    source.release()
+    return document
+
+
+class Conversation(NamedTuple):
+    """The turns of one conversation and their hash."""
+
+    turns: Any
+    record_sha256: str
+
+
+def conversations_in(source: Source, rejected: Container[int]) -> Iterator[tuple[int, Conversation]]:
+    """Every conversation but the rejected ones, with its position, read as fast as its text allows."""
+    if has_conversation_lines(source):
+        texts: Iterable[bytes] = (line.text for line in filled_lines(source))
+    elif sniff_format(source) == "json":
+        texts = [bytes(source.buffer()).removeprefix(BOM)]
+    else:
+        texts = [] if 0 in rejected else [canonical_json(whole_document(source).value)]
+    hasher = RecordHasher()
+    for index, text in enumerate(texts):
+        if index not in rejected:
+            yield index, Conversation(*hasher.read(text))
+
+
+def documents_in(source: Source) -> Iterator[Document]:
+    """Every conversation of the source, parsed exactly."""
+    if has_conversation_lines(source):
+        yield from (parse_json(line.text, is_whole=False) for line in filled_lines(source))
+    else:
+        yield whole_document(source)

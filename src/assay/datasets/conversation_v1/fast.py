@@ -17,7 +17,7 @@ _BLANK = " "
 """What a speaker said who said nothing: a look for blank texts finds it, and it is never written."""
 
 
-class _Rules:
+class _ConversationChecks:
     """What types cannot say of conversations under some settings."""
 
     def __init__(self, config: ValidationConfig) -> None:
@@ -99,7 +99,7 @@ def _kind(settings: bytes) -> RowSchema[list[Any]] | None:
         gc=False,
     )
     decoder = msgspec.json.Decoder(list[turn])  # type: ignore[valid-type]  # the type is made from the settings
-    return RowSchema(decoder, b"[]", _Rules(config).proved, "confidence_score")
+    return RowSchema(decoder, b"[]", _ConversationChecks(config).proved, "confidence_score")
 
 
 def _text(low: int, high: int, config: ValidationConfig) -> Any:

@@ -11,9 +11,18 @@ from assay.core.canonical import JsonObject
 from assay.core.case import Case, Message, Role, Turn
 from assay.core.issue import Finding, Path
 from assay.core.strict_json import MAX_DEPTH, Document, ParseProblem
-from assay.datasets.parsing.checks import misspelt, nearest, retyped, short, shown_integer, strings_in, type_name, unknown_members
+from assay.datasets.parsing.checks import (
+    misspelling_hint,
+    nearest,
+    retype_hint,
+    short,
+    shown_integer,
+    strings_in,
+    type_name,
+    unknown_members,
+)
 from assay.datasets.parsing.config import ValidationConfig
-from assay.datasets.parsing.nulls import drop_turn_nulls, turn_fields
+from assay.datasets.parsing.record_fields import drop_turn_nulls, turn_fields
 
 ErrorType = Literal[
     "structure_error",
@@ -136,7 +145,7 @@ def check_turn(turn: object, position: int, config: ValidationConfig) -> Iterato
     """Every rule for one turn."""
     path: Path = (position,)
     if type(turn) is not dict:
-        message, hint = f"a turn must be an object, not {type_name(turn)}", retyped("an object", turn, like=_LIKE["turn"])
+        message, hint = f"a turn must be an object, not {type_name(turn)}", retype_hint("an object", turn, like=_LIKE["turn"])
         yield finding("structure_error", "Invalid turn type", path, message, hint=hint)
         return
     yield from _check_required(turn, path, config)
@@ -153,7 +162,7 @@ def check_turn(turn: object, position: int, config: ValidationConfig) -> Iterato
 
 
 def _wrong_type(field: str, path: Path, expected: str, value: object, *, is_optional: bool = True) -> Finding:
-    hint = retyped(expected, value, like=_LIKE.get(field, ""))
+    hint = retype_hint(expected, value, like=_LIKE.get(field, ""))
     if value is None and is_optional:
         hint = "leave the field out instead of writing null"
     message = f"{field} must be {expected}, not {type_name(value)}"
@@ -172,7 +181,7 @@ def _check_required(turn: Mapping[str, object], path: Path, config: ValidationCo
                 f"Missing {field}",
                 (*path, field),
                 f"{field} is required",
-                hint=misspelt(field, turn, (*config.required_fields, *config.optional_fields)),
+                hint=misspelling_hint(field, turn, (*config.required_fields, *config.optional_fields)),
             )
 
 

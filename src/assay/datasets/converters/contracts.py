@@ -13,7 +13,7 @@ from assay.core.issue import path_text
 from assay.core.open_fields import question_fields
 from assay.datasets.batch_v1 import rules
 from assay.datasets.converters.report import ConversionCounts, ConversionResult, summarize
-from assay.datasets.converters.rows import Row, RowDraft, RowRefused, filled, finish, json_bytes
+from assay.datasets.converters.rows import Row, RowDraft, RowRefused, drop_empty, finish, json_bytes
 from assay.datasets.golden_v1 import check_document
 from assay.datasets.legal_eval_v1.rules import TASKS
 from assay.datasets.parsing.checks import depth_of
@@ -93,9 +93,9 @@ def _records(drafts: Iterable[RecordDraft], tally: ConversionCounts) -> Iterator
 def _record(draft: RecordDraft, tally: ConversionCounts) -> Row:
     tags, other_tags = _split_tags(draft.tags)
     metadata, overflow = _split_metadata(draft.metadata)
-    reference = {**draft.reference, **filled({OTHER_TAGS: other_tags, OVERFLOW: overflow})}
+    reference = {**draft.reference, **drop_empty({OTHER_TAGS: other_tags, OVERFLOW: overflow})}
     members = {"reference": reference, "tags": tags, "metadata": metadata}
-    record = {"record_id": draft.record_id, "input": draft.input, **filled(members)}
+    record = {"record_id": draft.record_id, "input": draft.input, **drop_empty(members)}
     dropped = _drop_overflow(record, overflow)
     checked = rules.CheckedRecord(record, ("records", 0), ValidationConfig())
     problems = [finding.message for finding in checked.found if finding.severity == "error"]
@@ -370,7 +370,7 @@ def _legal_record(case: Case, tally: ConversionCounts) -> RecordDraft:
     for_model: Row = {
         "context": case.model_context,
         "messages": [msgspec.to_builtins(message) for message in case.messages],
-        "attachments": [filled(msgspec.to_builtins(attachment)) for attachment in case.attachments],
+        "attachments": [drop_empty(msgspec.to_builtins(attachment)) for attachment in case.attachments],
         "choices": [msgspec.to_builtins(choice) for choice in case.choices],
     }
     for_judge: Row = {
@@ -378,11 +378,11 @@ def _legal_record(case: Case, tally: ConversionCounts) -> RecordDraft:
         "answers": list(case.references) if len(case.references) > 1 else [],
         "correct_choice_ids": list(case.correct_choice_ids),
     }
-    _note_moved(case, tally, names=[*filled(for_model), *filled(for_judge)])
+    _note_moved(case, tally, names=[*drop_empty(for_model), *drop_empty(for_judge)])
     return RecordDraft(
         record_id=case.id,
-        input={"prompt": case.prompt, **filled(for_model)},
-        reference=filled({"answer": case.references[0] if case.references else "", **for_judge}),
+        input={"prompt": case.prompt, **drop_empty(for_model)},
+        reference=drop_empty({"answer": case.references[0] if case.references else "", **for_judge}),
         metadata=with_origin(_with_extra(case, tally), dataset=case.dataset, task_type=_TASK_TYPES[case.task]),
     )
 
@@ -415,7 +415,7 @@ def _golden_record(case: Case, tally: ConversionCounts) -> RecordDraft:
     tally.note("moved", "batch_v1 has no field for it; now reference.rubric", record_id=case.id, path="rubric")
     if case.notes:
         tally.note("moved", "notes are for people; now metadata.notes", record_id=case.id, path="context")
-    metadata = {**_with_extra(case, tally), **filled({"notes": case.notes})}
+    metadata = {**_with_extra(case, tally), **drop_empty({"notes": case.notes})}
     return RecordDraft(
         record_id=case.id,
         input={"prompt": case.prompt},
@@ -440,7 +440,7 @@ def _golden_draft(case: Case, tally: ConversionCounts, *, naming: DocumentNaming
         dataset=naming.dataset_id or case.dataset or "golden_v1",
         task_type="rubric_qa",
         prompt=case.prompt,
-        metadata={**_with_extra(case, tally), **filled({"notes": case.notes, "tags": list(case.tags)})},
+        metadata={**_with_extra(case, tally), **drop_empty({"notes": case.notes, "tags": list(case.tags)})},
         rubric=[{"id": "rubric", "title": rubric_text(case)}],
     )
 
@@ -468,8 +468,8 @@ def _batch_draft(case: Case, tally: ConversionCounts, *, naming: DocumentNaming)
     if isinstance(inputs.get("context"), str):
         del inputs["context"]
     others = {name: value for name, value in case.extra.items() if name not in ("input", "reference", "required_criteria")}
-    expected = filled({"max_latency_ms": case.max_latency_ms, "required_criteria": case.extra.get("required_criteria", [])})
-    kept = filled({"tags": list(case.tags), "expected": expected, "input": inputs, "reference": reference, **others})
+    expected = drop_empty({"max_latency_ms": case.max_latency_ms, "required_criteria": case.extra.get("required_criteria", [])})
+    kept = drop_empty({"tags": list(case.tags), "expected": expected, "input": inputs, "reference": reference, **others})
     for name in kept:
         reason = "legal_eval_v1 has no field for it; now in metadata.batch_v1, which no model sees"
         if name == "input" and context:
@@ -480,7 +480,7 @@ def _batch_draft(case: Case, tally: ConversionCounts, *, naming: DocumentNaming)
         dataset=naming.dataset_id or case.dataset or "batch_v1",
         context=context,
         messages=[msgspec.to_builtins(message) for message in case.messages],
-        metadata={**case.metadata, **filled({"batch_v1": kept})},
+        metadata={**case.metadata, **drop_empty({"batch_v1": kept})},
     )
 
 

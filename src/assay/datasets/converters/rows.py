@@ -179,7 +179,8 @@ ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 _USUAL = ValidationConfig()
 
-Row = dict[str, Any]
+Row = JsonObject
+"""A row as JSON values."""
 TaskType = Literal["rubric_qa", "reference_qa", "mcq"]
 
 
@@ -203,7 +204,7 @@ class RowDraft(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     task_type: TaskType
     prompt: str
     context: str = ""
-    metadata: dict[str, Any] = {}
+    metadata: JsonObject = {}
     attachments: list[Row] = []
     messages: list[Row] = []
     rubric: list[Row] = []
@@ -218,10 +219,10 @@ def finish(draft: RowDraft) -> Row:
         row: Row = {"schema_version": SCHEMA_VERSION, **msgspec.to_builtins(draft, str_keys=True)}
     except TypeError as problem:
         raise RowRefused(f"a value has no JSON form: {problem}") from None
-    return accepted(row)
+    return check_accepted(row)
 
 
-def accepted(row: Row) -> Row:
+def check_accepted(row: Row) -> Row:
     """The row, which legal_eval_v1 accepts; raises RowRefused with all reasons where it would not."""
     json_bytes(row)
     problems = [finding.message for finding in check_row(row, _USUAL) if finding.severity == "error"]
@@ -230,7 +231,7 @@ def accepted(row: Row) -> Row:
     return row
 
 
-def filled(members: Mapping[str, object]) -> Row:
+def drop_empty(members: Mapping[str, object]) -> Row:
     """The members that say something: no empty text or list, and not nothing; 0 and false do."""
     return {name: value for name, value in members.items() if value or isinstance(value, int | float)}
 

@@ -9,9 +9,9 @@ import msgspec
 from assay.core.errors import SourceUnreadable, UsageProblem
 from assay.core.model_call import Usage
 from assay.datasets.converters.report import ConversionCounts, ConversionNote, SourceCounts
+from assay.datasets.converters.rows import Row
 from assay.datasets.parsing.source import Source, open_source
 
-Row = dict[str, Any]
 ImportFormat = str
 """Name of a format, such as `inspect`; the integration `importers` lists them."""
 

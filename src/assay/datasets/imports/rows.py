@@ -13,7 +13,7 @@ from assay.core.issue import path_text
 from assay.datasets.conversation_v1.rules import check_conversation
 from assay.datasets.converters.contracts import DocumentNaming, RecordDraft, batch_document, with_origin
 from assay.datasets.converters.report import ConversionCounts, ConversionNote
-from assay.datasets.converters.rows import Row, RowDraft, RowRefused, TaskType, filled, finish
+from assay.datasets.converters.rows import Row, RowDraft, RowRefused, TaskType, drop_empty, finish
 from assay.datasets.golden_v1 import check_document
 from assay.datasets.imports.import_buffer import ImportBuffer
 from assay.datasets.imports.items import ImportedQuestion
@@ -138,8 +138,8 @@ def _record(question: ImportedQuestion) -> RecordDraft:
     answer = {"answer": question.references[0]} if question.references else {}
     return RecordDraft(
         record_id=question.id,
-        input={"prompt": question.prompt, **filled(for_model)},
-        reference={**answer, **filled(for_judge)},
+        input={"prompt": question.prompt, **drop_empty(for_model)},
+        reference={**answer, **drop_empty(for_judge)},
         metadata=with_origin(question.metadata, dataset=question.dataset),
     )
 

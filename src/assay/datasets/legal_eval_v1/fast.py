@@ -12,8 +12,8 @@ from msgspec import UNSET, Meta, UnsetType
 from assay.core.open_fields import FieldUse
 from assay.datasets.legal_eval_v1 import rules
 from assay.datasets.parsing.fast_path import FastPath, RowSchema, ShallowObject, StringCounts
+from assay.datasets.parsing.record_fields import legal_uses
 from assay.datasets.parsing.scan import may_outgrow
-from assay.datasets.parsing.unsent_fields import legal_uses
 
 _Filled = Annotated[str, Meta(min_length=1)]
 _Weight = Annotated[int, Meta(ge=-(1 << 53), le=1 << 53)] | Annotated[float, Meta(gt=-1e308, lt=1e308)]
@@ -25,20 +25,20 @@ class _LegalEvalMessage(msgspec.Struct, gc=False, kw_only=True):
     role: Literal["user", "assistant", "system"]
 
 
-class _Attachment(msgspec.Struct, gc=False, kw_only=True):
+class _LegalEvalAttachment(msgspec.Struct, gc=False, kw_only=True):
     kind: str | UnsetType = UNSET
     path: _Filled
     title: str | UnsetType = UNSET
 
 
-class _Criterion(msgspec.Struct, gc=False, kw_only=True):
+class _LegalEvalCriterion(msgspec.Struct, gc=False, kw_only=True):
     description: str | UnsetType = UNSET
     id: _Filled
     title: _Filled
     weight: _Weight | UnsetType = UNSET
 
 
-class _McqChoice(msgspec.Struct, gc=False, kw_only=True):
+class _LegalEvalChoice(msgspec.Struct, gc=False, kw_only=True):
     id: _Filled
     text: _Filled
 
@@ -46,8 +46,8 @@ class _McqChoice(msgspec.Struct, gc=False, kw_only=True):
 class _LegalEvalRow(msgspec.Struct, gc=False, kw_only=True, forbid_unknown_fields=True):
     """One type for all tasks: a union takes longer to decode, and to look at an attribute is quicker if all have the same type."""
 
-    attachments: list[_Attachment] | UnsetType = UNSET
-    choices: Annotated[list[_McqChoice], Meta(min_length=2)] | UnsetType = UNSET
+    attachments: list[_LegalEvalAttachment] | UnsetType = UNSET
+    choices: Annotated[list[_LegalEvalChoice], Meta(min_length=2)] | UnsetType = UNSET
     context: str | UnsetType = UNSET
     correct_choice_ids: Annotated[list[str], Meta(min_length=1)] | UnsetType = UNSET
     dataset: _Filled
@@ -56,7 +56,7 @@ class _LegalEvalRow(msgspec.Struct, gc=False, kw_only=True, forbid_unknown_field
     metadata: ShallowObject | UnsetType = UNSET
     prompt: _Filled
     reference_answers: list[str] | UnsetType = UNSET
-    rubric: Annotated[list[_Criterion], Meta(min_length=1)] | UnsetType = UNSET
+    rubric: Annotated[list[_LegalEvalCriterion], Meta(min_length=1)] | UnsetType = UNSET
     schema_version: Literal["legal_eval_v1"]
     task_type: Literal["rubric_qa", "reference_qa", "mcq"]
 
@@ -80,7 +80,8 @@ def clean_rows(lane: FastPath[Any], lines: Sequence[bytes]) -> list[CleanRow | N
     """For each line what is known of a clean row; None asks for the exact rules."""
     rows = lane.clean_rows(lines)
     return [
-        _with_unknown(line) if row is None else CleanRow(row.id, warned(row), row) for line, row in zip(lines, rows, strict=True)
+        _with_unknown(line) if row is None else CleanRow(row.id, warning_kinds(row), row)
+        for line, row in zip(lines, rows, strict=True)
     ]
 
 
@@ -99,7 +100,7 @@ def _with_unknown(line: bytes) -> CleanRow | None:
         return None
     kinds = (f"unsupported_field.{name}" for name in unknown)
     is_clean = members.keys().isdisjoint(rules.FORBIDDEN[row.task_type]) and _RowParts([row]).are_clean()
-    return CleanRow(row.id, (*kinds, *warned(row)), row, tuple(legal_uses(members))) if is_clean else None
+    return CleanRow(row.id, (*kinds, *warning_kinds(row)), row, tuple(legal_uses(members))) if is_clean else None
 
 
 def has_rubric(row: _LegalEvalRow) -> bool:
@@ -107,7 +108,7 @@ def has_rubric(row: _LegalEvalRow) -> bool:
     return row.task_type == "rubric_qa"
 
 
-def warned(row: _LegalEvalRow) -> tuple[str, ...]:
+def warning_kinds(row: _LegalEvalRow) -> tuple[str, ...]:
     """The messages are sent and the prompt is shown; a row in which they differ gets a warning."""
     if row.messages is UNSET:
         return ()

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from assay.core.canonical import JsonObject
 from assay.core.issue import MAX_LISTED, Finding, Issue, Path, Severity, path_text
-from assay.core.report import Counts, Outcome
+from assay.core.report import Outcome, RecordCounts
 from assay.core.strict_json import Document, ParseProblem
 
 _TYPE_NAMES = {str: "a string", bool: "a boolean", int: "an integer", float: "a number", dict: "an object", list: "an array"}
@@ -31,7 +31,7 @@ _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _CONTROL_IN_NAME = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 
-class Findings(list[Finding]):
+class FindingList(list[Finding]):
     """What was found in one row so far, or in one document: the first findings in full, all of them counted."""
 
     def __init__(self, whole: str = "the document", *, required: Collection[str] = ()) -> None:
@@ -55,14 +55,14 @@ class Findings(list[Finding]):
         """Note some findings, with those that are counted only."""
         for finding in findings:
             self.append(finding)
-        if isinstance(findings, Findings):
+        if isinstance(findings, FindingList):
             self.unlisted.update(findings.unlisted)
 
     def __iadd__(self, findings: Iterable[Finding]) -> Self:  # type: ignore[override, misc]  # a list takes any value
         self.extend(findings)
         return self
 
-    def take_back(self, is_wrong: Callable[[Finding], bool]) -> None:
+    def discard(self, is_wrong: Callable[[Finding], bool]) -> None:
         """Forget listed findings."""
         kept = [finding for finding in self if not is_wrong(finding)]
         self.clear()
@@ -84,7 +84,7 @@ class Findings(list[Finding]):
     def wrong_type(self, path: Path, expected: str, value: object, *, like: str = "") -> None:
         """Note a value of another JSON type; `like` is an example of what is expected."""
         name = name_of(path) if path else self._whole
-        hint = retyped(expected, value, like=like)
+        hint = retype_hint(expected, value, like=like)
         if value is None and path and path[-1] not in self._required:
             hint = f"leave {'the field' if isinstance(path[-1], str) else 'it'} out instead of writing null"
         self.add("invalid_field_type", path, f"{name} must be {expected}, not {type_name(value)}", hint=hint)
@@ -100,7 +100,7 @@ def type_name(value: object) -> str:
     return "null" if value is None else _TYPE_NAMES.get(type(value), "a value that JSON does not have")
 
 
-def retyped(expected: str, value: object, *, like: str = "") -> str:
+def retype_hint(expected: str, value: object, *, like: str = "") -> str:
     """How the value is written as what is expected, or an example of that; no text is repeated, which may be a secret."""
     match expected, value:
         case (("an object" | "an array"), str()) if _HOLDS_JSON.match(value):
@@ -138,7 +138,7 @@ def name_of(path: Path) -> str:
     return path_text(path) or "the document"
 
 
-def object_at(found: Findings, value: object, path: Path, *, like: str = "") -> JsonObject | None:
+def object_at(found: FindingList, value: object, path: Path, *, like: str = "") -> JsonObject | None:
     """The value as an object, or None with a finding; `like` is an example of one."""
     if type(value) is dict:
         return value
@@ -146,7 +146,7 @@ def object_at(found: Findings, value: object, path: Path, *, like: str = "") -> 
     return None
 
 
-def array_at(found: Findings, value: object, path: Path, *, like: str = "") -> list[Any] | None:
+def array_at(found: FindingList, value: object, path: Path, *, like: str = "") -> list[Any] | None:
     """The value as an array, or None with a finding; `like` is an example of one that holds objects."""
     if type(value) is list:
         return value
@@ -154,7 +154,9 @@ def array_at(found: Findings, value: object, path: Path, *, like: str = "") -> l
     return None
 
 
-def string_at(found: Findings, value: object, path: Path, *, low: int = 0, high: int | None = None, like: str = "") -> str | None:
+def string_at(
+    found: FindingList, value: object, path: Path, *, low: int = 0, high: int | None = None, like: str = ""
+) -> str | None:
     """The value as a string of `low` to `high` characters, or None with a finding."""
     if type(value) is not str:
         found.wrong_type(path, "a string", value, like=like)
@@ -169,7 +171,7 @@ def string_at(found: Findings, value: object, path: Path, *, low: int = 0, high:
     return value
 
 
-def filled_at(found: Findings, value: object, path: Path) -> str | None:
+def filled_at(found: FindingList, value: object, path: Path) -> str | None:
     """The value as a string with something other than white space in it."""
     text = string_at(found, value, path)
     if text is not None and not text.strip():
@@ -178,7 +180,7 @@ def filled_at(found: Findings, value: object, path: Path) -> str | None:
     return text
 
 
-def integer_at(found: Findings, value: object, path: Path, *, low: int, high: int) -> int | None:
+def integer_at(found: FindingList, value: object, path: Path, *, low: int, high: int) -> int | None:
     """The value as an integer from `low` to `high`; true and 2000.0 are no integers."""
     if type(value) is not int:
         found.wrong_type(path, "an integer", value)
@@ -194,7 +196,7 @@ def shown_integer(value: int) -> str:
     return f"{value:,}" if value.bit_length() < 100 else "a very large number"
 
 
-def word_at(found: Findings, value: object, path: Path, *, words: Collection[str]) -> str | None:
+def word_at(found: FindingList, value: object, path: Path, *, words: Collection[str]) -> str | None:
     """The value as one of `words`, or None with a finding that names the nearest one."""
     if type(value) is not str:
         quoted = [f'"{word}"' for word in words] if len(words) <= MOST_WORDS else []
@@ -229,7 +231,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return f"did you mean {close!r}?" if close else ""
 
 
-def misspelt(field: str, members: Iterable[str], known: Collection[str]) -> str:
+def misspelling_hint(field: str, members: Iterable[str], known: Collection[str]) -> str:
     """`is it written as 'promt'?` where a field is missing and an unknown member looks like it, or nothing."""
     unknown = (name[:MOST_CHARACTERS] for name in members if name not in known)
     close = _nearest(field, tuple(islice(unknown, MOST_GUESSES)))
@@ -263,7 +265,7 @@ def strings_in(value: object, path: Path) -> Iterator[tuple[str, Path, bool]]:
             yield from strings_in(member, (*path, index))
 
 
-def check_nul(found: Findings, value: object, path: Path) -> None:
+def check_nul(found: FindingList, value: object, path: Path) -> None:
     """No string of any contract may hold U+0000."""
     if not _has_nul(value):
         return
@@ -283,7 +285,7 @@ def _has_nul(value: object) -> bool:
     return type(value) is list and any(map(_has_nul, value))
 
 
-def check_unique(found: Findings, value: object, path: Path, first: dict[str, int]) -> None:
+def check_unique(found: FindingList, value: object, path: Path, first: dict[str, int]) -> None:
     """No two of a list have one id; `path` is that of the id, as in `cases[3].id`, and `first` knows who had each."""
     index = path[-2]
     if type(value) is not str or not isinstance(index, int):
@@ -294,7 +296,7 @@ def check_unique(found: Findings, value: object, path: Path, first: dict[str, in
         found.add("duplicate_record_id", path, message, hint="give each one an id of its own")
 
 
-def check_controls(found: Findings, text: str, path: Path, *, one_line: bool = False, on_key: bool = False) -> None:
+def check_controls(found: FindingList, text: str, path: Path, *, one_line: bool = False, on_key: bool = False) -> None:
     """No control characters except tab and line breaks; in a one-line text not even these."""
     match = (_CONTROL_IN_NAME if one_line else _CONTROL).search(text)
     if match:
@@ -302,7 +304,7 @@ def check_controls(found: Findings, text: str, path: Path, *, one_line: bool = F
         found.add("invalid_encoding", path, where, hint="remove it or replace it by a space", on_key=on_key)
 
 
-def check_flaws(found: Findings, document: Document, path: Path, *, whole: str = "") -> None:
+def check_flaws(found: FindingList, document: Document, path: Path, *, whole: str = "") -> None:
     """The flaws of the text itself as findings below `path`; what the rules say of an unreadable number's range is taken back.
 
     `whole` is the hint on a second value, which says how a contract writes the one document that it reads.
@@ -315,12 +317,12 @@ def check_flaws(found: Findings, document: Document, path: Path, *, whole: str =
         found.unlisted.update({(code, "error"): number for code, number in document.more_flaws.items()})
 
 
-def add_flaws(found: Findings, flaws: Iterable[ParseProblem], path: Path) -> None:
+def add_flaws(found: FindingList, flaws: Iterable[ParseProblem], path: Path) -> None:
     """As `check_flaws`, for some flaws of a document."""
     listed = list(flaws)
     unread = {("value_out_of_range", (*path, *flaw.path)) for flaw in listed if flaw.code == "value_out_of_range"}
     if unread:
-        found.take_back(lambda finding: finding.severity == "error" and (finding.code, finding.path) in unread)
+        found.discard(lambda finding: finding.severity == "error" and (finding.code, finding.path) in unread)
     for flaw in listed:
         where = (*path, *flaw.path)
         message = f"{name_of(where)} {flaw.message}" if flaw.kind == "surrogate" else flaw.message
@@ -340,13 +342,13 @@ def depth_of(value: object, limit: int) -> int:
 NO_ROWS = Issue(code="empty_dataset", severity="warning", message="the file has no rows")
 
 
-def add_used_id(found: Findings, record_id: str, path: Path, *, first: str) -> None:
+def add_used_id(found: FindingList, record_id: str, path: Path, *, first: str) -> None:
     """Note that the row `first` has the same id."""
     message = f"id {short(record_id)} was used by {first}"
     found.add("duplicate_record_id", path, message, hint="ids are unique in a file; keep one of the rows")
 
 
-def outcome_of(counts: Counts) -> Outcome:
+def outcome_of(counts: RecordCounts) -> Outcome:
     """A file is rejected only when all of its rows are."""
     if not counts.rejected_records:
         return "accepted"

@@ -9,7 +9,7 @@ import msgspec
 from assay.core.canonical import JsonObject
 from assay.core.errors import UsageProblem
 from assay.datasets.parsing.checks import nearest
-from assay.datasets.parsing.lazy_yaml import parse_yaml
+from assay.datasets.parsing.formats import parse_yaml
 from assay.datasets.parsing.source import open_source
 
 

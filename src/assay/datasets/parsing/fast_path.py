@@ -6,9 +6,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from assay.datasets.parsing.hashing import Hasher, ValueScan, scan_values, whole_floats_settled
+from assay.datasets.parsing.hashing import RecordHasher, ValueScan, scan_values, settle_whole_floats
 from assay.datasets.parsing.scan import LineScanner, may_outgrow
-from assay.datasets.parsing.source import BATCH_BYTES, Block
+from assay.datasets.parsing.source import BATCH_BYTES, LineBlock
 
 LEVELS = 6
 """Levels of containers that typed decoding takes; real metadata has two or three."""
@@ -77,9 +77,9 @@ class FastPath(Generic[Row]):
     def __init__(self, kind: RowSchema[Row]) -> None:
         self._kind = kind
         self._scanner = LineScanner(2 * BATCH_BYTES)
-        self._hasher = Hasher()
+        self._hasher = RecordHasher()
 
-    def all_rows(self, block: Block, *, hashes: bool = False) -> CleanBlock[Row] | None:
+    def all_rows(self, block: LineBlock, *, hashes: bool = False) -> CleanBlock[Row] | None:
         """The rows of a block if there is a clean one on every line, else None; `hashes` tells that these will be wanted."""
         if block.size > _LARGEST_BLOCK:
             return None
@@ -98,9 +98,9 @@ class FastPath(Generic[Row]):
             rows[position] = None
         return rows
 
-    def digests(self, taken: CleanBlock[Row], block: Block) -> bytes:
+    def digests(self, taken: CleanBlock[Row], block: LineBlock) -> bytes:
         """The hashes (RFC 8785) of all rows of a block, one after the other."""
-        if taken.are_plain and whole_floats_settled(taken.numbered, self._kind.number):
+        if taken.are_plain and settle_whole_floats(taken.numbered, self._kind.number):
             return b"".join([sha256(_write_sorted(row)).digest() for row in taken.rows])
         # To tell which rows are plain would take as long as is spared by writing those from what was read.
         return b"".join([self._hasher.digest(line) for line in bytes(block.view).split(b"\n")[: len(taken.rows)]])
@@ -138,7 +138,7 @@ class FastPath(Generic[Row]):
         return CleanBlock(rows, written.numbered, looked.are_plain) if is_proved else None
 
 
-def _seams(block: Block, brackets: bytes) -> int | None:
+def _seams(block: LineBlock, brackets: bytes) -> int | None:
     """How many lines a block has, if each is known to begin and end with a value in such brackets.
 
     Between two values in brackets an array has a comma, so a line feed right between `}` and `{` is inside of no value.

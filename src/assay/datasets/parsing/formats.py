@@ -1,10 +1,12 @@
 """Which format a source is written in, and which contract its content follows."""
 
 import re
+from importlib import import_module
 
 import msgspec
 
 from assay.core.contract import CONTRACTS, REFERENCE, ROW_MEMBERS, SEVERAL, ContractId, Format
+from assay.core.strict_json import Document
 from assay.datasets.parsing.source import BEGINNING, BOM, Source, filled_lines
 
 # Patterns that are tried at every line take no line breaks: a file of empty lines would be read once for each of them.
@@ -175,3 +177,13 @@ def first_members(text: bytes) -> dict[str, int]:
         if level and depth < level:
             break
     return starts
+
+
+MAX_YAML_BYTES = 8 << 20
+"""Bytes of one YAML text (characters of a str)."""
+
+
+def parse_yaml(data: bytes | str) -> Document:
+    """What `yaml_door.parse_yaml` makes of a text."""
+    document: Document = import_module("assay.datasets.parsing.strict_yaml").parse_yaml(data)
+    return document

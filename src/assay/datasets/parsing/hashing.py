@@ -56,7 +56,7 @@ class HashedJson(NamedTuple):
     sha256: str
 
 
-class Hasher:
+class RecordHasher:
     """Turns the JSON text of records into `record_sha256`."""
 
     def __init__(self) -> None:
@@ -117,7 +117,7 @@ def scan_values(values: list[Any]) -> ValueScan:
     return ValueScan(strings, are_plain)
 
 
-def whole_floats_settled(holders: list[Any], name: str) -> bool:
+def settle_whole_floats(holders: list[Any], name: str) -> bool:
     """True when msgspec now writes the number of that name in each holder as RFC 8785 wants: whole floats were made integers."""
     get = attrgetter(name)
     floats = [number for number in map(get, holders) if type(number) is float]

@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from assay.core.issue import MAX_ERRORS, MAX_LISTED, Finding, Issue, Path, Severity, path_text, shortened
+from assay.core.issue import MAX_ERRORS, MAX_LISTED, Finding, Issue, Path, Severity, path_text, shorten
 from assay.core.strict_json import Document, Location, excerpt
-from assay.datasets.parsing.checks import Findings
+from assay.datasets.parsing.checks import FindingList
 
 START = Location(1, 1)
 
@@ -35,7 +35,7 @@ def locate_issue(finding: Finding, document: Document, record: RecordContext) ->
         path=path_text(finding.path),
         severity=finding.severity,
         index=record.index,
-        record_id=None if record.record_id is None else shortened(record.record_id),
+        record_id=None if record.record_id is None else shorten(record.record_id),
         line=place.line,
         column=place.column,
         hint=finding.hint,
@@ -47,7 +47,7 @@ def locate_issue(finding: Finding, document: Document, record: RecordContext) ->
     )
 
 
-def placed_all(found: Sequence[Finding], document: Document, record_of: Callable[[Finding], RecordContext]) -> list[Issue]:
+def locate_issues(found: Sequence[Finding], document: Document, record_of: Callable[[Finding], RecordContext]) -> list[Issue]:
     """The issues of many findings, whose locations are looked for in one pass."""
     records = [record_of(finding) for finding in found]
     document.locate(
@@ -78,13 +78,13 @@ class IssueList:
         else:
             self.unlisted[issue.code, issue.severity] += 1
 
-    def note(self, found: Findings, document: Document, record: RecordContext) -> None:
+    def note(self, found: FindingList, document: Document, record: RecordContext) -> None:
         """Note the findings of one record, or of the source as a whole."""
         self.note_all(found, document, lambda _: record)
         if record.index is None:
             self.dataset_errors += sum(number for (_, severity), number in found.unlisted.items() if severity == "error")
 
-    def note_all(self, found: Findings, document: Document, record_of: Callable[[Finding], RecordContext]) -> None:
+    def note_all(self, found: FindingList, document: Document, record_of: Callable[[Finding], RecordContext]) -> None:
         """Note the findings of one document; only those that are stored are looked for in its text."""
         listed = []
         for finding in found:
@@ -94,7 +94,7 @@ class IssueList:
             else:
                 self.unlisted[finding.code, finding.severity] += 1
             self.dataset_errors += finding.severity == "error" and record_of(finding).index is None
-        issues = placed_all(listed, document, record_of)
+        issues = locate_issues(listed, document, record_of)
         if self._room is None and found.unlisted and issues:
             # A stream has no counts of omitted issues, so the last issue tells them.
             last = issues[-1]

@@ -14,10 +14,9 @@ from assay.core.canonical import JsonObject
 from assay.core.case import Criterion
 from assay.core.issue import Finding, Issue, Path
 from assay.core.strict_json import Document, Location, parse_json
-from assay.datasets.parsing.checks import Findings, short
-from assay.datasets.parsing.issue_locator import RecordContext, placed_all
-from assay.datasets.parsing.source import Line
-from assay.datasets.parsing.unsent_fields import fact_of_context
+from assay.datasets.parsing.checks import FindingList, short
+from assay.datasets.parsing.issue_locator import RecordContext, locate_issues
+from assay.datasets.parsing.source import TextLine
 
 _PLAIN = str.maketrans(".,:;()[]", " " * 8, " \t\n\r!?\"'`_\u2018\u2019\u201c\u201d\u2026\u00a0\u00ab\u00bb")
 """What two texts may differ in and still say the same. What may stand between digits leaves a gap: `2(1)` is not `21`."""
@@ -131,9 +130,9 @@ _LEAST_SHARE = 1 / 16
 """Real answers share 7 % and more of their telling words with their own rubric."""
 
 
-def lint_rubric(criteria: Sequence[Criterion], references: Sequence[str] = ()) -> Findings:
+def lint_rubric(criteria: Sequence[Criterion], references: Sequence[str] = ()) -> FindingList:
     """Every warning about one rubric, with paths from its row."""
-    found = Findings()
+    found = FindingList()
     titles = [criterion.title.casefold() for criterion in criteria]
     plain = [_said(title).translate(_PLAIN).strip() for title in titles]
     _warn_of_each(found, criteria, titles)
@@ -215,7 +214,7 @@ def undecidable(text: str) -> str:
     return ""
 
 
-def _warn_of_each(found: Findings, criteria: Sequence[Criterion], titles: Sequence[str]) -> None:
+def _warn_of_each(found: FindingList, criteria: Sequence[Criterion], titles: Sequence[str]) -> None:
     # Where nothing has a positive weight, the row has no score, and validation says so.
     has_score = any(criterion.weight > 0 for criterion in criteria)
     for index, (criterion, title) in enumerate(zip(criteria, titles, strict=True)):
@@ -238,7 +237,7 @@ def _warn_of_each(found: Findings, criteria: Sequence[Criterion], titles: Sequen
             _warn_of_undecidable(found, criterion, ("rubric", index, "title"))
 
 
-def _warn_of_undecidable(found: Findings, criterion: Criterion, path: Path) -> None:
+def _warn_of_undecidable(found: FindingList, criterion: Criterion, path: Path) -> None:
     """A description that says what is wanted makes up for an empty title."""
     reason = undecidable(criterion.title)
     if reason and (not criterion.description or undecidable(criterion.description)):
@@ -246,7 +245,7 @@ def _warn_of_undecidable(found: Findings, criterion: Criterion, path: Path) -> N
         found.warn("unscorable_criterion", path, message, hint="write what an answer must say to meet it")
 
 
-def _warn_of_repetitions(found: Findings, criteria: Sequence[Criterion], plain: Sequence[str]) -> None:
+def _warn_of_repetitions(found: FindingList, criteria: Sequence[Criterion], plain: Sequence[str]) -> None:
     """Each criterion against the first one that says the same."""
     first: dict[str, int] = {}
     for index, (criterion, title) in enumerate(zip(criteria, plain, strict=True)):
@@ -267,7 +266,7 @@ def _repetition(index: int, same: int, *, is_same_sign: bool) -> Finding:
     return Finding("contradictory_criteria", path, message, "keep the one that is meant", "warning")
 
 
-def _warn_of_opposites(found: Findings, criteria: Sequence[Criterion], claims: Sequence["_Claim"]) -> None:
+def _warn_of_opposites(found: FindingList, criteria: Sequence[Criterion], claims: Sequence["_Claim"]) -> None:
     """Two criteria that differ in a negation alone, and are both rewarded or both punished."""
     first: dict[tuple[str, bool, bool], int] = {}
     for index, (criterion, claim) in enumerate(zip(criteria, claims, strict=True)):
@@ -305,7 +304,7 @@ def _opposition(index: int, opposite: int, *, is_rewarded: bool) -> Finding:
     return Finding("contradictory_criteria", ("rubric", index, "title"), message, hint, "warning")
 
 
-def _warn_of_missed_references(found: Findings, criteria: Sequence[Criterion], references: Sequence[str]) -> None:
+def _warn_of_missed_references(found: FindingList, criteria: Sequence[Criterion], references: Sequence[str]) -> None:
     """Report a reference that shares hardly any word or number with the criteria: no criterion scores its content."""
     asked = _terms("\n".join(f"{criterion.title}\n{criterion.description}" for criterion in criteria))
     for index, reference in enumerate(references):
@@ -429,7 +428,7 @@ class _RubricRow(msgspec.Struct):
 _decode_row = msgspec.json.Decoder(_RubricRow).decode
 
 
-class Linter:
+class RubricLinter:
     """The warnings about the rubrics of one file so far."""
 
     def __init__(self) -> None:
@@ -438,13 +437,13 @@ class Linter:
         self._last: dict[str, int] = {}
         """Place of the last issue of each code."""
 
-    def look_at(self, rows: Mapping[int, Any], line_of: Callable[[int], Line]) -> None:
+    def lint_rows(self, rows: Mapping[int, Any], line_of: Callable[[int], TextLine]) -> None:
         """Look at rows with a rubric, by their index; `line_of` gives the line of those that there is something to say of."""
         indexes = list(rows)
         for place in doubtful_rows(list(rows.values())):
-            self.look_closely(indexes[place], line_of(indexes[place]))
+            self.lint_row(indexes[place], line_of(indexes[place]))
 
-    def look_closely(self, index: int, line: Line, *, row: Any = None) -> None:
+    def lint_row(self, index: int, line: TextLine, *, row: Any = None) -> None:
         """Look at one row on its line; `row` is its value, where the line was read before."""
         row = _decode_row(line.content) if row is None else msgspec.convert(row, _RubricRow)
         found = lint_rubric(row.rubric, row.reference_answers or ())
@@ -452,7 +451,7 @@ class Linter:
         if new:
             document = parse_json(line.text, is_whole=False)
             record = RecordContext(index, row.id, start=Location(line.number, 1))
-            self._list(placed_all(new, document, lambda _: record))
+            self._list(locate_issues(new, document, lambda _: record))
 
     def _is_listed(self, finding: Finding) -> bool:
         self._counts[finding.code] += 1
@@ -475,7 +474,7 @@ class Linter:
 def lint_cases(document: Document) -> list[Issue]:
     """Warnings about the cases of a valid golden dataset: each has one criterion, its rubric, and notes that no model sees."""
     cases: list[JsonObject] = document.value["cases"]
-    found = Findings()
+    found = FindingList()
     for index, case in enumerate(cases):
         reason = undecidable(case["rubric"])
         if reason:
@@ -492,4 +491,53 @@ def lint_cases(document: Document) -> list[Issue]:
         index = finding.path[1]
         return RecordContext(index, cases[index]["id"]) if isinstance(index, int) else RecordContext()
 
-    return placed_all(found, document, record_of)
+    return locate_issues(found, document, record_of)
+
+
+_MENTION = re.compile(
+    r"\b(?:according to|based on|from|in|per|by|using|uses|use|with|match(?:es)?|contradicts?)"
+    r" (?:the |this |its )?(?:(?:given|provided|supplied|attached) )?(?:context|background information)\b(?! of\b)"
+    r"|\b(?:given|provided|supplied|attached) (?:context|background)\b|\bcontext (?:says|states|gives|mentions|above|provided)\b"
+    r"|\b(?:laut|gemäß|aus|im|nach) (?:dem |des )?(?:angegebenen )?kontexts?\b"
+    r"|\b(?:selon|d['\u2019]après|dans) le contexte\b(?! de\b)",
+    re.IGNORECASE,
+)
+"""A rubric that names the context as its source. `In the context of` and `additional context` are other things."""
+_ABOUT_THE_CASE = re.compile(
+    r"\W*(?:simple|basic|tests?|testing|checks?|edge case|corner case|baseline|expected|expects|answer|the answer|correct|notes?"
+    r"|todo|verif\w+|ensures?|should|regression|added|source|see|safety case|bug|issue|ticket)\b"
+    r"|[^.\n]{1,100}\b(?:test|tests|case|task|query|question|request|scenario|prompt)\Z",
+    re.IGNORECASE,
+)
+"""Notes about the case, such as `Simple arithmetic test`: what they say is not material for an answer."""
+_FEWEST_WORDS = 4
+_WHOLE_NUMBER = re.compile(r"(?<![\w.])\d+(?:[.,:]\d+)*")
+_HOUR = re.compile(r"0?(\d{1,2})[:.]00\Z")
+_PROPER = re.compile(r"(?<=[\w,;:] )[^\W\d_a-z][^\W\d_]{2,}")
+"""A word with a capital letter that does not begin a sentence."""
+_MAX_CONTEXT = 20_000
+"""Characters of a context that are looked at."""
+
+
+def fact_of_context(context: str, *, rubric: str, prompt: str) -> str:
+    """What of the context the rubric asks for although the prompt does not say it; empty where nothing shows that it does."""
+    context = context[:_MAX_CONTEXT].strip()
+    if len(context.split()) < _FEWEST_WORDS or context in prompt:
+        return ""
+    mention = _MENTION.search(rubric)
+    if mention:
+        return mention[0]
+    if _ABOUT_THE_CASE.match(context):
+        return ""
+    known = _numbers(prompt)
+    numbers = [number for number in _numbers(rubric) if len(number) > 1 and number not in known and number in _numbers(context)]
+    said = prompt.casefold()
+    names = [
+        name for name in _PROPER.findall(context) if name.casefold() not in said and re.search(rf"\b{re.escape(name)}\b", rubric)
+    ]
+    return next(iter((*numbers, *names)), "")
+
+
+def _numbers(text: str) -> dict[str, None]:
+    """The numbers of a text in their order; 13:00 is 13."""
+    return dict.fromkeys(_HOUR.sub(r"\1", number) for number in _WHOLE_NUMBER.findall(text))

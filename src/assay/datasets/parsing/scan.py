@@ -2,17 +2,17 @@
 
 import codecs
 import re
+import sys
 import unicodedata
 from collections.abc import Sequence
-from functools import cached_property
-from itertools import accumulate, islice
+from functools import cache, cached_property
+from itertools import accumulate, chain, islice
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from assay.core.strict_json import MAX_VALUE_BYTES, NUMBER_BYTES, OBJECT_BYTES, STRING_BYTES, Location
-from assay.datasets.parsing.nfc import beyond_ascii, doubtful_offsets, has_combining_run
 from assay.datasets.parsing.source import BOM, Buffer
 
 _Bytes = npt.NDArray[np.uint8]
@@ -46,7 +46,7 @@ _MAY_BE_LONE = re.compile(
 """An escaped half of a pair whose other half is not beside it, or may be no escape."""
 
 
-class Pieces:
+class JoinedBytes:
     """Byte strings that are scanned together, because a scan of many costs little more than one of a line."""
 
     def __init__(self, pieces: Sequence[Any]) -> None:
@@ -91,7 +91,7 @@ def _has_digits(text: _Bytes, four: int) -> bool:
     return any((text[start:end].view("<u4") == four).any() for start, end in enumerate(ends))
 
 
-def unlike(source: Pieces, written: Pieces, *, nul: bool = True) -> set[int]:
+def lossy_positions(source: JoinedBytes, written: JoinedBytes, *, nul: bool = True) -> set[int]:
     """Pieces whose rewriting may have lost something: a name that appears twice is written once, an unknown one never.
 
     Without `nul` an escaped NUL is left to the check of the written values.
@@ -104,7 +104,7 @@ def unlike(source: Pieces, written: Pieces, *, nul: bool = True) -> set[int]:
     return _with_lost_quotes(source, written, lost=lost) if lost else set()
 
 
-def _with_lost_quotes(source: Pieces, written: Pieces, *, lost: int) -> set[int]:
+def _with_lost_quotes(source: JoinedBytes, written: JoinedBytes, *, lost: int) -> set[int]:
     """Pieces that lost quotation marks, `lost` in all; sums of bytes are quick, and right as long as no piece lost 256."""
     of_each = source.few_quotes() - written.few_quotes()
     if of_each.sum() != lost:
@@ -208,7 +208,7 @@ class ScanResult(NamedTuple):
     """Hold characters above U+FFFF."""
 
 
-def scan_texts(canonical: Sequence[bytes], pieces: Pieces) -> ScanResult:
+def scan_texts(canonical: Sequence[bytes], pieces: JoinedBytes) -> ScanResult:
     """Looks at the texts of many records at once."""
     suspect = pieces.holding(_control_escapes(pieces.text))
     if b"\x7f" in pieces.joined:
@@ -295,7 +295,7 @@ def _is_escape(buffer: Buffer | memoryview, offset: int) -> bool:
     return before % 2 == 0
 
 
-class Cursor:
+class LocationCursor:
     """Turns rising byte offsets of a buffer into lines and columns, reading every byte once."""
 
     def __init__(self, buffer: Buffer) -> None:
@@ -321,3 +321,74 @@ class Cursor:
             codes = codes[block.rindex(b"\n") + 1 :]
         is_lead = np.greater_equal(codes, _FIRST_LEAD, out=self._mask[: codes.size])
         self._place = Location(line, column + int(np.count_nonzero(is_lead)))
+
+
+MAX_COMBINING_RUN = 30
+"""Longer runs of combining marks make normalisation quadratic, and are no text."""
+
+_ASCII = bytes(range(0x80))
+_COMPOSES = 255
+"""Stands for characters that NFC may change or join to the one before; no combining class is as high."""
+_ALPHABETS = (range(0x300, 0x3100), range(0xA000, 0xAC00), range(0xF900, 0x1F000))
+"""Where combining marks and characters with a decomposition are, apart from syllables that NFC leaves alone."""
+_COMPATIBLE_IDEOGRAPHS = slice(0x2F800, 0x2FA20)
+_JAMO = slice(0x1161, 0x11C3)
+"""Vowels and final consonants, which NFC joins to the syllable before by rule."""
+
+
+def doubtful_offsets(text: str) -> npt.NDArray[np.intp]:
+    """Where a text may not be in NFC or may hold a long run of combining marks; ASCII may have been left out of the text."""
+    classes = np.take(_classes(), _points(text))
+    marks: npt.NDArray[np.intp] = np.flatnonzero(classes)
+    if not marks.size or _has_run(marks):
+        return marks
+    found = classes[marks]
+    # Marks that follow each other must be in the order of their classes; an ASCII character between them only seems to be none.
+    is_unordered = (found[1:] < found[:-1]) & (np.diff(marks) == 1)
+    is_doubtful: npt.NDArray[np.bool_] = found == _COMPOSES
+    is_doubtful[1:] |= is_unordered
+    return marks[is_doubtful]
+
+
+def beyond_ascii(text: bytes) -> str:
+    """A UTF-8 text without its ASCII: it has the same doubtful characters or more, and is several times shorter."""
+    return text.translate(None, _ASCII).decode()
+
+
+def has_combining_run(text: str) -> bool:
+    """True when more than 30 combining marks follow each other."""
+    return len(text) > MAX_COMBINING_RUN and _has_run(np.flatnonzero(np.take(_combining(), _points(text))))
+
+
+def _points(text: str) -> npt.NDArray[np.uint32]:
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+
+
+def _has_run(marks: npt.NDArray[np.intp]) -> bool:
+    if marks.size <= MAX_COMBINING_RUN:
+        return False
+    return bool((marks[MAX_COMBINING_RUN:] - marks[:-MAX_COMBINING_RUN] == MAX_COMBINING_RUN).any())
+
+
+@cache
+def _combining() -> npt.NDArray[np.uint8]:
+    """The combining class of every character."""
+    table = np.zeros(sys.maxunicode + 1, np.uint8)
+    for points in _ALPHABETS:
+        table[points.start : points.stop] = [unicodedata.combining(character) for character in map(chr, points)]
+    return table
+
+
+@cache
+def _classes() -> npt.NDArray[np.uint8]:
+    """The combining class of every character, or that NFC may compose it."""
+    composing: list[int] = []
+    for point in chain(range(0xC0, 0x300), *_ALPHABETS):
+        parts = unicodedata.decomposition(chr(point))
+        if parts and parts[0] != "<":
+            is_kept = unicodedata.is_normalized("NFC", chr(point))
+            composing += [int(second, 16) for second in parts.split()[1:]] if is_kept else [point]
+    table = _combining().copy()
+    table[composing] = _COMPOSES
+    table[_COMPATIBLE_IDEOGRAPHS] = table[_JAMO] = _COMPOSES
+    return table

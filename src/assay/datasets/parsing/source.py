@@ -38,7 +38,7 @@ _BOMB_RATIO = 200
 """A gzip file may grow beyond 256 MiB, but not by more than this factor: real text compresses 3 to 20 times."""
 
 
-class Line(NamedTuple):
+class TextLine(NamedTuple):
     """One line of a source; a line break at its end is white space to every reader."""
 
     number: int
@@ -50,7 +50,7 @@ class Line(NamedTuple):
         return self.content.rstrip(b"\r\n")
 
 
-class Block(NamedTuple):
+class LineBlock(NamedTuple):
     """Whole lines of a source that follow each other: the first `size` bytes of a buffer that the next block is read into."""
 
     buffer: bytearray
@@ -61,16 +61,16 @@ class Block(NamedTuple):
         """The lines, without a copy."""
         return memoryview(self.buffer)[: self.size]
 
-    def lines(self, number: int) -> list[Line]:
+    def lines(self, number: int) -> list[TextLine]:
         """The lines that are not blank; `number` is that of the first line."""
         # One very long line is a block of its own: with its line feed it would be copied once more.
         whole = bytes(self.view[: self.size - self.buffer.endswith(b"\n", 0, self.size)])
         if whole.isspace():
             return []
         numbered = enumerate(whole.split(b"\n"), number)
-        return [Line(at, content) for at, content in numbered if content and not content.isspace()]
+        return [TextLine(at, content) for at, content in numbered if content and not content.isspace()]
 
-    def filled(self, number: int) -> Iterator[Line]:
+    def filled_lines(self, number: int) -> Iterator[TextLine]:
         """The lines that are not blank, with their line breaks; millions of blank ones are passed at the speed of a search."""
         buffer, size = self
         at = 0
@@ -78,10 +78,10 @@ class Block(NamedTuple):
             start = buffer.rfind(b"\n", at, found.start()) + 1 or at
             number += buffer.count(b"\n", at, start)
             at = buffer.find(b"\n", found.start(), size) + 1 or size
-            yield Line(number, bytes(memoryview(buffer)[start:at]))
+            yield TextLine(number, bytes(memoryview(buffer)[start:at]))
             number += 1
 
-    def feeds(self) -> int:
+    def line_feed_count(self) -> int:
         """How many line feeds there are."""
         return self.buffer.count(b"\n", 0, self.size)
 
@@ -128,7 +128,7 @@ class Source:
             self._buffer = self._map()
         return self._buffer
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Release the memory of a map once the caller has read enough; later reads load it from the file again."""
         if isinstance(self._buffer, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
             self._buffer.madvise(mmap.MADV_DONTNEED)
@@ -155,16 +155,16 @@ class Source:
             self._stream.seek(0)
             return self._stream.read()
 
-    def lines(self) -> Iterator[Line]:
+    def lines(self) -> Iterator[TextLine]:
         """The lines with their line breaks, split at LF alone: U+2028 and friends are text."""
         with self._reader() as reader:
             lines = iter(reader)
             for number, content in enumerate(lines, 1):
-                yield Line(number, content.removeprefix(BOM))
+                yield TextLine(number, content.removeprefix(BOM))
                 break
-            yield from map(Line, count(2), lines)
+            yield from map(TextLine, count(2), lines)
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self) -> Iterator[LineBlock]:
         """Whole lines, about 384 KB at a time, each time in the same memory: a block is gone when the next one is asked for."""
         buffer = bytearray(2 * BATCH_BYTES)
         with self._raw_reader() as reader:
@@ -174,13 +174,13 @@ class Source:
                 end = kept + size
                 cut = buffer.rfind(b"\n", searched, end) + 1
                 if cut:
-                    yield Block(buffer, cut)
+                    yield LineBlock(buffer, cut)
                     buffer[: end - cut] = buffer[cut:end]
                 kept = searched = end - cut
                 if kept + BATCH_BYTES > len(buffer):
                     buffer = _longer(buffer)
         if kept:
-            yield Block(buffer, kept)
+            yield LineBlock(buffer, kept)
 
     def _reader(self) -> BinaryIO:
         """A reader with a position of its own, so that many may read at once."""
@@ -219,12 +219,12 @@ class _Window(io.RawIOBase):
         return size
 
 
-def filled_lines(source: Source) -> Iterator[Line]:
+def filled_lines(source: Source) -> Iterator[TextLine]:
     """The lines that are not blank."""
     number = 1
     for block in source.blocks():
-        yield from block.filled(number)
-        number += block.feeds()
+        yield from block.filled_lines(number)
+        number += block.line_feed_count()
 
 
 def open_source(source: str | Path | bytes | bytearray | memoryview, *, name: str = "<bytes>") -> Source:

@@ -22,7 +22,7 @@ from yaml.events import AliasEvent, MappingEndEvent, MappingStartEvent, ScalarEv
 from assay.core.canonical import JsonObject
 from assay.core.issue import MAX_LISTED
 from assay.core.strict_json import MAX_DEPTH, MAX_INTEGER_DIGITS, Document, ParseProblem, ProblemKind, decode_utf8, parse_json
-from assay.datasets.parsing.lazy_yaml import MAX_YAML_BYTES
+from assay.datasets.parsing.formats import MAX_YAML_BYTES
 
 _FOREIGN = (*map(chr, range(0x7F, 0xA0)), "\u2028", "\u2029", "\ufffe", "\uffff")
 _HALF_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*+)\\(?=u[dD][89a-fA-F][0-9a-fA-F]{2})")
@@ -31,7 +31,7 @@ _LONG_ESCAPE = re.compile(r"\\U(00[01][0-9a-fA-F]{5})")
 _PRIVATE = range(0xF0000, 0x110000)
 
 
-class Mask:
+class MaskedText:
     """A text with private characters in it, and the way back from its scalars to what was written."""
 
     def __init__(self, text: str, backslash: str, hidden: Mapping[str, str]) -> None:
@@ -52,7 +52,7 @@ class Mask:
         return value.translate(self._originals)
 
 
-def mask_text(text: str) -> Mask | None:
+def mask_text(text: str) -> MaskedText | None:
     """The mask that the text needs; None for nearly every text."""
     found = [character for character in _FOREIGN if character in text]
     if not found and not (("\\ud" in text or "\\uD" in text) and _HALF_ESCAPE.search(text)):
@@ -61,7 +61,7 @@ def mask_text(text: str) -> Mask | None:
     free = (private for private in map(chr, _PRIVATE) if private not in taken)
     private = [*islice(free, len(found) + 1)]
     # Only a text written for it uses up all 131,072 private characters; libyaml then reads or refuses it as it is.
-    return Mask(text, private[0], dict(zip(found, private[1:], strict=True))) if len(private) > len(found) else None
+    return MaskedText(text, private[0], dict(zip(found, private[1:], strict=True))) if len(private) > len(found) else None
 
 
 MAX_HEXADECIMAL_LENGTH = 3500
@@ -200,7 +200,7 @@ def _forbidden_offset(text: str) -> int | None:
     return min([*found, *([surrogate.start()] if surrogate else [])], default=None)
 
 
-class _FatalProblem(Exception):
+class _FatalYamlProblem(Exception):
     """Reading cannot go on; carries the fatal flaw."""
 
     def __init__(self, message: str, offset: int, hint: str = "", *, kind: ProblemKind = "") -> None:
@@ -235,7 +235,7 @@ class _YamlParser:
     def read(self) -> Document:
         try:
             value = self._document()
-        except _FatalProblem as stop:
+        except _FatalYamlProblem as stop:
             return Document(None, self.text, {}, (*self.flaws, stop.flaw), more_flaws=self.more_flaws)
         except YAMLError as problem:
             flaw = _syntax_flaw(self.text, problem)
@@ -251,7 +251,7 @@ class _YamlParser:
         self.next_event()
         after = self.next_event()
         if type(after) is not StreamEndEvent:
-            raise _FatalProblem("a second document follows", after.start_mark.index, "keep one document in a file")
+            raise _FatalYamlProblem("a second document follows", after.start_mark.index, "keep one document in a file")
         return value
 
     def _value(self, event: Any, depth: int) -> Any:
@@ -277,7 +277,7 @@ class _YamlParser:
         self._room -= size
         if self._room < 0:
             message = f"the values take more memory than {MAX_VALUE_BYTES >> 20} MiB beyond the size of the text"
-            raise _FatalProblem(message, event.start_mark.index, "write it as JSON or JSONL")
+            raise _FatalYamlProblem(message, event.start_mark.index, "write it as JSON or JSONL")
 
     def _mapping(self, event: object, depth: int) -> JsonObject:
         self._check_tag(event, "map")
@@ -318,7 +318,7 @@ class _YamlParser:
         else:
             key = None
         if type(key) is not str:
-            raise _FatalProblem(
+            raise _FatalYamlProblem(
                 "a key that is a list, a mapping or an alias of no string", event.start_mark.index, "keys must be strings"
             )
         return key
@@ -332,7 +332,7 @@ class _YamlParser:
         at = event.start_mark.index
         if self.text[at - 1 : at] == "?":
             # libyaml reads {?a: b} as the key a; in YAML 1.2 the key is ?a.
-            raise _FatalProblem("a '?' at the start of unquoted text in brackets", at - 1, "put the text in quotes")
+            raise _FatalYamlProblem("a '?' at the start of unquoted text in brackets", at - 1, "put the text in quotes")
         if key == "<<" and event.implicit[0]:
             hint = "write the fields out; put '<<' in quotes if it is a name"
             self._flaw("'<<' merges nothing: YAML 1.2 has no merge keys", event, key=key, hint=hint)
@@ -347,7 +347,7 @@ class _YamlParser:
             self.anchors[event.anchor] = _AnchorValue(value, VALUE_WEIGHT + len(text))
         return value
 
-    def _unmasked(self, event: Any, mask: Mask) -> str:
+    def _unmasked(self, event: Any, mask: MaskedText) -> str:
         text = mask.restore(event.value, is_escaped=event.style == '"')
         if _SURROGATE.search(text):
             hint = "the escape is half of a pair: write the whole character or remove it"
@@ -363,35 +363,35 @@ class _YamlParser:
             self._flaw(str(problem), event, code="value_out_of_range", hint="write it as a string or shorten it")
             return 0
         except TagMismatch as problem:
-            raise _FatalProblem(str(problem), event.start_mark.index, "correct the value or remove the tag") from None
+            raise _FatalYamlProblem(str(problem), event.start_mark.index, "correct the value or remove the tag") from None
 
     def _check_tag(self, event: Any, kind: str) -> None:
         if event.tag is not None and event.tag != _CORE + kind:
             raise self._foreign_tag(event)
 
-    def _foreign_tag(self, event: Any) -> _FatalProblem:
+    def _foreign_tag(self, event: Any) -> _FatalYamlProblem:
         tag = event.tag
         shown = "!!" + tag.removeprefix(_CORE) if tag.startswith(_CORE) else tag if tag.startswith("!") else f"!<{tag}>"
         # An anchor may stand before the tag; its name has no exclamation mark.
         offset = self.text.find("!", event.start_mark.index)
         hint = "remove it; the tags that can be read are !!str, !!int, !!float, !!bool, !!null, !!seq and !!map"
-        return _FatalProblem(f"the tag {shown[:80]} cannot be used here", offset, hint)
+        return _FatalYamlProblem(f"the tag {shown[:80]} cannot be used here", offset, hint)
 
     def _target(self, event: Any) -> _AnchorValue:
         """What the alias stands for, after its weight is known to fit."""
         name = str(event.anchor)
         at = event.start_mark.index
         if name not in self.anchors:
-            raise _FatalProblem(
+            raise _FatalYamlProblem(
                 f"the alias *{name[:40]} has no anchor before it", at, f"define it with &{name[:40]}, or quote the text"
             )
         target = self.anchors[name]
         if target is None:
-            raise _FatalProblem(f"the alias *{name[:40]} stands inside the value that it repeats", at, "write the value out")
+            raise _FatalYamlProblem(f"the alias *{name[:40]} stands inside the value that it repeats", at, "write the value out")
         self.weight += target.weight
         self.growth += target.weight
         if self.growth > MAX_ALIAS_GROWTH:
-            raise _FatalProblem(
+            raise _FatalYamlProblem(
                 "aliases repeat more than a document may hold", at, "write the values out, as JSON if they are many"
             )
         return target
@@ -430,8 +430,8 @@ class _YamlParser:
         self.flaws.append(ParseProblem(code, message, path, event.start_mark.index, hint=hint, kind=kind))
 
 
-def _too_deep(offset: int) -> _FatalProblem:
-    return _FatalProblem(f"nested deeper than {MAX_DEPTH} levels", offset, "flatten the value", kind="too_deep")
+def _too_deep(offset: int) -> _FatalYamlProblem:
+    return _FatalYamlProblem(f"nested deeper than {MAX_DEPTH} levels", offset, "flatten the value", kind="too_deep")
 
 
 def _syntax_flaw(text: str, problem: YAMLError) -> ParseProblem:

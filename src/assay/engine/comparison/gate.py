@@ -11,11 +11,11 @@ import msgspec
 from assay.core.canonical import JsonObject
 from assay.core.errors import RunNotFound, UsageProblem
 from assay.core.gate_text import GateText, gate_texts, missed_gates
-from assay.core.moment import iso
 from assay.core.number_text import ChangeText, rate_change_text, score_change_text
 from assay.core.plan import Plan
 from assay.core.settings import Gates
 from assay.core.summary import Interval, RecordMetrics
+from assay.core.text import iso
 from assay.core.version import __version__
 from assay.engine.comparison.run_comparison import RunComparison
 from assay.engine.storage.run_paths import RunPaths, run_ids

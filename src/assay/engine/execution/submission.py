@@ -15,9 +15,9 @@ import msgspec
 from assay.core.canonical import JsonObject
 from assay.core.contract import SEVERAL
 from assay.core.errors import RunNotFound
-from assay.core.open_fields import added
+from assay.core.open_fields import add_counts
 from assay.core.plan import Plan, plan_sha256, read_plan
-from assay.core.report import Counts, Outcome, ValidationReport, issue_members
+from assay.core.report import Outcome, RecordCounts, ValidationReport, issue_members
 from assay.core.runs import RunBackend
 from assay.core.settings import DatasetEntry
 from assay.engine.execution.run import check_shareable, open_or_create
@@ -49,7 +49,7 @@ class UploadVerdict(msgspec.Struct, frozen=True, kw_only=True):
 
     outcome: Outcome
     contract: str = ""
-    counts: Counts = Counts()
+    counts: RecordCounts = RecordCounts()
     dataset_errors: tuple[JsonObject, ...] = ()
     """The first of them."""
     dataset_errors_total: int = 0
@@ -96,9 +96,9 @@ def one_report(reports: Sequence[ValidationReport]) -> ValidationReport:
         path=reports[0].path.partition("#")[0],
         contract=SEVERAL,
         outcome=next((outcome for outcome in get_args(Outcome)[::-1] if outcome in outcomes), "accepted"),
-        counts=Counts(*map(sum, zip(*counts, strict=True))),
+        counts=RecordCounts(*map(sum, zip(*counts, strict=True))),
         issues=[issue for report in reports for issue in report.issues],
-        fields=added(report.fields for report in reports),
+        fields=add_counts(report.fields for report in reports),
         unlisted=sum((Counter(report.unlisted) for report in reports), Counter()),
         dataset_error_count=sum(report.dataset_error_count for report in reports),
         open_issues=lambda: chain.from_iterable(report.all_issues for report in reports),

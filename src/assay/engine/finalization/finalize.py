@@ -13,10 +13,10 @@ from assay.core.case import Case
 from assay.core.contract import CONTRACTS, INPUT
 from assay.core.errors import StoreUnavailable
 from assay.core.manifest import BatchEntry, IgnoredFields, Manifest, PastFailure, StateEntry, UnsentFields
-from assay.core.moment import iso
 from assay.core.plan import DatasetPlan, Plan
 from assay.core.runs import TERMINAL, State, count_records
 from assay.core.summary import GateResult
+from assay.core.text import iso
 from assay.core.version import __version__
 from assay.engine.finalization.artifact_lines import RecordArtifacts, facts_of, invalid_facts, texts_of
 from assay.engine.finalization.input_dataset import InputDataset

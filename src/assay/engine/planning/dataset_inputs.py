@@ -30,7 +30,7 @@ from assay.engine.planning.attachments import Attachments
 from assay.engine.planning.plugins import RequestPlugins
 from assay.engine.planning.request import MergedSettings
 from assay.engine.records.groups import member_text
-from assay.grading import Kind, kind_for, kind_of
+from assay.grading import MethodKind, kind_for, kind_of
 from assay.grading.tool_call import EXPECTED, TOOLS
 
 OWN_HANDLES = 32
@@ -196,7 +196,7 @@ class RecordPreview(msgspec.Struct, frozen=True):
     metadata: dict[str, Any]
     policy_id: str = ""
     attachments: tuple[Attachment, ...] = ()
-    kind: Kind | None = None
+    kind: MethodKind | None = None
     """Its grading method unless the run has a custom grader; None when there is none."""
 
 
@@ -392,8 +392,8 @@ class DatasetReading:
             config = self._validation(path, entry)
             _check_name(place)
             source = open_dataset(place)
-            effort = ReadOptions(interface=self._settings.interface)
-            report = read(source, self._code.contract(path, entry, source), config=config, effort=effort)
+            options = ReadOptions(interface=self._settings.interface)
+            report = read(source, self._code.contract(path, entry, source), config=config, options=options)
         except (SourceUnreadable, UsageProblem) as problem:
             hint = problem.hint if isinstance(problem, UsageProblem) else similar_file(Path(shown_path(str(place))))
             self._refuse(path, f"{problem.message} ({hint})" if hint else problem.message)

@@ -21,7 +21,7 @@ from assay.core.plan import (
     ProviderPlan,
 )
 from assay.core.provider import PROVIDER_KINDS
-from assay.core.retention import longest, retention_in
+from assay.core.retention import longest_retention, retention_in
 from assay.core.runs import RUNS_DIR
 from assay.core.secrets import is_redacted
 from assay.core.settings import ProviderEntry
@@ -192,7 +192,7 @@ def _plan(settings: MergedSettings, plans: Sequence[Plan], *, comparison: Compar
         seed=value.seed,
         comparison=comparison,
         project=first.project,
-        retention=longest(retention_in(environ)),
+        retention=longest_retention(retention_in(environ)),
     )
 
 

@@ -18,7 +18,7 @@ from assay.core.plan import GOLDEN_GATES, NO_PARAMETERS, ModelPlan, Plan, functi
 from assay.core.plugin import Plugin
 from assay.core.provider import FUNCTIONS
 from assay.core.report import ValidationReport
-from assay.core.retention import RetentionPolicy, longest, retention_in
+from assay.core.retention import RetentionPolicy, longest_retention, retention_in
 from assay.core.runs import RUNS_DIR
 from assay.core.settings import (
     BatchSettings,
@@ -51,7 +51,7 @@ from assay.engine.planning.selection import DatasetSurvey, HasAnswer, SelectionR
 from assay.engine.records.groups import NO_METADATA
 from assay.engine.records.run_metrics import EVAL_RESULTS, GOLDEN_MAX_TOKENS, why_no_eval_run
 from assay.engine.storage.run_paths import check_target_free, folders_of
-from assay.grading.assignment import Kind
+from assay.grading.assignment import MethodKind
 from assay.grading.methods import GRADING_METHODS
 from assay.metrics.profiles import profile_of
 from assay.models import budget_notes, check_models
@@ -408,7 +408,7 @@ class _Planner:
 
     def _retention(self) -> RetentionPolicy:
         try:
-            return longest(self.settings.value.retention, self.settings.retention, retention_in(self._environ))
+            return longest_retention(self.settings.value.retention, self.settings.retention, retention_in(self._environ))
         except UsageProblem as problem:
             self.settings.add(("retention",), f"{problem.message} ({problem.hint})")
             return RetentionPolicy()
@@ -500,7 +500,7 @@ class _Planner:
                 hint = nearest(name, (*NO_METADATA, *surveyed.members))
                 self.notes.append(f"no selected record has a value for the slice '{name}'{f' ({hint})' if hint else ''}")
 
-    def _check_scale(self, kinds: Iterable[Kind | None]) -> None:
+    def _check_scale(self, kinds: Iterable[MethodKind | None]) -> None:
         """A gate on the mean score lies on the scale that the selected records are graded on, or on that of the profile."""
         score = self.settings.value.gates.min_score
         # All or nothing, 0/1, has its mean on 0-1.

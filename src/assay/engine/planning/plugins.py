@@ -18,7 +18,7 @@ from assay.datasets import resolve_contract
 from assay.datasets.parsing.source import Source
 from assay.datasets.plugin_contract import given_contract, named_contract
 from assay.engine.planning.request import MergedSettings
-from assay.grading import POLICIES, GradingSettings, Kind, is_judged
+from assay.grading import POLICIES, GradingSettings, MethodKind, is_judged
 
 Key = tuple[PluginKind, str]
 
@@ -236,14 +236,14 @@ class RequestPlugins:
         named = {("model", model.model) for model in models}
         return tuple(plugin.plan for key, plugin in self.plugins.items() if key[0] != "model" or key in named)
 
-    def needs_judge(self, kinds: Iterable[Kind | None]) -> bool:
+    def needs_judge(self, kinds: Iterable[MethodKind | None]) -> bool:
         """Return True when records of these kinds need a judge; a missing grader is already a problem."""
         if self.grader is None and self._settings.value.grader:
             return False
         grader = None if self.grader is None else self.grader.plan
         return any(is_judged(kind, grader=grader) for kind in kinds)
 
-    def judged(self, kinds: Mapping[Kind | None, int]) -> int:
+    def judged(self, kinds: Mapping[MethodKind | None, int]) -> int:
         """Count the records that built-in methods send to judges; the calls of a custom grader are not known in advance."""
         return 0 if self.grader else sum(count for kind, count in kinds.items() if is_judged(kind, grader=None))
 

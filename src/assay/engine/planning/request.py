@@ -31,21 +31,20 @@ from assay.core.settings import (
 )
 from assay.core.strict_json import Document
 from assay.datasets.parsing.checks import (
-    Findings,
+    FindingList,
     array_at,
     check_flaws,
     name_of,
     nearest,
     object_at,
-    retyped,
+    retype_hint,
     short,
     type_name,
     word_at,
 )
 from assay.datasets.parsing.config import Interface
-from assay.datasets.parsing.formats import is_of_a_run
+from assay.datasets.parsing.formats import is_of_a_run, parse_yaml
 from assay.datasets.parsing.issue_locator import RecordContext, locate_issue
-from assay.datasets.parsing.lazy_yaml import parse_yaml
 from assay.datasets.parsing.source import open_source
 from assay.store.redact import rule_problem, rule_problems
 
@@ -83,7 +82,7 @@ class FieldAliases(msgspec.Struct, frozen=True):
 Wordings = Mapping[type, FieldAliases]
 
 
-def read_settings(value: Any, kind: type, *, found: Findings, wordings: Wordings, path: Steps = ()) -> dict[str, Any]:
+def read_settings(value: Any, kind: type, *, found: FindingList, wordings: Wordings, path: Steps = ()) -> dict[str, Any]:
     """The members of `value` that fit the struct type `kind`, under their own names; what does not fit becomes a finding."""
     read = _SettingsReader(found, wordings).read(value, inspect.type_info(kind), path)
     return {} if read is _BAD else read
@@ -92,7 +91,7 @@ def read_settings(value: Any, kind: type, *, found: Findings, wordings: Wordings
 class _SettingsReader:
     """One walk along a value and its type."""
 
-    def __init__(self, found: Findings, wordings: Wordings) -> None:
+    def __init__(self, found: FindingList, wordings: Wordings) -> None:
         self._found = found
         self._wordings = wordings
 
@@ -165,7 +164,7 @@ class _SettingsReader:
     def _plain(self, value: Any, expected: inspect.Type, path: Steps, *, must: str) -> Any:
         if type(value) not in _PLAIN_TYPES[type(expected)]:
             message = f"{name_of(path)} must be {must}, not {type_name(value)}"
-            self._found.add("invalid_field_type", path, message, hint=retyped(_KINDS.get(type(expected), ""), value))
+            self._found.add("invalid_field_type", path, message, hint=retype_hint(_KINDS.get(type(expected), ""), value))
             return _BAD
         if not _is_within(value, expected):
             # A wrong text is not repeated: it may be the key that somebody wrote where its variable belongs.
@@ -256,13 +255,13 @@ class LoadedRunFile(msgspec.Struct, frozen=True):
     path: str
     document: Document
     members: dict[str, Any]
-    findings: Findings
+    findings: FindingList
 
 
 def load_run_file(path: str | Path) -> LoadedRunFile:
     """The run file at a path; what is wrong with it is in `findings`. Raises SourceUnreadable where there is no file."""
     document = parse_yaml(bytes(open_source(path).buffer()))
-    found = Findings()
+    found = FindingList()
     members: dict[str, Any] = {}
     if document.is_readable:
         members = read_members({} if document.value is None else document.value, found)
@@ -270,7 +269,7 @@ def load_run_file(path: str | Path) -> LoadedRunFile:
     return LoadedRunFile(str(path), document, members, found)
 
 
-def read_members(value: Any, found: Findings) -> dict[str, Any]:
+def read_members(value: Any, found: FindingList) -> dict[str, Any]:
     """The members of a run file given as plain values; `found` gets every problem."""
     members = read_settings(value, RunFile, found=found, wordings=WORDINGS)
     _refuse_secrets(members, found)
@@ -278,7 +277,7 @@ def read_members(value: Any, found: Findings) -> dict[str, Any]:
     return members
 
 
-def _check_redact_rules(members: Mapping[str, Any], found: Findings) -> None:
+def _check_redact_rules(members: Mapping[str, Any], found: FindingList) -> None:
     names: set[str] = set()
     for index, entry in enumerate(members.get("redact", ())):
         if not isinstance(entry, Mapping) or not {"name", "pattern"} <= entry.keys():
@@ -290,7 +289,7 @@ def _check_redact_rules(members: Mapping[str, Any], found: Findings) -> None:
             found.add("value_out_of_range", ("redact", index, problem.member), problem.message, hint=problem.hint)
 
 
-def _refuse_secrets(members: Mapping[str, Any], found: Findings) -> None:
+def _refuse_secrets(members: Mapping[str, Any], found: FindingList) -> None:
     """A key in a header or in the request's body is as much in the file as one that is called a key; `$NAME` is none."""
     for index, provider in enumerate(members.get("providers", ())):
         for name, text in (provider.get("headers", {}) if provider else {}).items():
@@ -441,7 +440,7 @@ class MergedSettings:
         return self._code is None or not self._option(path) or name in self._code
 
     def _merged(self, options: dict[str, Any]) -> RunFile:
-        found = Findings()
+        found = FindingList()
         members = read_members(options, found)
         in_file = self._loaded.members if self._loaded else {}
         if self._loaded:

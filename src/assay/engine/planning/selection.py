@@ -37,7 +37,7 @@ from assay.engine.planning.dataset_inputs import (
 )
 from assay.engine.records.groups import RecordGroups, member_text, metadata_value, read_rejected
 from assay.engine.records.run_metrics import UnsupportedRecords
-from assay.grading import POLICIES, UNKNOWN, UNSUITABLE, Kind, resolved
+from assay.grading import POLICIES, UNKNOWN, UNSUITABLE, MethodKind, resolve_policy
 from assay.metrics.profiles import Profile
 from assay.store.ledger import RecordRow
 
@@ -205,7 +205,7 @@ def prepared_records(plan: Plan, inputs: Sequence[DatasetInput] | None = None) -
                     yield RecordRow(position, case.id, case.record_sha256, _encode(sampled), written, row, head)
                     position += 1
         # From here on the ledger has the records.
-        dataset.source.let_go()
+        dataset.source.release()
 
 
 class _SourceRows:
@@ -348,7 +348,7 @@ class DatasetSurvey(msgspec.Struct, frozen=True, kw_only=True):
 
     valid: int
     broken: int
-    kinds: Mapping[Kind | None, int]
+    kinds: Mapping[MethodKind | None, int]
     """How many valid records are graded in each way."""
     benchmarked: int
     """Valid records under a policy that says all that a candidate gets."""
@@ -413,7 +413,7 @@ class _SurveyState:
         self._missing: list[str] = []
         self._missing_count = 0
         self._of_dataset: Counter[int] = Counter()
-        self._kinds: Counter[Kind | None] = Counter()
+        self._kinds: Counter[MethodKind | None] = Counter()
         self._benchmarked = 0
         self._misnamed: Counter[tuple[str, str]] = Counter()
         self._unseen = dict.fromkeys(sorted(rules.records))
@@ -473,7 +473,7 @@ class _SurveyState:
         if self.is_custom(glance.policy_id):
             self._benchmarked += 1
             return
-        policy, flags = resolved(glance.policy_id, glance.task)
+        policy, flags = resolve_policy(glance.policy_id, glance.task)
         self._benchmarked += not policy.takes_system_prompt
         for flag in flags:
             self._misnamed[flag, glance.policy_id] += 1

@@ -23,11 +23,11 @@ from assay.core.errors import (
     StoreUnavailable,
 )
 from assay.core.manifest import Manifest
-from assay.core.moment import iso
 from assay.core.plan import DEFAULT_PROJECT, Plan, read_plan
 from assay.core.run_result import RunListing, RunResult
 from assay.core.runs import TERMINAL, UNDER_WAY, RunCounts, count_records
 from assay.core.summary import METRICS, GateResult, Interval, RunKind, Summary
+from assay.core.text import iso
 from assay.engine.execution.states import COUNTS, run_status
 from assay.engine.records.redaction import redactor_of
 from assay.engine.storage.run_failure import RunFailure, failure_of, noted_failure

@@ -14,13 +14,13 @@ from assay.core.canonical import JsonObject
 from assay.core.contract import MANIFEST
 from assay.core.errors import RunDamaged, RunNotFound, StoreUnavailable
 from assay.core.manifest import Manifest
-from assay.core.moment import iso
 from assay.core.outcome import PanelDecision
 from assay.core.plan import Plan
 from assay.core.record_query import INVALID, RecordFilter
 from assay.core.run_result import RunResult
 from assay.core.runs import TERMINAL
 from assay.core.summary import SliceValues, read_slices
+from assay.core.text import iso
 from assay.engine.finalization.artifact_lines import RecordArtifacts
 from assay.engine.readers.run_list import result_of
 from assay.engine.records.redaction import CASE, RedactedPlan, redactor_of

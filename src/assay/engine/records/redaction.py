@@ -19,7 +19,7 @@ from assay.datasets.batch_v1.rules import check_head
 from assay.datasets.parsing.config import ValidationConfig
 from assay.datasets.parsing.source import open_source
 from assay.engine.storage.run_paths import ACTIVE, UPLOAD
-from assay.grading.judge_call import quoted
+from assay.grading.judge_call import escape_call_id
 from assay.models.endpoint import provider_secrets
 from assay.store.redact import Redactor, StructureFields
 
@@ -118,7 +118,7 @@ class RedactedPlan:
         self.has_redacted_names = any(name != shown for name, shown in self._names.items())
         self.policy_hashes = custom_policies(plan)
         self._applied: dict[str, tuple[JsonObject, JsonObject]] = {}
-        self._judges = frozenset(quoted(judge.name) for judge in plan.judges)
+        self._judges = frozenset(escape_call_id(judge.name) for judge in plan.judges)
         self._kept_calls: set[str] = set()
 
     def name(self, name: str) -> str:

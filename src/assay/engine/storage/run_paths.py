@@ -16,8 +16,8 @@ import msgspec
 
 from assay.core.contract import MANIFEST
 from assay.core.errors import AssayError, LedgerUnavailable, MissingExtra, RunNotFound, RunSealed, StoreUnavailable, UsageProblem
-from assay.core.moment import iso
 from assay.core.runs import TERMINAL
+from assay.core.text import iso
 from assay.datasets.parsing.checks import nearest
 from assay.store.audit import AUDIT_FILE
 from assay.store.download import ManifestSummary, fetch_run, published_at

@@ -5,16 +5,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from assay.core.model_call import Usage
-from assay.datasets.converters.rows import RowRefused, digest, kind
-from assay.datasets.imports.items import (
-    ImportedAnswer,
-    ImportedItem,
-    ImportedQuestion,
-    ImportedScore,
-    ImportSource,
-    ImportState,
-    Row,
-)
+from assay.datasets.converters.rows import Row, RowRefused, digest, kind
+from assay.datasets.imports.items import ImportedAnswer, ImportedItem, ImportedQuestion, ImportedScore, ImportSource, ImportState
 from assay.integrations.importers.json_values import LazyObject, amount, listed, mapping, mappings, number, objects
 from assay.integrations.importers.messages import ImportedMessage, ImportedToolCall, turns_of
 

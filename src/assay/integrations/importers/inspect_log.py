@@ -8,16 +8,8 @@ import msgspec
 
 from assay.core.errors import SourceUnreadable
 from assay.core.model_call import Usage
-from assay.datasets.converters.rows import RowRefused, choice_id, kind
-from assay.datasets.imports.items import (
-    ImportedAnswer,
-    ImportedItem,
-    ImportedQuestion,
-    ImportedScore,
-    ImportSource,
-    ImportState,
-    Row,
-)
+from assay.datasets.converters.rows import Row, RowRefused, choice_id, kind
+from assay.datasets.imports.items import ImportedAnswer, ImportedItem, ImportedQuestion, ImportedScore, ImportSource, ImportState
 from assay.integrations.importers.json_values import (
     LazyObject,
     amount,

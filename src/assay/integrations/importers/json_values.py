@@ -11,9 +11,9 @@ import msgspec
 
 from assay.core.strict_json import parse_json
 from assay.datasets.converters.report import UnreadableLine
-from assay.datasets.converters.rows import RowRefused, kind
+from assay.datasets.converters.rows import Row, RowRefused, kind
 from assay.datasets.converters.sources import read_source
-from assay.datasets.imports.items import ImportSource, Row
+from assay.datasets.imports.items import ImportSource
 from assay.datasets.parsing.source import filled_lines
 
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -231,7 +231,7 @@ def listed(source: ImportSource, text: Text, what: str) -> Iterator[tuple[int, b
     """The elements of a list inside a source, numbered from 1; memory of the file that was read is given back on the way."""
     for number, element in enumerate(elements(text, what), 1):
         if number % _GIVEN_BACK == 1:
-            source.opened.let_go()
+            source.opened.release()
         yield number, bytes(element)
 
 

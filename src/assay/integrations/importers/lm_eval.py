@@ -9,16 +9,8 @@ from typing import Any
 import msgspec
 
 from assay.core.errors import SourceUnreadable, UsageProblem
-from assay.datasets.converters.rows import RowRefused, choice_id, kind
-from assay.datasets.imports.items import (
-    ImportedAnswer,
-    ImportedItem,
-    ImportedQuestion,
-    ImportedScore,
-    ImportSource,
-    ImportState,
-    Row,
-)
+from assay.datasets.converters.rows import Row, RowRefused, choice_id, kind
+from assay.datasets.imports.items import ImportedAnswer, ImportedItem, ImportedQuestion, ImportedScore, ImportSource, ImportState
 from assay.integrations.importers.json_values import LazyObject, number, objects, seconds
 
 STAMP = r"(?P<stamp>\d{4}-\d{2}-\d{2}T[0-9:.-]+)"

@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from assay.datasets.converters.rows import RowRefused, kind
-from assay.datasets.imports.items import ImportState, Row
+from assay.datasets.converters.rows import Row, RowRefused, kind
+from assay.datasets.imports.items import ImportState
 
 _ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system", "human": "user"}
 

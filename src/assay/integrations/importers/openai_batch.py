@@ -7,8 +7,8 @@ import msgspec
 
 from assay.core.errors import UsageProblem
 from assay.core.model_call import Usage
-from assay.datasets.converters.rows import RowRefused, kind
-from assay.datasets.imports.items import ImportedAnswer, ImportedItem, ImportedQuestion, ImportSource, ImportState, Row
+from assay.datasets.converters.rows import Row, RowRefused, kind
+from assay.datasets.imports.items import ImportedAnswer, ImportedItem, ImportedQuestion, ImportSource, ImportState
 from assay.datasets.parsing.hashing import KeyIndex
 from assay.datasets.parsing.source import Source, filled_lines
 from assay.integrations.importers.json_values import LazyObject, mapping, mappings, objects, seconds, sequence, tokens

@@ -8,8 +8,8 @@ import msgspec
 
 from assay.core.errors import SourceUnreadable
 from assay.core.model_call import Usage
-from assay.datasets.converters.rows import RowRefused, kind
-from assay.datasets.imports.items import ImportedAnswer, ImportedItem, ImportedScore, ImportSource, ImportState, Row
+from assay.datasets.converters.rows import Row, RowRefused, kind
+from assay.datasets.imports.items import ImportedAnswer, ImportedItem, ImportedScore, ImportSource, ImportState
 from assay.datasets.parsing.strict_yaml import parse_yaml
 from assay.integrations.importers.json_values import LazyObject, amount, listed, mapping, mappings, number, seconds, tokens
 from assay.integrations.importers.messages import asked

@@ -11,9 +11,9 @@ import msgspec
 from assay.core.errors import SourceUnreadable
 from assay.core.strict_json import parse_json
 from assay.datasets.converters.report import UnreadableLine
-from assay.datasets.converters.rows import RowRefused, digest, kind
+from assay.datasets.converters.rows import Row, RowRefused, digest, kind
 from assay.datasets.converters.sources import read_source
-from assay.datasets.imports.items import ImportedItem, ImportedQuestion, ImportSource, ImportState, Row
+from assay.datasets.imports.items import ImportedItem, ImportedQuestion, ImportSource, ImportState
 from assay.datasets.parsing.strict_yaml import parse_yaml
 from assay.integrations.importers.json_values import mapping, mappings
 from assay.integrations.importers.messages import ImportedPrompt, asked

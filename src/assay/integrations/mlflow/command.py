@@ -10,7 +10,7 @@ from rich.progress import MofNCompleteColumn
 
 from assay import api
 from assay.core.errors import AssayError
-from assay.core.printable import printable
+from assay.core.text import printable
 from assay.integrations.mlflow.exporter import MOST_TRACES, Destination, PushResult, destination, push, read_choice
 from assay.integrations.mlflow.tracking import shown_uri
 from assay.presentation.words import counted

@@ -13,9 +13,9 @@ import pytest
 
 from assay import api
 from assay.core.errors import AssayError, UsageProblem
-from assay.core.printable import printable, printable_lines
 from assay.core.report import ValidationReport
 from assay.core.settings import Gates
+from assay.core.text import printable, printable_lines
 from assay.presentation.decisions import decision_note, decisions
 from assay.presentation.run import score_of
 from assay.presentation.run_report import RunReport

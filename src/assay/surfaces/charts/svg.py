@@ -10,7 +10,7 @@ from sys import float_info
 
 import msgspec
 
-from assay.core.printable import REPLACEMENT, printable
+from assay.core.text import REPLACEMENT, printable
 from assay.presentation.charts import Caption, is_drawable
 
 _ROUND_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)

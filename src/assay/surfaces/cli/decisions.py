@@ -8,8 +8,8 @@ import click
 import msgspec
 
 from assay import api
-from assay.core.printable import printable
 from assay.core.settings import Gates
+from assay.core.text import printable
 from assay.presentation.comparison import comparison_sections, verdict_facts
 from assay.presentation.decisions import gated_run
 from assay.presentation.run_list import direction_text, trend_sections, trend_title

@@ -9,9 +9,9 @@ import msgspec
 
 from assay import api
 from assay.core.errors import UsageProblem
-from assay.core.printable import printable
 from assay.core.runs import LOCAL_BACKEND, RunBackend
 from assay.core.settings import ProfileId, run_settings
+from assay.core.text import printable
 from assay.presentation.words import counted
 from assay.surfaces.cli.options import (
     keeping_options,

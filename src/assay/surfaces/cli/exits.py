@@ -21,7 +21,7 @@ from types import TracebackType
 import click
 
 from assay.core.errors import AssayError, ServerProblem, counted_problems
-from assay.core.printable import printable
+from assay.core.text import printable
 
 VALID = GATES_PASSED = 0
 INVALID = GATE_FAILED = 1

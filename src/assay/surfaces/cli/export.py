@@ -11,7 +11,7 @@ from rich.progress import MofNCompleteColumn
 
 from assay import api
 from assay.core.errors import UsageProblem
-from assay.core.printable import printable
+from assay.core.text import printable
 from assay.presentation.words import counted, size
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.options import WordChoice

@@ -11,7 +11,7 @@ import msgspec
 from assay import api
 from assay.core.errors import UsageProblem
 from assay.core.judge_card import JudgeCard
-from assay.core.printable import printable
+from assay.core.text import printable
 from assay.presentation.judges import calibration_sections, card_sections
 from assay.presentation.words import counted
 from assay.surfaces.charts import Caption, PlottedEstimate, ScoreBin, reliability_diagram

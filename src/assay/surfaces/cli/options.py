@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from assay.core.errors import UsageProblem
-from assay.core.exposure import Option as SettingOption
+from assay.core.exposure import CommandOption as SettingOption
 from assay.core.runs import RunBackend, TemporalServer
 from assay.core.settings import CLUSTER_TEXT, run_settings
 from assay.surfaces.cli.exits import UnknownWord
@@ -64,7 +64,7 @@ class WordChoice(click.Choice[str]):
 
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
-Option = Callable[[Decorated], Decorated]
+CommandOption = Callable[[Decorated], Decorated]
 
 
 def setting_option(member: str, **changed: Any) -> Callable[[Decorated], Decorated]:

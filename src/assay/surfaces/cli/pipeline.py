@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from assay.core.errors import UsageProblem
-from assay.core.printable import printable
+from assay.core.text import printable
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.streams import (
     STANDARD,

@@ -13,8 +13,8 @@ import click
 
 from assay import api
 from assay.core.errors import StoreUnavailable
-from assay.core.printable import printable
 from assay.core.record_query import INVALID, STATUS_GROUPS
+from assay.core.text import printable
 from assay.presentation.words import ERROR, counted, dollars, duration, latency, percent, price_unknown_text
 from assay.surfaces.cli import exits
 

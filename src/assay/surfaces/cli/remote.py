@@ -14,10 +14,10 @@ import msgspec
 
 from assay import api
 from assay.core.errors import ServerProblem, UsageProblem
-from assay.core.printable import printable
 from assay.core.run_result import RunResult
 from assay.core.stop_signals import raised_as_interrupt
 from assay.core.summary import GateResult
+from assay.core.text import printable
 from assay.presentation.words import counted
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.progress import RunProgress

@@ -12,7 +12,7 @@ from rich.progress import MofNCompleteColumn
 
 from assay import api
 from assay.core.errors import UsageProblem
-from assay.core.printable import printable
+from assay.core.text import printable
 from assay.presentation.run_report import RunReport, view_of
 from assay.presentation.words import moment, size
 from assay.surfaces.cli import exits

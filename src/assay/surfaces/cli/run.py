@@ -13,10 +13,10 @@ import msgspec
 from assay import api
 from assay.core.errors import SourceUnreadable, UsageProblem
 from assay.core.exposure import Setting
-from assay.core.printable import printable
 from assay.core.run_result import RunResult
 from assay.core.runs import LOCAL_BACKEND, RUNS_DIR, RunBackend
 from assay.core.settings import run_settings
+from assay.core.text import printable
 from assay.presentation.words import batch_text, counted
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.options import check_no_placement, placement_of, placement_options, quiet_option, verbose_option

@@ -17,10 +17,10 @@ import msgspec
 from assay import api
 from assay.core.errors import UsageProblem
 from assay.core.integrations import load_integration
-from assay.core.printable import printable
 from assay.core.run_result import RunResult
 from assay.core.runs import RUNS_DIR
 from assay.core.settings import run_settings
+from assay.core.text import printable
 from assay.core.version import __version__
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.options import setting_option

@@ -13,7 +13,7 @@ import msgspec
 
 from assay import api
 from assay.core.errors import RunNotFound, StoreUnavailable
-from assay.core.printable import printable
+from assay.core.text import printable
 from assay.presentation.decisions import checked_run, word_for
 from assay.presentation.run import candidate_sections, run_sections
 from assay.presentation.run_report import RunReport, view_of

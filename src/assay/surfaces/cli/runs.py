@@ -12,7 +12,7 @@ import msgspec
 
 from assay import api
 from assay.core.errors import RunNotFound, UsageProblem
-from assay.core.printable import printable
+from assay.core.text import printable
 from assay.presentation.judges import disagreement_sections
 from assay.presentation.run_list import run_list_sections
 from assay.presentation.words import counted

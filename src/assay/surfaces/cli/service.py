@@ -9,8 +9,8 @@ import msgspec
 from assay import api
 from assay.core.errors import MissingExtra, UsageProblem
 from assay.core.plan import DEFAULT_PROJECT
-from assay.core.printable import printable
 from assay.core.runs import RunBackend
+from assay.core.text import printable
 from assay.presentation.sections import Column
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.options import (

@@ -20,7 +20,7 @@ import msgspec
 from assay import api
 from assay.core.contract import CONTRACTS, ContractId
 from assay.core.errors import SourceUnreadable, UsageProblem, counted_problems
-from assay.core.printable import printable
+from assay.core.text import printable
 from assay.presentation.installation import doctor_sections, plugin_sections
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.options import WordChoice

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from assay import api
-from assay.core.printable import printable
+from assay.core.text import printable
 from assay.presentation.words import percent
 
 PATIENCE = 1.0

@@ -12,8 +12,8 @@ import msgspec
 from assay import api
 from assay.core.contract import CONTRACTS
 from assay.core.errors import AssayError, SourceUnreadable, UsageProblem
-from assay.core.printable import printable
 from assay.core.report import ValidationReport
+from assay.core.text import printable
 from assay.core.version import __version__
 from assay.presentation.validation import Totals
 from assay.surfaces.cli import exits

@@ -13,7 +13,7 @@ import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from assay.core.printable import printable
+from assay.core.text import printable
 from assay.core.version import __version__
 from assay.presentation.words import shown
 from assay.surfaces.charts.svg import STYLESHEET

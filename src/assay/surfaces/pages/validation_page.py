@@ -12,7 +12,7 @@ from assay import api
 from assay.core.contract import BUILT_IN, CONTRACTS
 from assay.core.exposure import FormField, Setting, settings_struct
 from assay.core.issue import CODES, Issue, Severity
-from assay.core.report import Counts, Outcome
+from assay.core.report import Outcome, RecordCounts
 from assay.core.settings import run_settings
 from assay.presentation import words
 from assay.presentation.sections import Badge, Cell, Column, DisplayValue, Fact, KeyMetric, Table, Tone
@@ -51,7 +51,7 @@ class ValidationSummary(msgspec.Struct, frozen=True, kw_only=True):
 
     outcome: Outcome
     contract: str
-    counts: Counts
+    counts: RecordCounts
     findings: tuple[ShownIssue, ...]
     omitted: str
     """`1,204 more errors`; empty where all are shown or counted beside their kind."""

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from assay import api
-from assay.core.printable import printable
+from assay.core.text import printable
 from assay.surfaces.cli.progress import Throughput, plain_line
 from assay.surfaces.python_api.cards import progress_card
 from assay.surfaces.python_api.loop_bridge import Watch

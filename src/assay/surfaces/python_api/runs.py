@@ -11,11 +11,11 @@ import msgspec
 from assay import api
 from assay.core.canonical import JsonObject
 from assay.core.errors import UsageProblem
-from assay.core.printable import printable
 from assay.core.run_result import RunResult
 from assay.core.runs import RUNS_DIR, RunCounts, State
 from assay.core.settings import Gates
 from assay.core.summary import GateResult
+from assay.core.text import printable
 from assay.surfaces.python_api import frames
 from assay.surfaces.python_api.figures import Metric, pass_rate_of, score_of
 from assay.surfaces.python_api.loop_bridge import run_outside_loop

@@ -12,8 +12,8 @@ import msgspec
 from assay import api
 from assay.core.contract import dataset_title
 from assay.core.judge_card import JudgeCard
-from assay.core.printable import encodable
 from assay.core.summary import PanelSummary, RankingSummary
+from assay.core.text import make_encodable
 from assay.presentation.comparison import (
     compared_datasets,
     conclusion,
@@ -103,7 +103,7 @@ def run_markdown(
     yield from _unscored(views)
     yield from _rankings(views)
     for path, title in images.items():
-        yield f"\n![{inert(title, limit=NAME_LIMIT)}](<{quote(encodable(PurePath(path).as_posix()))}>)\n"
+        yield f"\n![{inert(title, limit=NAME_LIMIT)}](<{quote(make_encodable(PurePath(path).as_posix()))}>)\n"
     yield from _slices(views, settings)
     for table in (failure_table(views), worst_table(views, why_limit=WHY_LIMIT)):
         if table.rows:
@@ -183,7 +183,7 @@ def _files(views: Sequence[RunReport], folder: str, *, is_linked: bool) -> Itera
     for view in views:
         place = PurePath(folder, view.result.run_dir).as_posix()
         names = _LINKED if is_linked and view.result.is_finished and not (view.missing or view.result.is_away) else ()
-        links = (f"[{name}](<{quote(encodable(f'{place}/{name}'))}>)" for name in names)
+        links = (f"[{name}](<{quote(make_encodable(f'{place}/{name}'))}>)" for name in names)
         yield f"- {' · '.join((f'Files of {inert(view.result.run_id)}: {code(place)}', *links))}\n"
         yield from (f"  - {inert(problem)}\n" for problem in view.missing)
 

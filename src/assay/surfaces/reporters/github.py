@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePath
 
 from assay.core.issue import Issue
-from assay.core.printable import printable, printable_lines
 from assay.core.report import ValidationReport
+from assay.core.text import printable, printable_lines
 from assay.presentation.decisions import CheckedRun, RecordCheck, failing
 from assay.presentation.validation import Totals, change_line, limited, record_label
 from assay.presentation.words import counted
@@ -32,7 +32,7 @@ def github_report(reports: Iterable[ValidationReport], settings: ReportSettings)
 def report_annotations(report: ValidationReport, settings: ReportSettings) -> Iterator[str]:
     """The commands for the issues of one file."""
     for change in settings.changes:
-        properties = {"file": settings.fixed_source, "line": change.line, "title": "fixed"}
+        properties: dict[str, str | int | None] = {"file": settings.fixed_source, "line": change.line, "title": "fixed"}
         yield annotation("notice", properties, message=change_line(change))
     for issue in limited(report, settings.max_issues):
         place = {"file": report.path, "line": issue.line, "col": issue.column, "title": issue.code}

@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
-from assay.core.printable import encodable
-from assay.core.report import ValidationReport
-from assay.presentation.validation import Change, limited
+from assay.core.report import FixChange, ValidationReport
+from assay.core.text import make_encodable
+from assay.presentation.validation import limited
 from assay.surfaces.reporters.settings import ReportSettings
 
 
@@ -23,7 +23,7 @@ def json_text(value: Any, *, indent: int = 0) -> str:
 def _encodable(value: Any) -> Any:
     match value:
         case str():
-            return encodable(value)
+            return make_encodable(value)
         case dict():
             return {_encodable(key): _encodable(member) for key, member in value.items()}
         case list() | tuple():
@@ -91,7 +91,7 @@ def file_values(report: ValidationReport, settings: ReportSettings) -> dict[str,
     return values
 
 
-def change_values(change: Change) -> dict[str, Any]:
+def change_values(change: FixChange) -> dict[str, Any]:
     """One fix as plain values."""
     return {"line": change.line, "path": change.path, "message": change.message}
 

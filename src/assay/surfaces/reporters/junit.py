@@ -11,8 +11,8 @@ from itertools import groupby
 from typing import Any
 
 from assay.core.issue import Issue
-from assay.core.printable import REPLACEMENT, printable
 from assay.core.report import ValidationReport
+from assay.core.text import REPLACEMENT, printable
 from assay.presentation.decisions import CheckedRun, CiCheck, RecordCheck
 from assay.presentation.validation import change_line, contract_name, limited, place, record_label
 from assay.presentation.words import counted, metric_text

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from assay.core.printable import printable
 from assay.core.report import ValidationReport
+from assay.core.text import printable
 from assay.presentation.sections import Cell, Column, Table
 from assay.presentation.validation import FILE_COLUMNS, FileIssue, Totals, change_line, file_row, finding_sections, limited
 from assay.presentation.words import DASH, UNKNOWN, counted, cut, one_line

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from assay.core.open_fields import grading_fields, question_fields, stored_case
-from assay.core.printable import printable, printable_lines
+from assay.core.text import printable, printable_lines
 from assay.presentation.run import result_cell, score_of
 from assay.presentation.run_report import Json
 from assay.presentation.sections import Cell, Column, Table

@@ -7,8 +7,8 @@ from typing import Any
 from urllib.parse import quote
 
 from assay.core.issue import CODES, Issue
-from assay.core.report import ValidationReport
-from assay.presentation.validation import SUGGESTIONS, Change, limited
+from assay.core.report import FixChange, ValidationReport
+from assay.presentation.validation import SUGGESTIONS, limited
 from assay.surfaces.reporters.json_document import json_text
 from assay.surfaces.reporters.settings import ReportSettings
 
@@ -62,14 +62,13 @@ def _result(issue: Issue, artifact: dict[str, Any]) -> dict[str, Any]:
     return result | ({"ruleIndex": _RULES.index(issue.code)} if issue.code in _RULES else {})
 
 
-def _fixed(change: Change, artifact: dict[str, Any]) -> dict[str, Any]:
-    region = {} if change.line is None else {"region": {"startLine": change.line}}
+def _fixed(change: FixChange, artifact: dict[str, Any]) -> dict[str, Any]:
     return {
         "ruleId": FIX_RULE,
         "ruleIndex": _RULES.index(FIX_RULE),
         "level": "note",
         "message": {"text": _message(change.message)},
-        "locations": [{"physicalLocation": {"artifactLocation": artifact, **region}}],
+        "locations": [{"physicalLocation": {"artifactLocation": artifact, "region": {"startLine": change.line}}}],
         "properties": {"path": change.path},
     }
 

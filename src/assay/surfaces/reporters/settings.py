@@ -2,7 +2,7 @@
 
 import msgspec
 
-from assay.presentation.validation import Change
+from assay.core.report import FixChange
 
 
 class ReportSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,5 +23,5 @@ class ReportSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The file that was corrected; the lines of the changes are its."""
     fixed_copy: str = ""
     """Where the corrected copy was written."""
-    changes: tuple[Change, ...] = ()
+    changes: tuple[FixChange, ...] = ()
     """The fixes that the corrected copy has."""

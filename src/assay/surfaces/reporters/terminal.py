@@ -6,7 +6,7 @@ from itertools import accumulate
 import msgspec
 from rich.cells import cell_len, chop_cells
 
-from assay.core.printable import printable, printable_id, printable_lines
+from assay.core.text import printable, printable_id, printable_lines
 from assay.presentation.sections import Cell, CheckLine, Column, CompactRow, Fact, Finding, Section, Table, TextBlock
 from assay.presentation.words import DASH, UNKNOWN
 from assay.surfaces.reporters.settings import ReportSettings

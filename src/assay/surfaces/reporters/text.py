@@ -8,9 +8,9 @@ import msgspec
 from rich.cells import cell_len
 
 from assay.core.issue import CODES, MAX_ERRORS, MAX_LISTED, Issue
-from assay.core.printable import printable
 from assay.core.report import ValidationReport
 from assay.core.strict_json import EXCERPT_LEAD, EXCERPT_LENGTH
+from assay.core.text import printable
 from assay.presentation.validation import (
     OUTCOME_WORDS,
     IssueSelection,

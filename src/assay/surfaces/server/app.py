@@ -23,9 +23,9 @@ from litestar.types import ASGIApp
 from assay import api
 from assay.core.canonical import JsonObject
 from assay.core.errors import AssayError, StoreRefused, StoreUnavailable, UsageProblem
-from assay.core.moment import iso
 from assay.core.runs import LOCAL_BACKEND, RunBackend
 from assay.core.stop_signals import stop_signals
+from assay.core.text import iso
 from assay.surfaces.observers import FIELDS, ObserverGroup, RunObserver
 from assay.surfaces.server import (
     artifact_routes,

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from assay import api
 from assay.core.errors import SourceUnreadable, UsageProblem
-from assay.core.retention import RetentionSettings, longest, retention_in
+from assay.core.retention import RetentionSettings, longest_retention, retention_in
 from assay.core.secrets import RedactRule
 from assay.surfaces.server.errors import HttpError
 from assay.surfaces.server.keys import Caller
@@ -98,7 +98,7 @@ def read_server_settings(path: str) -> ServerSettings:
     except msgspec.DecodeError as problem:
         raise UsageProblem(f"'{path}': {problem}", hint="docs/how-to/operate-a-server.md lists the settings") from problem
     # Too few days are refused at the start, not at the first run.
-    longest(settings.retention, retention_in(os.environ))
+    longest_retention(settings.retention, retention_in(os.environ))
     problems = api.redact_rule_problems(settings.redact)
     if problems:
         raise UsageProblem(f"'{path}': {'; '.join(problems)}", hint="nothing was started; fix these and start again")

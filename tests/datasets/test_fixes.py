@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from assay import ValidationConfig, validate
 from assay.api import FixReport, fix, load_config
-from assay.datasets.fixes import fixed
+from assay.datasets.fixes import fix_source
 from assay.datasets.parsing.source import open_source
 from tests.mutants import mutant_of
 
-FOLDER = Path(__file__).parent / "datasets"
+FOLDER = Path(__file__).parent
 MARK = b"\xef\xbb\xbf"
 HEAD = '{"dataset_id": "d", "dataset_version": "1", "schema_version": "1.0", "records": [\n  '
 GOOD = '{"record_id":  "good", "input": {"prompt":"\\u0070"}}'
@@ -240,7 +240,7 @@ def test_a_corrected_copy_has_no_error_that_its_source_had_not(seed: int) -> Non
     content = b"\n".join(rows)
     before, after = (
         validate(content, "legal_eval_v1"),
-        validate(fixed(open_source(content), "legal_eval_v1").content, "legal_eval_v1"),
+        validate(fix_source(open_source(content), "legal_eval_v1").content, "legal_eval_v1"),
     )
     assert after.counts.rejected_records <= before.counts.rejected_records
 
@@ -252,7 +252,7 @@ def test_a_corrected_batch_has_no_record_less(seed: int) -> None:
     record = {"record_id": "b ", "input": {"prompt": "e\u0301"}, "level": 1, "metadata": {"k": [1.0, -0.0]}}
     content = batch(GOOD, "@", GOOD.replace("good", "last")).encode().replace(b"@", mutant_of(record, random, most=2))
     before = validate(content, "batch_v1")
-    after = validate(fixed(open_source(content), "batch_v1").content, "batch_v1")
+    after = validate(fix_source(open_source(content), "batch_v1").content, "batch_v1")
     assert after.counts.accepted_records >= before.counts.accepted_records
 
 
@@ -260,5 +260,5 @@ def test_a_corrected_batch_has_no_record_less(seed: int) -> None:
 @settings(max_examples=300)
 def test_a_corrected_copy_needs_no_second_correction(seed: int) -> None:
     content = mutant_of([{**TURN, "mood": 1}, {**TURN, "turn_id": 2}], Random(seed), most=2)
-    once = fixed(open_source(content), "conversation_v1").content
-    assert fixed(open_source(once), "conversation_v1").changes == ()
+    once = fix_source(open_source(content), "conversation_v1").content
+    assert fix_source(open_source(once), "conversation_v1").changes == ()

@@ -20,7 +20,7 @@ from assay.datasets.conversation_v1.fast import lane_for
 from assay.datasets.legal_eval_v1.fast import KIND
 from assay.datasets.legal_eval_v1.rules import TASK_FIELDS, check_row
 from assay.datasets.parsing.fast_path import FastPath
-from assay.datasets.parsing.source import BATCH_BYTES, BOM, Block, open_source
+from assay.datasets.parsing.source import BATCH_BYTES, BOM, LineBlock, open_source
 from tests.mutants import mutant_of
 
 ROW: dict[str, Any] = {"schema_version": "legal_eval_v1", "id": "r", "dataset": "d", "task_type": "reference_qa", "prompt": "Why?"}
@@ -32,8 +32,8 @@ def row(number: int, **members: Any) -> bytes:
     return json.dumps(ROW | {"id": f"r{number}"} | members).encode()
 
 
-def block(content: bytes) -> Block:
-    return Block(bytearray(content + b"left over from the block before"), len(content))
+def block(content: bytes) -> LineBlock:
+    return LineBlock(bytearray(content + b"left over from the block before"), len(content))
 
 
 def places(report: ValidationReport) -> list[tuple[str, int | None, int | None]]:

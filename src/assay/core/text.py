@@ -1,6 +1,8 @@
-"""Text of unknown origin into text that a terminal, a log line or a strict encoder can take."""
+"""Text that a terminal, a log line or a strict encoder can take, made of text of unknown origin or of a time."""
 
 import re
+from datetime import UTC, datetime
+from functools import lru_cache
 
 REPLACEMENT = "\ufffd"
 
@@ -34,7 +36,7 @@ def printable_lines(text: str) -> str:
     return "\n".join(printable(line) for line in text.split("\n"))
 
 
-def encodable(text: str) -> str:
+def make_encodable(text: str) -> str:
     """The text with lone surrogates replaced, so that it has a UTF-8 form."""
     return _SURROGATE.sub(REPLACEMENT, text)
 
@@ -44,3 +46,19 @@ def _picture(match: re.Match[str]) -> str:
     if code_point < ord(" "):
         return chr(_CONTROL_PICTURES + code_point)
     return _DELETE_PICTURE if match[0] == "\x7f" else REPLACEMENT
+
+
+def iso(seconds: float) -> str:
+    """Format a time in UTC, with milliseconds and a Z."""
+    second, millisecond = divmod(int(seconds * 1000), 1000)
+    return _second(second) + _fraction(millisecond)
+
+
+@lru_cache(maxsize=64)
+def _second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat()[:-6]
+
+
+@lru_cache(maxsize=1000)
+def _fraction(milliseconds: int) -> str:
+    return f".{milliseconds:03d}Z"

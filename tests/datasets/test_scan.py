@@ -12,14 +12,17 @@ from hypothesis import strategies as st
 from assay.core.strict_json import Location
 from assay.datasets.parsing.checks import strings_in
 from assay.datasets.parsing.scan import (
-    Cursor,
+    MAX_COMBINING_RUN,
+    JoinedBytes,
     LineScanner,
-    Pieces,
+    LocationCursor,
+    doubtful_offsets,
     first_not_utf8,
+    has_combining_run,
     lone_surrogates,
+    lossy_positions,
     may_outgrow,
     scan_texts,
-    unlike,
 )
 
 CONTROLS = {*map(chr, range(0x20)), *map(chr, range(0x7F, 0xA0))} - {"\t", "\n", "\r"}
@@ -55,7 +58,7 @@ def has_control(text: str) -> bool:
 @given(st.lists(odd_texts, min_size=1, max_size=5))
 def test_no_control_character_and_no_text_outside_nfc_is_missed(texts: list[str]) -> None:
     canonical = [orjson.dumps({"t": text}) for text in texts]
-    scanned = scan_texts(canonical, Pieces(canonical))
+    scanned = scan_texts(canonical, JoinedBytes(canonical))
     bad = {at for at, text in enumerate(texts) if has_control(text) or not unicodedata.is_normalized("NFC", text)}
     assert bad <= scanned.suspect
     assert set(scanned.astral) == {at for at, text in enumerate(texts) if "😀" in text}
@@ -64,7 +67,7 @@ def test_no_control_character_and_no_text_outside_nfc_is_missed(texts: list[str]
 @given(st.lists(st.text("ab éß日\n\t\"'/", max_size=12), min_size=1, max_size=5))
 def test_ordinary_text_is_no_suspect(texts: list[str]) -> None:
     canonical = [orjson.dumps({"t": text}) for text in texts]
-    assert scan_texts(canonical, Pieces(canonical)).suspect == set()
+    assert scan_texts(canonical, JoinedBytes(canonical)).suspect == set()
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=5), st.lists(odd_texts, min_size=5, max_size=5))
@@ -72,19 +75,19 @@ def test_a_name_that_appears_twice_is_noticed_among_others(repeats: list[bool], 
     pairs = list(zip(repeats, texts, strict=False))
     source = [json.dumps({"t": text}).replace("{", '{"t":1,' if twice else "{", 1).encode() for twice, text in pairs]
     written = [orjson.dumps(orjson.loads(raw)) for raw in source]
-    assert {at for at, (twice, _) in enumerate(pairs) if twice} <= unlike(Pieces(source), Pieces(written))
+    assert {at for at, (twice, _) in enumerate(pairs) if twice} <= lossy_positions(JoinedBytes(source), JoinedBytes(written))
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from([0, 0, 1, 2, 255, 256, 257, 512])), min_size=1, max_size=40))
 def test_exactly_the_pieces_that_lost_a_quotation_mark_are_named(counts: list[tuple[int, int]]) -> None:
-    source = Pieces([b'"' * (kept + lost) + b"x" for kept, lost in counts])
-    written = Pieces([b'"' * kept + b"x" for kept, _ in counts])
-    assert unlike(source, written) == {at for at, (_, lost) in enumerate(counts) if lost}
+    source = JoinedBytes([b'"' * (kept + lost) + b"x" for kept, lost in counts])
+    written = JoinedBytes([b'"' * kept + b"x" for kept, _ in counts])
+    assert lossy_positions(source, written) == {at for at, (_, lost) in enumerate(counts) if lost}
 
 
 @pytest.mark.parametrize("escape", [b"\\u0022", b"\\u0000"])
 def test_an_escaped_quotation_mark_or_nul_is_noticed(escape: bytes) -> None:
-    source = Pieces([b'{"a":"x"}', b'{"a":"' + escape + b'"}', b'{"a":"\\u0041"}'])
+    source = JoinedBytes([b'{"a":"x"}', b'{"a":"' + escape + b'"}', b'{"a":"\\u0041"}'])
     assert source.with_odd_escapes() == {1}
 
 
@@ -201,7 +204,7 @@ def test_the_search_for_surrogates_ends_when_there_are_too_many() -> None:
 def test_a_cursor_counts_lines_and_columns_as_one_would_by_hand(text: str, data: st.DataObject, with_mark: bool) -> None:  # noqa: FBT001  # drawn
     offsets = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
     mark = b"\xef\xbb\xbf" if with_mark else b""
-    cursor = Cursor(mark + text.encode())
+    cursor = LocationCursor(mark + text.encode())
     places = [cursor.place(len(mark) + len(text[:offset].encode())) for offset in offsets]
     lines = [text[:offset].split("\n") for offset in offsets]
     assert places == [Location(len(line), len(line[-1]) + 1) for line in lines]
@@ -209,7 +212,74 @@ def test_a_cursor_counts_lines_and_columns_as_one_would_by_hand(text: str, data:
 
 def test_a_cursor_counts_across_blocks() -> None:
     content = ("é" * 3_000_000 + "\n" + "日" * 2_000_000).encode()
-    cursor = Cursor(content)
+    cursor = LocationCursor(content)
     assert cursor.place(6_000_000) == (1, 3_000_001)
     assert cursor.place(6_000_001) == (2, 1)
     assert cursor.place(len(content)) == (2, 2_000_001)
+
+
+CHARACTERS = [chr(point) for point in range(0x300, 0x110000) if not 0xD800 <= point < 0xE000]
+BASES = "aoAK\u00e4\u03b9\u0928\u1100\uac00\u304b\u0627"
+texts = st.text(
+    st.sampled_from([*BASES, *"\u0301\u0308\u0316\u0345\u093c\u3099\u0653\u1161\u11a8\u0e35\u0e48\u212b\ufb1d"]), max_size=8
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", False),
+        ("a" + "\u0316" * MAX_COMBINING_RUN, False),
+        ("a" + "\u0316" * (MAX_COMBINING_RUN + 1), True),
+        (("a" + "\u0316" * MAX_COMBINING_RUN) * 3, False),
+        ("\u0301\u0316" * 16, True),
+        ("\U0001d165" * 31, True),
+        ("\u1161" * 40, False),
+        ("😀" * 40, False),
+        ("\ud800" * 40, False),
+    ],
+)
+def test_a_run_of_more_than_thirty_combining_marks_is_found(text: str, expected: bool) -> None:  # noqa: FBT001  # a table's column
+    assert has_combining_run(text) is expected
+
+
+def test_every_combining_mark_counts() -> None:
+    marks = [chr(point) for point in range(0x110000) if unicodedata.combining(chr(point))]
+    assert len(marks) > 800
+    assert [mark for mark in marks if not has_combining_run("a" + mark * 31)] == []
+
+
+@given(texts)
+def test_no_text_outside_nfc_is_missed(text: str) -> None:
+    bare = "".join(character for character in text if not character.isascii())
+    assert doubtful_offsets(bare).size or unicodedata.is_normalized("NFC", text)
+
+
+def test_no_character_that_nfc_changes_is_missed() -> None:
+    changed = [character for character in CHARACTERS if not unicodedata.is_normalized("NFC", character)]
+    assert len(changed) > 1000
+    assert [character for character in changed if not doubtful_offsets(character).size] == []
+
+
+def test_no_character_that_nfc_joins_to_another_is_missed() -> None:
+    pairs = [unicodedata.normalize("NFD", character) for character in CHARACTERS if unicodedata.is_normalized("NFC", character)]
+    seconds = {pair[-1] for pair in pairs if len(pair) > 1}
+    assert len(seconds) > 100
+    assert [second for second in seconds if not doubtful_offsets(second).size] == []
+
+
+@pytest.mark.parametrize("text", ["", "日本語", "ががが", "한국어", "Việt", "ที่นี่", "שלום", "दिल्ली", "привет"])
+def test_ordinary_text_is_not_doubtful(text: str) -> None:
+    assert doubtful_offsets(text).size == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "offsets"), [("日e\u0301", [2]), ("日\u0301\u0316", [1, 2]), ("\u05b8\u0e48\u05b4x\u212b", [2, 4])]
+)
+def test_doubtful_characters_are_found_where_they_stand(text: str, offsets: list[int]) -> None:
+    assert doubtful_offsets(text).tolist() == offsets
+
+
+def test_a_run_of_marks_is_doubtful() -> None:
+    assert doubtful_offsets("日" + "\u0316" * (MAX_COMBINING_RUN + 1)).size
+    assert not doubtful_offsets("日" + "\u0316" * MAX_COMBINING_RUN).size

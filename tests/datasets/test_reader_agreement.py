@@ -22,7 +22,7 @@ from assay.datasets.conversation_v1.fast import Conversations, lane_for
 from assay.datasets.conversation_v1.rules import check_document
 from assay.datasets.legal_eval_v1 import fast as legal_fast
 from assay.datasets.legal_eval_v1 import rules as legal_rules
-from assay.datasets.parsing.checks import Findings, check_flaws
+from assay.datasets.parsing.checks import FindingList, check_flaws
 from assay.datasets.parsing.fast_path import FastPath
 from tests.mutants import mutant_of
 
@@ -123,7 +123,7 @@ def exact_record(raw: bytes, index: int) -> tuple[list[Finding], Any]:
         return [Finding("record_too_large", path, "nothing else is said of it")], None
     document = parse_json(raw)
     record = CheckedRecord(document.value, path, DEFAULT)
-    found = record.found if document.is_readable else Findings()
+    found = record.found if document.is_readable else FindingList()
     # Last, because what the rules say of a number that cannot be read is taken back.
     check_flaws(found, document, path)
     return found, record.value
@@ -131,7 +131,7 @@ def exact_record(raw: bytes, index: int) -> tuple[list[Finding], Any]:
 
 def exact_row(line: bytes) -> list[Finding]:
     document = parse_json(line)
-    found = Findings()
+    found = FindingList()
     check_flaws(found, document, ())
     return [*found, *(legal_rules.check_row(document.value, DEFAULT) if document.is_readable else ())]
 

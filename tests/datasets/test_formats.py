@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from assay import validate
-from assay.datasets.parsing.lazy_yaml import MAX_YAML_BYTES
+from assay.datasets.parsing.formats import MAX_YAML_BYTES
 
 
 @pytest.mark.parametrize(

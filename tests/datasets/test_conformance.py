@@ -9,7 +9,7 @@ import pytest
 
 from tests.conformance import SUFFIXES, Vector, content_of, differences, expanded, outcome_of, read_vectors
 
-OWN = Path(__file__).parent / "vectors"
+OWN = Path(__file__).parents[1] / "vectors"
 FOLDER = Path(os.environ.get("ASSAY_VECTORS", "/nonexistent"))
 CPU_SECONDS = {"light": 2, "heavy": 20}
 
