@@ -189,6 +189,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     judging: StageSection = StageSection()
     max_cost: float | None = None
     """Budget in US dollars; no new call is made beyond it."""
+    strict_parameters: bool = False
+    """Stop when a provider rejects a parameter that the user set."""
     gates: Gates = Gates()
     default_gates: tuple[str, ...] = ()
     """Names of the gates that come from the contract, because the request sets none."""

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -23,8 +23,8 @@ BodyT = TypeVar("BodyT")
 class HttpModel(ABC, Generic[BodyT]):
     """One model: subclasses know how a protocol spells requests and replies."""
 
-    path: ClassVar[str]
-    messages_member: ClassVar[str] = "messages"
+    path: str
+    messages_member: str = "messages"
     decoder: "msgspec.json.Decoder[BodyT]"
 
     def __init__(self, transport: Transport, model: ModelPlan, dialect: Dialect) -> None:

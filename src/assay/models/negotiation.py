@@ -1,7 +1,7 @@
 """Negotiation of request parameters: what a provider rejects is left out or sent otherwise, for the rest of the run.
 
-No table of models decides what is sent. A rejection names a parameter in its error object or in its words, and it counts only if that
-parameter was sent: a rejection of anything else stays the failure that it is.
+No table of models decides what is sent. A rejection names a parameter in its error object or in its words, and it counts only if
+that parameter was sent: a rejection of anything else stays the failure that it is.
 """
 
 import json
@@ -44,21 +44,28 @@ _FATAL_CODES = frozenset(
     }
 )
 """Errors of texts, accounts and answers; some quote a parameter that they do not reject."""
-_REJECTING_CODES = frozenset({"unsupported_parameter", "unsupported_value", "unknown_parameter", "extra_forbidden", "wrong_api_format"})
+_REJECTING_CODES = frozenset(
+    {"unsupported_parameter", "unsupported_value", "unknown_parameter", "extra_forbidden", "wrong_api_format"}
+)
 _MAX_CHARACTERS, _MAX_DEPTH, _MAX_REASON = 4_000, 8, 300
 
 _REJECTED = re.compile(
-    r"unsupported|(?:n[o']t|no longer|cannot|never) (?:yet |currently )?(?:be )?(?:support|permit|allow|enabl|implement|availab|compatib|accept|work)"
+    r"unsupported|(?:n[o']t|no longer|cannot|never) (?:yet |currently )?(?:be )?"
+    r"(?:support|permit|allow|enabl|implement|availab|compatib|accept|work)"
     r"|deprecat|unrecogni[sz]ed|unknown (?:name|field|parameter|argument|member)|unexpected (?:keyword|field|argument|parameter)"
-    r"|extra (?:inputs|fields)|extraneous|additional propert|unavailable|can ?not (?:both )?be|can't be|may not be|may only be|\bremove\b"
+    r"|extra (?:inputs|fields)|extraneous|additional propert|unavailable|can ?not (?:both )?be|can't be|may not be|may only be"
+    r"|\bremove\b"
     r"|\bonly (?:the default|works|supports?|accepts?|\d|user and assistant)|must alternate|enabled only|\bis invalid\b"
     r"|invalid (?:parameter|argument|schema)|no endpoints found that support|or unset\b",
     re.IGNORECASE,
 )
-_WRONG_VALUE = re.compile(r"(?:below|above) (?:minimum|maximum)|choose a value between|must be between|expected a value", re.IGNORECASE)
+_WRONG_VALUE = re.compile(
+    r"(?:below|above) (?:minimum|maximum)|choose a value between|must be between|expected a value", re.IGNORECASE
+)
 """Values out of range: the user's mistake, which must not be dropped in silence."""
 _LIMITED = re.compile(
-    r"too (?:large|high|big)|at most|maximum|exceed|less than|lower than|limit|supported range|between|must be|range|>", re.IGNORECASE
+    r"too (?:large|high|big)|at most|maximum|exceed|less than|lower than|limit|supported range|between|must be|range|>",
+    re.IGNORECASE,
 )
 _NUMBER = re.compile(r"(?<![\w.-])\d{1,3}(?:[,_]\d{3})+(?![\w-])|(?<![\w.-])\d{1,12}(?![\w-])")
 _EXCLUSIVE = re.compile(r"(\d{1,12}) \(exclusive\)", re.IGNORECASE)
@@ -68,7 +75,7 @@ _OVERFLOW = re.compile(
     r"(?P<input>\d{1,9}) \+ (?P<limit>\d{1,9}) > (?P<context>\d{1,9})"
     r"|\((?P<limit2>\d{1,9}) > (?P<context2>\d{1,9}) - (?P<input2>\d{1,9})\)"
 )
-"""A request whose input and output limit together exceed the context: `input length and max_tokens exceed context limit: 199000 + 64000 > 200000`."""
+"""A request whose input and output limit together exceed the context: `... exceed context limit: 199000 + 64000 > 200000`."""
 _ROLE = re.compile(
     r"messages\[\d+\]\.role|(?:system|developer)[`'\"]? (?:role|message|instruction|prompt)|'(?:system|developer)' with this model"
     r"|only user and assistant roles|roles must alternate",
@@ -82,7 +89,7 @@ _WORDS: dict[str, str] = {
     "reasoning_effort": r"reasoning[ _.]?effort|\beffort\b|\breasoning\b",
     THINKING: r"thinking[ _]?(?:budget|config|level)|budget[ _]?tokens|\bthinking\b|\bbudget\b",
     "seed": r"\bseed\b|random_?seed",
-    MAX_TOKENS: r"max(?:imum)?[ _]?(?:completion[ _]?|output[ _]?|new[ _]?)?(?:num )?tokens|maximum tokens|completion tokens|output tokens",
+    MAX_TOKENS: r"max(?:imum)?[ _]?(?:completion[ _]?|output[ _]?|new[ _]?)?tokens|maximum tokens|(?:completion|output) tokens",
 }
 """What messages call a parameter besides its names in requests."""
 
@@ -253,7 +260,7 @@ def _read_error(failure: ModelFailure) -> _Error | None:
 
 
 def _collect(value: object, texts: list[str], fields: list[str], codes: set[str], *, depth: int) -> None:
-    """Collect messages and names of parameters at every depth: gateways put the error of their upstream into a text of their own."""
+    """Collect messages and names of parameters at every depth: gateways put their upstream's error into a text of their own."""
     if depth > _MAX_DEPTH:
         return
     if isinstance(value, str):
@@ -301,7 +308,9 @@ def _named(error: _Error, sent: Sent, *, explicit: AbstractSet[str], has_system:
         patterns[REPLY_FORMAT] = _WORDS[REPLY_FORMAT]
     if error.fields:
         # The words may quote parameters that are not at fault, so that only what the structured members name counts.
-        named = [name for name, pattern in patterns.items() if any(re.search(pattern, field, re.IGNORECASE) for field in error.fields)]
+        named = [
+            name for name, pattern in patterns.items() if any(re.search(pattern, field, re.IGNORECASE) for field in error.fields)
+        ]
     else:
         named = _named_in(error.text, patterns, explicit=explicit)
     if MAX_TOKENS in named and (is_rejecting or _LIMITED.search(error.text)):

@@ -92,7 +92,7 @@ class ChatModel(HttpModel[Completion]):
         super().__init__(transport, model, _dialect(model, is_vendor=transport.endpoint.is_vendor))
 
     def members(self, sent: Sent) -> JsonObject:
-        """Build the parameters; a `response_format` of `extra_body` that asks for a schema is filled by each request that has one."""
+        """Build the parameters; a `response_format` without its schema is filled by each request that has one."""
         members = sent.body()
         if members.get("response_format") == _FILLED:
             del members["response_format"]

@@ -101,7 +101,13 @@ class ResponsesModel(HttpModel[_Response]):
             return {"text": {"format": {"type": "json_object"}}}
         if form == "plain":
             return {}
-        tool = {"type": "function", "name": REPLY_TOOL, "description": "Give the reply.", "parameters": dict(schema), "strict": False}
+        tool = {
+            "type": "function",
+            "name": REPLY_TOOL,
+            "description": "Give the reply.",
+            "parameters": dict(schema),
+            "strict": False,
+        }
         return {"tools": [tool], "tool_choice": {"type": "function", "name": REPLY_TOOL}}
 
     def read(self, result: HttpResult[_Response], applied: JsonObject | None = None) -> Reply:

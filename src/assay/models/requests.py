@@ -25,7 +25,7 @@ class BodyWriter:
         self._after = _encode(after)
         self._tail = b"," + self._after[1:] if after else b"}"
 
-    def write(self, messages: Sequence[Message], extra: Mapping[str, object] | None = None) -> bytes:
+    def write(self, messages: Sequence[object], extra: Mapping[str, object] | None = None) -> bytes:
         """Build the body for these messages, with extra members of this request."""
         body = self._head + _encode(messages)
         if not extra:
