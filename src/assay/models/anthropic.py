@@ -10,7 +10,7 @@ from assay.core.canonical import JsonObject
 from assay.core.model_call import ModelRequest, Reply, Usage
 from assay.core.plan import ModelPlan
 from assay.models.endpoint import resolve_endpoint
-from assay.models.http_model import REPLY_TOOL, HttpModel, tool_text, with_role
+from assay.models.http_model import REPLY_TOOL, HttpModel, merged, tool_text, with_role
 from assay.models.negotiation import MAX_TOKENS, THINKING, Dialect, ReplyFormat, Sent, SystemRole
 from assay.models.provider_protocol import Maker, ProviderContext
 from assay.models.transport import HttpResult, ProviderAnswer, Transport, open_transport, reply_of
@@ -82,9 +82,8 @@ class MessagesModel(HttpModel[_MessagesReply]):
     def members(self, sent: Sent) -> JsonObject:
         """Build the parameters; thinking has a budget of its own within the output limit, and takes no temperature."""
         members, budget = sent.body(), sent.parameters.get(THINKING)
-        effort = members.get("output_config")
-        if isinstance(effort, str):
-            members["output_config"] = {"effort": effort}
+        if "effort" in members:
+            members = merged(members, {"output_config": {"effort": members.pop("effort")}})
         if budget is None:
             return members
         is_adaptive = members.pop(sent.names[THINKING]) is not None and sent.names[THINKING] == ADAPTIVE
@@ -145,7 +144,7 @@ _DIALECT = Dialect(
         "temperature": ("temperature",),
         "top_p": ("top_p",),
         THINKING: ("thinking", ADAPTIVE),
-        "reasoning_effort": ("output_config",),
+        "reasoning_effort": ("effort",),
     },
     formats=("json_schema", "tools", "plain"),
     roles=("system", "user"),

@@ -34,7 +34,7 @@ class HttpModel(ABC, Generic[BodyT]):
         self._head = transport.head(self.path)
         self._written: tuple[Sent, Mapping[str, object] | None] | None = None
         self._writer: BodyWriter
-        self.applied: JsonObject = {}
+        self.applied: JsonObject = self.members(self.negotiator.sent)
         """Members of the last request besides its messages."""
 
     async def reply(self, ask: ModelRequest) -> Reply:

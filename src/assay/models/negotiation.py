@@ -47,6 +47,8 @@ _FATAL_CODES = frozenset(
 _REJECTING_CODES = frozenset(
     {"unsupported_parameter", "unsupported_value", "unknown_parameter", "extra_forbidden", "wrong_api_format"}
 )
+_UNREAD = frozenset({"input", "url", "ctx", "failed_generation", "id", "request_id", "requestId", "object"})
+"""Members of errors that quote the request or identify it."""
 _MAX_CHARACTERS, _MAX_DEPTH, _MAX_REASON = 4_000, 8, 300
 
 _REJECTED = re.compile(
@@ -86,7 +88,7 @@ _WORDS: dict[str, str] = {
     r"|structured[ _]outputs?|output[ _](?:format|config)|text\.format|tool[ _]?(?:choice|use)|tools\b|controlled generation",
     "presence_penalty": r"presence[ _]?penalty|\bpenalty",
     "frequency_penalty": r"frequency[ _]?penalty|\bpenalty",
-    "reasoning_effort": r"reasoning[ _.]?effort|\beffort\b|\breasoning\b",
+    "reasoning_effort": r"reasoning[ _.]?effort|\beffort\b|\breasoning\b|output_config(?!\.format)",
     THINKING: r"thinking[ _]?(?:budget|config|level)|budget[ _]?tokens|\bthinking\b|\bbudget\b",
     "seed": r"\bseed\b|random_?seed",
     MAX_TOKENS: r"max(?:imum)?[ _]?(?:completion[ _]?|output[ _]?|new[ _]?)?tokens|maximum tokens|(?:completion|output) tokens",
@@ -280,7 +282,7 @@ def _collect(value: object, texts: list[str], fields: list[str], codes: set[str]
                 fields.append(str(member[-1]))
             elif name in ("code", "type", "status") and isinstance(member, str):
                 codes.add(member)
-            elif name not in ("input", "url", "ctx", "failed_generation"):
+            elif name not in _UNREAD:
                 _collect(member, texts, fields, codes, depth=depth + 1)
 
 
@@ -303,9 +305,8 @@ def _named(error: _Error, sent: Sent, *, explicit: AbstractSet[str], has_system:
     is_rejecting = _REJECTED.search(error.text) is not None or bool(error.codes & _REJECTING_CODES)
     if has_system and is_rejecting and any(_ROLE.search(text) for text in (error.text, *error.fields)):
         return [SYSTEM]
-    patterns = {name: _pattern(name, sent.names[name]) for name in sent.parameters}
-    if has_schema and sent.reply_format != "plain":
-        patterns[REPLY_FORMAT] = _WORDS[REPLY_FORMAT]
+    patterns = {REPLY_FORMAT: _WORDS[REPLY_FORMAT]} if has_schema and sent.reply_format != "plain" else {}
+    patterns.update({name: _pattern(name, sent.names[name]) for name in sent.parameters})
     if error.fields:
         # The words may quote parameters that are not at fault, so that only what the structured members name counts.
         named = [
