@@ -68,7 +68,7 @@ def test_results_in_any_order_reach_their_own_records(kind: str, tmp_path: Path)
     with BatchProvider(answer, faults=Faults(is_shuffled=True)) as provider:
         run_file = write_run(tmp_path, provider, kind=kind, records=8)
         run(run_file)
-    failed = [line["record_id"] for line in api.open_run(str(tmp_path / "runs" / "x")).predictions() if not line["passed"]]
+    failed = [line.record_id for line in api.open_run(str(tmp_path / "runs" / "x")).predictions() if not line.passed]
     assert failed == ["q-3"]
 
 
@@ -326,7 +326,7 @@ def test_a_record_with_a_limit_on_latency_is_flagged_because_nobody_knows_it(tmp
         write_batch(tmp_path / "batch.json", record)
         run(run_file)
     (line,) = api.open_run("x", runs_dir=tmp_path / "runs").predictions()
-    assert (line["passed"], line["latency_ms"], "latency_unknown" in line["flags"]) == (True, None, True)
+    assert (line.passed, line.latency_ms, "latency_unknown" in line.flags) == (True, None, True)
 
 
 def test_attachments_go_with_the_requests_of_a_batch(tmp_path: Path) -> None:

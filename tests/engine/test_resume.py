@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from assay import api
+from assay.core.artifact_lines import CaseLine
 from assay.core.errors import RunSealed, UsageProblem
 from assay.core.run_result import RunResult
 from assay.engine.execution.run_context import RunEnvironment
@@ -347,4 +348,4 @@ def test_the_newest_run_is_the_one_that_was_created_last(job: Job) -> None:
 def test_cases_are_read_one_at_a_time_as_they_are_in_their_file(job: Job) -> None:
     run(job, "x")
     folder = open_run_folder(job.runs / "x")
-    assert list(folder.records()) == list(folder.lines("cases.jsonl"))
+    assert list(folder.records()) == list(folder.typed_lines("cases.jsonl", CaseLine))

@@ -106,7 +106,7 @@ def test_invalid_records_are_found_by_their_slice(tmp_path: Path) -> None:
     write_batch(tmp_path / "d.json", {**batch_record("a"), "tags": ["red"]}, broken)
     finished(tmp_path, datasets=["d.json"])
     found = api.find_records(api.open_run("x", runs_dir=tmp_path / "runs"), api.RecordSearch(slice="tags:red"), limit=9)
-    assert [record.line["record_id"] for record in found.records] == ["a", "x"]
+    assert [record.line.record_id for record in found.records] == ["a", "x"]
 
 
 def test_every_slice_over_everything_equals_the_summary_of_a_run(tmp_path: Path) -> None:

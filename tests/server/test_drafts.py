@@ -7,16 +7,24 @@ import pytest
 
 from assay import api
 from assay.core.errors import RunNotFound
-from assay.surfaces.server.uploads import KEPT_SECONDS, MOST, MOST_OF_ONE, MOST_RESULTS, Drafts, SpooledUpload, UploadDraft
+from assay.surfaces.server.uploads import (
+    DRAFT_SECONDS,
+    MAX_DRAFTS,
+    MAX_DRAFTS_OF_ONE,
+    MAX_RESULTS,
+    DraftStore,
+    SpooledUpload,
+    UploadDraft,
+)
 
 
 class Shelf:
-    """Drafts with a clock that is set by hand."""
+    """DraftStore with a clock that is set by hand."""
 
     def __init__(self, runs_dir: Path) -> None:
         self.now = 1000.0
         self.submissions = api.Submissions(runs_dir)
-        self.drafts = Drafts(self.submissions, lambda: self.now)
+        self.drafts = DraftStore(self.submissions, lambda: self.now)
 
     def add(self, owner: str = "ann") -> UploadDraft:
         self.now += 1
@@ -44,13 +52,13 @@ def shelf(tmp_path: Path) -> Iterator[Shelf]:
 
 
 def test_an_owner_keeps_the_newest_and_the_files_of_the_others_are_gone(shelf: Shelf) -> None:
-    drafts = [shelf.add() for _ in range(MOST_OF_ONE + 2)]
-    assert [draft.spooled.path.exists() for draft in drafts] == [False] * 2 + [True] * MOST_OF_ONE
+    drafts = [shelf.add() for _ in range(MAX_DRAFTS_OF_ONE + 2)]
+    assert [draft.spooled.path.exists() for draft in drafts] == [False] * 2 + [True] * MAX_DRAFTS_OF_ONE
 
 
 def test_all_owners_together_keep_only_so_many(shelf: Shelf) -> None:
-    drafts = [shelf.add(f"owner-{number}") for number in range(MOST + 3)]
-    assert sum(draft.spooled.path.exists() for draft in drafts) == MOST
+    drafts = [shelf.add(f"owner-{number}") for number in range(MAX_DRAFTS + 3)]
+    assert sum(draft.spooled.path.exists() for draft in drafts) == MAX_DRAFTS
 
 
 def test_a_draft_is_nobody_elses(shelf: Shelf) -> None:
@@ -62,7 +70,7 @@ def test_a_draft_is_nobody_elses(shelf: Shelf) -> None:
 
 def test_after_an_hour_a_draft_is_gone_and_the_next_one_removes_its_file(shelf: Shelf) -> None:
     draft = shelf.add()
-    shelf.now += KEPT_SECONDS + 1
+    shelf.now += DRAFT_SECONDS + 1
     with pytest.raises(RunNotFound):
         shelf.drafts.of(draft.id, "ann")
     shelf.add("bob")
@@ -80,7 +88,7 @@ def test_what_was_found_out_goes_with_its_draft(shelf: Shelf) -> None:
 
 def test_a_draft_keeps_its_report_and_the_newest_estimates(shelf: Shelf) -> None:
     draft = shelf.add()
-    names = ["report", *(f"cost {number}" for number in range(MOST_RESULTS + 5))]
+    names = ["report", *(f"cost {number}" for number in range(MAX_RESULTS + 5))]
     for name in names:
         shelf.drafts.keep_result(draft, name, "found")
-    assert [name for name in names if shelf.drafts.result(draft, name)] == ["report", *names[-MOST_RESULTS:]]
+    assert [name for name in names if shelf.drafts.result(draft, name)] == ["report", *names[-MAX_RESULTS:]]

@@ -10,7 +10,7 @@ def test_callers_take_turns_whoever_has_sent_how_much() -> None:
         turnstile, seen = FairSemaphore(1), list[str]()
 
         async def work(caller: str) -> None:
-            async with turnstile.turn(caller):
+            async with turnstile.slot(caller):
                 seen.append(caller)
                 await asyncio.sleep(0)
 
@@ -25,7 +25,7 @@ def test_caller_who_is_gone_keeps_no_place() -> None:
         turnstile, done = FairSemaphore(1), list[str]()
 
         async def work(caller: str) -> None:
-            async with turnstile.turn(caller):
+            async with turnstile.slot(caller):
                 await asyncio.sleep(0.01)
                 done.append(caller)
 

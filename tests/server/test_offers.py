@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from assay.surfaces.server.keys import Caller, Keys
+from assay.surfaces.server.keys import Caller, KeyStore
 from assay.surfaces.server.settings import ServerSettings, offers_to
 from tests.commands import assay as command
 from tests.server.serving import Answered, Serving, dataset
@@ -32,7 +32,7 @@ class Asked(NamedTuple):
 def unlisted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
     """A server whose operator has listed nothing."""
     with Serving(tmp_path_factory.mktemp("unlisted"), run_file=RUN_FILE) as serving:
-        keys = Keys(serving.runs_dir)
+        keys = KeyStore(serving.runs_dir)
         yield Asked(serving, {scope: {"x-api-key": keys.add(scope, scope)} for scope in ("write", "admin")})
 
 
@@ -98,7 +98,7 @@ def test_the_form_of_the_validation_page_keeps_to_the_same_models(unlisted: Aske
 
 def test_a_list_is_for_every_key_and_the_run_file_stays_offered(tmp_path: Path) -> None:
     with Serving(tmp_path, run_file=RUN_FILE, settings="models: ['scripted/say-*']\njudges: []\n") as serving:
-        keys = Keys(serving.runs_dir)
+        keys = KeyStore(serving.runs_dir)
         asked = Asked(serving, {scope: {"x-api-key": keys.add(scope, scope)} for scope in ("write", "admin")})
         for who in ("write", "admin"):
             assert asked.submit(who, "?model=scripted/say-9").status == 202
@@ -110,9 +110,9 @@ def test_a_list_is_for_every_key_and_the_run_file_stays_offered(tmp_path: Path) 
 def test_without_a_list_and_a_run_file_no_other_key_names_a_model(tmp_path: Path) -> None:
     serving = Serving(tmp_path)
     (tmp_path / "server.yaml").write_text("{}", encoding="utf-8")
-    Keys(serving.runs_dir).add("early", "write")
+    KeyStore(serving.runs_dir).add("early", "write")
     with serving:
-        key = {"x-api-key": Keys(serving.runs_dir).add("writer", "write")}
+        key = {"x-api-key": KeyStore(serving.runs_dir).add("writer", "write")}
         answer = serving.submit(dataset(1), "?model=scripted/echo", key)
         assert (answer.status, "no model is allowed yet" in answer.json["error"]["message"]) == (403, True)
     assert "only admin keys may name a model so far" in (tmp_path / "server.log").read_text(encoding="utf-8")

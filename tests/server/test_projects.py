@@ -15,7 +15,7 @@ from assay import api
 from assay.core.errors import UsageProblem
 from assay.core.judge_card import JudgeCard
 from assay.surfaces.server.app import HANDLERS
-from assay.surfaces.server.keys import Keys
+from assay.surfaces.server.keys import KeyStore
 from tests.commands import assay as command
 from tests.server.serving import Answered, Serving, dataset
 
@@ -90,7 +90,7 @@ class Projects:
 
     def __init__(self, serving: Serving) -> None:
         self.serving = serving
-        keys = Keys(serving.runs_dir)
+        keys = KeyStore(serving.runs_dir)
         made = {
             "own": keys.add("own", "write", project="law"),
             "colleague": keys.add("colleague", "read", project="law"),
@@ -302,7 +302,7 @@ def test_flips_against_a_run_of_another_project_are_not_found(projects: Projects
 def test_a_run_under_way_is_neither_seen_nor_cancelled_by_another_project(tmp_path: Path) -> None:
     slow = "candidates: [scripted/say-4]\njudges: [scripted/judge-5]\nrun: {generation: {requests_per_minute: 60}}\n"
     with Serving(tmp_path, run_file=slow) as serving:
-        keys = Keys(serving.runs_dir)
+        keys = KeyStore(serving.runs_dir)
         own, foreign = ({"x-api-key": keys.add(name, "write", project=name)} for name in ("law", "tax"))
         run_id = serving.submit(dataset(500), headers=own).json["run_id"]
         asked = [("GET", ""), ("GET", "/records"), ("GET", "/events"), ("GET", "/export"), ("POST", "/cancel"), ("POST", "/resume")]
@@ -325,7 +325,7 @@ def test_the_same_idempotency_key_makes_a_run_in_each_project(projects: Projects
 
 
 def test_a_key_that_is_made_again_in_another_project_has_nothing_of_the_old_one(projects: Projects) -> None:
-    keys = Keys(projects.serving.runs_dir)
+    keys = KeyStore(projects.serving.runs_dir)
     projects.keys["moved"] = {"x-api-key": keys.add("moved", "write", project="law")}
     before, draft = projects.submitted("moved", key="once"), projects.draft("moved")
     keys.revoke("moved")
@@ -351,7 +351,7 @@ def test_figures_for_prometheus_name_no_run_and_are_for_an_admin_where_there_are
 
 def test_figures_for_prometheus_are_for_every_key_while_there_is_one_project(tmp_path: Path) -> None:
     with Serving(tmp_path) as serving:
-        keys = Keys(serving.runs_dir)
+        keys = KeyStore(serving.runs_dir)
         only = {"x-api-key": keys.add("only", "write", project="law")}
         assert serving.ask("GET", "/metrics", headers=only).status == 200
         other = {"x-api-key": keys.add("other", "write", project="tax")}
@@ -366,7 +366,7 @@ def test_figures_for_prometheus_are_for_every_key_while_there_is_one_project(tmp
 def test_keys_of_an_earlier_version_belong_to_the_default_project(tmp_path: Path) -> None:
     """Their file names no project."""
     with Serving(tmp_path) as serving:
-        keys = Keys(serving.runs_dir)
+        keys = KeyStore(serving.runs_dir)
         old, law = ({"x-api-key": keys.add(name, "write", project=name)} for name in ("default", "law"))
         path = serving.runs_dir / ".server" / "keys.json"
         entries = json.loads(path.read_bytes())

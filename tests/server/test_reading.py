@@ -14,7 +14,7 @@ import openpyxl
 import pytest
 from pyarrow import parquet
 
-from assay.surfaces.server.keys import Keys
+from assay.surfaces.server.keys import KeyStore
 from tests.server.serving import Serving, dataset
 
 HOSTILE = ["=1+1", "-1+1", "\t=1", " =1+1", '=HYPERLINK("http://x","y")', '=1","=2', "@SUM(1)", "<script>alert(1)</script>"]
@@ -335,7 +335,7 @@ def test_changed_copy_of_a_run_is_not_taken_for_the_run(service: Serving) -> Non
 
 def test_page_of_a_damaged_run_does_not_tell_where_the_runs_are(tmp_path: Path) -> None:
     serving = Serving(tmp_path)
-    key = Keys(serving.runs_dir).add("operator", "admin")
+    key = KeyStore(serving.runs_dir).add("operator", "admin")
     (serving.runs_dir / "broken").mkdir()
     (serving.runs_dir / "broken" / "run_manifest.json").write_bytes(b"{")
     with serving:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from assay import api
-from assay.surfaces.server.keys import Keys
+from assay.surfaces.server.keys import KeyStore
 from tests.crash.job import VERDICT
 from tests.crash.provider import Answer, CountingProvider
 from tests.server.serving import PATIENCE, Serving
@@ -331,8 +331,8 @@ def test_the_project_of_a_run_holds_at_every_server(
     assert "AWS_ENDPOINT_URL" in environ
     ledger = database.another()
     with server_over(ledger, tmp_path / "a", provider) as first, server_over(ledger, tmp_path / "b", provider) as second:
-        own, colleague = ({"x-api-key": Keys(one.runs_dir).add("law", "write", project="law")} for one in (first, second))
-        foreign = {"x-api-key": Keys(second.runs_dir).add("tax", "write", project="tax")}
+        own, colleague = ({"x-api-key": KeyStore(one.runs_dir).add("law", "write", project="law")} for one in (first, second))
+        foreign = {"x-api-key": KeyStore(second.runs_dir).add("tax", "write", project="tax")}
         run_id = submitted(first, "whose", 40, **own)
         for path in (f"/v1/runs/{run_id}", f"/v1/runs/{run_id}/records", f"/v1/runs/{run_id}/events", f"/runs/{run_id}"):
             assert second.ask("GET", path, headers=foreign).status == 404
@@ -349,7 +349,7 @@ def test_a_ledger_that_is_away_does_not_tell_which_runs_of_another_project_exist
 ) -> None:
     """The run is sealed in the server's folder; an unknown id is looked up in the ledger."""
     with server_over(database.another(), tmp_path / "a", provider) as server:
-        keys = Keys(server.runs_dir)
+        keys = KeyStore(server.runs_dir)
         own, foreign = ({"x-api-key": keys.add(name, "write", project=name)} for name in ("law", "tax"))
         run_id = submitted(server, "sealed", 2, **own)
         server.wait_for(lambda: server.ask("GET", f"/v1/runs/{run_id}/artifacts", headers=own).json["artifacts"])

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from assay.surfaces.server.keys import Keys
+from assay.surfaces.server.keys import KeyStore
 from tests.server.attacks import slow_connections
 from tests.server.serving import Serving, dataset
 
@@ -152,7 +152,7 @@ def test_packed_body_with_more_behind_it_is_refused(service: Serving, padding: b
 
 def test_every_spelling_of_an_address_needs_the_same_scope(tmp_path: Path) -> None:
     with Serving(tmp_path) as serving:
-        serving.headers = {"x-api-key": Keys(serving.runs_dir).add("reader", "read")}
+        serving.headers = {"x-api-key": KeyStore(serving.runs_dir).add("reader", "read")}
         spellings = ("/v1/audit", "/v1/audit/", "//v1//audit", "/v1/%61udit", "http://localhost/v1/audit/")
         assert {serving.ask("GET", path, headers={"Host": "localhost"}).status for path in spellings} == {403}
         assert serving.ask("GET", "/v1/runs").status == 200

@@ -8,6 +8,8 @@ import pytest
 from rich.cells import cell_len
 
 from assay.api import CostEstimate, ModelEstimate, PlannedRuns
+from assay.core.artifact_lines import RecordDetails
+from assay.core.case import Choice, Message
 from assay.core.plan import DatasetPlan, ModelPlan, Plan, ProviderPlan
 from assay.core.run_result import RunListing
 from assay.core.settings import Gates
@@ -24,6 +26,7 @@ from tests.surfaces.conftest import HOSTILE, Snapshot
 from tests.surfaces.run_views import (
     CASES,
     METRICS,
+    asked,
     golden_view,
     hostile_view,
     manifest,
@@ -173,12 +176,12 @@ def test_the_list_of_runs_fits_a_narrow_terminal() -> None:
 
 def test_a_record_says_once_what_judges_said_and_what_each_cost() -> None:
     votes = [
-        {"criterion": "c", "score": score, "scale": "1-5", "judge": judge, "justification": why}
+        {"criterion": "c", "score": score, "scale": "1-5", "normalized": 0.5, "judge": judge, "justification": why}
         for judge, score, why in (("a", 2, "Too short."), ("b", 4, "It will do."))
     ]
     words = "c: judges say 2, 4; a tie.\nc (a): 2. Too short.\nc (b): 4. It will do."
     changes = {"evaluator_scores": votes, "justification": words, "judge_costs": {"a": 0.5, "b": None}}
-    text = "".join(record_text({**record(), "prediction": prediction("r", 2, "", **changes)}, PLAIN))
+    text = "".join(record_text(msgspec.structs.replace(record(), prediction=prediction("r", 2, "", **changes)), PLAIN))
     assert "justification\n    c: judges say 2, 4; a tie.\n\n" in text
     assert (text.count("Too short."), "cost by judge\n    a: $0.5000\n    b: unknown price\n" in text) == (1, True)
 
@@ -194,15 +197,11 @@ HOSTILE_TEXTS: dict[str, Callable[[], str]] = {
     "list": lambda: "".join(report_text(run_list_sections(LISTINGS), PLAIN)),
     "record": lambda: "".join(
         record_text(
-            {
-                "input": {
-                    "prompt": HOSTILE,
-                    "messages": [{"role": HOSTILE, "content": HOSTILE}],
-                    "choices": [{"id": "A", "text": HOSTILE}],
-                },
-                "prediction": prediction(HOSTILE, None, HOSTILE, model_response=HOSTILE, flags=[HOSTILE], label=HOSTILE),
-                "attempts": [],
-            },
+            RecordDetails(
+                input=asked(HOSTILE, messages=(Message("user", HOSTILE),), choices=(Choice("A", HOSTILE),)),
+                prediction=prediction(HOSTILE, None, HOSTILE, model_response=HOSTILE, flags=[HOSTILE], label=HOSTILE),
+                attempts=(),
+            ),
             PLAIN,
         )
     ),
@@ -217,13 +216,13 @@ def test_no_control_or_override_character_reaches_the_terminal(name: str) -> Non
 
 
 def test_a_record_whose_verdict_could_not_be_read_shows_what_the_judge_said() -> None:
-    found = record()
-    broken = {**found, "prediction": {**found["prediction"], "error_code": "judge_parse_error"}}
+    broken = record()
+    broken.prediction.error_code = "judge_parse_error"
     assert '{"score": 2}' in "".join(record_text(broken, PLAIN))
 
 
 def test_a_long_answer_is_cut_unless_everything_is_asked_for() -> None:
-    long = {**record(), "prediction": prediction("leap-year", 2, "", model_response="x" * 5_000)}
+    long = msgspec.structs.replace(record(), prediction=prediction("leap-year", 2, "", model_response="x" * 5_000))
     assert "… and 1,000 more characters (--verbose shows all)" in "".join(record_text(long, PLAIN))
     assert "x" * 5_000 in "".join(record_text(long, ReportSettings(version="9", is_verbose=True)))
 

@@ -1,4 +1,4 @@
-"""The functions that surfaces call; each module is imported when one of its names is first used."""
+"""Functions that surfaces call; each module is imported when one of its names is first used."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -47,7 +47,7 @@ _NAMES = {
     """,
     "validation": "FixReport ValidationConfig find_sources fix load_config stream validate validate_with_hashes",
 }
-"""The public names of each module."""
+"""Public names of each module."""
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = sorted(_MODULES)

@@ -66,7 +66,7 @@ __all__ = [
 def convert(
     sources: str | Path | Sequence[str | Path], converter: str | Callable[..., Any], *, id_style: IdStyle = "stable"
 ) -> ConversionResult:
-    """Rows of legal_eval_v1 from files, by the name of a converter, or by a function that makes rows of a source row."""
+    """Convert files to rows of legal_eval_v1, with a converter's name or a function that makes rows of a source row."""
     paths = [sources] if isinstance(sources, str | Path) else sources
     if isinstance(converter, str):
         return convert_benchmark(converter, paths, id_style=id_style)
@@ -74,17 +74,17 @@ def convert(
 
 
 def convert_benchmark(name: str, paths: Sequence[str | Path], *, id_style: IdStyle = "stable") -> ConversionResult:
-    """Rows of legal_eval_v1 from the files of a published benchmark, or of one that a plugin knows."""
+    """Convert the files of a published benchmark, or of one that a plugin knows, to rows of legal_eval_v1."""
     known = name if name in CONVERTERS else find_plugin("converter", name, folder=Path(), built_in=CONVERTERS)
     return convert_files(known, paths, id_style=id_style)
 
 
 def convert_contract(path: str | Path, *, source: str, target: str) -> ConversionResult:
-    """The valid cases of a dataset in another contract, with a remark for everything that has no place there."""
+    """Convert the valid cases of a dataset to another contract, with a remark for everything that it cannot hold."""
     report = validate(path, source)
     known = report.contract
     if known is None or report.outcome == "rejected":
-        raise UsageProblem(f"'{path}' is no usable {source} dataset", hint=f"see what is wrong with: assay validate {path}")
+        raise UsageProblem(f"'{path}' is not a usable {source} dataset", hint=f"see what is wrong with: assay validate {path}")
     converted = convert_cases(report.cases, source=contract_named(known), target=contract_named(target), name=str(path))
     return with_rejected(converted, report.record_errors)
 
@@ -92,7 +92,7 @@ def convert_contract(path: str | Path, *, source: str, target: str) -> Conversio
 def import_files(
     sources: Sequence[str], form: ImportFormat | None = None, *, follows_files: bool = False, wants_turns: bool = False
 ) -> ImportResult:
-    """What files of another tool hold; `dataset().lines()` writes it as a dataset, `report()` says what is missing there.
+    """Read files of another tool; `dataset().lines()` writes them as a dataset, `report()` lists what is missing there.
 
     With `follows_files`, files that a config names are read too, as far as they are below its folder; with `wants_turns` whole
     conversations are kept, which conversation_v1 needs.
@@ -109,7 +109,7 @@ def import_runs(
     run_id: str | None = None,
     dataset: str | Path | None = None,
 ) -> tuple[RunResult, ...]:
-    """A finished run for each candidate, with the answers and grades of the other tool; no model is called.
+    """Make a finished run for each candidate, with the answers and grades of the other tool; no model is called.
 
     `dataset` is the file that the rows were written to; without it they are written to one that is not kept.
     """
@@ -130,7 +130,7 @@ def import_runs(
 
 
 def dataset_table(path: str | Path) -> RecordTable:
-    """The records of a dataset; raises UsageProblem for one with errors: a table has all its records, or there is none."""
+    """Return the table of a dataset's records; raises UsageProblem for one with errors, since a table must be complete."""
     report = validate_with_hashes(str(path))
     errors = report.count("error")
     if errors:

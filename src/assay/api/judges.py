@@ -67,19 +67,19 @@ _CHOSEN = (
 def label_sample(
     run_name: str, count: int, *, runs_dir: str | Path = RUNS_DIR, seed: int = 0, shows_judge: bool = False
 ) -> LabelSample:
-    """A random sample of a finished run's answers for people to label, in the proportions of the run."""
+    """Draw a random sample of a finished run's answers for people to label, in the proportions of the run."""
     return draw_sample(sealed_folder(run_name, runs_dir), count, seed=seed, shows_judge=shows_judge)
 
 
 def label_text(sample: LabelSample, *, is_csv: bool = False) -> str:
-    """The sample as a file to fill in."""
+    """Format the sample as a file to fill in."""
     return "".join(sample_table(sample) if is_csv else sample_lines(sample))
 
 
 def calibrate(
     run_name: str, labels: str | Path | None = None, *, runs_dir: str | Path = RUNS_DIR, slices: tuple[str, ...] | None = None
 ) -> Calibration:
-    """The judge of a finished run against the labels of a file, or against those that people gave while they looked at its records.
+    """Compare the judge of a finished run with the labels of a file, or with those that people gave on the pages.
 
     Raises PlanProblems with every line that is wrong.
     """
@@ -113,7 +113,7 @@ def keep_label(run: RunReader, record_index: int, opinion: LabelInput) -> KeptLa
 
 
 def filled_labels(run: RunReader, path: str | Path) -> tuple[KeptLabel, ...]:
-    """The labels of a file that `assay label` wrote and people filled in, each by the answer of the run that it is about.
+    """Read the labels of a file that `assay label` wrote and people filled in, each for the answer that it is about.
 
     Raises PlanProblems with every line that is wrong, and with every label of an answer that the run does not have.
     """
@@ -121,7 +121,7 @@ def filled_labels(run: RunReader, path: str | Path) -> tuple[KeptLabel, ...]:
 
 
 def kept_labels(run: RunReader) -> tuple[KeptLabel, ...]:
-    """What people say of the answers of a run: of each person the last word on each answer."""
+    """Return people's labels of the answers of a run: each person's last one for each answer."""
     return read_kept_labels(open_run_folder(run.folders.sealed)) if run.folders.is_sealed else ()
 
 
@@ -138,5 +138,5 @@ def keep_card(card: JudgeCard, runs_dir: str | Path) -> str:
 
 
 def kept_cards(runs_dir: str | Path) -> KeptCards:
-    """The judge cards that are kept beside runs, the newest first."""
+    """Return the judge cards that are stored with runs, the newest first."""
     return read_cards(Path(runs_dir))

@@ -1,4 +1,4 @@
-"""Runs that are there: list them, look at them, verify, publish, fetch, replay, score anew, purge."""
+"""Stored runs: list, open, verify, publish, fetch, replay, rescore, purge."""
 
 import os
 import time
@@ -85,18 +85,18 @@ __all__ = [
 
 
 class PurgeResult(msgspec.Struct, frozen=True):
-    """What a purge removed from a run, or would remove."""
+    """Result of a purge: what it removed from a run, or would remove."""
 
     run_id: str
     artifacts: tuple[str, ...] = ()
     problem: str = ""
-    """Why nothing could be removed from this run."""
+    """Reason why nothing could be removed from this run."""
     cache_dir: str = ""
-    """Where replies that the run got may still be: a cache belongs to no run, and is not purged. Empty without one."""
+    """Cache folder that may still hold replies of the run: a cache belongs to no run, and is not purged. Empty without one."""
 
 
 def filled_eval_run(run: RunReader) -> JsonObject:
-    """The EvalRun of golden_v1 with numbers in place of nulls, whose cases `filled_in` lists; raises RunNotFound without one."""
+    """Return the EvalRun of golden_v1 with numbers instead of nulls, listed in `filled_in`; raises RunNotFound without one."""
     path = run.artifacts().get(EVAL_RESULTS)
     if path is None:
         why = why_no_eval_run(run.run_manifest.settings)
@@ -116,7 +116,7 @@ def rescore(
     runs_dir: str | Path = RUNS_DIR,
     run_id: str | None = None,
 ) -> RunResult:
-    """A new run, linked to the old one, with the score that a profile gives its records; no model is called."""
+    """Make a new run, linked to the old one, with the score that a profile gives its records; no model is called."""
     if profile not in get_args(ProfileId):
         raise UsageProblem(f"unknown profile '{profile}'", hint=f"profiles: {', '.join(get_args(ProfileId))}")
     parent = find_run(Path(runs_dir), run_name)
@@ -126,22 +126,22 @@ def rescore(
 
 
 def list_runs(runs_dir: str | Path = RUNS_DIR) -> Iterator[RunListing]:
-    """All runs of a folder, the newest first."""
+    """List all runs of a folder, the newest first."""
     return listed_runs(Path(runs_dir))
 
 
 def open_run(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> RunReader:
-    """A run to look at, by its id, the beginning of one, `latest`, or the path of its folder; raises RunNotFound."""
+    """Open a run for reading, by its id, the beginning of one, `latest`, or the path of its folder; raises RunNotFound."""
     return RunReader(find_run(Path(runs_dir), run_name))
 
 
 def run_id_of(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> str:
-    """The whole id of the run that a name means; its files are not read. Raises RunNotFound."""
+    """Return the full id of the run that a name means, without reading its files. Raises RunNotFound."""
     return find_run(Path(runs_dir), run_name).run_id
 
 
 def verify(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> list[str]:
-    """One line for each artifact of a finished run that is not as it was published; empty when no problem is found.
+    """List the artifacts of a finished run that differ from what was published, one line each; empty when there are none.
 
     The run may also lie in an object store: s3://bucket/prefix/run.
     """
@@ -167,7 +167,7 @@ def fetch(address: str, *, runs_dir: str | Path = RUNS_DIR) -> RunReader:
 
 
 def removed(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> tuple[Tombstone, ...]:
-    """What retention has removed from a finished run: name, hash, time and reason of each artifact."""
+    """Return what retention has removed from a finished run: name, hash, time and reason of each artifact."""
     return removed_artifacts(_sealed(run_name, runs_dir).sealed)
 
 
@@ -177,7 +177,7 @@ def replay(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> list[str]:
 
 
 def sealed_folder(run_name: str, runs_dir: str | Path) -> PublishedRun:
-    """The folder of a finished run; raises UsageProblem for one that has not ended."""
+    """Return the folder of a finished run; raises UsageProblem for one that has not ended."""
     return open_run_folder(_sealed(run_name, runs_dir).sealed)
 
 

@@ -89,14 +89,14 @@ log = logging.getLogger("assay.server")
 
 
 class UploadTarget(msgspec.Struct, frozen=True):
-    """Where the dataset of a run that is yet to be planned goes."""
+    """Target of the upload for a run that is not planned yet."""
 
     run_id: str
     folder: Path
 
 
 class NamedModels(msgspec.Struct, frozen=True, kw_only=True):
-    """Who answers and who judges by a run file."""
+    """Candidates and judges of a run file."""
 
     candidates: tuple[str, ...] = ()
     """As reports call them."""
@@ -107,7 +107,7 @@ class NamedModels(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_file_models(path: str | Path) -> NamedModels:
-    """The names of the models in a run file, those that can be read; raises SourceUnreadable without one."""
+    """Return the names of the models in a run file, as far as they can be read; raises SourceUnreadable without one."""
     members = load_run_file(path).members
     candidates, judges = (_model_entries(members.get(part, ())) for part in ("candidates", "judges"))
     declared = _declared(members)
@@ -120,12 +120,12 @@ def run_file_models(path: str | Path) -> NamedModels:
 
 
 def run_file_problems(path: str | Path) -> tuple[str, ...]:
-    """Every problem of a run file by itself, with its location; raises SourceUnreadable without one."""
+    """Return every problem of a run file by itself, with its location; raises SourceUnreadable without one."""
     return finding_lines(load_run_file(path))
 
 
 def _model_entries(given: Iterable[object]) -> list[ModelEntry]:
-    """The models of a section of a run file: each a text, or a mapping; one that cannot be read is empty."""
+    """Return the models of a section of a run file: each a text or a mapping; an unreadable one is empty."""
     return [ModelEntry(model=one) if isinstance(one, str) else msgspec.convert(one, ModelEntry) for one in given if one]
 
 
@@ -134,13 +134,13 @@ def _model_id(entry: ModelEntry) -> str:
 
 
 def _declared(members: Mapping[str, Any]) -> dict[str, ProviderEntry]:
-    """The providers of a run file by name."""
+    """Return the providers of a run file by name."""
     entries = msgspec.convert([entry for entry in members.get("providers", ()) if entry], list[ProviderEntry])
     return {entry.name: entry for entry in entries}
 
 
 class Submissions:
-    """The submissions to one folder of runs, or to all servers over one ledger.
+    """Submissions to one folder of runs, or to all servers over one ledger.
 
     Without a shared ledger a folder has one server at a time; raises StoreUnavailable when it has another.
     """
@@ -168,7 +168,7 @@ class Submissions:
         self._book = shared_submissions(ledger) if ledger else SubmissionBook(self.folder / "submissions.sqlite")
 
     def unfinished(self) -> list[str]:
-        """The submitted runs that have not ended, the oldest first; uploads of which no run came are removed."""
+        """Return the submitted runs that have not ended, the oldest first; uploads of which no run came are removed."""
         return sweep_uploads(self.runs_dir, place=self.temporary, is_alone=self._is_alone)
 
     def sweep(self) -> None:
@@ -176,7 +176,7 @@ class Submissions:
         sweep_gone(self.runs_dir, place=self.temporary)
 
     def new_upload(self) -> UploadTarget:
-        """A private folder for the dataset of a new run."""
+        """Create a private folder for the dataset of a new run."""
         run_id = new_run_id()
         return UploadTarget(run_id, new_upload(self.runs_dir, run_id, place=self.temporary))
 
@@ -185,12 +185,12 @@ class Submissions:
         discard_upload(self.runs_dir, upload.run_id, place=self.temporary)
 
     def under(self, owner: str, key: str) -> SubmissionRow | None:
-        """The submission under an idempotency key, if its run exists."""
+        """Return the submission under an idempotency key, if its run exists."""
         found = self._book.under(owner, key)
         return None if found is None or not (self._placement.ledger or self._exists(found.run_id)) else found
 
     def of(self, run_id: str) -> SubmissionRow | None:
-        """The submission that a run came of."""
+        """Return the submission of a run."""
         return self._book.of(run_id)
 
     def _exists(self, run_id: str) -> bool:
@@ -203,21 +203,21 @@ class Submissions:
     def accept(self, verdict: UploadVerdict, row: SubmissionRow) -> None:
         """Make the run durable; a crash at any moment leaves the whole run or nothing, and its key never makes a second one."""
         assert isinstance(self._book, SubmissionBook), "runs of a shared ledger are accepted with all their records"
-        # In this order: a key without its run is given anew, a run without its key would be made twice.
+        # In this order: a key without its run can be given again, a run without its key would be made twice.
         self._book.enter(row)
         accept(verdict.plan, self.runs_dir, at=row.at)
 
     def waiting(self, limit: int) -> list[WaitingRun]:
-        """Unfinished runs of a shared ledger that no server drives, the oldest first."""
+        """Return unfinished runs of a shared ledger that no server drives, the oldest first."""
         return [] if isinstance(self._book, SubmissionBook) else self._book.waiting(limit)
 
     def set_problem(self, run_id: str, problem: str) -> None:
-        """Tell the other servers why work on a run was given up; empty lets them go on."""
+        """Tell the other servers why a run was given up; empty allows them to resume it."""
         if not isinstance(self._book, SubmissionBook):
             self._book.set_problem(run_id, problem)
 
     def note(self, action: str, *, by: str, **members: object) -> None:
-        """A line in the audit log: who did what."""
+        """Append a line to the audit log: who did what."""
         self._log.append(audit_entry(action, {"by": by, **members}))
 
     def close(self) -> None:
@@ -228,7 +228,7 @@ class Submissions:
 
 
 def _look_at_store(store: str) -> None:
-    """Wrong addresses are refused before anything is taken; a store that is away may be back before the first run ends."""
+    """Refuse a wrong store address before anything is accepted; an unavailable store may be back before the first run ends."""
     try:
         check_store(store)
     except StoreRefused:
@@ -266,7 +266,7 @@ def warm_up(place: Path) -> None:
 
 
 def check_upload(path: Path, contract: str, *, allow_size: bool = False, null_as_absent: bool = False) -> UploadVerdict:
-    """What validation says of an upload."""
+    """Validate an upload."""
     known = BUILT_IN if contract == "auto" else contract
     sources = find_sources([str(path)])
     check = partial(validate, allow_size=allow_size, null_as_absent=null_as_absent, interface="http")
@@ -279,28 +279,28 @@ def prepare_run(request: RunRequest) -> UploadVerdict:
 
 
 def named_run(run_id: str, runs_dir: Path) -> RunReader:
-    """The run with exactly this id: no path, no beginning of one, no `latest`; raises RunNotFound."""
+    """Return the run with exactly this id: no path, no beginning of one, no `latest`; raises RunNotFound."""
     return RunReader(exact_run(runs_dir, run_id))
 
 
 def run_project(run_id: str, runs_dir: Path) -> str:
-    """The project of the run with exactly this id; raises RunNotFound, RunDamaged, StoreUnavailable."""
+    """Return the project of the run with exactly this id; raises RunNotFound, RunDamaged, StoreUnavailable."""
     return project_of(known_run(runs_dir, run_id))
 
 
 def file_models(names: Iterable[str], run_file: str) -> frozenset[str]:
-    """Those names that stand for files of this machine, as a run file has its providers."""
+    """Return the names that refer to files of this machine, by the providers of the run file."""
     declared = _declared(load_run_file(run_file).members) if run_file else {}
     return frozenset(name for name in names if is_file_model(name, declared))
 
 
 def is_driven(run_id: str, runs_dir: Path) -> bool:
-    """Tell whether this process or another one drives an unfinished run."""
+    """Return whether this process or another one drives an unfinished run."""
     return RunLock(RunPaths(runs_dir, run_id).active).is_held()
 
 
 def has_failed(run_id: str, runs_dir: Path) -> bool:
-    """True for a run that has failed before its end, and waits to be resumed."""
+    """Return True for a run that failed before its end and can be resumed."""
     with suppress(AssayError):
         return result_of(RunPaths(runs_dir, run_id)).is_resumable
     return False
@@ -326,10 +326,10 @@ def leave_failure(run_id: str, runs_dir: Path) -> None:
 
 
 def record_errors(run: RunReader) -> Iterator[JsonObject]:
-    """Every error of every record, in the order of the records, in the contract's six members."""
+    """Yield every error of every record, in the order of the records, in the contract's six members."""
     is_read = False
     for line in run.validations():
         is_read = True
-        yield from (fixed_error(issue) for issue in line["issues"] if issue["severity"] == "error")
+        yield from (fixed_error(msgspec.structs.asdict(issue)) for issue in line.read_issues() if issue.severity == "error")
     if not is_read:
         yield from queued_errors(run.folders)

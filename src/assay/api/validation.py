@@ -1,4 +1,4 @@
-"""Sources in, reports out."""
+"""Validation: sources into reports, and corrected copies."""
 
 import json
 from collections.abc import Iterator
@@ -49,9 +49,9 @@ def validate(
     workers: int = 1,
     interface: Interface = "python",
 ) -> ValidationReport:
-    """The report on a path, bytes or a Python object; raises SourceUnreadable or UsageProblem, never for bad content.
+    """Validate a path, bytes or a Python object; raises SourceUnreadable or UsageProblem, never for bad content.
 
-    The contract is a name, or code of one's own: a function or an object that makes a case of a row. `allow_size` accepts any
+    The contract is a name, or custom code: a function or an object that makes a case of a row. `allow_size` accepts any
     number of golden cases; hints are in the words of the `interface`.
     """
     contract = _known(contract)
@@ -64,21 +64,21 @@ def validate(
 
 
 def validate_with_hashes(source: object, contract: str = "auto", *, config: ValidationConfig | None = None) -> ValidationReport:
-    """The report of `validate`, with the `hashes` of a JSONL file made while it was checked instead of in a second reading."""
+    """Validate as `validate` does, and add the `hashes` of a JSONL file in the same reading."""
     opened = _opened(source, contract)
     report = read(opened, contract, config=_settings(config), options=ReadOptions(hashes=True))
     return _without_places(report) if opened.is_object else report
 
 
 def stream(source: Any, contract: Any = "auto", *, config: ValidationConfig | None = None) -> Iterator[Case | Issue]:
-    """Cases and issues one by one; a JSONL file of any size needs memory for its ids only."""
+    """Yield cases and issues one by one; a JSONL file of any size needs memory for its ids only."""
     contract = _known(contract)
     opened = _opened(source, contract)
     yield from stream_source(opened, contract, config=_settings(config))
 
 
 def _known(contract: object) -> Any:
-    """The contract as it may be named, or as a plugin."""
+    """Return a contract's name unchanged, and any other contract as a plugin."""
     if isinstance(contract, str):
         return contract
     return import_module("assay.datasets.plugin_contract").given_contract(contract)
@@ -101,7 +101,7 @@ def _opened(source: object, contract: object) -> Source:
 
 
 def _from_object(value: Any, contract: Any) -> Source:
-    """A Python object as the bytes that it would be read from."""
+    """Encode a Python object as the bytes that it would be read from."""
     try:
         source = open_source(json.dumps(value).encode(), name="<object>.json")
         known = guess_contract(source).contract if contract == "auto" else contract
@@ -120,7 +120,7 @@ def _from_object(value: Any, contract: Any) -> Source:
 
 
 def _row_per_line(value: JsonObject, member: str) -> bytes:
-    """A document of rows as runs write it, which is read in constant memory; one with more than that in it as it is."""
+    """Encode a document of rows as runs write it, to be read in constant memory; one with other members unchanged."""
     if list(value) != ["schema_version", member] or not isinstance(value[member], list):
         return json.dumps(value).encode()
     head = json.dumps({**value, member: []}, separators=(",", ":"))[:-2]
@@ -129,14 +129,14 @@ def _row_per_line(value: JsonObject, member: str) -> bytes:
 
 
 def _without_places(report: ValidationReport) -> ValidationReport:
-    """An object has no lines; the path alone tells where an issue is."""
+    """Remove lines and columns: an object has none, its path alone locates an issue."""
     report.path = "<object>"
     report.issues = tuple(msgspec.structs.replace(issue, line=None, column=None, excerpt="", caret=0) for issue in report.issues)
     return report
 
 
 class FixReport(msgspec.Struct, frozen=True):
-    """What a fix changed, and the report on the corrected copy."""
+    """Changes of a fix, and the report on the corrected copy."""
 
     changes: tuple[FixChange, ...]
     report: ValidationReport
@@ -164,7 +164,7 @@ def fix(source: str | Path, output: str | Path, contract: str = "auto", *, confi
 
 
 def _write_whole(target: Path, content: bytes) -> None:
-    """The file appears with all its bytes or not at all."""
+    """Write a file so that it appears with all its bytes or not at all."""
     partial = target.with_name(f".{target.name}.partial")
     try:
         partial.write_bytes(content)

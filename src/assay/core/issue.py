@@ -79,6 +79,20 @@ class Issue(msgspec.Struct, frozen=True, kw_only=True):
     """conversation_v1: zero-based conversation in a file with several."""
 
 
+class RecordIssue(msgspec.Struct, frozen=True, kw_only=True):
+    """The members that every issue of a record has in record_validation.jsonl; some contracts add more of their own."""
+
+    index: int
+    record_id: str | None
+    code: str
+    message: str
+    path: str
+    severity: Severity
+    line: int | None = None
+    column: int | None = None
+    hint: str | None = None
+
+
 class Finding(msgspec.Struct, frozen=True):
     """An issue not yet located in the source; checks create these."""
 

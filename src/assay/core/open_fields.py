@@ -218,11 +218,6 @@ def grading_fields(case: Case) -> tuple[OpenField, ...]:
     return (*_keys(case), *_references(case))
 
 
-def stored_case(record: Mapping[str, object]) -> Case | None:
-    """Return the case of a stored record with open fields; None for any other."""
-    return msgspec.convert(record, Case) if record.get("open_fields") is not None else None
-
-
 def _keys(case: Case) -> Iterator[OpenField]:
     messages = case.extra.get("input", {}).get(_MESSAGES) if case.open_fields == VERSION and case.messages else None
     if messages is not None and len(earlier_messages({"prompt": case.prompt, _MESSAGES: messages})) < len(messages):

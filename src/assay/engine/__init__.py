@@ -1,4 +1,4 @@
-"""The engine: the only place that knows the order of the steps of a run.
+"""Engine: the only place that knows the order of the steps of a run.
 
 A run's life cycle, folder by folder:
 

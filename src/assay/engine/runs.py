@@ -153,7 +153,7 @@ def retry_plan(folders: RunPaths, run_id: str) -> Plan:
         raise UsageProblem(f"run '{folders.run_id}' has no records with an error", hint="there is nothing to repeat")
     if plan.imported is not None:
         raise UsageProblem(
-            f"run '{folders.run_id}' was made by {plan.imported.tool}, so that there is nobody here to ask again",
+            f"run '{folders.run_id}' was made by {plan.imported.tool}, so that no model of this machine can answer again",
             hint="import its questions (assay import FILES -o DATASET) and run them: assay run DATASET --model provider/model",
         )
     if is_uploaded(plan) or any(not Path(dataset.path).is_absolute() for dataset in plan.datasets):

@@ -1,4 +1,4 @@
-"""What the pass rate or mean would be if people had judged: corrected by labels on a part of the records."""
+"""Pass rate or mean that people would have given, estimated from labels on a part of the records."""
 
 from math import ceil, inf, isinf, sqrt
 
@@ -24,12 +24,12 @@ Rows = NDArray[np.bool_]
 
 
 class Correction(msgspec.Struct, frozen=True, kw_only=True):
-    """A corrected number beside the raw one, and what more labels would do for it."""
+    """A corrected number with the raw one, and the effect of more labels."""
 
     raw: Estimate
-    """What the judge alone says."""
+    """Value by the judge alone."""
     corrected: Estimate
-    """Without a value when the labels cannot support one; its reason says what is missing."""
+    """Without a value when the labels cannot support one; `reason` names what is missing."""
     labels: int
     """Labelled records that it rests on."""
     labels_needed: int | None = None
@@ -39,7 +39,7 @@ class Correction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def correct_rate(passed: int, n: int, *, detection: Detection) -> Correction:
-    """The pass rate of n judged records, freed from the judge's errors (Rogan and Gladen 1978).
+    """Return the pass rate of n judged records, freed from the judge's errors (Rogan and Gladen 1978).
 
     The interval is that of Lang and Reiczigel (2014), which Lee et al. (2025) use for judges: a few pseudo-observations
     are added to each rate, so that it holds for few labels too. The labelled records must be a random sample of all, or
@@ -83,7 +83,7 @@ def _smoothed(successes: int, n: int) -> _Rate:
 
 
 def rate_influence(judged: Rows, truth: Rows, *, others: Rows) -> Floats:
-    """How much each labelled record, and then each other one, moves the corrected rate, up to a factor that all of them share.
+    """Return the influence of each labelled record, then of each other one, on the corrected rate, up to a common factor.
 
     Some labels say good and some say bad.
     """
@@ -97,7 +97,7 @@ def rate_influence(judged: Rows, truth: Rows, *, others: Rows) -> Floats:
 
 
 def _refuse_few(good: int, bad: int) -> _TooFewLabels | None:
-    """Too few labels of one kind; more of the same mixture would help, unless one kind is missing altogether."""
+    """Explain that one kind of label is too rare; more labels help, unless one kind is missing altogether."""
     fewer, kind = (good, "good") if good < bad else (bad, "bad")
     if fewer >= MIN_LABELS_EACH:
         return None
@@ -108,7 +108,7 @@ def _refuse_few(good: int, bad: int) -> _TooFewLabels | None:
 
 
 def _refuse_judge(sensitivity: _Rate, specificity: _Rate, *, labels: int) -> _TooFewLabels | None:
-    """A judge whose verdicts may have nothing to do with the labels corrects nothing."""
+    """Refuse a judge whose verdicts may be unrelated to the labels: it can correct nothing."""
     skill = sensitivity.share + specificity.share - 1
     half = _Z * sqrt(sensitivity.variance + specificity.variance)
     if skill - half > 0:
@@ -142,7 +142,7 @@ def _corrected(value: float, rate: _Rate, *, sensitivity: _Rate, specificity: _R
 
 
 def correct_mean(labels: Floats, judged: Floats, *, unlabelled: Floats, ends: Ends = _ANYWHERE) -> Correction:
-    """The mean score that people would give: the judge's scores, shifted by how people differ from it (PPI++).
+    """Return the mean score that people would give: the judge's scores, shifted by how people differ from it (PPI++).
 
     `judged` are the judge's scores of the labelled records, `unlabelled` its scores of the others, which must be records
     of the same kind. The judge's weight is tuned so that a useless judge costs nothing (Angelopoulos, Duchi, Zrnic 2023).
@@ -173,7 +173,7 @@ def correct_mean(labels: Floats, judged: Floats, *, unlabelled: Floats, ends: En
 
 
 def _of_labels(value: float, rest: Floats, *, ends: Ends, freedom: int) -> tuple[float, float]:
-    """The middle of the interval and the variance that labels bring, with a third of a label added at each end of the scale.
+    """Return the middle of the interval and the variance that labels bring, with a third of a label added at each end of the scale.
 
     Few labels hardly show the rare ones that differ much from the judge.
     """
@@ -187,7 +187,7 @@ def _of_labels(value: float, rest: Floats, *, ends: Ends, freedom: int) -> tuple
 
 
 def mean_influence(labels: Floats, judged: Floats, *, unlabelled: Floats) -> Floats:
-    """How much each labelled record, and then each other one, moves the corrected mean, up to a factor that all of them share."""
+    """Return the influence of each labelled record, then of each other one, on the corrected mean, up to a common factor."""
     if len(unlabelled) < 2 or np.ptp(labels) == 0:
         return np.concatenate([labels - labels.mean(), np.zeros(len(unlabelled))])
     trust = _trust(labels, judged, unlabelled=unlabelled)
@@ -196,7 +196,7 @@ def mean_influence(labels: Floats, judged: Floats, *, unlabelled: Floats) -> Flo
 
 
 def _trust(labels: Floats, judged: Floats, *, unlabelled: Floats) -> float:
-    """The weight of the judge that makes the interval shortest, within 0 and 1."""
+    """Return the weight of the judge that makes the interval shortest, within 0 and 1."""
     everything = np.concatenate([judged, unlabelled])
     spread = float(everything.var(ddof=1))
     if spread == 0:
@@ -206,7 +206,7 @@ def _trust(labels: Floats, judged: Floats, *, unlabelled: Floats) -> float:
 
 
 def _mean(values: Floats, *, ends: Ends) -> Estimate:
-    """The mean of values themselves; equal ones have an interval only if it is known what others may be."""
+    """Return the mean of values themselves; equal ones have an interval only if it is known what others may be."""
     n = len(values)
     if n == 0:
         return Estimate(n=0, reason="there are no records")
@@ -221,7 +221,7 @@ def _mean(values: Floats, *, ends: Ends) -> Estimate:
 
 
 def _bounded(value: float, half: float, *, ends: Ends, method: str, n: int, middle: float | None = None) -> Estimate:
-    """What lies outside of the scale cannot be: PPI++ itself does not know where that ends. The middle is that of the interval."""
+    """Clip an interval to the scale, whose ends PPI++ does not know; the middle is that of the clipped interval."""
     lowest, highest = ends
     value = min(highest, max(lowest, value))
     middle = value if middle is None else middle
@@ -231,6 +231,6 @@ def _bounded(value: float, half: float, *, ends: Ends, method: str, n: int, midd
 
 
 def _labels_to_halve(labels: int, *, from_records: float, from_labels: float) -> int | None:
-    """Labels shrink their own share of the variance only; that of the records without labels stays."""
+    """Return how many labels would halve the interval; None where none would, since they shrink their own variance only."""
     wanted = (from_records + from_labels) / 4 - from_records
     return ceil(labels * from_labels / wanted) if wanted > 0 else None

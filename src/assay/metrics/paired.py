@@ -26,7 +26,7 @@ class FlipCounts(msgspec.Struct, frozen=True, kw_only=True):
     better: float
     worse: float
     n: float
-    """The records themselves, or fewer where they hang together in clusters."""
+    """Records themselves, or fewer where they depend on each other in clusters."""
     units: int
     """Records, or clusters, that were compared."""
 
@@ -37,7 +37,7 @@ class FlipCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def flips_of(before: Verdicts, after: Verdicts, *, clusters: Clusters | None = None) -> FlipCounts:
-    """The flips of records that both runs judged, in the same order.
+    """Return the flips of records that both runs judged, in the same order.
 
     Clusters are worth as many independent records as would err as much as they do if neither run is better: all records where their
     flips have nothing to do with each other, one for each cluster where it flips as a whole, or where nothing flips.
@@ -52,7 +52,7 @@ def flips_of(before: Verdicts, after: Verdicts, *, clusters: Clusters | None = N
 
 
 def paired_difference(before: Floats, after: Floats, *, clusters: Clusters | None = None, span: float = 1.0) -> Estimate:
-    """The mean of after - before over records that both runs scored, in the same order.
+    """Return the mean of after - before over records that both runs scored, in the same order.
 
     Passes and failures (0 and 1) get Tango's score interval, other scores Student's t, by clusters where there are some.
     `span` is the largest difference that the scale allows: it bounds the interval, and what equal differences leave open.
@@ -75,7 +75,7 @@ def _are_verdicts(before: Floats, after: Floats) -> bool:
 
 
 def _tango(differences: Floats, *, clusters: Clusters | None) -> Interval:
-    """Tango (1998), of differences that are -1, 0 or 1; it leaves out 0 where McNemar's test finds a difference."""
+    """Return Tango's interval (1998) of differences that are -1, 0 or 1; it excludes 0 where McNemar's test finds a difference."""
     low, high = score_bounds(differences, (-1.0, 1.0), clusters=clusters)
     if clusters is None:
         return Interval(low=low, high=high, method="tango", n=len(differences))
@@ -93,7 +93,7 @@ def _mean_interval(differences: Floats, *, clusters: Clusters | None, span: floa
 
 
 def difference_p_value(before: Floats, after: Floats, *, clusters: Clusters | None = None, span: float = 1.0) -> float | None:
-    """How likely so large a mean difference is if there is none; None where there is no interval either.
+    """Return the probability of so large a mean difference if there is none; None where there is no interval either.
 
     It is below 0.05 where the interval leaves out 0: of passes and failures McNemar's (1947), by clusters Obuchowski's (1998).
     """
@@ -123,11 +123,11 @@ class McNemar(msgspec.Struct, frozen=True, kw_only=True):
     p_value: float
     """Exact and two-sided; 1 without any flip. More cautious than the test that decides, because few flips split in few ways."""
     mid_p: float
-    """The less cautious variant, which holds its 5 % better with few flips."""
+    """Less cautious variant, which holds its 5 % better with few flips."""
 
 
 def mcnemar(before: Verdicts, after: Verdicts) -> McNemar:
-    """The exact test of passes and failures of the same records, in the same order."""
+    """Return the exact test of passes and failures of the same records, in the same order."""
     better, worse = int((after & ~before).sum()), int((before & ~after).sum())
     flips = better + worse
     return McNemar(
@@ -136,7 +136,7 @@ def mcnemar(before: Verdicts, after: Verdicts) -> McNemar:
 
 
 def holm(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
-    """Probabilities raised so that any false alarm among them all stays as rare as one test allows; None stays None."""
+    """Raise probabilities so that any false alarm among them all stays as rare as one test allows; None stays None."""
     known = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
     adjusted: list[float | None] = [None] * len(p_values)
     highest = 0.0
@@ -147,7 +147,7 @@ def holm(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
 
 
 def decide(interval: Interval | None, *, margin: float = 0.0) -> Decision:
-    """What an interval of a difference (after - before) supports, when a loss of up to `margin` is acceptable.
+    """Name what an interval of a difference (after - before) supports, when a loss of up to `margin` is acceptable.
 
     Superiority asks for "improved"; non-inferiority is content with "not_worse" too.
     """
@@ -163,14 +163,14 @@ def decide(interval: Interval | None, *, margin: float = 0.0) -> Decision:
 POWER = 0.8
 """Chance of showing a difference that minimum detectable effects and required numbers are stated for."""
 _MANY_FLIPS = 300
-"""Expected flips above which a normal distribution stands for counting them out; by then both agree within half a point."""
+"""Expected flips above which a normal distribution replaces exact counting; by then both agree within half a point."""
 _REACH = 7
 """Standard deviations around the expected number of flips that are counted out."""
 _LEAST = 1e-12
 
 
 def chance_to_show(gain: float, loss: float, *, n: int) -> float:
-    """The chance that the interval of a difference of pass rates leaves out 0, on the right side.
+    """Return the chance that the interval of a difference of pass rates leaves out 0, on the right side.
 
     `gain` is the larger share of records that flip, `loss` the share that flips the other way; n are independent records. The
     interval is above 0 when the surplus of gains is above what the number of flips asks for.
@@ -193,7 +193,7 @@ def chance_to_show(gain: float, loss: float, *, n: int) -> float:
 
 
 def detectable_effect(flips: FlipCounts, *, power: float = POWER) -> float | None:
-    """The smallest true difference of pass rates that such a comparison shows with this power; None where it shows none.
+    """Return the smallest true difference of pass rates that such a comparison shows with this power; None where it shows none.
 
     As many records are taken to flip as did, and one more each way; a difference larger than that takes all flips one way.
     """
@@ -213,7 +213,7 @@ def detectable_effect(flips: FlipCounts, *, power: float = POWER) -> float | Non
 
 
 def required_records(flips: FlipCounts, *, power: float = POWER) -> int | None:
-    """Records, or clusters, that would show the difference seen here with this power, if it is the true one; None for none."""
+    """Return the number of records, or clusters, that would show the difference seen here with this power; None for none."""
     effect, share = abs(flips.better - flips.worse) / flips.n if flips.n else 0.0, sum(flips.shares)
     if effect == 0:
         return None

@@ -36,7 +36,7 @@ class RankedCandidate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ranking(msgspec.Struct, frozen=True, kw_only=True):
-    """Candidates, the strongest first; none when the comparisons cannot order them, and `reason` says why."""
+    """Candidates, the strongest first; none when the comparisons cannot order them, and `reason` explains why."""
 
     candidates: tuple[RankedCandidate, ...] = ()
     n: int
@@ -47,7 +47,7 @@ class Ranking(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ComparisonCounts(msgspec.Struct, frozen=True):
-    """Who met whom, and how it ended."""
+    """Comparisons by pair of candidates, with their results."""
 
     first: Codes
     """Places in the list of names."""
@@ -57,7 +57,7 @@ class ComparisonCounts(msgspec.Struct, frozen=True):
 
 
 def rank(names: Sequence[str], comparisons: ComparisonCounts, *, clusters: NDArray[np.int64] | None = None) -> Ranking:
-    """Bradley and Terry's strengths; comparisons of one cluster (one record, say) need not be independent of each other."""
+    """Compute Bradley and Terry's strengths; comparisons of one cluster (one record, say) may depend on each other."""
     n, count = len(comparisons.outcome), len(names)
     if n == 0 or count < 2:
         return Ranking(n=n, reason="there are no comparisons of two candidates")
@@ -81,7 +81,7 @@ def rank(names: Sequence[str], comparisons: ComparisonCounts, *, clusters: NDArr
 
 
 def _wins(comparisons: ComparisonCounts, *, count: int) -> Floats:
-    """How often the candidate of the row beat that of the column."""
+    """Count the wins of the candidate of the row over that of the column."""
     wins = np.zeros((count, count))
     np.add.at(wins, (comparisons.first, comparisons.second), comparisons.outcome)
     np.add.at(wins, (comparisons.second, comparisons.first), 1 - comparisons.outcome)
@@ -89,7 +89,7 @@ def _wins(comparisons: ComparisonCounts, *, count: int) -> Floats:
 
 
 def _groups(comparisons: ComparisonCounts, *, count: int) -> list[list[int]]:
-    """Candidates that are linked by comparisons, group by group."""
+    """List the candidates that are linked by comparisons, group by group."""
     met = np.zeros((count, count), dtype=bool)
     met[comparisons.first, comparisons.second] = met[comparisons.second, comparisons.first] = True
     left, groups = set(range(count)), []
@@ -114,7 +114,7 @@ def _reached(links: NDArray[np.bool_], start: int) -> set[int]:
 
 
 def _fit(wins: Floats) -> Floats:
-    """Newton's method on the log-likelihood, damped so that a step never leaves where the curve is known."""
+    """Maximize the log-likelihood by Newton's method, damped so that a step stays where the curve is known."""
     met = wins + wins.T
     strengths: Floats = np.zeros(len(wins))
     for _ in range(_MAX_STEPS):
@@ -136,7 +136,7 @@ def _information(met: Floats, chances: Floats) -> Floats:
 
 
 def _covariance(comparisons: ComparisonCounts, *, strengths: Floats, met: Floats, clusters: NDArray[np.int64] | None) -> Floats:
-    """The sandwich: right for ties and for comparisons that hang together, where the model's own error is not."""
+    """Return the sandwich estimate, which is right for ties and dependent comparisons, where the model's own error is not."""
     count, first, second = len(strengths), comparisons.first, comparisons.second
     chances = 1 / (1 + np.exp(strengths[None, :] - strengths[:, None]))
     surprise = comparisons.outcome - chances[first, second]
@@ -201,7 +201,7 @@ comparisons, and make every candidate seem further from the others than it is.""
 
 
 class PairwiseVote(msgspec.Struct, frozen=True):
-    """What one judge said in both orders: 1 for the first answer, 0 for the second, 0.5 for a tie."""
+    """Verdict of one judge in both orders: 1 for the first answer, 0 for the second, 0.5 for a tie."""
 
     judge: str
     in_order: float
@@ -230,12 +230,12 @@ class PairwiseFigures:
         self._seed = seed
         self._clusters: dict[str, int] = {}
         self._met: dict[tuple[int, int], list[tuple[int, Result]]] = {}
-        """Cluster and result of each comparison that has one, by who met whom."""
+        """Cluster and result of each comparison that has one, by pair of candidates."""
         self._unscored: Counter[tuple[int, int]] = Counter()
         self._votes: dict[str, list[tuple[int, PairwiseVote]]] = {}
 
     def add(self, meeting: PairwiseComparison) -> None:
-        """One comparison, with a result or without one."""
+        """Add one comparison, with a result or without one."""
         if meeting.result is None:
             self._unscored[meeting.first, meeting.second] += 1
             return
@@ -245,7 +245,7 @@ class PairwiseFigures:
             self._votes.setdefault(vote.judge, []).append((cluster, vote))
 
     def summary(self) -> RankingSummary:
-        """All figures as the summary of a run holds them."""
+        """Return all metrics as the summary of a run holds them."""
         ranking = self._ranking()
         ranked = {candidate.name: candidate for candidate in ranking.candidates}
         order = [*ranked] or list(self._names)
@@ -292,7 +292,7 @@ class PairwiseFigures:
 
 
 def _candidate(name: str, ranked: RankedCandidate | None, pairs: Sequence[PairSummary]) -> CandidateSummary:
-    """One candidate's comparisons by how they ended, and its strength where there is one."""
+    """Return one candidate's comparisons by their results, and its strength where there is one."""
     as_first = [pair for pair in pairs if pair.first == name]
     as_second = [pair for pair in pairs if pair.second == name]
     met = as_first + as_second
@@ -310,7 +310,7 @@ def _candidate(name: str, ranked: RankedCandidate | None, pairs: Sequence[PairSu
 
 
 def _bias(judge: str, votes: Sequence[tuple[int, PairwiseVote]]) -> PositionBias:
-    """How often a judge says something else when the answers change places, and which place it then prefers."""
+    """Return the rate at which a judge changes its verdict with the order of the answers, and the place that it then prefers."""
     differs = np.array([float(vote.in_order != vote.swapped) for _, vote in votes])
     return PositionBias(
         judge=judge,
@@ -323,7 +323,7 @@ def _bias(judge: str, votes: Sequence[tuple[int, PairwiseVote]]) -> PositionBias
 
 
 def _pairwise_estimate(values: Floats, clusters: Sequence[int], *, seed: tuple[int, ...]) -> Estimate:
-    """The mean of values from 0 to 1, with an interval that counts clusters."""
+    """Return the mean of values from 0 to 1, with an interval that counts clusters."""
     if not len(values):
         return Estimate(n=0, reason="there is no comparison")
     if len(set(clusters)) == len(clusters):

@@ -45,7 +45,7 @@ class _Message(msgspec.Struct, frozen=True):
     refusal: str | None = None
     tool_calls: Any = None
     function_call: Any = None
-    """The older form of a tool call."""
+    """Older form of a tool call."""
 
 
 class _CompletionChoice(msgspec.Struct, frozen=True):
@@ -55,7 +55,7 @@ class _CompletionChoice(msgspec.Struct, frozen=True):
 
 
 class Completion(msgspec.Struct, frozen=True):
-    """The members of a completion that matter for its answer; all others are ignored."""
+    """Members of a completion that matter for its answer; all others are ignored."""
 
     choices: list[_CompletionChoice] | None = None
     usage: _Usage | None = None

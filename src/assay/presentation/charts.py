@@ -128,13 +128,27 @@ class ScoreDistribution(msgspec.Struct, frozen=True, kw_only=True):
     mean: PlottedEstimate | None = None
 
 
+class ReliabilityPlot(msgspec.Struct, frozen=True, kw_only=True):
+    """What a judge said against what the labels say."""
+
+    bins: tuple[ScoreBin, ...]
+    axes: tuple[str, str]
+
+
+class TrendPlot(msgspec.Struct, frozen=True, kw_only=True):
+    """Runs in the order of time."""
+
+    points: tuple[PlottedRun, ...]
+    domain: tuple[float, float] | None = None
+
+
 class Chart(msgspec.Struct, frozen=True, kw_only=True):
     """A chart before it is drawn, and the file that it belongs in."""
 
     name: str
     title: str
     note: str
-    plot: IntervalPlot | DifferencePlot | ScoreDistribution | FlipChartData
+    plot: IntervalPlot | DifferencePlot | ScoreDistribution | FlipChartData | ReliabilityPlot | TrendPlot
     subject: str = ""
     """The run that it is about, where a report has charts of several."""
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
 from assay import api
+from assay.core.artifact_lines import FailureLine, PredictionLine
 from assay.core.gate_text import GateText, MissedGate, gate_texts, missed_gates
 from assay.core.run_result import RunResult
 from assay.presentation.run_report import Json, RunReport
@@ -155,7 +156,6 @@ def _gates(view: RunReport) -> list[GateText]:
 
 # Gates and records as checks of a pipeline
 
-Line = dict[str, Any]
 Outcome = Literal["passed", "failure", "error", "skipped"]
 """`failure`: there is a verdict, and it is no; `error`: there is none."""
 
@@ -205,7 +205,7 @@ class CheckedRun(msgspec.Struct, frozen=True, kw_only=True):
     def records(self) -> Iterator[RecordCheck]:
         """Every record, valid or not."""
         yield from map(_record, self.run.predictions())
-        yield from (_invalid(line) for line in self.run.failures() if line["status"] == "invalid_record")
+        yield from (_invalid(line) for line in self.run.failures() if line.status == "invalid_record")
 
 
 def checked_run(run: api.RunReader) -> CheckedRun:
@@ -258,47 +258,47 @@ def optional_run(checked: CheckedRun) -> CheckedRun:
     return msgspec.structs.replace(checked, gates=tuple(gates))
 
 
-def _record(line: Line) -> RecordCheck:
+def _record(line: PredictionLine) -> RecordCheck:
     outcome, kind, reason = _standing(line)
-    latency = line["total_latency_ms"]
+    latency = line.total_latency_ms
     return RecordCheck(
         name=sampled_name(line),
         outcome=outcome,
         kind=kind,
         reason=reason,
-        dataset=line["dataset"],
+        dataset=line.dataset,
         shown_by=_shown_by(line),
-        answer=line["model_response"] or "",
+        answer=line.model_response or "",
         seconds=None if latency is None else latency / 1000,
     )
 
 
-def _shown_by(line: Line) -> tuple[str, ...]:
+def _shown_by(line: PredictionLine) -> tuple[str, ...]:
     """Behind `assay show RUN`; an id that looks like an option goes last."""
-    sample = ("--sample", str(line["sample"])) if "sample" in line else ()
-    return (*sample, "--", line["record_id"]) if line["record_id"].startswith("-") else (line["record_id"], *sample)
+    sample = ("--sample", str(line.sample)) if line.sample is not msgspec.UNSET else ()
+    return (*sample, "--", line.record_id) if line.record_id.startswith("-") else (line.record_id, *sample)
 
 
-def _standing(line: Line) -> tuple[Outcome, str, str]:
-    if line["status"] in _SKIPPED:
-        return "skipped", line["status"], line["error_message"] or "never evaluated"
-    if line["status"] != "evaluated":
-        code = line["error_code"] or line["status"]
-        return "error", code, without_code(code, line["error_message"] or "")
-    if line["passed"]:
+def _standing(line: PredictionLine) -> tuple[Outcome, str, str]:
+    if line.status in _SKIPPED:
+        return "skipped", line.status, line.error_message or "never evaluated"
+    if line.status != "evaluated":
+        code = line.error_code or line.status
+        return "error", code, without_code(code, line.error_message or "")
+    if line.passed:
         return "passed", "", ""
-    return "failure", line["label"] or "not_passed", line["justification"] or ""
+    return "failure", line.label or "not_passed", line.justification or ""
 
 
-def _invalid(line: Line) -> RecordCheck:
-    name = f"record {line['index']}" if line["record_id"] is None else str(line["record_id"])
+def _invalid(line: FailureLine) -> RecordCheck:
+    name = f"record {line.index}" if line.record_id is None else line.record_id
     return RecordCheck(
         name=name,
         outcome="error",
-        kind=line["code"],
-        reason=line["message"],
+        kind=line.code,
+        reason=line.message,
         dataset="invalid records",
-        shown_by=(str(line["index"]),),
+        shown_by=(str(line.index),),
     )
 
 

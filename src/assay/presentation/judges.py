@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 
 from assay import api
+from assay.core.artifact_lines import Disagreement
 from assay.core.judge_card import JudgeCard, ProbeResult, Soundness
-from assay.presentation.charts import Chart, IntervalPlot, IntervalRow, PlottedEstimate
-from assay.presentation.sections import Cell, Column, DisplayValue, Fact, KeyMetric, Section, Table, Tone
+from assay.presentation.charts import Chart, IntervalPlot, IntervalRow, PlottedEstimate, ReliabilityPlot, ScoreBin
+from assay.presentation.sections import Badge, Cell, Column, DisplayValue, Fact, KeyMetric, Section, Table, Tone
 from assay.presentation.words import (
     NO_VALUE,
     NOT_PASSED,
@@ -140,10 +141,55 @@ def probe_table(probes: Sequence[ProbeResult]) -> Table:
     return Table(title="Probes", columns=columns, rows=rows, note=PROBE_NOTE)
 
 
+class ProbeView(msgspec.Struct, frozen=True, kw_only=True):
+    """What one probe found."""
+
+    title: str
+    mark: Badge
+    slips: DisplayValue
+    rate: Cell
+    expectation: str
+    words: str
+    failed: str
+    seen: str
+
+
+def probe_view(probe: ProbeResult) -> ProbeView:
+    """Return what one probe found, in words."""
+    interval = ends_between(probe.low, probe.high)
+    tolerated = "" if probe.tolerance is None else f"; up to {rate(probe.tolerance)} is tolerated"
+    says = f"Share of slips among {probe.n:,}, with its 95 % interval {interval_text(interval, is_rate=True)}{tolerated}."
+    return ProbeView(
+        title=TITLES[probe.id],
+        mark=Badge(WORDS[probe.verdict].lower(), TONES[probe.verdict]),
+        slips=DisplayValue(shown(slips_text(probe)), SLIPS_SAYS),
+        rate=Cell(shown(with_interval(probe.rate, interval, rate)), says if probe.n else "", bar=whisker(probe.rate, interval)),
+        expectation=probe.expectation,
+        words=probe.words,
+        failed=shown(failed_text(probe)),
+        seen=_seen_ids(probe),
+    )
+
+
 def seen_text(probe: ProbeResult) -> str:
     """Return ` Seen in q-1, q-2 and 3 more.`; empty for a probe without slips."""
+    return f" Seen in {_seen_ids(probe)}." if probe.seen else ""
+
+
+def _seen_ids(probe: ProbeResult) -> str:
     more = f" and {probe.slips - len(probe.seen):,} more" if probe.slips > len(probe.seen) else ""
-    return f" Seen in {', '.join(probe.seen)}{more}." if probe.seen else ""
+    return f"{', '.join(probe.seen)}{more}" if probe.seen else ""
+
+
+def card_facts(card: JudgeCard) -> Iterator[Fact]:
+    """Return how a judge was probed."""
+    if card.candidate:
+        yield Fact("Is to judge", card.candidate)
+    yield Fact("Parameters", parameters_text(card))
+    yield Fact("Judgments of the same answer", str(card.repeats))
+    yield Fact("Seed", str(card.seed))
+    yield Fact("Made with", f"assay {card.product_version}")
+    yield Fact("Records (SHA-256)", card.source_sha256, is_hash=True)
 
 
 def parameters_text(card: JudgeCard) -> str:
@@ -161,13 +207,26 @@ def rate_chart(probes: Sequence[ProbeResult]) -> Chart:
     return Chart(name="probes.svg", title="How often the judge slipped", note=note, plot=plot)
 
 
+def reliability_chart(found: api.Calibration) -> Chart:
+    """Return the judge's scores against the verdicts of people."""
+    bins = tuple(ScoreBin(one.given, _plotted(one.observed)) for one in found.reliability)
+    note = f"{counted(found.n_records, 'labelled record')} of {found.run_id} · whiskers are 95 % intervals"
+    plot = ReliabilityPlot(bins=bins, axes=("judge's score", "share that people pass"))
+    return Chart(name="reliability.svg", title="Judge's score, people's verdict", note=note, plot=plot)
+
+
+def _plotted(estimate: Any) -> PlottedEstimate:
+    low, high = ends_of(estimate.interval) or (None, None)
+    return PlottedEstimate(low, estimate.value, high, estimate.n, is_rate=True)
+
+
 # Disagreements of judges
 
 MAX_DISAGREEMENTS = 20
 """Disagreements that are listed unless all are called for."""
 
 
-def disagreement_sections(run_id: str, disagreements: Sequence[Any], *, is_verbose: bool) -> list[Section]:
+def disagreement_sections(run_id: str, disagreements: Sequence[Disagreement], *, is_verbose: bool) -> list[Section]:
     """Return the criteria that judges disagree on, the largest spread first."""
     if not disagreements:
         return [Section(heading=(Cell(run_id), Cell("no judges disagree")))]
@@ -180,15 +239,15 @@ def disagreement_sections(run_id: str, disagreements: Sequence[Any], *, is_verbo
     ]
 
 
-def _disagreement(entry: Any, *, why_limit: int) -> Section:
+def _disagreement(entry: Disagreement, *, why_limit: int) -> Section:
     heading = (
         Cell(cut(sampled_name(entry), ID_LIMIT)),
-        Cell(cut(entry["criterion"], ID_LIMIT)),
-        Cell(entry["words"]),
-        Cell(f"record: {PASSED}", tone="good") if entry["passed"] else Cell(f"record: {NOT_PASSED}", tone="bad"),
+        Cell(cut(entry.criterion, ID_LIMIT)),
+        Cell(entry.words),
+        Cell(f"record: {PASSED}", tone="good") if entry.passed else Cell(f"record: {NOT_PASSED}", tone="bad"),
     )
     columns = (Column("judge", is_name=True, limit=ID_LIMIT), Column("score", is_number=True), Column("why", limit=why_limit))
-    rows = tuple((Cell(vote["judge"]), Cell(f"{vote['score']:g}"), Cell(vote["justification"])) for vote in entry["votes"])
+    rows = tuple((Cell(vote.judge), Cell(f"{vote.score:g}"), Cell(vote.justification)) for vote in entry.votes)
     return Section(heading=heading, tables=(Table(columns=columns, rows=rows, indent=2),))
 
 

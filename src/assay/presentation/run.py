@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from assay.core.artifact_lines import FailureLine, PredictionLine, SampleResult
 from assay.core.record_query import STATUS_GROUPS
 from assay.core.summary import (
     CandidateSummary,
@@ -28,7 +29,7 @@ from assay.core.summary import (
 )
 from assay.presentation import words
 from assay.presentation.decisions import decision_facts, decisions
-from assay.presentation.run_report import FailureGroup, Json, RunReport, WorstRecord
+from assay.presentation.run_report import FailureGroup, RunReport, WorstRecord
 from assay.presentation.sections import (
     NO_LINKS,
     Cell,
@@ -179,26 +180,26 @@ def case_section(view: RunReport, *, is_verbose: bool) -> Section:
     return Section(title="Records", tables=(Table(columns=columns, rows=rows, note=note),))
 
 
-def _why(case: Json, *, is_verbose: bool) -> str:
-    if case.get("panel") and not is_verbose:
+def _why(case: PredictionLine, *, is_verbose: bool) -> str:
+    if case.panel and not is_verbose:
         # What each of several judges says is long; how they came to one score is what a line has room for.
-        return "; ".join(f"{decision['criterion']}: {decision['words']}" for decision in case["panel"] if decision.get("words"))
-    why = case["justification"] if case["error_code"] is None else error_text(case["error_code"], case["error_message"])
+        return "; ".join(f"{decision.criterion}: {decision.words}" for decision in case.panel if decision.words)
+    why = case.justification if case.error_code is None else error_text(case.error_code, case.error_message)
     return why or ""
 
 
-def score_of(case: Json) -> str:
+def score_of(case: PredictionLine | SampleResult) -> str:
     """The score of a prediction on its own scale; a dash without one."""
-    return record_score(case["raw_score"], case["scale"])
+    return record_score(case.raw_score, case.scale or "")
 
 
-def result_cell(case: Json) -> Cell:
+def result_cell(case: PredictionLine | FailureLine | SampleResult) -> Cell:
     """passed, not passed, or the error that left the record without a grade; of a comparison, who won."""
-    if case["status"] == "evaluated" and case.get("evaluator") in _COMPARING:
-        return Cell(_WINNERS[case["score"]] if case["passed"] else "no winner", tone="good" if case["passed"] else "warn")
-    if case["status"] == "evaluated":
-        return Cell(PASSED, tone="good") if case["passed"] else Cell(NOT_PASSED, tone="bad")
-    return Cell(ERROR if case["status"] in STATUS_GROUPS["error"] else case["status"], tone="warn")
+    if case.status != "evaluated" or isinstance(case, FailureLine):
+        return Cell(ERROR if case.status in STATUS_GROUPS["error"] else case.status, tone="warn")
+    if isinstance(case, PredictionLine) and case.evaluator in _COMPARING and case.score is not None:
+        return Cell(_WINNERS[case.score] if case.passed else "no winner", tone="good" if case.passed else "warn")
+    return Cell(PASSED, tone="good") if case.passed else Cell(NOT_PASSED, tone="bad")
 
 
 # Results
@@ -430,7 +431,7 @@ def case_table(views: Sequence[RunReport]) -> Table:
     return Table(columns=columns, rows=rows)
 
 
-def _scored_result(case: Json | None) -> Cell:
+def _scored_result(case: PredictionLine | None) -> Cell:
     if case is None:
         return Cell(UNKNOWN)
     found = result_cell(case)
@@ -733,4 +734,4 @@ def worst_table(views: Sequence[RunReport], *, why_limit: int) -> Table:
 def _worst_score(worst: WorstRecord, view: RunReport) -> str:
     """The score on its own scale, or brought to 0-1 where the run has several scales."""
     has_scale = view.summary is not None and view.summary.scale
-    return score_of(worst.prediction) if has_scale else decimal(worst.prediction["score"])
+    return score_of(worst.prediction) if has_scale else decimal(worst.prediction.score)

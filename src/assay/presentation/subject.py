@@ -10,15 +10,25 @@ from typing import Any, get_args
 import msgspec
 
 from assay import api
+from assay.core.artifact_lines import AttemptLine
 from assay.core.contract import dataset_words, file_stem
 from assay.core.gate_text import gate_texts
 from assay.core.manifest import BatchEntry, Manifest
 from assay.core.open_fields import Audience, add_counts
 from assay.core.plan import DatasetPlan, ModelPlan, Plan
 from assay.presentation.decisions import default_gates_text
-from assay.presentation.sections import Cell, Fact, Section
+from assay.presentation.sections import Cell, Column, Fact, Section, Table
 from assay.presentation.validation import AUDIENCES, field_lines
-from assay.presentation.words import assumption_text, batch_text, counted, dollars, estimate_text, first_datasets, plugin_words
+from assay.presentation.words import (
+    DASH,
+    assumption_text,
+    batch_text,
+    counted,
+    dollars,
+    estimate_text,
+    first_datasets,
+    plugin_words,
+)
 
 Json = dict[str, Any]
 Words = tuple[str, tuple[str, ...]]
@@ -99,9 +109,9 @@ def grading_word(plan: Json) -> str:
     return "grader" if is_called else "judge"
 
 
-def stage_word(attempt: Json) -> str:
+def stage_word(attempt: AttemptLine) -> str:
     """Who was called: `candidate`, `judge`, or `grader` for code of one's own."""
-    return GRADER_CALL if attempt["call_id"] == GRADER_CALL else str(attempt["stage"])
+    return GRADER_CALL if attempt.call_id == GRADER_CALL else attempt.stage
 
 
 def candidate_words(plan: Json) -> tuple[str, ...]:
@@ -276,3 +286,39 @@ def _limits(plan: Plan) -> str:
 
 def _gates(plan: Plan) -> list[str]:
     return [gate.asked for gate in gate_texts(msgspec.structs.asdict(plan.gates), None)]
+
+
+def estimate_table(estimate: api.CostEstimate) -> Table:
+    """Return a row for each model that a run would call."""
+    rows = tuple(
+        (
+            Cell(model.model),
+            Cell("candidate" if model.stage == "candidate" else "judge"),
+            Cell(f"{model.calls:,}"),
+            Cell(f"{model.input_tokens:,}"),
+            Cell(f"{model.output_tokens:,}"),
+            _model_cost(model),
+        )
+        for model in estimate.models
+    )
+    columns = (
+        Column("Model"),
+        Column("As"),
+        Column("Calls", "Before any retry.", is_number=True),
+        Column("Tokens sent", "Of the prompts that would be sent, at 4 bytes each.", is_number=True),
+        Column(
+            "Tokens back",
+            f"At {estimate.answer_tokens:,} for an answer, {estimate.verdict_tokens:,} for a verdict.",
+            is_number=True,
+        ),
+        Column("Cost", "Tokens times the listed price, in US dollars.", is_number=True),
+    )
+    return Table(title="Cost by model", columns=columns, rows=rows)
+
+
+def _model_cost(model: api.ModelEstimate) -> Cell:
+    if model.is_free:
+        return Cell("free", "A scripted, recorded or local model.")
+    if model.cost is None:
+        return Cell("unknown price", "The price list does not have this model.", tone="warn")
+    return Cell(dollars(model.cost) if model.cost else DASH)

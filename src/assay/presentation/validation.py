@@ -7,10 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from assay.core.contract import CONTRACTS
-from assay.core.issue import CODES, Issue
+from assay.core.issue import CODES, Issue, Severity
 from assay.core.open_fields import OTHERS, FieldCounts
-from assay.core.report import FixChange, Outcome, ValidationReport
-from assay.presentation.sections import Cell, Column, Fact, Section, Table
+from assay.core.report import FixChange, Outcome, RecordCounts, ValidationReport
+from assay.core.strict_json import EXCERPT_LEAD, EXCERPT_LENGTH
+from assay.core.text import printable
+from assay.presentation.sections import Badge, Cell, Column, DisplayValue, Fact, KeyMetric, Section, Table, Tone
 from assay.presentation.words import counted
 
 OUTCOME_WORDS: dict[Outcome, str] = {
@@ -18,6 +20,7 @@ OUTCOME_WORDS: dict[Outcome, str] = {
     "accepted_with_record_errors": "accepted with record errors",
     "rejected": "rejected",
 }
+OUTCOME_TONES: dict[Outcome, Tone] = {"accepted": "good", "accepted_with_record_errors": "warn", "rejected": "bad"}
 
 SUGGESTIONS: dict[str, str] = {
     "missing_required_field": "Add the field, with a value of the type that the contract states.",
@@ -263,3 +266,150 @@ def _kind(issue: Issue) -> tuple[str, str, str]:
 def _hidden(total: int) -> int:
     # A single look-alike is shorter shown than announced.
     return total - SHOWN_OF_A_KIND if total > SHOWN_OF_A_KIND + 1 else 0
+
+
+# A report on one source, for a page or a card
+
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"?')
+_WORD = re.compile(r"[-+.\w]+")
+_ONE_CHARACTER = frozenset({"invalid_json", "invalid_yaml", "missing_required_field"})
+"""Codes that point at a character, or at where an object begins, not at a value."""
+
+
+class PointedLine(msgspec.Struct, frozen=True):
+    """A line of text in three: what stands before the marked place, the place, and what stands after it."""
+
+    before: str
+    mark: str
+    after: str
+
+
+def pointed(issue: Issue) -> PointedLine:
+    """The issue's excerpt with the place that it points at."""
+    before = "…" if issue.caret >= EXCERPT_LEAD and (issue.column or 0) > issue.caret + 1 else ""
+    after = "…" if len(issue.excerpt) >= EXCERPT_LENGTH else ""
+    text = before + printable(issue.excerpt) + after
+    caret = min(issue.caret + len(before), len(text))
+    stop = caret + _span(text[caret:], issue.code)
+    return PointedLine(text[:caret], text[caret:stop], text[stop:])
+
+
+def _span(rest: str, code: str) -> int:
+    found = None if code in _ONE_CHARACTER else _STRING.match(rest) or _WORD.match(rest)
+    return len(found[0]) if found else 1
+
+
+class ShownIssue(msgspec.Struct, frozen=True, kw_only=True):
+    """An issue in words, as plain values that may come from another process."""
+
+    severity: Severity
+    code: str
+    meaning: str
+    message: str
+    place: str
+    """`line 3, column 7`."""
+    subject: str
+    """Record and path."""
+    line: int | None
+    column: int | None
+    path: str
+    excerpt: PointedLine | None
+    hint: str
+    alike: int = 0
+    """So many more of the kind follow."""
+
+    @property
+    def mark(self) -> Badge:
+        """The code with its severity and its meaning."""
+        return Badge(self.code, "bad" if self.severity == "error" else "warn", self.meaning)
+
+
+class CodeCount(msgspec.Struct, frozen=True):
+    """How often a code was found."""
+
+    mark: Badge
+    times: str
+
+
+class ValidationSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """What validation says, in plain values that may come from another process."""
+
+    outcome: Outcome
+    contract: str
+    counts: RecordCounts
+    findings: tuple[ShownIssue, ...]
+    omitted: str
+    """`1,204 more errors`; empty where all are shown or counted beside their kind."""
+    codes: tuple[tuple[str, Severity, int], ...]
+    errors: int
+    warnings: int
+    fields: tuple[tuple[str, str], ...] = ()
+    """Who is sent the fields that the contract leaves open, in words."""
+
+
+def shown_issues(shown: tuple[Issue | SimilarIssues, ...]) -> Iterator[ShownIssue]:
+    """Yield the issues that are shown, each with the number of those that are alike."""
+    last: ShownIssue | None = None
+    for item in shown:
+        if isinstance(item, SimilarIssues):
+            assert last is not None
+            last = msgspec.structs.replace(last, alike=item.count)
+            continue
+        if last is not None:
+            yield last
+        last = shown_issue(item)
+    if last is not None:
+        yield last
+
+
+def shown_issue(issue: Issue) -> ShownIssue:
+    """Return an issue in words."""
+    numbers = ((name, number) for name, number in (("line", issue.line), ("column", issue.column)) if number is not None)
+    subject = (record_label(issue), issue.path, issue.error_type)
+    return ShownIssue(
+        severity=issue.severity,
+        code=issue.code,
+        meaning=CODES.get(issue.code, ""),
+        message=issue.message,
+        place=", ".join(f"{name} {number:,}" for name, number in numbers),
+        subject=" · ".join(part for part in subject if part),
+        line=issue.line,
+        column=issue.column,
+        path=issue.path,
+        excerpt=pointed(issue) if issue.excerpt else None,
+        hint=issue.hint,
+    )
+
+
+def validation_reason(examined: ValidationSummary) -> str:
+    """Return what can be done with the source."""
+    counts = examined.counts
+    unit = record_word(examined.contract)
+    if examined.outcome == "accepted":
+        return f"All {counted(counts.total_records, unit)} are valid {examined.contract} {unit}s."
+    if examined.outcome == "rejected":
+        return "Nothing can be evaluated until this is fixed."
+    return (
+        f"{counts.accepted_records:,} of {counted(counts.total_records, unit)} can be evaluated; fix the others or leave them out."
+    )
+
+
+def validation_metrics(examined: ValidationSummary) -> Iterator[KeyMetric]:
+    """Return the contract and the counts of a source."""
+    counts = examined.counts
+    yield KeyMetric(label="Contract", figure=DisplayValue(examined.contract or "unknown", "Detected or chosen format of the file."))
+    yield KeyMetric(label="Records", figure=DisplayValue(f"{counts.total_records:,}", "Records in the file."))
+    yield KeyMetric(
+        label="Accepted", figure=DisplayValue(f"{counts.accepted_records:,}", f"Without an error; of {counts.total_records:,}.")
+    )
+    yield KeyMetric(
+        label="Rejected", figure=DisplayValue(f"{counts.rejected_records:,}", f"With an error; of {counts.total_records:,}.")
+    )
+    yield KeyMetric(label="Errors", figure=DisplayValue(f"{examined.errors:,}", "A record may have several."))
+    yield KeyMetric(label="Warnings", figure=DisplayValue(f"{examined.warnings:,}", "They do not prevent a run."))
+
+
+def code_counts(examined: ValidationSummary) -> Iterator[CodeCount]:
+    """Return how often each code was found."""
+    for code, severity, count in examined.codes:
+        yield CodeCount(Badge(code, "bad" if severity == "error" else "warn", CODES.get(code, "")), f"{count:,}")

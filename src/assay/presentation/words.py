@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from assay import api
+from assay.core.artifact_lines import Disagreement, PredictionLine
 from assay.core.number_text import ChangeText, rate_change_text, rate_text, score_change_text, score_text
 from assay.core.run_result import RunListing
 from assay.core.runs import TERMINAL
@@ -501,9 +502,9 @@ def without_code(code: str, message: str) -> str:
     return re.sub(rf"(?P<before>^|: ){re.escape(code)}(?P<tries> after \d+ attempts)?: ", kept, message, count=1)
 
 
-def sampled_name(line: Mapping[str, Any]) -> str:
+def sampled_name(line: PredictionLine | Disagreement) -> str:
     """The record's id, and which of several answers to it a line is about."""
-    return sample_name(str(line["record_id"]), line.get("sample"))
+    return sample_name(line.record_id, None if line.sample is msgspec.UNSET else line.sample)
 
 
 def sample_name(record_id: str, sample: int | None) -> str:

@@ -59,7 +59,7 @@ class AuditLog:
         self._advance(lines)
 
     def _is_unchanged(self, log: LockedLog) -> bool:
-        """Tell whether the lines checked before still end as they did."""
+        """Return whether the lines checked before still end as they did."""
         return log.inode == self._inode and log.read(self._size - len(self._last), len(self._last)) == self._last
 
     def _check_lines(self, complete: bytes) -> None:

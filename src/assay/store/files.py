@@ -126,10 +126,10 @@ class KeptCard(msgspec.Struct, frozen=True):
 
 
 class KeptCards(msgspec.Struct, frozen=True):
-    """The cards of a folder of runs, and the files among them that cannot be read."""
+    """Cards of a folder of runs, and the files among them that cannot be read."""
 
     cards: tuple[KeptCard, ...]
-    """The newest first."""
+    """Newest first."""
     damaged: tuple[str, ...] = ()
 
 

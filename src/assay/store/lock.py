@@ -62,7 +62,7 @@ class RunLock:
         return True
 
     def is_held(self) -> bool:
-        """Tell whether a process drives the run, without taking the lock."""
+        """Return whether a process drives the run, without taking the lock."""
         try:
             handle = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError:

@@ -32,7 +32,7 @@ class SubmissionRow(msgspec.Struct, frozen=True):
     fingerprint: str
     """Hash of the body and the settings: the same key with another hash is a conflict."""
     answer: bytes
-    """The HTTP answer as JSON, without quotes of records: the run has those, redacted."""
+    """HTTP answer as JSON, without quotes of records: the run has those, redacted."""
     at: float
 
 
@@ -56,7 +56,7 @@ class WaitingRun(msgspec.Struct, frozen=True):
 
 
 class SubmissionBook:
-    """The submissions of a folder of runs; every method is one durable transaction, from any thread."""
+    """Submissions of a folder of runs; every method is one durable transaction, from any thread."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

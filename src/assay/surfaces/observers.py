@@ -28,28 +28,28 @@ class RunObserver(Protocol):
 
 
 class ObserverGroup:
-    """Several of them; a teller itself."""
+    """Several of them; a observer itself."""
 
-    def __init__(self, tellers: Sequence[RunObserver] = ()) -> None:
-        self._tellers = tellers
-        self.wants_texts = any(teller.wants_texts for teller in tellers)
+    def __init__(self, observers: Sequence[RunObserver] = ()) -> None:
+        self._observers = observers
+        self.wants_texts = any(observer.wants_texts for observer in observers)
 
     @property
     def observer(self) -> api.Observer | None:
         """What a run is given; None when nobody is to be told, so that it costs nothing."""
-        return self if self._tellers else None
+        return self if self._observers else None
 
     def __call__(self, seen: api.RecordEvent, /) -> None:
         """A record has come to its end."""
-        for teller in self._tellers:
-            teller(seen)
+        for observer in self._observers:
+            observer(seen)
 
     def run_started(self, run_id: str) -> None:
         """A run is about to be worked on."""
-        for teller in self._tellers:
-            teller.run_started(run_id)
+        for observer in self._observers:
+            observer.run_started(run_id)
 
     def run_ended(self, result: RunResult) -> None:
         """A run has ended, or was interrupted."""
-        for teller in self._tellers:
-            teller.run_ended(result)
+        for observer in self._observers:
+            observer.run_ended(result)

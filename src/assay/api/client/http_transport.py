@@ -299,7 +299,7 @@ def _failure(answer: HTTPResponse) -> ServerProblem | RetryableFailure:
     """The envelope of an error as what is raised."""
     content = answer.read()
     try:
-        told = msgspec.json.decode(content, type=ErrorAnswer)
+        decoded = msgspec.json.decode(content, type=ErrorAnswer)
     except msgspec.DecodeError:
         excerpt = content[:_EXCERPT].decode("utf-8", "replace").strip()
         problem = ServerProblem(
@@ -309,13 +309,13 @@ def _failure(answer: HTTPResponse) -> ServerProblem | RetryableFailure:
             status=answer.status,
         )
     else:
-        details = told.error.details
+        details = decoded.error.details
         problem = ServerProblem(
-            told.error.message,
+            decoded.error.message,
             hint=str(details.get("hint", "")),
-            code=told.error.code,
+            code=decoded.error.code,
             status=answer.status,
-            request_id=told.request_id,
+            request_id=decoded.request_id,
             details=details,
         )
     if answer.status not in TRANSIENT:
@@ -416,8 +416,8 @@ def events_in(lines: Iterable[bytes]) -> Iterator[RunEvent]:
 
 def _event(members: dict[str, str]) -> RunEvent:
     try:
-        told = msgspec.json.decode(members["data"].encode(), type=dict)
+        decoded = msgspec.json.decode(members["data"].encode(), type=dict)
         is_end = members.get("event") in ("end", "stopped")
-        return msgspec.convert({**told, "id": members.get("id", ""), "is_end": is_end}, RunEvent)
+        return msgspec.convert({**decoded, "id": members.get("id", ""), "is_end": is_end}, RunEvent)
     except (msgspec.DecodeError, msgspec.ValidationError) as problem:
         raise ServerProblem(f"an event cannot be used: {problem}", code=UNEXPECTED) from problem

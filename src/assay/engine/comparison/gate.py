@@ -150,7 +150,7 @@ MAX_LEFT_OUT = 0.05
 NOTICEABLE_LOSS = 0.05
 """A loss, as a share of the scale, that is worth a warning although it cannot be told from chance."""
 _NAMES: dict[Measure, str] = {"pass_rate": "pass rate", "score": "mean score"}
-_GRAVITY: tuple[Word, ...] = ("REGRESSION", "WARNING", "PASS", "IMPROVED")
+_SEVERITY: tuple[Word, ...] = ("REGRESSION", "WARNING", "PASS", "IMPROVED")
 
 
 class GateReason(msgspec.Struct, frozen=True):
@@ -204,7 +204,7 @@ def decide_gate(plan: Plan, summary: RecordMetrics, demand: GateSpec, *, compari
         estimate = comparison.passes if demand.measure == "pass_rate" else comparison.scores
         findings += [_difference(estimate, demand, comparison), *_left_out(comparison)]
     findings = findings or [GateReason("PASS", "no threshold and no baseline is set: nothing was demanded")]
-    ordered = sorted(findings, key=lambda finding: (not finding.is_failure, _GRAVITY.index(finding.word)))
+    ordered = sorted(findings, key=lambda finding: (not finding.is_failure, _SEVERITY.index(finding.word)))
     return GateDecision(
         word=_word(findings),
         passed=not any(finding.is_failure for finding in findings),
@@ -242,7 +242,7 @@ def _word(findings: list[GateReason]) -> Word:
     words = {finding.word for finding in findings}
     if "IMPROVED" in words and not words & {"REGRESSION", "WARNING"}:
         return "IMPROVED"
-    return next(word for word in _GRAVITY if word in words)
+    return next(word for word in _SEVERITY if word in words)
 
 
 def _thresholds(gates: Gates, summary: RecordMetrics) -> list[GateReason]:

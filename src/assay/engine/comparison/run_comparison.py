@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.core.canonical import JsonObject
-from assay.core.case import Case
 from assay.core.contract import dataset_title
 from assay.core.errors import RunNotFound, UsageProblem
 from assay.core.plan import Plan, changed_settings
@@ -340,8 +339,8 @@ class _Groups:
             return
         for entry in run.records():
             # A record that was asked several times is listed once for each.
-            for row in rows.pop((entry["record_id"], entry["record_sha256"]), ()):
-                case = msgspec.convert(entry["record"], Case)
+            for row in rows.pop((entry.record_id, entry.record_sha256), ()):
+                case = run.case_of(entry)
                 labels[row] = groups.cluster(case, self.name)
                 for name, values in groups.slices(case, names).items():
                     for value in dict.fromkeys(values) or (None,):

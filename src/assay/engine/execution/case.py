@@ -36,7 +36,7 @@ read_case = msgspec.json.Decoder(Case).decode
 
 
 class RunStopped(Exception):
-    """The run makes no new calls; the record stays open until the run is resumed."""
+    """Stop of a run: it makes no new calls; the record stays open until the run is resumed."""
 
 
 class CallFailed(Exception):
@@ -48,7 +48,7 @@ class CallFailed(Exception):
 
 
 class BudgetExceeded(Exception):
-    """The run has reached its maximum cost."""
+    """End of a run's budget: it has reached its maximum cost."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -549,7 +549,7 @@ def _check_machine(problem: Exception) -> None:
     cause = problem.__context__ if isinstance(problem, ModelFailure) else problem
     if isinstance(cause, OSError) and cause.errno in (errno.EMFILE, errno.ENFILE):
         raise StoreUnavailable(
-            f"the run cannot go on: {problem}",
+            f"the run cannot continue: {problem}",
             hint="raise the limit of open files (ulimit -n) or lower --concurrency, then resume the run",
         ) from problem
 

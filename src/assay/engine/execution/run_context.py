@@ -1,4 +1,4 @@
-"""What all records of a run share in one process: its environment, models, scheduler, ledger, counters and capacity."""
+"""Shared state of a run's records in one process: its environment, models, scheduler, ledger, counters and capacity."""
 
 import asyncio
 import random
@@ -222,7 +222,7 @@ class RunEnvironment(msgspec.Struct, kw_only=True):
     on_busy: Callable[[int | None], None] | None = None
     """Called once, with the other's process id if known, when this process waits for another that works on the run."""
     inputs: Sequence[DatasetInput] | None = None
-    """The datasets, when the caller has just read them."""
+    """Datasets, when the caller has just read them."""
     takes_signals: bool = False
     """Ctrl-C, SIGTERM and SIGHUP drain the run; a second one stops it at once."""
     answers: Callable[[str, int], Reply] | None = None
@@ -250,7 +250,7 @@ class Route(msgspec.Struct, frozen=True):
     """One model of the plan: its client, its queue for calls, and how its replies are addressed and priced."""
 
     name: str
-    """The model's name in the plan."""
+    """Model's name in the plan."""
     model: Model
     queue: CallQueue
     address: Callable[[ModelRequest], str]
@@ -297,7 +297,7 @@ class RunContext(msgspec.Struct, kw_only=True):
 
 
 class RunInterrupted(Exception):
-    """The run was stopped before its end and can be resumed."""
+    """Interruption of a run before its end; it can be resumed."""
 
 
 @asynccontextmanager

@@ -30,7 +30,7 @@ UNEVALUATED_STATUSES = frozenset({"timeout", "evaluation_error", "cancelled", "s
 
 
 class _EvaluationLine(msgspec.Struct):
-    """The members of a prediction that say which evaluation it is, and how it ended."""
+    """Members of a prediction that identify its evaluation and how it ended."""
 
     record_sha256: str
     status: str
@@ -152,7 +152,7 @@ class RunStates:
 
     @property
     def state(self) -> State:
-        """The run's current state."""
+        """Run's current state."""
         return self._ledger.run().state
 
     @property
@@ -203,7 +203,7 @@ class RunStates:
             raise self._taken_over_error()
 
     def _taken_over_error(self) -> RunSealed:
-        return RunSealed(f"run '{self.plan.run_id}' was taken over by another process", hint="look at it with: assay runs")
+        return RunSealed(f"run '{self.plan.run_id}' was taken over by another process", hint="list runs with: assay runs")
 
 
 def time_of_next(ledger: Ledger, now: float) -> float:

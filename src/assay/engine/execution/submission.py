@@ -39,7 +39,7 @@ UPLOADER = "server"
 _NEW = "new-"
 ERRORS = "record_errors.jsonl"
 ERROR_MEMBERS = ("index", "record_id", "code", "message", "path", "severity")
-"""The only members of a record error in a response of the service."""
+"""Members of a record error in a response of the service."""
 MOST_ERRORS = 1_000
 """Maximum errors listed in a response; the rest is counted, and all can be requested."""
 
@@ -51,10 +51,10 @@ class UploadVerdict(msgspec.Struct, frozen=True, kw_only=True):
     contract: str = ""
     counts: RecordCounts = RecordCounts()
     dataset_errors: tuple[JsonObject, ...] = ()
-    """The first of them."""
+    """First of them."""
     dataset_errors_total: int = 0
     record_errors: tuple[JsonObject, ...] = ()
-    """The first of them."""
+    """First of them."""
     record_errors_total: int = 0
     warnings: tuple[JsonObject, ...] = ()
     warnings_total: int = 0
@@ -65,7 +65,7 @@ class UploadVerdict(msgspec.Struct, frozen=True, kw_only=True):
     evaluations: int = 0
     """Number of answers that the run would request."""
     plan: bytes = b""
-    """The plan as JSON; empty for an upload that cannot be run."""
+    """Plan as JSON; empty for an upload that cannot be run."""
 
 
 def verdict_on(report: ValidationReport) -> UploadVerdict:
@@ -139,7 +139,7 @@ def new_upload(runs_dir: Path, run_id: str, *, place: Path) -> Path:
         for folder in (made, made / UPLOAD):
             folder.mkdir(mode=0o700)
         (made / UPLOADER).write_text(place.name, encoding="ascii")
-        # In one step: a folder without an upload could be anybody's.
+        # In one step: a folder without an upload could belong to any server.
         made.rename(active)
     return active / UPLOAD
 
@@ -220,7 +220,7 @@ def accept(plan: bytes, runs_dir: Path, *, at: float) -> None:
 
 
 def accept_shared(plan: bytes, runs_dir: Path, *, row: SubmissionRow, book: SharedSubmissions, placement: RunBackend) -> bool:
-    """Make the run durable in a shared ledger with all its records, so that any server can go on with it.
+    """Make the run durable in a shared ledger with all its records, so that any server can resume it.
 
     False when another server has a run under the same idempotency key. The upload is not needed any more.
     """
@@ -246,9 +246,9 @@ def queued_errors(folders: RunPaths) -> list[JsonObject]:
 
 
 def sweep_uploads(runs_dir: Path, *, place: Path, is_alone: bool = True) -> list[str]:
-    """The submitted runs that have not ended, the oldest first; uploads of servers that are gone are removed.
+    """Return the submitted runs that have not ended, the oldest first; uploads of servers that are gone are removed.
 
-    Of one that names no server only whoever is alone in the folder knows that nobody is about to take it.
+    An upload without a server's name is removed only by the sole server of the folder: others may be about to take it.
     """
     unfinished: list[tuple[float, str]] = []
     for active in sorted(runs_dir.glob(f"{ACTIVE}/*")):
@@ -275,13 +275,13 @@ def sweep_gone(runs_dir: Path, *, place: Path) -> None:
     """Delete the leftovers of killed servers while others work on the same folder."""
     with disk_errors(temporary(runs_dir)):
         places = [folder for folder in temporary(runs_dir).iterdir() if _is_left(folder)]
-        # Most of the time nobody is gone, and nothing else is looked at.
+        # Usually all servers live, and nothing else is read.
         uploads = list(runs_dir.glob(f"{ACTIVE}/*/{UPLOADER}")) if places else []
         for upload in uploads:
             folders = RunPaths(runs_dir, upload.parent.name)
             if not folders.exists and _is_abandoned(folders, is_alone=False):
                 _remove(folders, place)
-    # Last: as long as it is there, somebody looks for its uploads.
+    # Last: as long as it exists, other servers check its uploads.
     for folder in places:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -300,7 +300,7 @@ def _clear_sealed(folders: RunPaths, place: Path) -> None:
 
 
 def exact_run(runs_dir: Path, run_id: str) -> RunPaths:
-    """The run with exactly this id: no path, no beginning of one, no `latest`; raises RunNotFound.
+    """Return the run with exactly this id: no path, no beginning of one, no `latest`; raises RunNotFound.
 
     One that has ended on another machine is fetched from its store.
     """

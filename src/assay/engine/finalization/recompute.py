@@ -91,7 +91,7 @@ def metrics_of(
 def columns_of(run: PublishedRun, plan: Plan, *, read: Read, groups: RecordGroups | None = None) -> RecordColumns:
     """The facts of all records in their order; `read` is called with every prediction and its case."""
     groups = groups or RecordGroups(plan.datasets)
-    cases = (msgspec.convert(entry["record"], Case) for entry in run.records())
+    cases = map(run.case_of, run.records())
     predictions, path = run.raw_lines("predictions.jsonl"), run.path / "predictions.jsonl"
     columns = RecordColumns()
     for line in run.typed_lines("record_validation.jsonl", ValidationLine):

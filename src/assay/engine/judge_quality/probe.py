@@ -112,7 +112,7 @@ def _answers(run: PublishedRun) -> Iterator[tuple[Case, str]]:
     """Yield every record with its first answer."""
     for entry, answer in zip(run.records(), run.typed_lines("predictions.jsonl", _ProbeAnswer), strict=True):
         if not answer.sample:
-            yield msgspec.convert(entry["record"], Case), (answer.model_response or "").strip()
+            yield run.case_of(entry), (answer.model_response or "").strip()
 
 
 def _is_usable(case: Case) -> bool:

@@ -1,4 +1,4 @@
-"""The datasets of a run: files that a request names, each validated once, and their records as the run reads them."""
+"""Datasets of a run: files that a request names, each validated once, and their records as the run reads them."""
 
 import glob
 import os
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 
 
 def names_files(place: Path) -> bool:
-    """True for a folder, and for a pattern that is not itself the name of a file."""
+    """Return True for a folder, and for a pattern that is not itself the name of a file."""
     return place.is_dir() or (glob.has_magic(str(place)) and not place.exists())
 
 
@@ -78,7 +78,7 @@ def dataset_files(
     on_skip: Callable[[str], None],
     on_run: Callable[[str], None],
 ) -> list[DatasetEntry]:
-    """An entry for each file, in the order of their names; raises UsageProblem where there is none.
+    """Return an entry for each file, in the order of their names; raises UsageProblem when there is none.
 
     Of a folder only files that show a contract count, unless any is wanted, and none of a run or of the folder `besides`.
     """
@@ -100,9 +100,9 @@ def dataset_files(
 
 
 def replayed(conversations: Iterable[tuple[Case, Any]], *, is_recorded: bool) -> Iterator[tuple[Case, Any]]:
-    """One case for each user turn that a reply follows, with the turns of its conversation.
+    """Return one case for each user turn that a reply follows, with the turns of its conversation.
 
-    The reply is the reference for a candidate that is asked anew, and the tool that it used is expected of the candidate.
+    The reply is the reference for a candidate that is called again, and the tool that it used is expected of the candidate.
     Where the recorded reply is itself the answer to be judged, there is neither: nothing is compared with itself. A
     conversation that occurs twice counts once.
     """
@@ -121,7 +121,7 @@ def replayed(conversations: Iterable[tuple[Case, Any]], *, is_recorded: bool) ->
 
 
 def _converted(conversation: Case) -> "ConversionResult":
-    """Its rows of legal_eval_v1; the converters are imported here, so that a run without conversations does not pay for them."""
+    """Convert a conversation to rows of legal_eval_v1; the import is here, so that other runs do not pay for it."""
     convert_cases: Callable[..., ConversionResult] = import_module("assay.datasets.converters").convert_cases
     return convert_cases((conversation,), source="conversation_v1", target="legal_eval_v1")
 
@@ -135,7 +135,7 @@ def _of_conversation(case: Case, tool_use: dict[str, Any], *, is_recorded: bool)
 
 
 def _tools(conversation: Case) -> dict[str, list[str]]:
-    """The tools that were used, each with all members that its input ever had, so that a list of them gives no call away."""
+    """Return the used tools, each with every member that its input ever had, so that the list reveals no call."""
     members: dict[str, set[str]] = {}
     for turn in conversation.turns:
         if turn.tool_used is not None:
@@ -144,7 +144,7 @@ def _tools(conversation: Case) -> dict[str, list[str]]:
 
 
 def _calls(conversation: Case) -> dict[int, dict[str, Any]]:
-    """What is called right after a user's turn, by the turn's id; later calls rest on outputs that a candidate never sees."""
+    """Return the tool call after each user's turn, by the turn's id; later ones rest on outputs that no candidate sees."""
     calls: dict[int, dict[str, Any]] = {}
     asked: int | None = None
     for turn in conversation.turns:
@@ -158,17 +158,17 @@ def _calls(conversation: Case) -> dict[int, dict[str, Any]]:
 
 
 def tool_turns(conversations: Iterable[Case]) -> int:
-    """Turns that use a tool, which a judge of recorded replies is not shown."""
+    """Return the turns that use a tool; a judge of recorded replies does not see them."""
     return sum(turn.tool_used is not None for conversation in conversations for turn in conversation.turns)
 
 
 def recorded_replies(conversations: Iterable[tuple[Case, Any]]) -> dict[str, str]:
-    """The recorded reply of each case."""
+    """Return the recorded reply of each case."""
     return {case.id: case.references[0] for case, _ in replayed(conversations, is_recorded=False)}
 
 
 def unanswered_turns(conversations: Iterable[Case]) -> int:
-    """User turns that no reply follows, or that cannot be asked; they are not evaluated."""
+    """Return user turns without a reply, or that cannot be sent; they are not evaluated."""
     return sum(counts.skipped + counts.invalid for case in conversations for counts in _converted(case).report.sources)
 
 
@@ -188,7 +188,7 @@ class DatasetInput(msgspec.Struct, frozen=True):
 
 
 class RecordPreview(msgspec.Struct, frozen=True):
-    """The part of a valid record that selection needs."""
+    """Members of a valid record that selection needs."""
 
     index: int
     id: str
@@ -268,7 +268,7 @@ class _AttachmentRow(msgspec.Struct):
 
 
 class _SelectionRow(msgspec.Struct):
-    """The members of a legal_eval_v1 row that selection needs."""
+    """Members of a legal_eval_v1 row that selection needs."""
 
     id: str
     task_type: str
@@ -319,13 +319,13 @@ FAULTY_FILES = 10
 
 
 def on_invalid(wanted: OnInvalid | None, contract: str) -> OnInvalid:
-    """What happens to the invalid records of a contract: what somebody wants, or else what is usual for it."""
+    """Return what happens to invalid records of a contract: as configured, or by default as is usual for it."""
     skips = contract in CONTRACTS and CONTRACTS[contract].skips_invalid
     return wanted or ("skip" if skips else "reject")
 
 
 class DatasetReading:
-    """The files of all datasets, one after the other."""
+    """Reader of the files of all datasets, one after the other."""
 
     def __init__(self, settings: MergedSettings, code: RequestPlugins, *, runs_dir: Path) -> None:
         self.inputs: list[DatasetInput] = []
@@ -343,7 +343,7 @@ class DatasetReading:
     def read(self, entries: Sequence[tuple[Steps, DatasetEntry]]) -> None:
         """Validate every file."""
         files = [(path, file) for path, entry in entries for file in self._files(path, entry)]
-        # The same sum as when it runs, so that nobody has to raise the limit twice.
+        # The same sum as when it runs, so that users need not raise the limit twice.
         make_room_for_handles(len(files) + self._settings.value.run.concurrency)
         for path, file in files:
             self._read_dataset(path, file)
@@ -352,9 +352,9 @@ class DatasetReading:
         self.notes += first_problems(self._warned)
 
     def _files(self, path: Steps, entry: DatasetEntry) -> list[DatasetEntry]:
-        """The entry itself, or one for each file of the folder or pattern that it names."""
+        """Return the entry itself, or one for each file of the folder or pattern that it names."""
         if entry.path == "-":
-            self._settings.add(path, "a run cannot be read from standard input, because it must be able to go on after a crash")
+            self._settings.add(path, "a run cannot be read from standard input, because it must be resumable after a crash")
             return []
         place = (self._settings.folder(path) / entry.path).absolute()
         if not names_files(place):
@@ -374,7 +374,7 @@ class DatasetReading:
             self.notes += first_problems([f"'{shown_path(file)}' shows no contract and is left out" for file in skipped])
 
     def _parts(self, path: Steps, entry: DatasetEntry, place: Path) -> list[DatasetEntry]:
-        """The entry itself, or one for each dataset of a file that holds several."""
+        """Return the entry itself, or one for each dataset of a file that holds several."""
         try:
             names = part_names(place)
         except SourceUnreadable as problem:
@@ -420,7 +420,7 @@ class DatasetReading:
             self._warned.append(f"'{plan.name}' has {warnings:,} warning(s); see: assay validate {entry.path}")
 
     def _validation(self, path: Steps, entry: DatasetEntry) -> ValidationConfig:
-        """How the dataset is validated: by its own settings, else by those for all datasets."""
+        """Return the settings for validating the dataset: its own, or those for all datasets."""
         given = self._settings.value.config
         if entry.config:
             config = load_config(self._settings.folder(path) / entry.config)
@@ -430,12 +430,12 @@ class DatasetReading:
         return msgspec.structs.replace(config, **{name: True for name in switches if getattr(self._settings.value, name)})
 
     def _free_name(self, source: Source) -> str:
-        """The name of the file, with its folder where another dataset has it; of a run's input, the name that it had there."""
+        """Return the file's name, with its folder when names clash; for a run's input, the name that it had there."""
         stem = source.stored.name if source.stored else file_stem(source.name)
         return f"{Path(source.name).parent.name}/{stem}" if stem in self._names else stem
 
     def _refuse(self, path: Steps, reason: str, errors: Sequence[str] = ()) -> None:
-        """Say what is wrong with a file; a folder may have thousands of them, and the first ones tell enough."""
+        """Note what is wrong with a file; only the first of possibly thousands are listed."""
         self._faulty += 1
         if self._faulty <= FAULTY_FILES:
             if reason:
@@ -443,7 +443,7 @@ class DatasetReading:
             self._settings.problems += errors
 
     def _refusal(self, report: ValidationReport) -> str:
-        """Why a dataset of a known contract cannot be taken; empty when it can."""
+        """Return why a dataset of a known contract cannot be used; empty when it can."""
         if report.contract is None:
             return ""
         if report.outcome == "rejected":
@@ -461,13 +461,13 @@ class DatasetReading:
 
 
 def _line(issue: Issue) -> str:
-    """An error in one line, with its hint."""
+    """Format an error in one line, with its hint."""
     hint = f" ({issue.hint})" if issue.hint else ""
     return f"{issue.line or 1}:{issue.column or 1}: {issue.code}: {issue.message}{hint}"
 
 
 def _check_name(place: Path) -> None:
-    """Raises UsageProblem for a name that no document could hold."""
+    """Raise UsageProblem for a name that no document could hold."""
     try:
         str(place).encode()
     except UnicodeEncodeError:

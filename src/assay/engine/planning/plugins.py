@@ -34,13 +34,13 @@ class PluginListing(msgspec.Struct, frozen=True, kw_only=True):
     """`module:function`."""
     source_sha256: str = ""
     problem: str = ""
-    """The reason why it cannot be used; empty if it can."""
+    """Reason why it cannot be used; empty if it can."""
     note: str = ""
-    """What the name without its package refers to, if that is something else."""
+    """Meaning of the name without its package, when it refers to something else."""
 
 
 class OpenPlugins:
-    """The loaded plugins of a plan; raises UsageProblem when one is missing or has changed."""
+    """Loaded plugins of a plan; raises UsageProblem when one is missing or has changed."""
 
     def __init__(self, plan: Plan, known: Sequence[Plugin] = ()) -> None:
         self._plan = plan
@@ -91,7 +91,7 @@ def built_in(kind: PluginKind) -> Collection[str]:
         case "contract":
             return CONTRACTS
         case "converter":
-            # Loaded only where somebody asks: it is the larger part of the datasets.
+            # Loaded only on request: it is the larger part of the datasets.
             names: Collection[str] = import_module("assay.datasets.converters").CONVERTERS
             return names
         case _:
@@ -212,7 +212,7 @@ class RequestPlugins:
         try:
             return installed_plugin("model", entry.model) is not None
         except UsageProblem:
-            # It is one, and cannot be loaded: whoever loads it says why.
+            # It is declared but cannot be loaded: the error is reported where it is loaded.
             return True
 
     def contract(self, path: Steps, entry: DatasetEntry, source: Source) -> str | Plugin:

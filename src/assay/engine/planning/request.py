@@ -1,4 +1,4 @@
-"""The settings of a run: a run file and options into one typed value, with the location of everything that is wrong."""
+"""Settings of a run: a run file and options into one typed value, with the location of everything that is wrong."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -49,13 +49,13 @@ from assay.datasets.parsing.source import open_source
 from assay.store.redact import rule_problem, rule_problems
 
 _BAD: Any = object()
-"""Stands for a value with a finding; the settings go on without it."""
+"""Placeholder for a value with a finding; the settings are built without it."""
 _KINDS: dict[type[inspect.Type], str] = {
     inspect.StrType: "a string",
     inspect.IntType: "an integer",
     inspect.FloatType: "a number",
 }
-"""What hints call the types of plain values."""
+"""Names of the plain types in hints."""
 _PLAIN_TYPES: dict[type[inspect.Type], tuple[type, ...]] = {
     inspect.StrType: (str,),
     inspect.BoolType: (bool,),
@@ -83,7 +83,7 @@ Wordings = Mapping[type, FieldAliases]
 
 
 def read_settings(value: Any, kind: type, *, found: FindingList, wordings: Wordings, path: Steps = ()) -> dict[str, Any]:
-    """The members of `value` that fit the struct type `kind`, under their own names; what does not fit becomes a finding."""
+    """Return the members of `value` that fit the struct type `kind`, under their own names; all others become findings."""
     read = _SettingsReader(found, wordings).read(value, inspect.type_info(kind), path)
     return {} if read is _BAD else read
 
@@ -151,7 +151,7 @@ class _SettingsReader:
         if items is None:
             return _BAD
         read = [self.read(member, item, (*path, index)) for index, member in enumerate(items)]
-        # A wrong entry keeps its seat, so that indexes go on meaning what they mean in the file.
+        # A wrong entry keeps its place, so that indexes stay those of the file.
         return ["" if member is _BAD else member for member in read]
 
     def _mapping(self, value: Any, member: inspect.Type, path: Steps) -> Any:
@@ -167,7 +167,7 @@ class _SettingsReader:
             self._found.add("invalid_field_type", path, message, hint=retype_hint(_KINDS.get(type(expected), ""), value))
             return _BAD
         if not _is_within(value, expected):
-            # A wrong text is not repeated: it may be the key that somebody wrote where its variable belongs.
+            # A wrong text is not repeated: it may be a key in the place of its variable.
             shown = "" if type(value) is str else f", not {str(value)[:40]}"
             self._found.add("value_out_of_range", path, f"{name_of(path)} must be {must}{shown}")
             return _BAD
@@ -175,12 +175,12 @@ class _SettingsReader:
 
 
 def _bare(expected: inspect.Type) -> inspect.Type:
-    """The type without its description."""
+    """Return the type without its description."""
     return _bare(expected.type) if isinstance(expected, inspect.Metadata) else expected
 
 
 def _title(expected: inspect.Type) -> str:
-    """What the type calls its values, where it says so."""
+    """Return the type's own name for its values, if it has one."""
     described = (expected.extra_json_schema if isinstance(expected, inspect.Metadata) else None) or {}
     return str(described.get("title", ""))
 
@@ -190,7 +190,7 @@ def _is_fixed(expected: inspect.Type) -> bool:
 
 
 def _option(value: Any, options: Collection[inspect.Type]) -> inspect.Type:
-    """The first option that such a value may become, or else the first one, to be complained about."""
+    """Return the first option that the value may be converted to, or else the first one, whose problem is reported."""
     fitting = (option for option in options if type(value) in _PLAIN_TYPES.get(type(_bare(option)), ()))
     return next(fitting, next(option for option in options if not isinstance(_bare(option), inspect.NoneType)))
 
@@ -207,7 +207,7 @@ def _is_within(value: Any, expected: inspect.Type) -> bool:
 
 
 def _described(expected: inspect.Type) -> str:
-    """What a value must be, in words: `a number from 0 to 2`."""
+    """Describe what a value must be: `a number from 0 to 2`."""
     match expected:
         case inspect.StrType(min_length=low):
             return "a text that is not empty" if low else "a text"
@@ -250,7 +250,7 @@ _KEY_VALUE = r"(sk|pk|key|ghp|xox[a-z]|AKIA|AIza|Bearer)[-_ ]?[A-Za-z0-9_-]{8,}"
 
 
 class LoadedRunFile(msgspec.Struct, frozen=True):
-    """The members of a run file that could be read, its problems, and its text to point at."""
+    """Members of a run file that could be read, its problems, and its text to point at."""
 
     path: str
     document: Document
@@ -259,7 +259,7 @@ class LoadedRunFile(msgspec.Struct, frozen=True):
 
 
 def load_run_file(path: str | Path) -> LoadedRunFile:
-    """The run file at a path; what is wrong with it is in `findings`. Raises SourceUnreadable where there is no file."""
+    """Return the run file at a path; what is wrong with it is in `findings`. Raises SourceUnreadable where there is no file."""
     document = parse_yaml(bytes(open_source(path).buffer()))
     found = FindingList()
     members: dict[str, Any] = {}
@@ -270,7 +270,7 @@ def load_run_file(path: str | Path) -> LoadedRunFile:
 
 
 def read_members(value: Any, found: FindingList) -> dict[str, Any]:
-    """The members of a run file given as plain values; `found` gets every problem."""
+    """Return the members of a run file given as plain values; `found` gets every problem."""
     members = read_settings(value, RunFile, found=found, wordings=WORDINGS)
     _refuse_secrets(members, found)
     _check_redact_rules(members, found)
@@ -290,7 +290,7 @@ def _check_redact_rules(members: Mapping[str, Any], found: FindingList) -> None:
 
 
 def _refuse_secrets(members: Mapping[str, Any], found: FindingList) -> None:
-    """A key in a header or in the request's body is as much in the file as one that is called a key; `$NAME` is none."""
+    """Refuse keys in headers and request bodies, which are stored with the file like any other; `$NAME` is not a key."""
     for index, provider in enumerate(members.get("providers", ())):
         for name, text in (provider.get("headers", {}) if provider else {}).items():
             if not text.startswith("$") and (re.search(_KEY_HEADERS, name) or re.search(_KEY_VALUE, text)):
@@ -307,17 +307,17 @@ def _refuse_secrets(members: Mapping[str, Any], found: FindingList) -> None:
 
 
 def is_run_file(path: str | Path) -> bool:
-    """True for a YAML or JSON mapping that names datasets, candidates, judges or a run, rather than records."""
+    """Return True for a YAML or JSON mapping that names datasets, candidates, judges or a run, rather than records."""
     return is_of_a_run(open_source(path))
 
 
 def issue_of(loaded: LoadedRunFile, finding: Any) -> Issue:
-    """A finding with its line and column in the run file."""
+    """Return a finding with its line and column in the run file."""
     return locate_issue(finding, loaded.document, RecordContext())
 
 
 def run_file_schema() -> dict[str, Any]:
-    """JSON Schema of the run file; older names are in it as deprecated ones."""
+    """Return JSON Schema of the run file; older names are in it as deprecated ones."""
     (ref,), components = msgspec.json.schema_components([RunFile])
     for component in components.values():
         # Sections that plans embed accept what a later version added to them; in a file an unknown key is an error.
@@ -344,7 +344,7 @@ else:
 
 
 class RunRequest(_GivenSettings, frozen=True, kw_only=True):
-    """The options of `assay run`: the settings of `core/settings.py` that can be given besides a run file, which they override.
+    """Options of `assay run`: the settings of `core/settings.py` that can be given besides a run file, which they override.
 
     Models, judges, `grader` and `policy` may be functions; `policies` are for the records whose `metadata.policy_id` names them.
     """
@@ -355,9 +355,9 @@ class RunRequest(_GivenSettings, frozen=True, kw_only=True):
     redact: tuple[RedactRule, ...] = ()
     """Custom redaction rules besides those of the run file."""
     project: str = DEFAULT_PROJECT
-    """The API keys of this project may see the run; for servers."""
+    """API keys of this project may see the run; for servers."""
     retention: RetentionSettings | dict[str, Any] = RetentionSettings()
-    """How long artifacts are kept, beside what the run file and the environment say: the longest counts."""
+    """Retention of artifacts, besides that of the run file and the environment: the longest counts."""
     interface: Interface = "python"
     """Hints are in the words of this interface."""
     code: tuple[str, ...] | None = None
@@ -381,7 +381,7 @@ class PlanProblems(UsageProblem):
 
 
 class MergedSettings:
-    """The merged settings of a request, and the place in a file or the option that each of them comes from."""
+    """Merged settings of a request, and the place in a file or the option that each of them comes from."""
 
     def __init__(self, request: RunRequest) -> None:
         self.problems: list[str] = []
@@ -409,7 +409,7 @@ class MergedSettings:
             return RetentionSettings()
 
     def _spelled(self, option: str, value: Any) -> Any:
-        """The value of an option with names in the place of functions."""
+        """Return the value of an option with names in the place of functions."""
         if option in ("models", "judges"):
             return tuple(entry if isinstance(entry, str) else f"{FUNCTIONS}/{self._named('model', entry)}" for entry in value)
         if option == "policies":
@@ -418,14 +418,14 @@ class MergedSettings:
         return value if kind is None or isinstance(value, str) else self._named(kind, value)
 
     def _registered(self, name: str, policy: Any) -> str:
-        """What names a policy that records choose by `name`; a function is known by that name."""
+        """Return the reference of a policy that records choose by `name`; a function is registered under that name."""
         if isinstance(policy, str):
             return policy
         self.given["policy", name] = given_plugin("policy", policy, name=name)
         return name
 
     def _named(self, kind: PluginKind, target: Any) -> str:
-        """The name of a function that is given, which no other one has."""
+        """Return the name of a function that is given, which no other one has."""
         plugin = given_plugin(kind, target)
         name, number = plugin.plan.name, 1
         while self._targets.get((kind, name), target) is not target:
@@ -436,7 +436,7 @@ class MergedSettings:
         return name
 
     def may_name(self, path: Steps, name: str) -> bool:
-        """False for code that the caller of this process names and may not choose; a run file is the operator's own."""
+        """Return False for code that the caller of this process names and may not choose; a run file is the operator's own."""
         return self._code is None or not self._option(path) or name in self._code
 
     def _merged(self, options: dict[str, Any]) -> RunFile:
@@ -468,37 +468,37 @@ class MergedSettings:
         self.problems.append(f"{self.place(path)}{message}")
 
     def is_wrong(self, path: Steps) -> bool:
-        """True when something at or below the path was refused already, so that its absence means nothing."""
+        """Return True when something at or below the path was refused already, so that its absence means nothing."""
         return path in self._wrong or (self._loaded is not None and not self._loaded.document.is_readable)
 
     def place(self, path: Steps) -> str:
-        """The option or the place in the run file that a setting comes from, as the beginning of a sentence."""
+        """Return the option or the place in the run file that a setting comes from, as the beginning of a sentence."""
         setting = self._option(path)
         if setting is not None:
             return ("DATASET" if setting.member == "datasets" else setting.option_name) + ": "
         return f"{_place(self._loaded, Finding('', path, ''))}: " if self._loaded else ""
 
     def folder(self, path: Steps) -> Path:
-        """The folder that a path at this place is relative to."""
+        """Return the folder that a path at this place is relative to."""
         return Path() if self._loaded is None or self._option(path) else Path(self._loaded.path).parent
 
     def _option(self, path: Steps) -> Setting | None:
         return self._options.get(path[:1]) or self._options.get(path[:2])
 
     def datasets(self) -> list[tuple[Steps, DatasetEntry]]:
-        """The enabled datasets with their places; wrong entries are left out."""
+        """Return the enabled datasets with their places; wrong entries are left out."""
         entries = [entry if isinstance(entry, DatasetEntry) else DatasetEntry(path=entry) for entry in self.value.datasets]
         return [(("datasets", index), entry) for index, entry in enumerate(entries) if entry.path and entry.enabled]
 
     def models(self, section: str) -> list[tuple[Steps, ModelEntry]]:
-        """The candidates or judges with their places; wrong entries are left out."""
+        """Return the candidates or judges with their places; wrong entries are left out."""
         given: tuple[ModelEntry | str, ...] = getattr(self.value, section)
         entries = [entry if isinstance(entry, ModelEntry) else ModelEntry(model=entry) for entry in given]
         return [((section, index), entry) for index, entry in enumerate(entries) if entry.model]
 
 
 def _nested(given: dict[Steps, Any]) -> dict[str, Any]:
-    """Options as the members of a run file."""
+    """Return options as the members of a run file."""
     members: dict[str, Any] = {}
     for seat, value in given.items():
         section = members if len(seat) == 1 else members.setdefault(str(seat[0]), {})
@@ -507,7 +507,7 @@ def _nested(given: dict[Steps, Any]) -> dict[str, Any]:
 
 
 def finding_lines(loaded: LoadedRunFile) -> tuple[str, ...]:
-    """What is wrong with a run file by itself, a line each with its place."""
+    """Return what is wrong with a run file by itself, a line each with its place."""
     return tuple(f"{_place(loaded, finding)}: {_said(finding)}" for finding in loaded.findings)
 
 

@@ -1,4 +1,4 @@
-"""Where each response of a candidate stands in a file of lines: found by its record, with neither ids nor texts in memory."""
+"""Responses of a candidate in a file of lines: found by record, with neither ids nor texts in memory."""
 
 from array import array
 from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +19,7 @@ from assay.engine.planning.dataset_inputs import recorded_replies, reread, shown
 
 
 class ResponseLines:
-    """The responses of one candidate: some fifty bytes for each, and its line is read from the file when it is asked for."""
+    """Responses of one candidate: some fifty bytes for each, and its line is read from the file when it is asked for."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -44,13 +44,13 @@ class ResponseLines:
         return 0
 
     def line(self, case_id: str) -> bytes | None:
-        """The line of a response; None when there is none."""
+        """Return the line of a response; None when there is none."""
         found = self._ids.find(case_id)
         return None if found is None else self._source.part(self._starts[found], self._starts[found] + self._sizes[found])
 
 
 EXPORT = "responses.jsonl"
-"""The file of a finished run that holds its answers."""
+"""File of a finished run that holds its answers."""
 _MEMBERS = ("example_id", "candidate_name", "response_text")
 _EXAMPLE, _CANDIDATE, _TEXT = (f'"{name}"'.encode() for name in _MEMBERS)
 _SAMPLE = b'"sample"'

@@ -1,7 +1,7 @@
-"""Which records take part in a run, what they need before any call, and the rows of the ledger that they become.
+"""Selection of a run's records, a survey of what they need before any call, and their rows in the ledger.
 
 In this order: the records that are named, the split of a dataset, the limit of a dataset, the sample, the limit of the run. A
-limit counts records as they stand in the file, those that broke their contract included. A broken record belongs to no split and
+limit counts records in the order of the file, those that broke their contract included. A broken record belongs to no split and
 to no sample and has no name, because its metadata and its id cannot be trusted: it is left out there, and a note says so.
 """
 
@@ -172,9 +172,9 @@ def merged(entries: Iterable[Entry], broken: Iterable[int]) -> Iterator[Entry | 
 
 
 def prepared_records(plan: Plan, inputs: Sequence[DatasetInput] | None = None) -> Iterator[RecordRow]:
-    """The selected records of a run in their order, in constant memory.
+    """Return the selected records of a run in their order, in constant memory.
 
-    Without the inputs of the plan they are read anew; raises UsageProblem when a file is not what it was.
+    Without the inputs of the plan they are read again; raises UsageProblem when a file is not what it was.
     """
     rules = rules_of(plan)
     read = [reread(dataset, plan.plugins) for dataset in plan.datasets] if inputs is None else inputs
@@ -192,7 +192,7 @@ def prepared_records(plan: Plan, inputs: Sequence[DatasetInput] | None = None) -
             if isinstance(entry, int):
                 record_id = _broken_id(issues.of(entry))
                 if selector.takes(number, record_id, None):
-                    # A broken record is never asked, and stands once.
+                    # A broken record is never sent, and appears once.
                     yield RecordRow(position, record_id, "", None, _written(issues.of(entry)), rejected.of(entry))
                     position += 1
             elif selector.takes(number, entry.case.id, entry.case.metadata):
@@ -209,7 +209,7 @@ def prepared_records(plan: Plan, inputs: Sequence[DatasetInput] | None = None) -
 
 
 class _SourceRows:
-    """The records of one dataset as its contract writes them, each once, and the rest of its document with the first."""
+    """Records of one dataset as its contract writes them, each once, and the rest of its document with the first."""
 
     def __init__(self, number: int, dataset: DatasetInput) -> None:
         self._head = _encode(DatasetHead(number, dict(dataset.report.head)))
@@ -239,7 +239,7 @@ class _RejectedSlices:
 
 
 def dataset_names(datasets: Sequence[DatasetPlan]) -> tuple[str, ...]:
-    """What records belong to: the name that the run gives, else the id; empty for legal_eval_v1, whose rows say it themselves."""
+    """Return the shown name of each dataset: the run's name for it, or its id; empty for legal_eval_v1, whose rows name it."""
     ids = Counter(dataset.dataset_id for dataset in datasets)
     return tuple(
         ""
@@ -326,13 +326,13 @@ def _written(issues: Iterable[Issue]) -> bytes:
 MANY_MEMBERS = 100
 """Members of metadata after which no further ones are noted."""
 HasAnswer = Callable[[str, int], bool]
-"""Whether there is an answer to the record with an id, for each of the times that it is asked."""
+"""Check for an answer to the record with an id, for one of its samples."""
 
 _MISNAMED = {
     UNKNOWN: f"which is none of {', '.join(POLICIES)} and is not registered under `policies`",
     UNSUITABLE: "which is made for another task",
 }
-"""What is wrong with the policy that a record names, by the flag of its grade."""
+"""Problem with the policy that a record names, by the flag of its grade."""
 
 
 class AttachmentUse(NamedTuple):
@@ -344,12 +344,12 @@ class AttachmentUse(NamedTuple):
 
 
 class DatasetSurvey(msgspec.Struct, frozen=True, kw_only=True):
-    """What the selected records are like."""
+    """Properties of the selected records."""
 
     valid: int
     broken: int
     kinds: Mapping[MethodKind | None, int]
-    """How many valid records are graded in each way."""
+    """Number of valid records by grading method."""
     benchmarked: int
     """Valid records under a policy that says all that a candidate gets."""
     attachments: tuple[AttachmentUse, ...]
@@ -371,7 +371,7 @@ def survey(
     is_custom: Callable[[str], bool] = lambda _: False,
     wanted: Iterable[str] = (),
 ) -> DatasetSurvey:
-    """The selected records at a glance; `answers` says what each candidate has an answer for, where they are given.
+    """Survey the selected records; `answers` returns which records each candidate has an answer for, if they are given.
 
     Where the run has a policy of its own, those that records name are of no account; `is_custom` tells names of custom ones.
     `wanted` are members of metadata that it looks for.
@@ -395,7 +395,7 @@ def survey(
 
 
 class _SurveyState:
-    """What was seen so far; of the records themselves only ids are kept, and those only where several datasets may clash."""
+    """Findings so far; only ids of records are stored, and only when several datasets may clash."""
 
     def __init__(self, rules: SelectionRules, inputs: Sequence[DatasetInput], answers: Mapping[str, HasAnswer]) -> None:
         self._rules = rules
@@ -427,7 +427,7 @@ class _SurveyState:
         self.is_custom: Callable[[str], bool] = lambda _: False
 
     def at(self, number: int, glance: RecordPreview, *, is_taken: bool) -> None:
-        """Look at one valid record."""
+        """Survey one valid record."""
         field = self._rules.datasets[number].split_field
         if field and len(self._split_values) < MAX_LISTED:
             self._split_values[number, member_text(metadata_value(glance.metadata, field))] += 1
@@ -493,10 +493,10 @@ class _SurveyState:
         self._duplicate_count += 1
         if len(self._duplicates) < MAX_LISTED:
             places = f"{place_of(earlier, indexes[first])} and {place_of(later, glance.index)}"
-            self._duplicates.append(f"the id {short(glance.id)} stands in {places}; ids are unique in a run")
+            self._duplicates.append(f"the id {short(glance.id)} appears in {places}; ids must be unique in a run")
 
     def survey(self, selector: Selector) -> DatasetSurvey:
-        """Everything that was seen, in words."""
+        """Return all problems, one sentence each."""
         return DatasetSurvey(
             valid=self._of_dataset.total(),
             broken=self.broken,
@@ -523,7 +523,7 @@ class _SurveyState:
         return [f"there is no valid record {listed}"]
 
     def _empty_datasets(self) -> list[str]:
-        """Where nothing is left of the run, every dataset says why."""
+        """Return the reason of each dataset when no record is left."""
         if self._of_dataset or self._unseen:
             return []
         return first_problems(
@@ -549,7 +549,7 @@ class _SurveyState:
             f"'{shown_path(path)}' is named more than once, which would ask {count:,} of its records twice; name it once"
             for path, count in self._named_twice.items()
         ]
-        return twice + self._duplicates + ([f"{more:,} more ids stand in two datasets"] if more else [])
+        return twice + self._duplicates + ([f"{more:,} more ids appear in two datasets"] if more else [])
 
     def _gaps(self) -> list[str]:
         if not self._missing_count:
@@ -566,7 +566,7 @@ class _SurveyState:
         return self._policy_notes() + first_problems(left_out)
 
     def _policy_notes(self) -> list[str]:
-        """At most so many as other lists have: policy ids come from the file."""
+        """Return notes on unusable policies that records name; at most MAX_LISTED, since policy ids come from the file."""
         named = [
             f"{count:,} record(s) name the policy {short(policy_id)}, {_MISNAMED[flag]}; they are graded by the default policy"
             for (flag, policy_id), count in self._misnamed.most_common(MAX_LISTED)

@@ -98,7 +98,7 @@ def _gate(manifest: Manifest) -> GateResult:
 
 
 def _metrics(run: PublishedRun) -> JsonObject:
-    """The metrics summary; empty when it was removed by retention."""
+    """Return the metrics summary; empty when it was removed by retention."""
     if any(tombstone.name == METRICS for tombstone in run.removed()):
         return {}
     metrics: JsonObject = run.document(METRICS)
@@ -177,9 +177,9 @@ def _driver(folders: RunPaths) -> int | None:
 
 
 def _is_interrupted(row: RunRow, folders: RunPaths) -> bool:
-    """True where nobody works on a run under way; False also where only another machine could know.
+    """Return True when no process works on a run in progress; False also when only another machine could know.
 
-    What waits for a provider is where it should be, and whoever seals a run lets go of it only then.
+    A run that waits for a provider is not interrupted, and the process that seals a run holds its lock until the end.
     """
     is_under_way = row.state in UNDER_WAY and not _waiting(row) and is_own(folders.active)
     return is_under_way and not RunLock(folders.active).is_held() and not folders.is_sealed
@@ -314,7 +314,7 @@ def _active_listing(folders: RunPaths, looks: LedgerOpener) -> RunListing:
 
 
 def _waiting(row: RunRow) -> str:
-    """What an unfinished run waits for at a provider, as it was when somebody last looked."""
+    """Describe the batches that an unfinished run waits for at a provider, as last polled."""
     rows = msgspec.json.decode(row.notes.get(BATCHES, "[]"), type=list[BatchRow])
     waiting = [batch for batch in rows if batch.state in ("submitting", "submitted")]
     if not waiting:

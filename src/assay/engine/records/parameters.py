@@ -9,6 +9,7 @@ from assay.core.model_call import Adjustment
 from assay.core.plan import ModelPlan, Plan
 from assay.core.settings import Parameters
 from assay.store.ledger import Ledger
+from assay.store.redact import Redactor
 
 _PREFIX = "parameters"
 _MAX_TOKENS = "max_tokens"
@@ -35,9 +36,12 @@ def read_adjustments(notes: Mapping[str, str]) -> dict[str, tuple[Adjustment, ..
     return {model: tuple(adjustments) for model, adjustments in found.items()}
 
 
-def negotiated_models(plan: Plan, notes: Mapping[str, str]) -> tuple[NegotiatedModel, ...]:
+def negotiated_models(plan: Plan, notes: Mapping[str, str], redactor: Redactor) -> tuple[NegotiatedModel, ...]:
     """Describe for the manifest what was learned of each model, and which output limit it had."""
-    learned = read_adjustments(notes)
+    learned = {
+        name: tuple(msgspec.structs.replace(adjustment, reason=redactor.text(adjustment.reason)) for adjustment in adjustments)
+        for name, adjustments in read_adjustments(notes).items()
+    }
     models = {model.name: model for model in plan.models() if plan.takes_parameters(model)}
     return tuple(_negotiated(model, learned.get(name, ())) for name, model in models.items())
 

@@ -37,16 +37,16 @@ from assay.store.published_run import PublishedRun
 
 
 def panel_of(plan: Plan) -> PanelFigures | None:
-    """Figures to be filled, for a plan as it is shown; None where there are no several judges."""
+    """Return empty panel metrics for a plan as it is shown; None without several judges."""
     return PanelFigures([judge.name for judge in plan.judges], plan.panel) if len(plan.judges) > 1 else None
 
 
 def add_record(figures: PanelFigures, prediction: PredictionLine, attempts: Iterable[AttemptLine]) -> None:
-    """The lines of one record."""
+    """Add the lines of one record."""
     decisions = () if prediction.panel is msgspec.UNSET else prediction.panel
     figures.add(
         f"{prediction.dataset}\0{prediction.record_id}",
-        # Votes that are kept of a record without a grade are no part of what the panel decided.
+        # Votes of a record without a grade are stored, but are not part of the panel's decisions.
         prediction.evaluator_scores if prediction.status == "evaluated" else (),
         decisions=decisions,
         attempts=map(_judge_attempt, _of_judges(attempts)),
@@ -54,7 +54,7 @@ def add_record(figures: PanelFigures, prediction: PredictionLine, attempts: Iter
 
 
 def read_panel(run: PublishedRun, plan: Plan) -> PanelFigures | None:
-    """The figures of a run's panel from its artifacts; None where it has none."""
+    """Return the metrics of a run's panel from its artifacts; None without a panel."""
     figures = panel_of(plan)
     # Earlier versions kept the votes of a panel, but not how they were decided.
     if figures is None or "panel" not in run.manifest.plan:
@@ -93,12 +93,12 @@ _RESULTS: dict[float | None, Result] = {1.0: "first", 0.5: "tie", 0.0: "second"}
 
 
 def ranking_of(comparison: ComparisonPlan | None, *, seed: int) -> PairwiseFigures | None:
-    """Figures to be filled, for a comparison as it is shown; None where nothing is compared."""
+    """Return empty ranking metrics for a comparison as it is shown; None when nothing is compared."""
     return None if comparison is None else PairwiseFigures([run.name for run in comparison.runs], comparison.notes, seed=seed)
 
 
 def add_comparison(figures: PairwiseFigures, prediction: PredictionLine, case: Case, *, cluster: str) -> None:
-    """One comparison, from its prediction and its case."""
+    """Add one comparison, from its prediction and its case."""
     pair = case.metadata[PAIR]
     meeting = PairwiseComparison(
         first=pair["first"] - 1,
@@ -111,7 +111,7 @@ def add_comparison(figures: PairwiseFigures, prediction: PredictionLine, case: C
 
 
 def earlier_verdicts(parent: PublishedRun) -> Callable[[str, str], Reply | None]:
-    """What judges said of the comparisons that a ranking has a result of, by their hash and the call; None for all others."""
+    """Return a lookup of the judges' replies in a ranking's compared records, by record hash and call id."""
     predictions = parent.typed_lines("predictions.jsonl", PredictionLine)
     decided = {line.index: line.record_sha256 for line in predictions if line.status == "evaluated"}
     said = {
@@ -138,7 +138,7 @@ def _result(prediction: PredictionLine) -> Result | None:
 
 def _votes(prediction: PredictionLine) -> tuple[PairwiseVote, ...]:
     said: dict[str, dict[str, float]] = {}
-    # Votes that are kept of a record without a grade decide nothing.
+    # Votes of a record without a grade are stored, but decide nothing.
     for score in prediction.evaluator_scores if prediction.score is not None else ():
         said.setdefault(score.judge, {})[score.criterion] = score.score
     return tuple(PairwiseVote(judge, orders[IN_ORDER], orders[SWAPPED]) for judge, orders in said.items())
@@ -155,7 +155,7 @@ FIRST = 10
 _WORDS: dict[str, str] = {kind: way.about for kind, way in GRADING_METHODS.items()}
 
 Replies = Mapping[str, str]
-"""What was said in each judge call that was answered, by call id."""
+"""Replies of the answered judge calls, by call id."""
 
 
 class ProfileScorer:
@@ -173,7 +173,7 @@ class ProfileScorer:
         line.profile_bounds = (self._bounds(case) if isinstance(found, UnscoredRecord) else None) or msgspec.UNSET
 
     def _bounds(self, case: Case) -> Range | None:
-        """What the record could have had; None where the profile gives it no score whatever is said."""
+        """Return the range of the record's possible score; None when the profile never gives it one."""
         if not self.profile.fits(kind_of(case) or ""):
             return None
         return score_range(self.profile, results_from_log(case, self._settings, replies={}, answer=None))
@@ -182,14 +182,14 @@ class ProfileScorer:
         if not self.profile.fits(kind_of(case) or ""):
             return UnscoredRecord(MISFIT)
         is_graded = line.status == "evaluated"
-        # Nobody was asked about a record without an attempt, so that there is nothing that could count.
+        # A record without an attempt had no call, so that nothing could count.
         if not is_graded and (not self.profile.is_compat or line.status in _UNTOUCHED or not line.record_attempts):
             return UnscoredRecord(self._own_reason(line, case) or line.error_code or line.status)
         marks = self._marks(line, case, replies) if self.profile.is_compat else marks_of(line.evaluator_scores)
         return marks if isinstance(marks, UnscoredRecord) else score_record(self.profile, marks)
 
     def _own_reason(self, line: PredictionLine, case: Case) -> str:
-        """Why the profile gives a rubric without points no score, whatever is said of it; empty where it would."""
+        """Return why the profile gives a rubric without points no score in any case; empty if it would."""
         if line.error_code != WITHOUT_POINTS:
             return ""
         marks = [CriterionResult(criterion=one.id, value=0.0, scale="0/1", weight=one.weight) for one in case.criteria]
@@ -197,7 +197,7 @@ class ProfileScorer:
         return found.reason if isinstance(found, UnscoredRecord) else ""
 
     def _marks(self, line: PredictionLine, case: Case, replies: Replies) -> tuple[CriterionResult, ...] | UnscoredRecord:
-        """The marks of a record whose failures count as its benchmark counts them."""
+        """Return the results of a record whose failures count as its benchmark counts them."""
         compat = self.profile.compat
         if not line.model_response and compat.unanswered == "left_out":
             return UnscoredRecord(NO_ANSWER)
@@ -212,13 +212,13 @@ class ProfileScorer:
 
 
 def profiler_of(plan: Plan) -> ProfileScorer | None:
-    """What gives the records of a run their score; None for a run without a profile."""
+    """Return the scorer of a run's profile; None for a run without one."""
     profile = profile_of(plan.profile, is_compat=plan.compat)
     return None if profile is None else ProfileScorer(plan, profile)
 
 
 def replies_of(attempts: Iterable[Attempt]) -> Replies:
-    """The replies of judges in a record's attempts; of two to one call, which only a crash leaves, the first counts."""
+    """Return the judges' replies in a record's attempts; of two to one call, which only a crash leaves, the first counts."""
     replies: dict[str, str] = {}
     for attempt in attempts:
         if attempt.stage == "judge" and attempt.reply is not None:
@@ -235,7 +235,7 @@ class UnsupportedRecords:
         self._first: dict[str, list[str]] = {}
 
     def look_at(self, record_id: str, kind: str) -> None:
-        """Look at one record and how it is graded."""
+        """Check one record and how it is graded."""
         if not self._profile.fits(kind):
             self._counts[kind] += 1
             ids = self._first.setdefault(kind, [])
@@ -243,7 +243,7 @@ class UnsupportedRecords:
                 ids.append(record_id)
 
     def problems(self) -> list[str]:
-        """A sentence for each way of grading that the profile is not for, with the records that it concerns."""
+        """Return a sentence for each grading method that the profile does not support, with the affected records."""
         wanted = " or ".join(_WORDS[kind] for kind in self._profile.kinds)
         return [
             f"the profile '{self._profile.id}' is for records that are {wanted}, but {_counted(count)} "
@@ -263,11 +263,11 @@ def _counted(count: int) -> str:
 
 EVAL_RESULTS = "eval_results.json"
 GOLDEN_MAX_TOKENS = 4_096
-"""The longest answer in a golden run whose request does not say it: the contract wants a number, and a number that is true."""
+"""Maximum tokens of an answer in a golden run whose request does not set it: the contract requires a true number."""
 
 
 def why_no_eval_run(plan: Plan) -> str:
-    """Why the run is none that an EvalRun can tell; empty where it is one, or has no golden dataset at all."""
+    """Return why the run cannot be written as an EvalRun; empty when it can, or when it has no golden dataset."""
     golden = [dataset for dataset in plan.datasets if dataset.contract == "golden_v1"]
     if not golden:
         return ""
@@ -285,12 +285,12 @@ def why_no_eval_run(plan: Plan) -> str:
 
 
 def _max_tokens(plan: Plan) -> int | None:
-    """The contract wants a number, also of a function, which is told none: that is the contract's own."""
+    """Return the answer limit, which the contract requires; for a function, which gets no limit, the contract's default."""
     return plan.candidate.parameters.max_tokens or (None if plan.takes_parameters(plan.candidate) else GOLDEN_MAX_TOKENS)
 
 
 def eval_run_parameters(shown: RedactedPlan) -> EvalRunParameters:
-    """The settings of the run; a panel's judges are named together."""
+    """Return the settings of the run; a panel's judges are named together."""
     parameters = shown.plan.candidate.parameters
     return EvalRunParameters(
         assistant_model=shown.candidate.model,
@@ -303,7 +303,7 @@ def eval_run_parameters(shown: RedactedPlan) -> EvalRunParameters:
 
 
 def _thresholds(gates: Gates) -> JsonObject:
-    """A gate that is not set is a threshold that everything reaches."""
+    """Return the gates; one that is not set is a threshold that every run meets."""
     return {
         "pass_rate_threshold": 0.0 if gates.pass_rate is None else gates.pass_rate,
         "score_threshold": 1.0 if gates.min_score is None else gates.min_score,
@@ -312,12 +312,12 @@ def _thresholds(gates: Gates) -> JsonObject:
 
 
 def is_true_of(eval_run: JsonObject, *, is_cancelled: bool) -> bool:
-    """False for the EvalRun of a cancelled run whose formula passes the part that was evaluated."""
+    """Return False for a cancelled run whose formula passes the part that was evaluated."""
     return not (is_cancelled and eval_run["metrics"]["overall_passed"])
 
 
 def golden_result(line: PredictionLine, case: Case) -> EvalResult:
-    """One case of the dataset after its run."""
+    """Return the result of one case."""
     grade = None if line.raw_score is None else (round(line.raw_score), line.justification or "")
     error = "" if line.error_code is None else _error_words(line.error_code, line.error_message or "")
     result = eval_result(
@@ -333,17 +333,17 @@ def golden_result(line: PredictionLine, case: Case) -> EvalResult:
 
 
 def _error_words(code: str, message: str) -> str:
-    """The error with its code once; a judge's message names it after the judge."""
+    """Return the error with its code once; a judge's message names the code after the judge."""
     return f"{code}: {message.replace(f': {code}: ', ': ', 1)}"
 
 
 def _vote_words(vote: Score) -> str:
-    """A vote of a panel that lost another judge: `rubric (judge-a): 4. Polite.`"""
+    """Describe a vote of a panel that lost another judge: `rubric (judge-a): 4. Polite.`"""
     return f"{vote.criterion} ({vote.judge}): {vote.score:g}. {vote.justification}".rstrip()
 
 
 def regated(document: JsonObject, plan: Plan, gates: Sequence[GateCheck]) -> JsonObject:
-    """The EvalRun of a run as that of another one with the same results and other gates."""
+    """Return a run's EvalRun as that of another run with the same results and other gates."""
     parameters = msgspec.convert({**document["parameters"], **_thresholds(plan.gates)}, EvalRunParameters)
     scores = [result["score"] for result in document["results"]]
     decided = {"parameters": msgspec.to_builtins(parameters), "metrics": eval_run_metrics(scores, parameters)}

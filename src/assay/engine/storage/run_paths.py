@@ -241,17 +241,17 @@ class RunPaths(msgspec.Struct, frozen=True):
 
     @property
     def sealed(self) -> Path:
-        """The published artifacts; exists when the run has ended."""
+        """Published artifacts; exists when the run has ended."""
         return self.runs_dir / self.run_id
 
     @property
     def active(self) -> Path:
-        """The run's private working state; exists until the run has ended."""
+        """Run's private working state; exists until the run has ended."""
         return self.runs_dir / ACTIVE / self.run_id
 
     @property
     def ledger_file(self) -> Path:
-        """The run's ledger, or the pointer to a shared one."""
+        """Run's ledger, or the pointer to a shared one."""
         return ledger_file(self.active)
 
     @property

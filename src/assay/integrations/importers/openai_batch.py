@@ -19,7 +19,7 @@ _SENT = frozenset({"model", "messages", "input", "instructions", "metadata", *_S
 
 
 def read_openai_batch(sources: list[ImportSource], reading: ImportState) -> Iterator[tuple[ImportedItem, ImportSource, int]]:
-    """An item for each line of output, with the request of the same id; requests without output follow."""
+    """Return an item for each line of output, with the request of the same id; requests without output follow."""
     reading.tool = "openai batch"
     requests = [source for source in sources if _is_input(source)]
     answers = [source for source in sources if source not in requests]
@@ -49,7 +49,7 @@ def _is_input(source: ImportSource) -> bool:
 
 
 class _Place(msgspec.Struct, frozen=True):
-    """Where a request stands."""
+    """Location of a request."""
 
     source: ImportSource
     start: int
@@ -58,7 +58,7 @@ class _Place(msgspec.Struct, frozen=True):
 
 
 class _Requests:
-    """The requests of a batch by custom_id; their texts are read again when an answer wants them."""
+    """Requests of a batch by custom_id; their texts are read again when an answer needs them."""
 
     def __init__(self, sources: list[ImportSource], reading: ImportState) -> None:
         self._reading = reading
@@ -92,7 +92,7 @@ class _Requests:
         source.tally.emitted += 1
 
     def answered(self, row: LazyObject) -> ImportedItem:
-        """The item of one line of output; raises RowRefused where its request is not there."""
+        """Return the item of one line of output; raises RowRefused where its request is not there."""
         custom_id = _custom_id(row)
         number = self._ids.find(custom_id)
         if number is None:
@@ -116,7 +116,7 @@ class _Requests:
         return msgspec.structs.replace(item, answer=answer, started_at=seconds(body.get("created", body.get("created_at"))))
 
     def unanswered(self) -> Iterator[tuple[ImportedItem, ImportSource, int]]:
-        """An item without an answer for each request that has no output."""
+        """Return an item without an answer for each request that has no output."""
         for number, is_answered in enumerate(self._is_answered):
             if not is_answered:
                 place = self._places[number]
@@ -156,7 +156,7 @@ class _Requests:
         return asked(given, self._reading)
 
     def _answer(self, body: Row, request_id: str) -> ImportedAnswer | None:
-        """What was answered, a refusal included; None where there is nothing that can be read."""
+        """Return the text of an answer, a refusal included; None where there is no readable text."""
         choices = sequence(body.get("choices"))
         choice = mapping(choices[0]) if choices else {}
         message = mapping(choice.get("message"))
@@ -177,7 +177,7 @@ class _Requests:
         )
 
     def _output_text(self, body: Row) -> str:
-        """The text of an answer in the form of the Responses API."""
+        """Return the text of an answer in the form of the Responses API."""
         said = mappings(body.get("output"))
         self._reading.leave_out("output that is no message", sum(one.get("type") != "message" for one in said))
         return "\n".join(content_text(one.get("content"), self._reading) for one in said if one.get("type") == "message")
@@ -198,7 +198,7 @@ def _custom_id(row: LazyObject) -> str:
 
 
 def _problem(error: Any, body: Any, status: Any) -> tuple[str, str]:
-    """Code and words of what went wrong, from wherever the API says it."""
+    """Return code and message of an error, from each place where the API reports one."""
     given = error or mapping(body).get("error")
     said = given if isinstance(given, dict) else {"message": given}
     code = str(said.get("code") or said.get("type") or f"http_{status}")
@@ -206,7 +206,7 @@ def _problem(error: Any, body: Any, status: Any) -> tuple[str, str]:
 
 
 def _usage(usage: Row) -> Usage:
-    """Tokens as chat completions count them, or as responses do."""
+    """Return the tokens, in the form of chat completions or of responses."""
     details = mapping(usage.get("prompt_tokens_details")) or mapping(usage.get("input_tokens_details"))
     thought = mapping(usage.get("completion_tokens_details")) or mapping(usage.get("output_tokens_details"))
     return Usage(

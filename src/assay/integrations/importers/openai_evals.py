@@ -16,7 +16,7 @@ _MEMBERS = frozenset({"input", "ideal", "metadata"})
 
 
 def read_openai_evals(sources: list[ImportSource], reading: ImportState) -> Iterator[tuple[ImportedItem, ImportSource, int]]:
-    """The samples of all JSONL files; entries of registry files say what eval they belong to."""
+    """Yield the samples of all JSONL files; entries of registry files name the eval that they belong to."""
     reading.tool = "openai evals"
     names: dict[str, str] = {}
     for source in sources:
@@ -36,11 +36,11 @@ def read_openai_evals(sources: list[ImportSource], reading: ImportState) -> Iter
 
 
 def _registered(source: ImportSource, reading: ImportState) -> dict[str, str]:
-    """The eval of each samples file; how it grades has no place in a dataset."""
+    """Return the eval of each samples file; how it grades has no place in a dataset."""
     document = parse_yaml(bytes(source.opened.buffer()))
     if document.flaws or not isinstance(document.value, dict):
         reason = document.flaws[0].message if document.flaws else f"it is {kind(document.value)}"
-        raise SourceUnreadable(f"'{source.name}' is no registry of OpenAI evals: {reason}", hint="name samples as JSONL")
+        raise SourceUnreadable(f"'{source.name}' is not a registry of OpenAI evals: {reason}", hint="name samples as JSONL")
     names: dict[str, str] = {}
     for name, entry in document.value.items():
         arguments = entry.get("args") if isinstance(entry, dict) else None
@@ -54,7 +54,7 @@ def _registered(source: ImportSource, reading: ImportState) -> dict[str, str]:
 
 
 def _dataset(source: ImportSource, names: dict[str, str]) -> str:
-    """The eval that the registry files name for a file, by the end of its path; else the file's own name."""
+    """Return the eval that the registry files name for a file, by the end of its path; else the file's own name."""
     path = PurePosixPath(source.path.absolute().as_posix())
     for samples, name in names.items():
         if path.parts[-len(PurePosixPath(samples).parts) :] == PurePosixPath(samples).parts:

@@ -13,7 +13,7 @@ from assay.core.errors import MissingExtra, SourceUnreadable
 
 MAX_ENTRIES = 500_000
 MAX_ENTRY_BYTES = 256 << 20
-"""Of one entry, unpacked."""
+"""Maximum bytes of one entry, unpacked."""
 _FREE_BYTES = 16 << 20
 _MAX_RATIO = 200
 """An entry beyond 16 MiB may grow by this factor: real logs shrink 5 to 50 times."""
@@ -27,7 +27,7 @@ class Archive:
     """An open zip archive; two entries of one name are the later one, as every reader of zip files has it."""
 
     def __init__(self, path: Path) -> None:
-        """Raises SourceUnreadable for what is no usable archive."""
+        """Open an archive; raises SourceUnreadable for one that cannot be used."""
         self._name = str(path)
         self._stream: BinaryIO = path.open("rb")
         try:
@@ -55,14 +55,14 @@ class Archive:
         self._stream.close()
 
     def names(self) -> Iterator[str]:
-        """The names of all entries, which are keys and never paths."""
+        """Return the names of all entries, which are keys and never paths."""
         return iter(self._entries)
 
     def __contains__(self, name: str) -> bool:
         return name in self._entries
 
     def read(self, name: str) -> bytes:
-        """An entry, unpacked; raises SourceUnreadable where it is damaged or grows beyond all measure."""
+        """Return an entry, unpacked; raises SourceUnreadable where it is damaged or grows beyond all measure."""
         entry = self._entries[name]
         try:
             content = self._unpacked(entry)
@@ -84,7 +84,7 @@ class Archive:
         return content
 
     def _packed(self, entry: zipfile.ZipInfo) -> bytes:
-        """The entry's own bytes; the length of what stands before them is in its local header alone."""
+        """Return the entry's own bytes; only its local header states the length of what precedes them."""
         self._stream.seek(entry.header_offset)
         header = _LOCAL_HEADER.unpack(self._stream.read(_LOCAL_HEADER.size))
         if header[0] != b"PK\x03\x04":
@@ -94,7 +94,7 @@ class Archive:
 
 
 def _inflated(method: int, packed: bytes, *, size: int) -> bytes:
-    """The content, of which never more than one byte beyond its stated size is unpacked."""
+    """Return the content, of which never more than one byte beyond its stated size is unpacked."""
     if method == _STORED:
         return packed
     if method == _DEFLATED:
@@ -112,7 +112,7 @@ def _blocks(reader: Any, most: int) -> Iterator[bytes]:
 
 
 def _zstandard_reader(packed: bytes) -> Any:
-    """A reader of what Zstandard has packed, by whichever package is installed; its errors become ValueError."""
+    """Return a reader of what Zstandard has packed, by whichever package is installed; its errors become ValueError."""
     try:
         return _ZstandardPackage(packed)
     except ImportError:
@@ -128,7 +128,7 @@ def _zstandard_reader(packed: bytes) -> Any:
 
 
 class _ZstandardPackage:
-    """A stream reader of the zstandard package, whose errors are of a kind of their own."""
+    """A stream reader of the zstandard package that turns the package's errors into ValueError."""
 
     def __init__(self, packed: bytes) -> None:
         self._package = import_module("zstandard")

@@ -76,7 +76,7 @@ def mlflow_command() -> None:
 @json_option
 @click.pass_context
 def push_command(context: click.Context, /, **given: Any) -> None:
-    """One finished run."""
+    """Push one finished run."""
     place = destination(given["uri"], given["experiment"])
     to = msgspec.structs.replace(place, traces=read_choice(given["traces"]), labels=given["labels"] or "")
     pushed = _metered(api.open_run(given["run"], runs_dir=given["runs_dir"]), to)
@@ -88,7 +88,7 @@ def push_command(context: click.Context, /, **given: Any) -> None:
 
 
 def push_after_run(run_id: str, shown: OutputOptions) -> None:
-    """Push a run that has just ended; whatever keeps MLflow from taking it is a warning that says how to push it later."""
+    """Push a run that has just ended; when MLflow does not take it, warn with the command that pushes it later."""
     try:
         to = destination(shown.mlflow, shown.experiment)
         pushed = _metered(api.open_run(run_id, runs_dir=shown.runs_dir), to)
@@ -111,7 +111,7 @@ def _metered(run: api.RunReader, to: Destination) -> PushResult:
 
 
 class _Progress:
-    """A bar on a terminal, a plain line now and then elsewhere."""
+    """Progress of a push: a bar on a terminal, otherwise a plain line now and then."""
 
     def __init__(self) -> None:
         self.meter = ProgressMeter(amount=MofNCompleteColumn())
@@ -119,7 +119,7 @@ class _Progress:
         self._said = time.monotonic()
 
     def watch(self, what: str, done: int, total: int) -> None:
-        """So much of it is sent."""
+        """Show how much of it is sent."""
         if what != self._what:
             self.meter.begin(what)
             self._what = what

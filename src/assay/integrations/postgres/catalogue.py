@@ -28,7 +28,7 @@ FROM run LEFT JOIN submission USING (run) LEFT JOIN driver USING (run)
 
 
 class PostgresCatalogue:
-    """The runs of one database, for callers that poll; from any thread."""
+    """Runs of one database, for callers that poll; from any thread."""
 
     def __init__(self, address: str) -> None:
         self._connection = ThreadSafeConnection(address)
@@ -44,7 +44,7 @@ class PostgresCatalogue:
         return dict(self._rows("SELECT run_id, plan FROM run WHERE run_id = ANY(%s)", (list(run_ids),)))
 
     def has(self, run_id: str) -> bool:
-        """Tell whether there is a run of that id."""
+        """Return whether there is a run of that id."""
         return bool(self._rows("SELECT 1 FROM run WHERE run_id = %s", (run_id,)))
 
     def close(self) -> None:
@@ -86,7 +86,7 @@ class _KeyTaken(Exception):
 
 
 class PostgresSubmissions:
-    """The submissions to all servers of one ledger; every method is one durable transaction, from any thread."""
+    """Submissions to all servers of one ledger; every method is one durable transaction, from any thread."""
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -97,7 +97,7 @@ class PostgresSubmissions:
 
         A concurrent call with the same key waits until this one has committed or failed.
         """
-        # A connection of its own, because this may take a while.
+        # A separate connection, because this may take a while.
         connection = ReconnectingConnection(self._address, patience=FIRST_PATIENCE)
         try:
             connection.transact(lambda database: self._insert(database, row, submitted))

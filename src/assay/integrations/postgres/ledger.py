@@ -70,7 +70,7 @@ T = TypeVar("T")
 
 
 class PostgresLedgers:
-    """The runs of one database; opening it creates or migrates its tables."""
+    """Runs of one database; opening it creates or migrates its tables."""
 
     def __init__(self, address: str) -> None:
         self._connection = ReconnectingConnection(address, patience=FIRST_PATIENCE)
@@ -111,7 +111,7 @@ class PostgresLedgers:
 
 
 class PostgresLedger:
-    """The rows of one run; every method is one durable transaction, which survives restarts of the server."""
+    """Rows of one run; every method is one durable transaction, which survives restarts of the server."""
 
     def __init__(self, address: str, run_id: str, run: int, *, driver: str = "", is_brief: bool = False) -> None:
         """Prepare the connection; `is_brief` callers do not wait for a server that is away."""
@@ -203,7 +203,7 @@ class PostgresLedger:
         return self._connection.transact(changed)
 
     def is_ours(self, state: State) -> bool:
-        """Tell whether the run is in this state and our driver holds the lease, which is renewed; without one, the state."""
+        """Return whether the run is in this state and our driver holds the lease, which is renewed; without one, the state."""
         if not self._driver:
             return self.run().state == state
         values = (LEASE_SECONDS, self._run, state, self._driver)

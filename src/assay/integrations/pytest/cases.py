@@ -12,16 +12,16 @@ import msgspec
 import pytest
 
 from assay import api
+from assay.core.artifact_lines import PredictionLine, RecordDetails
 from assay.core.errors import AssayError, UsageProblem
 from assay.core.report import ValidationReport
 from assay.core.settings import Gates
 from assay.core.text import printable, printable_lines
 from assay.presentation.decisions import decision_note, decisions
-from assay.presentation.run import score_of
 from assay.presentation.run_report import RunReport
-from assay.presentation.words import cost_text, counted, error_text
+from assay.presentation.words import cost_text, counted, error_text, record_score
 from assay.surfaces.cli.progress import LINE_EVERY, Throughput, plain_line
-from assay.surfaces.python_api.runs import Run, open_run, run
+from assay.surfaces.python_api.runs import Run, open_run, plain, run
 
 NAME = 100
 """Characters of an id that name a test; a longer one is told apart by its hash."""
@@ -268,7 +268,7 @@ class GateItem(pytest.Item):
         made = self.runs.evaluated(self.group)
         self.user_properties += [("assay.run_id", made.run_id), ("assay.pass_rate", made.pass_rate.value)]
         if not made.gate.passed:
-            view = RunReport(result=made.result, manifest=made.run_manifest)
+            view = RunReport(result=made.result, manifest=made.reader.run_manifest)
             reasons = filter(None, (*(decision.reason for decision in decisions(view)), decision_note(view)))
             pytest.fail("\n".join([f"run {made.run_id} missed its gates", *map(printable, reasons)]), pytrace=False)
 
@@ -295,36 +295,41 @@ def _key(item: pytest.Item) -> CaseKey | None:
 
 def _case(made: Run, key: CaseKey, item: pytest.Item) -> RecordCase:
     """The record of a test from its run; an error is no grade, and fails the test before it begins."""
-    found = made.record(key.record_id, sample=key.sample)
-    line = found["prediction"]
+    found = made.reader.record(key.record_id, sample=key.sample)
+    assert isinstance(found, RecordDetails), "a run with an invalid record does not start"
+    line = found.prediction
     item.user_properties += _properties(made, line)
-    asked = api.question_of(found["input"])
+    asked = api.question_of(found.input)
     _tell(item, asked, line)
-    if line["status"] != "evaluated":
+    if line.score is None or line.raw_score is None or line.passed is None:
         pytest.fail(f"record {printable(key.record_id)!r} has no grade: {_error(line)}", pytrace=False)
     return RecordCase(
         id=key.record_id,
         sample=key.sample,
         question=asked,
-        record=found["input"],
-        answer=line["model_response"] or "",
-        **{name: line[name] for name in ("score", "raw_score", "scale", "passed")},
-        justification=line["justification"] or "",
-        label=line["label"] or "",
-        prediction=line,
+        record=plain(found.input),
+        answer=line.model_response or "",
+        score=line.score,
+        raw_score=line.raw_score,
+        scale=line.scale or "",
+        passed=line.passed,
+        justification=line.justification or "",
+        label=line.label or "",
+        prediction=plain(line),
         run=made,
     )
 
 
-def _properties(made: Run, line: dict[str, Any]) -> list[tuple[str, object]]:
+def _properties(made: Run, line: PredictionLine) -> list[tuple[str, object]]:
     """What a JUnit file says of a test."""
     names = ("record_id", "status", "score", "raw_score", "passed", "label", "error_code", "cost")
-    return [("assay.run_id", made.run_id), *((f"assay.{name}", line[name]) for name in names if line[name] is not None)]
+    noted = ((name, getattr(line, name)) for name in names)
+    return [("assay.run_id", made.run_id), *((f"assay.{name}", value) for name, value in noted if value is not None)]
 
 
-def _tell(item: pytest.Item, asked: str, line: dict[str, Any]) -> None:
+def _tell(item: pytest.Item, asked: str, line: PredictionLine) -> None:
     """What was asked and answered, for the report of a test that fails."""
-    said = (("asked", asked), ("answered", line["model_response"]), ("why", line["justification"]))
+    said = (("asked", asked), ("answered", line.model_response), ("why", line.justification))
     text = "\n".join(f"{who}: {printable_lines(_cut(words))}" for who, words in said if words)
     item.add_report_section("setup", "assay", text)
 
@@ -333,12 +338,12 @@ def _cut(text: str) -> str:
     return text if len(text) <= TEXT else f"{text[: TEXT - 1]}…"
 
 
-def _error(line: dict[str, Any]) -> str:
-    return printable(error_text(line["error_code"] or line["status"], line["error_message"]), limit=TEXT)
+def _error(line: PredictionLine) -> str:
+    return printable(error_text(line.error_code or line.status, line.error_message), limit=TEXT)
 
 
 def _score(case: RecordCase) -> str:
-    return f"score {score_of(case.prediction)} on the scale {case.scale}"
+    return f"score {record_score(case.raw_score, case.scale)} on the scale {case.scale}"
 
 
 def _complaint(name: str, problem: AssayError) -> str:
@@ -367,12 +372,12 @@ def write_summary(terminal: Any, runs_dir: Path, session: str) -> None:
     active = {path.name for path in runs_dir.glob(f".active/{session}-*")}
     names = sorted({path.name for path in runs_dir.glob(f"{session}-*")} | active)
     for name in names:
-        for line in _told(name, runs_dir):
+        for line in _run_lines(name, runs_dir):
             terminal.write_line(line)
     terminal.write_line(f"show one with: assay show {names[-1]} --runs-dir {printable(folder)}")
 
 
-def _told(name: str, runs_dir: Path) -> list[str]:
+def _run_lines(name: str, runs_dir: Path) -> list[str]:
     try:
         run = open_run(name, runs_dir=runs_dir)
         place = printable(os.path.relpath(run.run_dir))

@@ -39,8 +39,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Name the session, the same for all workers of xdist, and tell about the marker."""
     config.addinivalue_line("markers", _HELP)
-    told = getattr(config, "workerinput", {}).get(_WORD)
-    config.stash[_SESSION] = told or time.strftime("pytest-%Y%m%d-%H%M%S-", time.gmtime()) + secrets.token_hex(2)
+    prefix = getattr(config, "workerinput", {}).get(_WORD)
+    config.stash[_SESSION] = prefix or time.strftime("pytest-%Y%m%d-%H%M%S-", time.gmtime()) + secrets.token_hex(2)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -65,11 +65,11 @@ class StopEvent(asyncio.Event):
 
 
 class ShardReleased(Exception):
-    """The shard is unfinished, and another worker must continue it."""
+    """Set when the shard is unfinished, and another worker must continue it."""
 
 
 class OpenRuns:
-    """The open runs of one worker, by run id."""
+    """Open runs of one worker, by run id."""
 
     def __init__(self, ledger: str, environment: RunEnvironment, *, owner: str) -> None:
         self.ledger = ledger

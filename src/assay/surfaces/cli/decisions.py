@@ -12,10 +12,10 @@ from assay.core.settings import Gates
 from assay.core.text import printable
 from assay.presentation.comparison import comparison_sections, verdict_facts
 from assay.presentation.decisions import gated_run
-from assay.presentation.run_list import direction_text, trend_sections, trend_title
+from assay.presentation.run_list import trend_chart, trend_sections
 from assay.presentation.sections import Column, Section
 from assay.presentation.words import gate_word
-from assay.surfaces.charts import Caption, PlottedEstimate, PlottedRun, trend_chart
+from assay.surfaces.charts import draw
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.options import (
     Number,
@@ -205,14 +205,14 @@ def decide(options: GateOptions) -> int:
     )
     verdict = api.gate(options.run, demand, runs_dir=options.runs_dir, baseline=options.baseline, cluster=options.cluster)
     try:
-        _tell(verdict, options, pipeline)
+        _write_result(verdict, options, pipeline)
     except OSError as problem:
         kept = f"{gate_word(passed=verdict.passed)} is decided, and in the audit log"
         return exits.complain_of_report(problem, kept=[kept], again="give the same command again")
     return exits.GATES_PASSED if verdict.passed else exits.GATE_FAILED
 
 
-def _tell(verdict: api.GateDecision, options: GateOptions, pipeline: PipelineOptions) -> None:
+def _write_result(verdict: api.GateDecision, options: GateOptions, pipeline: PipelineOptions) -> None:
     if options.is_json:
         write_json(verdict.to_dict())
     if options.markdown is not None:
@@ -345,20 +345,11 @@ def show_trend(options: TrendOptions) -> None:
         is_any_version=options.any_version,
     )
     if chart is not None:
-        write_file(chart, [_chart(found).encode()])
+        write_file(chart, [draw(trend_chart(found)).encode()])
     if options.is_json:
         write_json(found.to_dict())
     else:
         write_text(report_text(trend_sections(found, chart=chart or ""), text_settings()))
-
-
-def _chart(found: api.RunTrend) -> str:
-    is_rate = found.measure == "pass_rate"
-    points = [
-        PlottedRun(point.run_id, PlottedEstimate(point.low, point.value, point.high, point.n, is_rate)) for point in found.points
-    ]
-    domain = (0.0, 1.0) if is_rate else None
-    return trend_chart(points, Caption(trend_title(found), direction_text(found)), domain=domain)
 
 
 AUDIT_HELP = """Show the audit log of a folder of runs, the oldest entry first: baselines, gates and suites, and what clients of

@@ -126,14 +126,16 @@ def write(options: ExportOptions) -> None:
     target = _target(subject, options)
     meter = ProgressMeter(amount=MofNCompleteColumn())
     meter.begin("records")
-    teller = ExportProgress(lambda done: meter.count(done, subject.records))
+    progress = ExportProgress(lambda done: meter.count(done, subject.records))
     try:
-        _write(subject, target, teller=teller, has_mark=options.bom)
+        _write(subject, target, progress=progress, has_mark=options.bom)
     finally:
         meter.hide()
     if subject.invalid and target.format != "xlsx":
-        teller.notes.append(f"left out: {counted(subject.invalid, 'invalid record')}; failures.jsonl of the run says what is wrong")
-    _tell(subject, target, teller=teller, is_json=options.is_json)
+        progress.notes.append(
+            f"left out: {counted(subject.invalid, 'invalid record')}; failures.jsonl of the run says what is wrong"
+        )
+    _report(subject, target, progress=progress, is_json=options.is_json)
 
 
 def _run(run: api.RunReader) -> ExportSubject:
@@ -167,12 +169,12 @@ def _dataset(path: str) -> ExportSubject:
     )
 
 
-def _write(subject: ExportSubject, target: ExportTarget, *, teller: ExportProgress, has_mark: bool) -> None:
+def _write(subject: ExportSubject, target: ExportTarget, *, progress: ExportProgress, has_mark: bool) -> None:
     if target.format == FOLDER:
         with whole_folder(target.output) as folder:
-            subject.write_folder(folder, teller)
+            subject.write_folder(folder, progress)
         return
-    chunks = chain([MARK] if has_mark else [], subject.files[target.format](teller))
+    chunks = chain([MARK] if has_mark else [], subject.files[target.format](progress))
     if target.output == STANDARD:
         write_stream(chunks, standard_output())
     else:
@@ -230,13 +232,13 @@ def _check_folder(folder: Path, *, is_forced: bool) -> None:
         raise UsageProblem(f"'{folder}' exists", hint="name another folder, or replace it with --force")
 
 
-def _tell(subject: ExportSubject, target: ExportTarget, *, teller: ExportProgress, is_json: bool) -> None:
-    records = subject.records - teller.left_out
+def _report(subject: ExportSubject, target: ExportTarget, *, progress: ExportProgress, is_json: bool) -> None:
+    records = subject.records - progress.left_out
     if is_json:
         found = {"name": subject.name, "format": target.format.partition(",")[0], "path": target.output, "records": records}
-        write_json({**found, "bytes": _weight(Path(target.output)), "notes": teller.notes})
+        write_json({**found, "bytes": _weight(Path(target.output)), "notes": progress.notes})
         return
-    for note in teller.notes:
+    for note in progress.notes:
         click.echo(f"assay: {printable(note)}", err=True)
     if Path(target.output).is_file() or Path(target.output).is_dir():
         click.echo(f"{printable(target.output)} ({size(_weight(Path(target.output)))}, {counted(records, 'record')})")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 import msgspec
@@ -12,9 +11,9 @@ from assay import api
 from assay.core.errors import UsageProblem
 from assay.core.judge_card import JudgeCard
 from assay.core.text import printable
-from assay.presentation.judges import calibration_sections, card_sections
+from assay.presentation.judges import calibration_sections, card_sections, reliability_chart
 from assay.presentation.words import counted
-from assay.surfaces.charts import Caption, PlottedEstimate, ScoreBin, reliability_diagram
+from assay.surfaces.charts import draw
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.options import chart_option, quiet_option, setting_option, slice_names, slices_option, verbose_option
 from assay.surfaces.cli.progress import RunProgress
@@ -209,27 +208,12 @@ def show(options: CalibrateOptions) -> None:
     names = slice_names(options.slices)
     found = api.calibrate(options.run, options.labels, runs_dir=options.runs_dir, slices=names)
     if options.chart is not None:
-        write_file(options.chart, [_chart(found).encode()])
+        write_file(options.chart, [draw(reliability_chart(found)).encode()])
     if options.is_json:
         write_json(found.to_dict())
     else:
         sections = calibration_sections(found, is_verbose=False, chart=options.chart or "")
         write_text(report_text(sections, text_settings(), label=LABEL_WIDTH))
-
-
-def _chart(found: api.Calibration) -> str:
-    bins = [ScoreBin(one.given, _drawn(one.observed)) for one in found.reliability]
-    note = f"{found.n_records:,} labelled records of {found.run_id}; whiskers are 95 % intervals"
-    return reliability_diagram(
-        bins, Caption("The judge's score and what people say", note), axes=("judge's score", "share that passes")
-    )
-
-
-def _drawn(estimate: Any) -> PlottedEstimate:
-    interval = estimate.interval
-    return PlottedEstimate(
-        interval.low if interval else None, estimate.value, interval.high if interval else None, estimate.n, is_rate=True
-    )
 
 
 LABEL_HELP = """Write a random sample of a run's answers to a file that people fill in; `assay calibrate` reads it back.

@@ -93,7 +93,7 @@ class RemoteRunFollower(msgspec.Struct, frozen=True, kw_only=True):
             with raised_as_interrupt():
                 status = self._watched(run_id, last)
             if status.is_finished:
-                return self._told(run_id)
+                return self._conclude(run_id)
         except KeyboardInterrupt:
             return self._left("interrupted", run_id, last, code=exits.INTERRUPTED)
         except ServerProblem as problem:
@@ -115,7 +115,7 @@ class RemoteRunFollower(msgspec.Struct, frozen=True, kw_only=True):
 
             return self.client.wait(run_id, watch=watch)
 
-    def _told(self, run_id: str) -> int:
+    def _conclude(self, run_id: str) -> int:
         if self.keeps:
             self.client.download(run_id, self.shown.runs_dir)
             return conclude([api.open_run(run_id, runs_dir=self.shown.runs_dir).result], self.shown)

@@ -113,7 +113,7 @@ def write(options: ReportOptions) -> None:
         write_stream(chunks, standard_output())
     else:
         write_file(output, chunks)
-    _tell(report, output, options)
+    _write_result(report, output, options)
 
 
 def _metered(report: ReportFile) -> Iterator[str]:
@@ -128,7 +128,7 @@ def _metered(report: ReportFile) -> Iterator[str]:
         meter.hide()
 
 
-def _tell(report: ReportFile, output: str, options: ReportOptions) -> None:
+def _write_result(report: ReportFile, output: str, options: ReportOptions) -> None:
     if options.is_json:
         found = {"run_id": report.run_id, "report": output, "records": report.shown, "total_records": report.total}
         write_json({**found, "bytes": Path(output).stat().st_size})

@@ -162,7 +162,7 @@ def run(options: RunOptions) -> int:
         return _run_there(options, options.remote)
     if options.no_download:
         raise UsageProblem("--no-download is for a server", hint="name one with --server URL")
-    check_told_here(options.telemetry, options.placement)
+    check_observed_here(options.telemetry, options.placement)
     planned = api.plan_runs(_request(options))
     _check_batch(options, planned)
     shown = pushing(_shown(options, planned.runs_dir), planned)
@@ -174,8 +174,8 @@ def run(options: RunOptions) -> int:
             click.echo(f"assay: {printable(note)}", err=True)
         for line in batch_lines(planned):
             click.echo(f"assay: {printable(line)}", err=True)
-    with open_observers(options.telemetry) as tellers:
-        results = run_each(planned, shown, tellers, placement=options.placement)
+    with open_observers(options.telemetry) as observers:
+        results = run_each(planned, shown, observers, placement=options.placement)
     waiting = tuple(plan.candidate.name for plan in planned.plans[len(results) :])
     return conclude(results, msgspec.structs.replace(shown, waiting=waiting))
 
@@ -191,7 +191,7 @@ def _show_plan(planned: api.PlannedRuns, options: RunOptions) -> None:
         write_text(report_text([plan.plan_section(planned, estimate)], text_settings()))
 
 
-def check_told_here(telemetry: TelemetryOptions, placement: RunBackend) -> None:
+def check_observed_here(telemetry: TelemetryOptions, placement: RunBackend) -> None:
     """Raises UsageProblem when the command line asks for telemetry of records that workers evaluate."""
     if placement.temporal is not None:
         check_local(telemetry, "--engine temporal", who="the workers report their records: assay worker")
@@ -303,7 +303,7 @@ def _pipeline(options: RunOptions) -> PipelineOptions:
 
 
 def _request(options: RunOptions) -> api.RunRequest:
-    run_files, datasets = _told_apart(options.sources)
+    run_files, datasets = _split_sources(options.sources)
     if len(run_files) > 1:
         raise UsageProblem(f"two run files are named: '{run_files[0]}' and '{run_files[1]}'", hint="run them one after the other")
     if options.settings.get("run_id") == "":
@@ -319,7 +319,7 @@ def _request(options: RunOptions) -> api.RunRequest:
     )
 
 
-def _told_apart(sources: Sequence[str]) -> tuple[list[str], list[str]]:
+def _split_sources(sources: Sequence[str]) -> tuple[list[str], list[str]]:
     """Run files and datasets; a source that cannot be read counts as a dataset, whose reader says why."""
     run_files: list[str] = []
     datasets: list[str] = []
@@ -336,7 +336,7 @@ def _is_run_file(source: str) -> bool:
 
 
 def run_each(
-    planned: api.PlannedRuns, shown: OutputOptions, tellers: ObserverGroup, *, placement: RunBackend = LOCAL_BACKEND
+    planned: api.PlannedRuns, shown: OutputOptions, observers: ObserverGroup, *, placement: RunBackend = LOCAL_BACKEND
 ) -> list[RunResult]:
     """One run after the other; the first that is stopped is the last."""
     results: list[RunResult] = []
@@ -345,17 +345,17 @@ def run_each(
         times = f", {plan.repeat} times each" if plan.repeat > 1 else ""
         records = counted(planned.valid_records, "record") + times
         with announced(plan.run_id, f"{records} · {plan.candidate.name}", shown=shown) as progress:
-            tellers.run_started(plan.run_id)
+            observers.run_started(plan.run_id)
             results += api.run(
                 one,
                 watch=progress.watch,
                 on_busy=progress.wait_for_other,
-                observe=tellers.observer,
+                observe=observers.observer,
                 takes_signals=True,
                 is_detached=shown.is_detached,
                 placement=placement,
             )
-        tellers.run_ended(results[-1])
+        observers.run_ended(results[-1])
         if not (results[-1].is_finished or results[-1].is_resumable or shown.is_detached):
             break
     return results
@@ -437,18 +437,18 @@ def resume(run: str, shown: OutputOptions, telemetry: TelemetryOptions, *, place
     found = api.open_run(run, runs_dir=shown.runs_dir)
     opened, shown = found.result, msgspec.structs.replace(shown, runs_dir=str(found.folders.runs_dir))
     again = command_line("resume", opened.run_id, shown=shown)
-    with open_observers(telemetry) as tellers, RunProgress(opened.run_id, is_quiet=shown.is_quiet, resume=again) as progress:
+    with open_observers(telemetry) as observers, RunProgress(opened.run_id, is_quiet=shown.is_quiet, resume=again) as progress:
         if not opened.is_finished:
             progress.announce(f"{opened.counts.total_records:,} records · {opened.candidate}")
-        tellers.run_started(opened.run_id)
+        observers.run_started(opened.run_id)
         result = api.resume(
             opened.run_id,
             runs_dir=shown.runs_dir,
             watch=progress.watch,
             on_busy=progress.wait_for_other,
-            observe=tellers.observer,
+            observe=observers.observer,
             takes_signals=True,
             placement=placement,
         )
-        tellers.run_ended(result)
+        observers.run_ended(result)
     return conclude([result], shown)

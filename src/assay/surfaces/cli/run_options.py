@@ -244,8 +244,8 @@ def report_options(shown: OutputOptions) -> list[str]:
 def _write_for_pipeline(results: Sequence[RunResult], shown: OutputOptions) -> None:
     if shown.pipeline.is_wanted:
         # A run that was handed in as it was asked for has nothing to tell before it is collected.
-        told = [result for result in results if result.is_finished or not shown.is_detached]
-        _reports().tell_pipeline([api.open_run(result.run_id, runs_dir=shown.runs_dir) for result in told], shown)
+        ended = [result for result in results if result.is_finished or not shown.is_detached]
+        _reports().write_pipeline([api.open_run(result.run_id, runs_dir=shown.runs_dir) for result in ended], shown)
 
 
 def _reports() -> ModuleType:

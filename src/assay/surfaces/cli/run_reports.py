@@ -108,10 +108,10 @@ def _next_commands(run: api.RunReader, view: RunReport, shown: OutputOptions) ->
 
 def _record_to_show(run: api.RunReader, view: RunReport) -> str | None:
     """The record to look at first: the worst, else one that failed, else the first; None where the run has none to show."""
-    worst = (worst.prediction["record_id"] for worst in view.worst)
+    worst = (worst.prediction.record_id for worst in view.worst)
     # An invalid record may have no id, and then no command shows it.
-    failed = (failure["record_id"] for failure in run.failures() if failure["record_id"] is not None)
-    others = (prediction["record_id"] for prediction in run.predictions())
+    failed = (failure.record_id for failure in run.failures() if failure.record_id is not None)
+    others = (prediction.record_id for prediction in run.predictions())
     try:
         return next(chain(worst, failed, others), None)
     except (RunNotFound, StoreUnavailable):
@@ -133,7 +133,7 @@ def _charts_command(views: Sequence[RunReport], shown: OutputOptions) -> list[st
     return [command_line("charts", *drawn, shown=shown)] if drawn and shown.charts is None else []
 
 
-def tell_pipeline(runs: Sequence[api.RunReader], shown: OutputOptions) -> None:
+def write_pipeline(runs: Sequence[api.RunReader], shown: OutputOptions) -> None:
     """What a pipeline gets besides."""
 
     def summary() -> Iterable[str]:

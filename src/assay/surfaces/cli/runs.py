@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from itertools import islice
-from typing import Any
 
 import click
 import msgspec
 
 from assay import api
+from assay.core.artifact_lines import InvalidRecord, RecordDetails
 from assay.core.errors import RunNotFound, UsageProblem
 from assay.core.text import printable
 from assay.presentation.judges import disagreement_sections
@@ -151,17 +151,17 @@ def _show_record(run: api.RunReader, options: ShowOptions) -> None:
         write_text(guarded(record_text(found, text_settings(is_verbose=options.verbose))))
 
 
-def _record(run: api.RunReader, options: ShowOptions) -> dict[str, Any]:
-    """What is known of a record; one that broke its contract was never sent anywhere, and is among the failures only."""
+def _record(run: api.RunReader, options: ShowOptions) -> RecordDetails | InvalidRecord:
+    """Return what is known of a record; one that broke its contract was never sent anywhere, and is among the failures only."""
     try:
         return run.record(options.record or "", sample=options.sample)
     except RunNotFound as problem:
-        failure = next((failure for failure in run.failures() if failure["record_id"] == options.record), None)
+        failure = next((failure for failure in run.failures() if failure.record_id == options.record), None)
         if failure is None:
-            known = dict.fromkeys(line["record_id"] for line in islice(run.predictions(), _LOOKED_AT))
+            known = dict.fromkeys(line.record_id for line in islice(run.predictions(), _LOOKED_AT))
             near = get_close_matches(options.record or "", known, n=1)
             raise RunNotFound(problem.message, hint=f"did you mean '{near[0]}'?" if near else problem.hint) from None
-        return {"failure": failure}
+        return InvalidRecord(failure=failure)
 
 
 CANCEL_HELP = """Cancel a run permanently: finished records stay, all others are marked as cancelled, and the artifacts are sealed.
@@ -242,8 +242,8 @@ def verify_command(context: click.Context, /, run: str, runs_dir: str, *, is_jso
 def _local(run: str, runs_dir: str) -> tuple[str, list[dict[str, str]]]:
     """The id of a run of this machine, and what retention has removed from it."""
     removed = api.removed(run, runs_dir=runs_dir)
-    told = [{"name": gone.name, "purged_at": gone.purged_at, "reason": gone.reason} for gone in removed]
-    return api.run_id_of(run, runs_dir=runs_dir), told
+    members = [{"name": gone.name, "purged_at": gone.purged_at, "reason": gone.reason} for gone in removed]
+    return api.run_id_of(run, runs_dir=runs_dir), members
 
 
 def _verify_lines(run_id: str, problems: list[str], removed: list[dict[str, str]]) -> list[str]:

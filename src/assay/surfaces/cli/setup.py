@@ -119,7 +119,7 @@ def init_command(context: click.Context, /, folder: str, contract: ContractId | 
     named = model if model is not None else _ask_model(chosen) if asks else ""
     wanted = InitOptions(folder=Path(folder), contract=chosen, model=named)
     write_files(wanted)
-    write_text(f"{line}\n" for line in _told(wanted))
+    write_text(f"{line}\n" for line in _next_steps(wanted))
     context.exit(exits.VALID)
 
 
@@ -209,7 +209,7 @@ def _text_of(name: str) -> str:
     return files("assay.surfaces.cli").joinpath("starters", name).read_text(encoding="utf-8")
 
 
-def _told(wanted: InitOptions) -> list[str]:
+def _next_steps(wanted: InitOptions) -> list[str]:
     dataset, settings = str(wanted.folder / wanted.dataset), str(wanted.folder / RUN_FILE)
     width = max(map(len, (dataset, settings)))
     # Whoever named a real model hears first whether its key is there.

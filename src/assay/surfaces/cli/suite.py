@@ -16,7 +16,7 @@ from assay.presentation.decisions import CheckedRun, gated_run, optional_run, pr
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.options import placement_of, placement_options, quiet_option, setting_option
 from assay.surfaces.cli.pipeline import PipelineOptions, github_option, junit_option, write_checks
-from assay.surfaces.cli.run import check_told_here, pushing, run_each
+from assay.surfaces.cli.run import check_observed_here, pushing, run_each
 from assay.surfaces.cli.run_options import (
     OutputOptions,
     check_markdown,
@@ -82,17 +82,17 @@ Exit codes:
 def suite_command(context: click.Context, /, suite: str, runs_dir: str, *, run_id: str, quiet: bool, **given: Any) -> None:
     """Entry of the command; see HELP."""
     telemetry, placement = telemetry_of(given), placement_of(given)
-    check_told_here(telemetry, placement)
+    check_observed_here(telemetry, placement)
     check_markdown(given["markdown"], [suite], is_json=given["is_json"])
     pipeline = PipelineOptions.of(given, [suite])
     planned = api.plan_suite(suite, runs_dir=runs_dir, run_id=run_id, placement=placement)
     shown = OutputOptions(runs_dir=runs_dir, is_quiet=quiet or telemetry.fills_standard_error, is_named=bool(run_id))
-    with open_observers(telemetry) as tellers:
-        results = _results(planned, shown, tellers, placement=placement)
+    with open_observers(telemetry) as observers:
+        results = _results(planned, shown, observers, placement=placement)
     found = api.decide_suite(planned, results)
     same = ("suite", suite, "--run-id", planned.run_id)
     try:
-        _tell(found, pipeline, runs_dir=runs_dir, is_json=given["is_json"], markdown=given["markdown"])
+        _write_result(found, pipeline, runs_dir=runs_dir, is_json=given["is_json"], markdown=given["markdown"])
     except OSError as problem:
         kept = [f"run '{one.run_id}' is in {Path(runs_dir, one.run_id)}" for one in found.runs]
         options = [*report_options(msgspec.structs.replace(shown, markdown=given["markdown"])), *pipeline.options]
@@ -106,7 +106,7 @@ def suite_command(context: click.Context, /, suite: str, runs_dir: str, *, run_i
     context.exit(exits.GATES_PASSED if found.passed else exits.GATE_FAILED)
 
 
-def _tell(found: api.SuiteResult, pipeline: PipelineOptions, *, runs_dir: str, is_json: bool, markdown: str | None) -> None:
+def _write_result(found: api.SuiteResult, pipeline: PipelineOptions, *, runs_dir: str, is_json: bool, markdown: str | None) -> None:
     if is_json:
         write_json(found.to_dict())
     if markdown is not None:
@@ -124,14 +124,14 @@ def _checked(one: api.SuiteRun, runs_dir: str) -> CheckedRun:
 
 
 def _results(
-    planned: api.PlannedSuite, shown: OutputOptions, tellers: ObserverGroup, *, placement: RunBackend
+    planned: api.PlannedSuite, shown: OutputOptions, observers: ObserverGroup, *, placement: RunBackend
 ) -> list[list[RunResult]]:
     """The runs of each part; the first that is stopped is the last."""
     results: list[list[RunResult]] = []
     # All of them first: an address that is none is said before anybody is asked.
     places = [pushing(shown, plans) for _, plans in planned.parts]
     for (_, plans), place in zip(planned.parts, places, strict=True):
-        results.append(run_each(plans, shown, tellers, placement=placement))
+        results.append(run_each(plans, shown, observers, placement=placement))
         push_finished(results[-1], place)
         if not all(result.is_finished or result.is_resumable for result in results[-1]):
             break

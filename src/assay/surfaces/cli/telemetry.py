@@ -95,19 +95,19 @@ def telemetry_of(given: dict[str, Any]) -> TelemetryOptions:
 @contextmanager
 def open_observers(telemetry: TelemetryOptions) -> Iterator[ObserverGroup]:
     """Those who are told, for as long as a command works; what could not be told is said at its end."""
-    tellers: list[RunObserver] = []
+    observers: list[RunObserver] = []
     ends: list[Callable[[], list[str]]] = []
     for wanted, begin in ((telemetry.otel, _otel), (telemetry.log_format, _log), (telemetry.metrics_file, _figures)):
         if wanted:
-            teller, end = begin(telemetry)
-            tellers.append(teller)
+            observer, end = begin(telemetry)
+            observers.append(observer)
             ends.append(end)
     try:
-        yield ObserverGroup(tellers)
+        yield ObserverGroup(observers)
     except AssayError as problem:
-        for teller in tellers:
-            if hasattr(teller, "run_failed"):
-                teller.run_failed(problem)
+        for observer in observers:
+            if hasattr(observer, "run_failed"):
+                observer.run_failed(problem)
         raise
     finally:
         for line in [line for end in ends for line in end()]:

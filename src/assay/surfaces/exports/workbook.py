@@ -7,6 +7,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import msgspec
+
 from assay.api import TABLE_COLUMNS, RunReader, run_facts, table_rows
 from assay.core.canonical import JsonObject
 from assay.core.errors import MissingExtra
@@ -74,7 +76,7 @@ def _write(run: RunReader, library: Any, *, path: Path, teller: ExportProgress) 
         sheets.add("Summary", SUMMARY, summary_rows(run))
         _write_records(run, sheets, teller=teller)
         sheets.add("Slices", SLICES, slice_rows(run.slice_metrics()))
-        sheets.add("Errors", _ERRORS, (line for line in run.failures() if line["kind"] == "error"))
+        sheets.add("Errors", _ERRORS, (msgspec.to_builtins(line) for line in run.failures() if line.kind == "error"))
         sheets.add("About", _ABOUT, _about(run))
     if sheets.cut_cells:
         teller.notes.append(

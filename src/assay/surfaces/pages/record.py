@@ -1,13 +1,17 @@
 """One record: what was asked, what was answered, every vote, every attempt."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import msgspec
 
 from assay import api
+from assay.core.artifact_lines import AttemptLine, FailureLine, InvalidRecord, PredictionLine, RecordDetails, SampleResult
+from assay.core.case import Case, Criterion, Turn
+from assay.core.issue import RecordIssue
 from assay.core.number_text import score_text
-from assay.core.open_fields import grading_fields, question_fields, stored_case
+from assay.core.open_fields import grading_fields, question_fields
+from assay.core.outcome import PanelDecision, Score
 from assay.presentation.sections import Badge, DisplayValue, Fact, Timestamp
 from assay.presentation.subject import stage_word
 from assay.presentation.words import DASH, NOT_PASSED, PASSED, domain, error_text, latency, level_name, moment, money, shown
@@ -15,7 +19,6 @@ from assay.surfaces.pages.page_renderer import PageLinks
 from assay.surfaces.pages.records import score_figure, verdict_mark
 from assay.surfaces.reporters.json_document import json_text
 
-Json = dict[str, Any]
 LONG = 4_000
 """Characters from which a text is folded; all of it is in the page."""
 LONG_LINES = 60
@@ -174,101 +177,105 @@ class RecordView(msgspec.Struct, frozen=True, kw_only=True):
     scale: str = ""
 
 
-def record_view(run_id: str, found: Json, steps: RecordNavigation, *, place: PageLinks, issues: Sequence[Json] = ()) -> RecordView:
-    """Everything that is known of a record; `issues` are those of one that broke its contract."""
-    if "failure" in found:
-        return _broken(run_id, found["failure"], steps, place=place, issues=issues)
-    asked, line, attempts = found["input"], found["prediction"], found["attempts"]
+def record_view(
+    run_id: str,
+    found: RecordDetails | InvalidRecord,
+    steps: RecordNavigation,
+    *,
+    place: PageLinks,
+    issues: Sequence[RecordIssue] = (),
+) -> RecordView:
+    """Return the page of a record; `issues` are those of one that broke its contract."""
+    if isinstance(found, InvalidRecord):
+        return _invalid(run_id, found.failure, steps, place=place, issues=issues)
+    asked, line, attempts = found.input, found.prediction, found.attempts
     return RecordView(
         run_id=run_id,
-        index=line["index"],
-        name=line["record_id"] or f"record {line['index']}",
+        index=line.index,
+        name=line.record_id or f"record {line.index}",
         steps=steps,
         run_address=place.run(run_id),
         verdict=verdict_mark(line),
         score=score_figure(line),
-        marks=tuple(Badge(flag.replace("_", " "), "quiet") for flag in dict.fromkeys(line["flags"])),
+        marks=tuple(Badge(flag.replace("_", " "), "quiet") for flag in dict.fromkeys(line.flags)),
         facts=tuple(_facts(line, asked)),
         asked=tuple(_asked(asked)),
         thread=tuple(_thread(asked)),
         choices=tuple(_choices(asked, line)),
         expected=tuple(_expected(asked)),
-        answer=None if line["model_response"] is None else TextBlock(title="Answer", text=line["model_response"]),
+        answer=None if line.model_response is None else TextBlock(title="Answer", text=line.model_response),
         problem=_problem(line),
         reasons=_reasons(line),
         criteria=tuple(_criteria(asked, line, attempts)),
-        is_judged=any(score.get("judge") for score in line["evaluator_scores"]),
+        is_judged=any(score.judge for score in line.evaluator_scores),
         attempts=tuple(map(_attempt, attempts)),
-        samples=tuple(_sample(run_id, sample, line["index"], place=place) for sample in found.get("samples", ())),
+        samples=tuple(_sample(run_id, sample, line.index, place=place) for sample in found.samples or ()),
         rest=tuple(_rest(asked)),
-        scale=line["scale"] or "",
+        scale=line.scale or "",
     )
 
 
-def _broken(run_id: str, failure: Json, steps: RecordNavigation, *, place: PageLinks, issues: Sequence[Json]) -> RecordView:
+def _invalid(
+    run_id: str, failure: FailureLine, steps: RecordNavigation, *, place: PageLinks, issues: Sequence[RecordIssue]
+) -> RecordView:
     """A record that was never sent anywhere."""
-    said = [f"{issue['path']}: {issue['message']} ({issue['code']})" for issue in issues] or [
-        error_text(failure["code"], failure["message"])
-    ]
+    said = [f"{issue.path}: {issue.message} ({issue.code})" for issue in issues] or [error_text(failure.code, failure.message)]
     return RecordView(
         run_id=run_id,
-        index=failure["index"],
-        name=failure["record_id"] or f"record {failure['index']}",
+        index=failure.index,
+        name=failure.record_id or f"record {failure.index}",
         steps=steps,
         run_address=place.run(run_id),
         verdict=verdict_mark(failure),
         score=score_figure(failure),
-        facts=(Fact("Index", f"{failure['index']:,}"), Fact("Error", failure["code"])),
+        facts=(Fact("Index", f"{failure.index:,}"), Fact("Error", failure.code)),
         problem=TextBlock(title="What is wrong with it", text="\n".join(said)),
     )
 
 
-def _facts(line: Json, asked: Json) -> Iterator[Fact]:
-    candidate = line["candidate_name"]
-    yield Fact("Candidate", candidate if line["model"] in ("", candidate) else f"{candidate} ({line['model']})")
-    yield Fact("Dataset", line["dataset"])
-    yield Fact("Task", str(asked.get("task", "")))
+def _facts(line: PredictionLine, asked: Case) -> Iterator[Fact]:
+    candidate = line.candidate_name
+    yield Fact("Candidate", candidate if line.model in ("", candidate) else f"{candidate} ({line.model})")
+    yield Fact("Dataset", line.dataset)
+    yield Fact("Task", asked.task)
     named = {
-        "Tags": ", ".join(asked.get("tags") or ()),
-        "Graded by": " · ".join(filter(None, (line["evaluator"], line["template"], line["policy_id"]))),
-        "Error": line["error_code"] or "",
-        "Reason": "" if line["error_code"] else (line["label"] or "").replace("_", " "),
-        "Ended with": line["finish_reason"] or "",
+        "Tags": ", ".join(asked.tags),
+        "Graded by": " · ".join(filter(None, (line.evaluator, line.template, line.policy_id))),
+        "Error": line.error_code or "",
+        "Reason": "" if line.error_code else (line.label or "").replace("_", " "),
+        "Ended with": line.finish_reason or "",
         "Latency": _latencies(line),
         "Tokens": _tokens(line),
-        "Cost": "" if line["cost"] is None else money(line["cost"]).text,
-        "Rounds": str(line["record_attempts"] or ""),
+        "Cost": "" if line.cost is None else money(line.cost).text,
+        "Rounds": str(line.record_attempts or ""),
     }
     yield from (Fact(label, text) for label, text in named.items() if text)
-    yield Fact("Index", f"{line['index']:,}")
-    yield Fact("Record SHA-256", line["record_sha256"], is_hash=True)
-    if line["response_sha256"]:
-        yield Fact("Answer SHA-256", line["response_sha256"], is_hash=True)
+    yield Fact("Index", f"{line.index:,}")
+    yield Fact("Record SHA-256", line.record_sha256, is_hash=True)
+    if line.response_sha256:
+        yield Fact("Answer SHA-256", line.response_sha256, is_hash=True)
 
 
-def _latencies(line: Json) -> str:
-    parts = {"candidate": line["latency_ms"], "grading": line["judge_latency_ms"], "in all": line["total_latency_ms"]}
+def _latencies(line: PredictionLine) -> str:
+    parts = {"candidate": line.latency_ms, "grading": line.judge_latency_ms, "in all": line.total_latency_ms}
     return " · ".join(f"{latency(value)} {name}" for name, value in parts.items() if value is not None)
 
 
-def _tokens(line: Json) -> str:
+def _tokens(line: PredictionLine | AttemptLine) -> str:
     names = {"input_tokens": "in", "output_tokens": "out", "cached_tokens": "cached", "judge_tokens": "judges"}
-    return " · ".join(f"{line[name]:,} {word}" for name, word in names.items() if line.get(name) is not None)
+    counts = ((getattr(line, name, None), word) for name, word in names.items())
+    return " · ".join(f"{count:,} {word}" for count, word in counts if count is not None)
 
 
-def _asked(asked: Json) -> Iterator[TextBlock]:
-    messages = asked.get("messages") or ()
-    prompt = asked.get("prompt") or ""
-    if prompt and not (messages and messages[-1]["content"] == prompt):
-        yield TextBlock(title="Prompt", text=prompt)
+def _asked(asked: Case) -> Iterator[TextBlock]:
+    if asked.prompt and not (asked.messages and asked.messages[-1].content == asked.prompt):
+        yield TextBlock(title="Prompt", text=asked.prompt)
 
 
-def _thread(asked: Json) -> Iterator[TurnView]:
-    for message in asked.get("messages") or ():
-        yield TurnView(
-            speaker=message["role"], kind=_kind(message["role"]), passages=(TextBlock(title="", text=message["content"]),)
-        )
-    for turn in asked.get("turns") or ():
+def _thread(asked: Case) -> Iterator[TurnView]:
+    for message in asked.messages:
+        yield TurnView(speaker=message.role, kind=_kind(message.role), passages=(TextBlock(title="", text=message.content),))
+    for turn in asked.turns:
         yield from _turn(turn)
 
 
@@ -283,27 +290,22 @@ def _kind(speaker: str) -> Speaker:
     return kinds.get(speaker.casefold(), "user")
 
 
-def _turn(turn: Json) -> Iterator[TurnView]:
+def _turn(turn: Turn) -> Iterator[TurnView]:
     """What was said in a turn, and what its tool was given and gave back."""
-    number = f"turn {turn['turn_id']}"
-    sure = turn.get("confidence_score")
-    note = number if sure is None else f"{number} · confidence {sure:g}"
-    if turn.get("message"):
+    number = f"turn {turn.turn_id}"
+    note = number if turn.confidence_score is None else f"{number} · confidence {turn.confidence_score:g}"
+    if turn.message:
         yield TurnView(
-            speaker=turn["speaker"], kind=_kind(turn["speaker"]), passages=(TextBlock(title="", text=turn["message"]),), note=note
+            speaker=turn.speaker, kind=_kind(turn.speaker), passages=(TextBlock(title="", text=turn.message),), note=note
         )
-    if turn.get("tool_used"):
-        passages = (
-            [TextBlock(title="Input", text=_pretty(turn["tool_input"]), is_code=True)] if turn.get("tool_input") is not None else []
-        )
-        if turn.get("has_tool_output") or turn.get("tool_output") is not None:
-            passages.append(TextBlock(title="Output", text=_pretty(turn.get("tool_output")), is_code=True))
-        yield TurnView(speaker=f"tool {turn['tool_used']}", kind="tool", passages=tuple(passages), note=number)
-    if turn.get("assistant_reply"):
-        yield TurnView(
-            speaker="assistant", kind="assistant", passages=(TextBlock(title="", text=turn["assistant_reply"]),), note=note
-        )
-    beside = {**(turn.get("metadata") or {}), **(turn.get("extra") or {})}
+    if turn.tool_used:
+        passages = [] if turn.tool_input is None else [TextBlock(title="Input", text=_pretty(turn.tool_input), is_code=True)]
+        if turn.has_tool_output or turn.tool_output is not None:
+            passages.append(TextBlock(title="Output", text=_pretty(turn.tool_output), is_code=True))
+        yield TurnView(speaker=f"tool {turn.tool_used}", kind="tool", passages=tuple(passages), note=number)
+    if turn.assistant_reply:
+        yield TurnView(speaker="assistant", kind="assistant", passages=(TextBlock(title="", text=turn.assistant_reply),), note=note)
+    beside = {**turn.metadata, **turn.extra}
     if beside:
         yield TurnView(
             speaker="recorded beside it",
@@ -313,185 +315,181 @@ def _turn(turn: Json) -> Iterator[TurnView]:
         )
 
 
-def _choices(asked: Json, line: Json) -> Iterator[ChoiceView]:
-    right, chosen = asked.get("correct_choice_ids") or (), line["selected_choice_ids"]
-    for choice in asked.get("choices") or ():
-        marks = [Badge("right", "good", "The correct choice in the dataset.")] if choice["id"] in right else []
-        if choice["id"] in chosen:
-            is_wrong = bool(right) and choice["id"] not in right
+def _choices(asked: Case, line: PredictionLine) -> Iterator[ChoiceView]:
+    right, chosen = asked.correct_choice_ids, line.selected_choice_ids
+    for choice in asked.choices:
+        marks = [Badge("right", "good", "The correct choice in the dataset.")] if choice.id in right else []
+        if choice.id in chosen:
+            is_wrong = bool(right) and choice.id not in right
             marks.append(Badge("chosen", "bad" if is_wrong else "live" if not right else "good", "The candidate chose this."))
-        yield ChoiceView(id=choice["id"], text=choice["text"], marks=tuple(marks))
+        yield ChoiceView(id=choice.id, text=choice.text, marks=tuple(marks))
 
 
-def _expected(asked: Json) -> Iterator[TextBlock]:
-    if asked.get("model_context"):
-        yield TextBlock(title="Context", text=asked["model_context"])
-    case = stored_case(asked)
-    for field in () if case is None else question_fields(case):
+def _expected(asked: Case) -> Iterator[TextBlock]:
+    if asked.model_context:
+        yield TextBlock(title="Context", text=asked.model_context)
+    for field in question_fields(asked):
         yield TextBlock(title=field.name, text=field.text)
-    for field in () if case is None else grading_fields(case):
+    for field in grading_fields(asked):
         yield TextBlock(title=field.name, text=field.text, note="only judges saw this")
-    references = asked.get("references") or ()
-    for number, reference in enumerate(references, 1):
-        yield TextBlock(title="Reference" if len(references) == 1 else f"Reference {number}", text=reference)
-    if _is_pair(asked) and asked.get("criteria"):
-        yield TextBlock(title="Criteria", text="\n".join(map(_criterion_line, asked["criteria"])))
-    if asked.get("notes"):
-        yield TextBlock(title="Notes for people", text=asked["notes"], note="no model saw this")
-    for attachment in asked.get("attachments") or ():
-        words = [attachment.get("title") or "", attachment["path"], attachment.get("kind") or "", attachment.get("sha256") or ""]
+    for number, reference in enumerate(asked.references, 1):
+        yield TextBlock(title="Reference" if len(asked.references) == 1 else f"Reference {number}", text=reference)
+    if _is_pair(asked) and asked.criteria:
+        yield TextBlock(title="Criteria", text="\n".join(map(_criterion_line, asked.criteria)))
+    if asked.notes:
+        yield TextBlock(title="Notes for people", text=asked.notes, note="no model saw this")
+    for attachment in asked.attachments:
+        words = [attachment.title, attachment.path, attachment.kind, attachment.sha256]
         yield TextBlock(title="Attachment", text="\n".join(filter(None, words)))
 
 
-def _is_pair(asked: Json) -> bool:
+def _is_pair(asked: Case) -> bool:
     """Two answers beside each other: criteria say what matters in both, and nobody votes on one of them."""
-    return bool(asked.get("task") == "pairwise")
+    return asked.task == "pairwise"
 
 
-def _criterion_line(criterion: Json) -> str:
-    words = (criterion.get("title") or criterion["id"], criterion.get("description") or "")
-    return f"{': '.join(filter(None, words))} (weight {criterion.get('weight', 1.0):g})"
+def _criterion_line(criterion: Criterion) -> str:
+    words = (criterion.title or criterion.id, criterion.description)
+    return f"{': '.join(filter(None, words))} (weight {criterion.weight:g})"
 
 
-def _rest(asked: Json) -> Iterator[TextBlock]:
-    for title, name in (("Metadata", "metadata"), ("Other members", "extra")):
-        if asked.get(name):
-            yield TextBlock(title=title, text=_pretty(asked[name]), is_code=True)
+def _rest(asked: Case) -> Iterator[TextBlock]:
+    for title, members in (("Metadata", asked.metadata), ("Other members", asked.extra)):
+        if members:
+            yield TextBlock(title=title, text=_pretty(members), is_code=True)
 
 
-def _problem(line: Json) -> TextBlock | None:
-    if not line["error_code"]:
+def _problem(line: PredictionLine) -> TextBlock | None:
+    if not line.error_code:
         return None
-    return TextBlock(title="Reason for no grade", text=error_text(line["error_code"], line["error_message"]))
+    return TextBlock(title="Reason for no grade", text=error_text(line.error_code, line.error_message))
 
 
-def _reasons(line: Json) -> TextBlock | None:
+def _reasons(line: PredictionLine) -> TextBlock | None:
     """Why the grade is as it is, where no vote says so."""
-    is_said = any(score.get("justification") for score in line["evaluator_scores"])
-    return None if is_said or not line["justification"] else TextBlock(title="Why", text=line["justification"])
+    is_said = any(score.justification for score in line.evaluator_scores)
+    return None if is_said or not line.justification else TextBlock(title="Why", text=line.justification)
 
 
-def _criteria(asked: Json, line: Json, attempts: Sequence[Json]) -> Iterator[CriterionView]:
+def _criteria(asked: Case, line: PredictionLine, attempts: Sequence[AttemptLine]) -> Iterator[CriterionView]:
     """Every criterion with its votes; those that nobody voted on are there too."""
-    known = {criterion["id"]: criterion for criterion in (() if _is_pair(asked) else asked.get("criteria") or ())}
-    decided = {decision["criterion"]: decision for decision in line.get("panel") or ()}
-    voted: dict[str, list[Json]] = {name: [] for name in known}
-    for score in line["evaluator_scores"]:
-        voted.setdefault(score["criterion"], []).append(score)
+    known = {criterion.id: criterion for criterion in (() if _is_pair(asked) else asked.criteria)}
+    decided = {decision.criterion: decision for decision in line.panel or ()}
+    voted: dict[str, list[Score]] = {name: [] for name in known}
+    for score in line.evaluator_scores:
+        voted.setdefault(score.criterion, []).append(score)
     for name, votes in voted.items():
-        criterion, decision = known.get(name, {}), decided.get(name, {})
-        weight = criterion.get("weight", votes[0].get("weight", 1.0) if votes else 1.0)
+        criterion, decision = known.get(name), decided.get(name)
+        weight = criterion.weight if criterion else votes[0].weight
         yield CriterionView(
             name=name,
-            title="" if criterion.get("title") == name else criterion.get("title") or "",
-            description=criterion.get("description") or "",
+            title="" if criterion is None or criterion.title == name else criterion.title,
+            description="" if criterion is None else criterion.description,
             weight="" if weight == 1 and not known else f"weight {weight:g}",
             # Without a grade the votes decide nothing.
-            mark=_vote_mark(_decided(votes[0], decision), weight) if votes and not line["error_code"] else None,
+            mark=_vote_mark(_decided(votes[0], decision), weight) if votes and not line.error_code else None,
             words=_decision(decision, votes),
             votes=tuple(_vote(vote, weight, attempts) for vote in votes),
         )
 
 
-def _decided(vote: Json, decision: Mapping[str, Any]) -> Json:
-    """What counts of several votes, in the shape of one."""
-    if "score" not in decision:
+def _decided(vote: Score, decision: PanelDecision | None) -> Score:
+    """Return the result of several votes, in the shape of one vote."""
+    if decision is None:
         return vote
-    low, high = domain(vote["scale"])
-    return {**vote, "score": decision["score"], "normalized": (decision["score"] - low) / (high - low)}
+    low, high = domain(vote.scale)
+    return msgspec.structs.replace(vote, score=decision.score, normalized=(decision.score - low) / (high - low))
 
 
-def _decision(decision: Mapping[str, Any], votes: Sequence[Json]) -> str:
-    missing = ", ".join(decision.get("missing") or ())
+def _decision(decision: PanelDecision | None, votes: Sequence[Score]) -> str:
+    missing = "" if decision is None else ", ".join(decision.missing)
     absent = f"no vote of {missing}" if missing else "" if votes else "No votes."
-    return "; ".join(filter(None, (decision.get("words") or "", absent)))
+    return "; ".join(filter(None, ("" if decision is None else decision.words, absent)))
 
 
-def _vote_mark(vote: Json, weight: float) -> Badge:
-    """Met or not, or the score; to meet a criterion that costs points is no good news."""
-    if vote["scale"] != "0/1":
-        return Badge(f"{level_name(vote['score'])} on {vote['scale']}", "quiet", f"{score_text(vote['normalized'])} of 1")
-    is_met = vote["score"] >= 1
+def _vote_mark(vote: Score, weight: float) -> Badge:
+    """Return met or not met, or the score; to meet a criterion that costs points is bad."""
+    if vote.scale != "0/1":
+        return Badge(f"{level_name(vote.score)} on {vote.scale}", "quiet", f"{score_text(vote.normalized)} of 1")
+    is_met = vote.score >= 1
     return Badge("met" if is_met else "not met", "good" if is_met == (weight >= 0) else "bad")
 
 
-def _vote(vote: Json, weight: float, attempts: Sequence[Json]) -> VoteView:
-    sure = vote.get("confidence")
-    flags = [flag.replace("_", " ") for flag in vote.get("flags") or ()]
+def _vote(vote: Score, weight: float, attempts: Sequence[AttemptLine]) -> VoteView:
+    flags = [flag.replace("_", " ") for flag in vote.flags]
     reply = _reply(vote, attempts)
     return VoteView(
-        judge=vote.get("judge") or "by rule",
+        judge=vote.judge or "by rule",
         mark=_vote_mark(vote, weight),
-        justification=TextBlock(title="", text=vote.get("justification") or ""),
-        note=" · ".join([*([] if sure is None else [f"confidence {sure:g}"]), *flags]),
+        justification=TextBlock(title="", text=vote.justification),
+        note=" · ".join([*([] if vote.confidence is None else [f"confidence {vote.confidence:g}"]), *flags]),
         reply=None if reply is None else TextBlock(title="Raw reply", text=reply, is_code=True),
     )
 
 
-def _reply(vote: Json, attempts: Sequence[Json]) -> str | None:
-    """The last reply of the vote's judge, about the criterion where it was asked about each."""
-    judge = vote.get("judge")
-    said = [attempt for attempt in attempts if attempt["stage"] == "judge" and attempt["model"] == judge and attempt["response"]]
-    about = f"judge:{vote['criterion']}"
-    named = [
-        attempt for attempt in said if attempt["call_id"] == about or attempt["call_id"].startswith((f"{about}@", f"{about}:"))
-    ]
-    return next((attempt["response"] for attempt in reversed(named or said)), None)
+def _reply(vote: Score, attempts: Sequence[AttemptLine]) -> str | None:
+    """Return the last reply of the vote's judge, about the criterion if it was asked about each."""
+    # A programmatic vote has no judge, and so no reply.
+    said = [attempt for attempt in attempts if vote.judge and attempt.stage == "judge" and attempt.model == vote.judge]
+    said = [attempt for attempt in said if attempt.response]
+    about = f"judge:{vote.criterion}"
+    named = [attempt for attempt in said if attempt.call_id == about or attempt.call_id.startswith((f"{about}@", f"{about}:"))]
+    return next((attempt.response for attempt in reversed(named or said)), None)
 
 
-def _attempt(attempt: Json) -> AttemptView:
-    texts = {"What came back": attempt["response"], "Whole body": attempt["raw"]}
+def _attempt(attempt: AttemptLine) -> AttemptView:
+    texts = {"What came back": attempt.response, "Whole body": attempt.raw or None}
     passages = [TextBlock(title=title, text=text, is_code=True) for title, text in texts.items() if text]
-    if attempt["applied"]:
-        passages.append(TextBlock(title="Parameters as sent", text=_pretty(attempt["applied"]), is_code=True))
+    if attempt.applied:
+        passages.append(TextBlock(title="Parameters as sent", text=_pretty(attempt.applied), is_code=True))
     return AttemptView(
-        number=attempt["attempt"],
+        number=attempt.attempt,
         stage=stage_word(attempt),
-        about=attempt["call_id"].removeprefix(stage_word(attempt)).lstrip(":").partition("@")[0],
-        model=attempt["model"],
-        at=moment(attempt["at"]),
-        round=attempt["record_attempt"],
-        latency=DisplayValue(shown(latency(attempt["latency_ms"])), "Duration of the call; none if no model was called."),
+        about=attempt.call_id.removeprefix(stage_word(attempt)).lstrip(":").partition("@")[0],
+        model=attempt.model,
+        at=moment(attempt.at),
+        round=attempt.record_attempt,
+        latency=DisplayValue(shown(latency(attempt.latency_ms)), "Duration of the call; none if no model was called."),
         outcome=_outcome(attempt),
-        problem=attempt["error_message"] or "",
+        problem=attempt.error_message or "",
         tokens=DisplayValue(_tokens(attempt) or DASH, "Tokens as the provider counts them."),
-        cost=DisplayValue(DASH, "No price is known.") if attempt["cost"] is None else money(attempt["cost"]),
+        cost=DisplayValue(DASH, "No price is known.") if attempt.cost is None else money(attempt.cost),
         passages=tuple(passages),
         facts=tuple(_attempt_facts(attempt)),
     )
 
 
-def _outcome(attempt: Json) -> Badge:
-    status = "" if attempt["http_status"] is None else f" {attempt['http_status']}"
-    if attempt["error_code"]:
-        return Badge(f"{attempt['error_code']}{status}", "bad", attempt["error_message"] or "")
-    given = next((flag for flag in ("prefilled", "cached", "replayed") if flag in attempt["flags"]), "")
+def _outcome(attempt: AttemptLine) -> Badge:
+    status = "" if attempt.http_status is None else f" {attempt.http_status}"
+    if attempt.error_code:
+        return Badge(f"{attempt.error_code}{status}", "bad", attempt.error_message or "")
+    given = next((flag for flag in ("prefilled", "cached", "replayed") if flag in attempt.flags), "")
     return Badge(given or f"answered{status}", "quiet" if given else "good", "No model was called for this." if given else "")
 
 
-def _attempt_facts(attempt: Json) -> Iterator[Fact]:
+def _attempt_facts(attempt: AttemptLine) -> Iterator[Fact]:
     named = {
-        "Call": attempt["call_id"],
-        "Answered by": attempt["answered_by"] or "",
-        "Ended with": attempt["finish_reason"] or "",
-        "Flags": ", ".join(attempt["flags"]),
-        "Told to wait": "" if attempt["retry_after"] is None else f"{attempt['retry_after']:g} s",
-        "Waited": "" if attempt["wait_s"] is None else f"{attempt['wait_s']:g} s",
-        "Request id": attempt["request_id"] or "",
+        "Call": attempt.call_id,
+        "Answered by": attempt.answered_by or "",
+        "Ended with": attempt.finish_reason or "",
+        "Flags": ", ".join(attempt.flags),
+        "Told to wait": "" if attempt.retry_after is None else f"{attempt.retry_after:g} s",
+        "Waited": "" if attempt.wait_s is None else f"{attempt.wait_s:g} s",
+        "Request id": attempt.request_id or "",
     }
     yield from (Fact(label, text) for label, text in named.items() if text)
-    for label, name in (("Request SHA-256", "request_sha256"), ("Reply SHA-256", "response_sha256")):
-        if attempt[name]:
-            yield Fact(label, attempt[name], is_hash=True)
+    for label, digest in (("Request SHA-256", attempt.request_sha256), ("Reply SHA-256", attempt.response_sha256)):
+        if digest:
+            yield Fact(label, digest, is_hash=True)
 
 
-def _sample(run_id: str, sample: Json, index: int, *, place: PageLinks) -> SampleView:
+def _sample(run_id: str, sample: SampleResult, index: int, *, place: PageLinks) -> SampleView:
     return SampleView(
-        text=f"answer {sample['sample']}",
-        address=place.record(run_id, sample["index"]),
+        text=f"answer {sample.sample}",
+        address=place.record(run_id, sample.index),
         mark=verdict_mark(sample),
         score=score_figure(sample),
-        is_here=sample["index"] == index,
+        is_here=sample.index == index,
     )
 
 

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from assay import api
+from assay.core.artifact_lines import FailureLine, PredictionLine, SampleResult
 from assay.core.number_text import rate_text, score_text
 from assay.core.record_query import STATUS_GROUPS, RecordSearch, Sort
 from assay.presentation.sections import Badge, DisplayValue
@@ -17,7 +18,6 @@ from assay.surfaces.pages.runs import FilterOption, SortableColumn
 PAGE = 50
 EXCERPT = 240
 """Characters of a question or an answer that a row shows; the page of the record has all of it."""
-Line = dict[str, Any]
 _WORDS = {
     "status": "status",
     "passed": "verdict",
@@ -206,25 +206,31 @@ def record_row(
 ) -> RecordListRow:
     """The row of one record."""
     line = record.line
+    prediction = line if isinstance(line, PredictionLine) else None
+    code, message = _error(line)
+    # The code has a badge in the row, so the message is shown without it.
+    answer = (prediction and prediction.model_response) or without_code(code, message)
+    time, cost = (None, None) if prediction is None else (prediction.latency_ms, prediction.cost)
     return RecordListRow(
-        address=place.record(run_id, line["index"], **query),
-        name=line["record_id"] or f"record {line['index']}",
-        sample=f"answer {line['sample']}" if line.get("sample") is not None else "",
-        dataset=(line.get("dataset") or "") if shows_dataset else "",
+        address=place.record(run_id, line.index, **query),
+        name=line.record_id or f"record {line.index}",
+        sample="" if line.sample is msgspec.UNSET else f"answer {line.sample}",
+        dataset=prediction.dataset if prediction and shows_dataset else "",
         verdict=verdict_mark(line),
         score=score_figure(line),
-        marks=tuple(_marks(line, record.row)),
+        marks=tuple(_marks(code, record.row)),
         question=excerpt(record.question),
-        answer=excerpt(line.get("model_response") or _problem(line)),
-        latency=DisplayValue(shown(latency(line.get("latency_ms"))), "How long the candidate took for this answer."),
-        cost=DisplayValue(DASH, "No price is known.") if line.get("cost") is None else money(line["cost"]),
+        answer=excerpt(answer),
+        latency=DisplayValue(shown(latency(time)), "How long the candidate took for this answer."),
+        cost=DisplayValue(DASH, "No price is known.") if cost is None else money(cost),
     )
 
 
-def _problem(line: Line) -> str:
-    """What is said of an error, without its code, which has a mark in the row."""
-    code = line.get("error_code") or line.get("code") or ""
-    return without_code(code, line.get("error_message") or line.get("message") or "")
+def _error(line: PredictionLine | FailureLine) -> tuple[str, str]:
+    """Return code and message of an error; both are empty without one."""
+    if isinstance(line, FailureLine):
+        return line.code, line.message
+    return line.error_code or "", line.error_message or ""
 
 
 def excerpt(text: str) -> str:
@@ -233,32 +239,31 @@ def excerpt(text: str) -> str:
     return flat if len(flat) <= EXCERPT and len(text) <= 4 * EXCERPT else f"{flat[:EXCERPT].rstrip()}…"
 
 
-def verdict_mark(line: Line) -> Badge:
-    """Whether a record passed; of one without a grade, why it has none."""
-    if line.get("passed") is not None:
-        return Badge(PASSED, "good") if line["passed"] else Badge(NOT_PASSED, "bad")
-    status = line["status"]
+def verdict_mark(line: PredictionLine | FailureLine | SampleResult) -> Badge:
+    """Return whether a record passed; for one without a grade, why it has none."""
+    if not isinstance(line, FailureLine) and line.passed is not None:
+        return Badge(PASSED, "good") if line.passed else Badge(NOT_PASSED, "bad")
+    status = line.status
     if status in ("cancelled", "skipped"):
         return Badge(status, "quiet", _STATUSES.get(status, ""))
     return Badge(ERROR if status in _STATUSES else status.replace("_", " "), "warn", _STATUSES.get(status, ""))
 
 
-def score_figure(line: Line) -> DisplayValue:
-    """The raw score on its scale."""
-    raw, scale = line.get("raw_score"), line.get("scale")
-    if raw is None:
+def score_figure(line: PredictionLine | FailureLine | SampleResult) -> DisplayValue:
+    """Return the raw score on its scale."""
+    if isinstance(line, FailureLine) or line.raw_score is None or line.score is None:
         return DisplayValue(DASH, "It has no score: an error is never a score.")
+    raw, scale = line.raw_score, line.scale
     return DisplayValue(
-        level_name(raw), f"Score {raw:g} on the scale {scale}; {score_text(line['score'])} of 1.", f"on {scale}" if scale else ""
+        level_name(raw), f"Score {raw:g} on the scale {scale}; {score_text(line.score)} of 1.", f"on {scale}" if scale else ""
     )
 
 
-def _marks(line: Line, row: api.IndexedRecord | None) -> Iterable[Badge]:
+def _marks(code: str, row: api.IndexedRecord | None) -> Iterable[Badge]:
     if row is not None and row.spread:
         yield Badge("judges disagree", "warn", f"On one criterion the votes are {rate_text(row.spread)} of the scale apart.")
     if row is not None and row.is_split:
         yield Badge("repeats disagree", "warn", "Answers to the same record came to different verdicts.")
-    code = line.get("error_code") or line.get("code")
     if code:
         yield Badge(code, "quiet", "The code of what went wrong.")
 

@@ -12,7 +12,10 @@ import msgspec
 from markupsafe import Markup
 
 from assay import api
+from assay.core.artifact_lines import InvalidRecord, RecordDetails
+from assay.core.canonical import JsonObject
 from assay.core.errors import RunNotFound, StoreUnavailable
+from assay.core.issue import RecordIssue
 from assay.core.record_query import INVALID, STATUS_GROUPS, RecordSearch, Sort
 from assay.presentation.run_report import sketch_of
 from assay.presentation.sections import Timestamp
@@ -26,7 +29,8 @@ from assay.surfaces.reporters.json_document import json_text
 PART = 50
 """Records that are unpacked together."""
 PLACE, READER = FileLinks(), PageViewer()
-Json = dict[str, Any]
+AnswerKey = tuple[str, str, int]
+"""Dataset, record id and sample."""
 Progress = Callable[[int, int], None]
 _BLOCK = Markup('<script type="application/octet-stream" id="{}">{}</script>\n')
 
@@ -90,7 +94,7 @@ class ReportFile:
         sets = self._sets() if self._facets else {}
         head, end, rest = page("report.html", self._page(made, sets), place=PLACE, reader=READER).rpartition("</body>")
         yield head
-        rows = list[Json]()
+        rows = list[JsonObject]()
         issues = self._issues()
         labels = self._labels()
         for start in range(0, len(self._rows), PART):
@@ -98,7 +102,7 @@ class ReportFile:
             for row in self._rows[start : start + PART]:
                 record = self.run.record_of(row)
                 rows.append(self._row(row, record))
-                part.append(self._detail(record, issues.get(row.position, []), labels))
+                part.append(self._detail(record, issues.get(row.position, ()), labels))
             yield _block(f"part-{start // PART}", part)
             progress(len(rows), len(self._rows))
         if rows:
@@ -123,32 +127,36 @@ class ReportFile:
         members = {**msgspec.structs.asdict(shown), "missing": missing}
         return ReportPage(**members, records=records, left_out=self.left_out, made=made)
 
-    def _row(self, row: api.IndexedRecord, record: Json) -> Json:
-        line = record.get("prediction") or record["failure"]
-        found = api.RecordHit(line=line, question=api.question_of(record.get("input", {})), row=row)
+    def _row(self, row: api.IndexedRecord, record: RecordDetails | InvalidRecord) -> JsonObject:
+        if isinstance(record, RecordDetails):
+            found = api.RecordHit(line=record.prediction, question=api.question_of(record.input), row=row)
+        else:
+            found = api.RecordHit(line=record.failure, question="", row=row)
         shows_dataset = self._facets is not None and len(self._facets.slices.get("dataset", ())) > 1
         shown = record_row(self.run_id, found, {}, place=PLACE, shows_dataset=shows_dataset)
         html = page("parts/record_row.html", shown, place=PLACE, reader=READER)
         return {"index": row.position, "name": shown.name, "score": row.raw_score, "html": html}
 
-    def _detail(self, record: Json, issues: Sequence[Json], labels: Mapping[tuple[Any, ...], Sequence[LabelView]]) -> Json:
+    def _detail(
+        self, record: RecordDetails | InvalidRecord, issues: Sequence[RecordIssue], labels: Mapping[AnswerKey, Sequence[LabelView]]
+    ) -> JsonObject:
         view = record_view(
             self.run_id, record, RecordNavigation(list_address=PLACE.records(self.run_id)), place=PLACE, issues=issues
         )
-        line = record.get("prediction", {})
-        said = labels.get((line.get("dataset"), line.get("record_id"), line.get("sample") or 0), ())
-        view = msgspec.structs.replace(view, labels=tuple(said))
+        if isinstance(record, RecordDetails):
+            line = record.prediction
+            view = msgspec.structs.replace(view, labels=tuple(labels.get((line.dataset, line.record_id, line.sample or 0), ())))
         return {"html": page("parts/record_alone.html", view, place=PLACE, reader=READER), "json": json_text(record, indent=2)}
 
-    def _issues(self) -> dict[int, list[Json]]:
+    def _issues(self) -> dict[int, tuple[RecordIssue, ...]]:
         """What is wrong with records that broke their contract, by their index."""
         if not any(row.status == INVALID for row in self._rows):
             return {}
-        return {line["index"]: line["issues"] for line in self.run.validations() if line["issues"]}
+        return {line.index: issues for line in self.run.validations() if (issues := line.read_issues())}
 
-    def _labels(self) -> dict[tuple[Any, ...], list[LabelView]]:
+    def _labels(self) -> dict[AnswerKey, list[LabelView]]:
         """What people say of the answers."""
-        found: dict[tuple[Any, ...], list[LabelView]] = {}
+        found: dict[AnswerKey, list[LabelView]] = {}
         for label in api.kept_labels(self.run):
             found.setdefault(label.answer, []).append(label_view(label))
         return found

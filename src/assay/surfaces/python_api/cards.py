@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from assay import api
+from assay.core.artifact_lines import RecordDetails
 from assay.core.contract import dataset_title
 from assay.core.errors import RunNotFound, StoreUnavailable
 from assay.core.issue import Issue
@@ -17,13 +18,20 @@ from assay.presentation.decisions import decision_marks, decision_note
 from assay.presentation.run import candidate_table, failure_table, record_counts, score_of, shared_mean
 from assay.presentation.run_details import key_metrics, run_charts
 from assay.presentation.run_report import RunReport, WorstRecord, view_of
-from assay.presentation.sections import Badge, DecisionView, KeyMetric, Table, Tone
+from assay.presentation.sections import Badge, DecisionView, KeyMetric, Table
 from assay.presentation.subject import own_code
-from assay.presentation.validation import OUTCOME_WORDS, accepted_counts, contract_name, in_order
+from assay.presentation.validation import (
+    OUTCOME_TONES,
+    OUTCOME_WORDS,
+    ShownIssue,
+    accepted_counts,
+    contract_name,
+    in_order,
+    shown_issue,
+)
 from assay.presentation.words import NO_GATES, UNFINISHED, counted, cut, first_datasets, sampled_name, state_mark
 from assay.surfaces.charts import draw
 from assay.surfaces.pages.page_renderer import FileLinks, PageViewer, page
-from assay.surfaces.reporters.text import PointedLine, pointed
 
 WORST = 5
 """Answers that did not pass which are shown; `failures()` has them all."""
@@ -46,7 +54,6 @@ ISSUES = 20
 """Issues that are shown; the report has them all."""
 MESSAGE_LIMIT = 600
 """Characters of a message."""
-_OUTCOMES: dict[str, Tone] = {"accepted": "good", "accepted_with_record_errors": "warn", "rejected": "bad"}
 _PLACE, _READER = FileLinks(), PageViewer()
 
 
@@ -212,8 +219,8 @@ def _worst(run: api.RunReader, found: WorstRecord) -> WorstAnswer:
         score=score_of(line),
         label=found.label.replace("_", " "),
         why=cut(found.why, TEXT),
-        question=cut(_question(run, line["record_id"]), TEXT),
-        answer=cut(line["model_response"] or "", TEXT),
+        question=cut(_question(run, line.record_id), TEXT),
+        answer=cut(line.model_response or "", TEXT),
     )
 
 
@@ -222,9 +229,10 @@ def _question(run: api.RunReader, record_id: str) -> str:
     if run.result.counts.total_records > LOOKED_UP:
         return ""
     try:
-        return api.question_of(run.record(record_id).get("input", {}))
+        record = run.record(record_id)
     except (RunNotFound, StoreUnavailable):
         return ""
+    return api.question_of(record.input) if isinstance(record, RecordDetails) else ""
 
 
 def _flip(flip: api.Flip) -> FlipRow:
@@ -240,19 +248,6 @@ def _flip(flip: api.Flip) -> FlipRow:
 # Reports on datasets
 
 
-class IssueRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One issue."""
-
-    place: str
-    """Line and column; empty where the source is no file."""
-    mark: Badge
-    path: str
-    message: str
-    hint: str
-    excerpt: PointedLine | None
-    """The line, and what of it is meant."""
-
-
 class ReportCard(msgspec.Struct, frozen=True, kw_only=True):
     """One report."""
 
@@ -260,7 +255,7 @@ class ReportCard(msgspec.Struct, frozen=True, kw_only=True):
     contract: str
     outcome: Badge
     counts: str
-    issues: tuple[IssueRow, ...]
+    issues: tuple[ShownIssue, ...]
     more: str
     """How many issues are not shown; empty for none."""
 
@@ -271,7 +266,7 @@ def report_card(report: ValidationReport) -> str:
     card = ReportCard(
         name=report.path,
         contract=contract_name(report),
-        outcome=Badge(OUTCOME_WORDS[report.outcome], _OUTCOMES[report.outcome]),
+        outcome=Badge(OUTCOME_WORDS[report.outcome], OUTCOME_TONES[report.outcome]),
         counts=accepted_counts(report),
         issues=tuple(_issue_row(issue) for issue in in_order(report)[:ISSUES]),
         more=counted(more, "more issue") if more > 0 else "",
@@ -279,13 +274,6 @@ def report_card(report: ValidationReport) -> str:
     return rendered("notebook_report.html", card)
 
 
-def _issue_row(issue: Issue) -> IssueRow:
-    numbers = (str(number) for number in (issue.line, issue.column) if number is not None)
-    return IssueRow(
-        place=":".join(numbers),
-        mark=Badge(issue.code, "bad" if issue.severity == "error" else "warn"),
-        path=issue.path,
-        message=cut(issue.message, MESSAGE_LIMIT),
-        hint=cut(issue.hint, MESSAGE_LIMIT),
-        excerpt=pointed(issue) if issue.excerpt else None,
-    )
+def _issue_row(issue: Issue) -> ShownIssue:
+    found = shown_issue(issue)
+    return msgspec.structs.replace(found, message=cut(found.message, MESSAGE_LIMIT), hint=cut(found.hint, MESSAGE_LIMIT))

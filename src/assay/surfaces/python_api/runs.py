@@ -20,14 +20,22 @@ from assay.surfaces.python_api import frames
 from assay.surfaces.python_api.figures import Metric, pass_rate_of, score_of
 from assay.surfaces.python_api.loop_bridge import run_outside_loop
 from assay.surfaces.python_api.progress import shown_progress
+from assay.surfaces.reporters.json_document import json_text
 
 RECORDS = 5_000
 """Records that a report has unless told otherwise: it should open at once, and go into a mail."""
 Mode = Literal["absolute", "superiority", "non-inferiority"]
 
 
-class Run(api.RunReader):
-    """One run: its figures, its records, and everything that can be made of them; shows itself in a notebook."""
+class Run:
+    """One run: its metrics, its records, and everything that can be made of them; shows itself in a notebook.
+
+    Records are plain values here, as the artifacts have them, so that scripts can pass them on as JSON; `reader` has the structs.
+    """
+
+    def __init__(self, reader: api.RunReader) -> None:
+        self.reader = reader
+        self.folders = reader.folders
 
     @property
     def run_id(self) -> str:
@@ -37,9 +45,21 @@ class Run(api.RunReader):
     @property
     def manifest(self) -> JsonObject:
         """The manifest as plain values; of an unfinished run its id, its state and its plan."""
-        if self._sealed is not None:
-            return self._sealed.members
-        return {"run_id": self.run_id, "status": self.state, "plan": self.shown_plan}
+        return self.reader.manifest_members() or {"run_id": self.run_id, "status": self.state, "plan": self.reader.shown_plan}
+
+    @property
+    def moments(self) -> JsonObject:
+        """When the run was created, started and completed, and every state that it has entered."""
+        return self.reader.moments
+
+    @property
+    def result(self) -> RunResult:
+        """The state of the run, with its counts, metrics and gate."""
+        return self.reader.result
+
+    def artifacts(self) -> dict[str, Path]:
+        """Return the files of a finished run by name; empty before its end."""
+        return self.reader.artifacts()
 
     @property
     def run_dir(self) -> str:
@@ -109,8 +129,39 @@ class Run(api.RunReader):
         return None if summary is None else summary.cost_usd.sum
 
     def __iter__(self) -> Iterator[JsonObject]:
-        """Every valid record with what came of it, in order."""
+        """Iterate over the predictions."""
         return self.predictions()
+
+    def predictions(self, start: int = 0) -> Iterator[JsonObject]:
+        """Yield every valid record with what came of it, in order, from the one at `start` on."""
+        return map(plain, self.reader.predictions(start))
+
+    def record(self, record_id: str, *, sample: int | None = None) -> JsonObject:
+        """Return one record by its id or its index: what was asked, what came of it, every attempt; raises RunNotFound.
+
+        Of a record that was asked several times it is the first answer, or the one with the number `sample`.
+        """
+        return plain(self.reader.record(record_id, sample=sample))
+
+    def failures(self, start: int = 0) -> Iterator[JsonObject]:
+        """Yield every record that ended in an error or did not pass, from the one at `start` on."""
+        return map(plain, self.reader.failures(start))
+
+    def worst(self, limit: int) -> list[JsonObject]:
+        """Return predictions that were graded and did not pass, the lowest scores first."""
+        return list(map(plain, self.reader.worst(limit)))
+
+    def attempts(self, record_id: str) -> Iterator[JsonObject]:
+        """Yield every attempt at one record."""
+        return map(plain, self.reader.attempts(record_id))
+
+    def disagreements(self) -> list[JsonObject]:
+        """Return every criterion on which the judges disagree, with all votes; the largest spread first."""
+        return list(map(plain, self.reader.disagreements()))
+
+    def slices(self) -> JsonObject:
+        """Return slices by name as in metrics_by_slice.json; empty for an unfinished run."""
+        return self.reader.slices()
 
     def to_dict(self) -> JsonObject:
         """The result as plain values, in the shape of `assay run --json`."""
@@ -118,15 +169,15 @@ class Run(api.RunReader):
 
     def to_arrow(self) -> Any:
         """A `pyarrow.Table` with a row for each valid record; raises MissingExtra."""
-        return frames.arrow_table((self,))
+        return frames.arrow_table((self.reader,))
 
     def to_pandas(self) -> Any:
         """A `pandas.DataFrame` with a row for each valid record; raises MissingExtra."""
-        return frames.pandas_frame((self,))
+        return frames.pandas_frame((self.reader,))
 
     def to_polars(self) -> Any:
         """A `polars.DataFrame` with a row for each valid record; raises MissingExtra."""
-        return frames.polars_frame((self,))
+        return frames.polars_frame((self.reader,))
 
     def compare(self, before: "Run | str", *, cluster: str | None = None, max_flips: int | None = 20) -> "Comparison":
         """What changed since another finished run, record by record: differences are this run - that one."""
@@ -152,12 +203,12 @@ class Run(api.RunReader):
 
     def resume(self, *, progress: bool | None = None) -> "Run":
         """Go on with a run that has not ended, and give it as it stands then."""
-        name, runs_dir = self.folders.run_id, self.folders.runs_dir
+        name, runs_dir = self.run_id, self.folders.runs_dir
         with shown_progress(name, is_wanted=progress) as shown:
             run_outside_loop(
                 lambda watch, is_stopping: api.resume(name, runs_dir=runs_dir, watch=watch, is_stopping=is_stopping), shown.watch
             )
-        return Run(self.folders)
+        return Run(api.RunReader(self.folders))
 
     def report(self, path: str | Path, *, records: int | None = RECORDS) -> Path:
         """Write the finished run as one HTML file, as `assay report` does; `records` is how many it has, None for all."""
@@ -168,7 +219,8 @@ class Run(api.RunReader):
     @property
     def _folder(self) -> str:
         """What names the run wherever the caller is; one that has not ended is named by its id."""
-        return str(self.folders.sealed.absolute()) if self.folders.is_sealed else self.folders.run_id
+        folders = self.folders
+        return str(folders.sealed.absolute()) if folders.is_sealed else folders.run_id
 
     def __repr__(self) -> str:
         parts = [self.run_id, self.state, self.candidate]
@@ -181,6 +233,12 @@ class Run(api.RunReader):
         return _cards([self])
 
 
+def plain(line: object) -> JsonObject:
+    """Convert a struct to the values that its JSON has: lists, never tuples."""
+    found: JsonObject = msgspec.json.decode(json_text(line))
+    return found
+
+
 class Runs(tuple[Run, ...]):
     """The runs of one call, one for each candidate; shows itself in a notebook."""
 
@@ -188,15 +246,15 @@ class Runs(tuple[Run, ...]):
 
     def to_arrow(self) -> Any:
         """A `pyarrow.Table` of all runs below each other; raises MissingExtra."""
-        return frames.arrow_table(self)
+        return frames.arrow_table([run.reader for run in self])
 
     def to_pandas(self) -> Any:
         """A `pandas.DataFrame` of all runs below each other; raises MissingExtra."""
-        return frames.pandas_frame(self)
+        return frames.pandas_frame([run.reader for run in self])
 
     def to_polars(self) -> Any:
         """A `polars.DataFrame` of all runs below each other; raises MissingExtra."""
-        return frames.polars_frame(self)
+        return frames.polars_frame([run.reader for run in self])
 
     def _repr_html_(self) -> str:
         """The runs as a notebook shows them: one as itself, several beside each other first."""
@@ -243,7 +301,7 @@ async def run_async(source: api.RunRequest | str | Path, **options: Any) -> Runs
 
 def open_run(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> Run:
     """A run to look at, by its id, the beginning of one, `latest`, or the path of its folder; raises RunNotFound."""
-    return Run(api.open_run(run_name, runs_dir=runs_dir).folders)
+    return Run(api.open_run(run_name, runs_dir=runs_dir))
 
 
 def opened(result: RunResult) -> Run:
@@ -257,7 +315,7 @@ def _named(run: "Run | str") -> str:
 
 
 def _cards(runs: Iterable[Run]) -> str:
-    html: str = import_module("assay.surfaces.python_api.cards").run_cards(tuple(runs))
+    html: str = import_module("assay.surfaces.python_api.cards").run_cards([run.reader for run in runs])
     return html
 
 
@@ -266,6 +324,6 @@ def _write_report(run: Run, path: Path, records: int | None) -> Path:
     made = import_module("assay.presentation.words").moment(datetime.now(UTC).isoformat(timespec="seconds"))
     streams.refuse_overwrite(str(path), map(str, run.artifacts().values()), option="path")
     streams.check_writable(str(path), option="path")
-    report = pages.ReportFile(run, limit=records)
+    report = pages.ReportFile(run.reader, limit=records)
     streams.write_file(str(path), streams.encoded(report.chunks(made, lambda *_: None)))
     return path

@@ -16,7 +16,7 @@ def json_text(value: Any, *, indent: int = 0) -> str:
     try:
         encoded = msgspec.json.encode(value)
     except UnicodeEncodeError:
-        encoded = msgspec.json.encode(_encodable(value))
+        encoded = msgspec.json.encode(_encodable(msgspec.to_builtins(value)))
     return (msgspec.json.format(encoded, indent=indent) if indent else encoded).decode()
 
 

@@ -2,10 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from assay.core.open_fields import grading_fields, question_fields, stored_case
+import msgspec
+
+from assay.core.artifact_lines import AttemptLine, FailureLine, InvalidRecord, PredictionLine, RecordDetails, SampleResult
+from assay.core.case import Case, Criterion
+from assay.core.open_fields import grading_fields, question_fields
+from assay.core.outcome import Score
 from assay.core.text import printable, printable_lines
 from assay.presentation.run import result_cell, score_of
-from assay.presentation.run_report import Json
 from assay.presentation.sections import Cell, Column, Table
 from assay.presentation.subject import NAME_LIMIT, stage_word
 from assay.presentation.words import UNKNOWN, dollars, error_text, latency, level_name, sampled_name
@@ -19,31 +23,31 @@ UNREADABLE_VERDICT = "judge_parse_error"
 """The error for which one wants to see what the judge said."""
 
 
-def record_text(record: Json, settings: ReportSettings) -> Iterator[str]:
+def record_text(record: RecordDetails | InvalidRecord, settings: ReportSettings) -> Iterator[str]:
     """The record as one reads it: question, reference, answer, scores, attempts."""
     paint = painter(is_coloured=settings.is_coloured)
-    if "failure" in record:
-        yield from _failure(record["failure"], settings, paint=paint)
+    if isinstance(record, InvalidRecord):
+        yield from _failure(record.failure, settings, paint=paint)
         return
-    asked, found = record["input"], record["prediction"]
+    asked, found = record.input, record.prediction
     yield _heading(found, paint)
     for title, text in _texts(asked, found):
         yield from _section(title, text, settings, paint=paint)
-    if found["evaluator_scores"]:
+    if found.evaluator_scores:
         yield "\n"
-        scores = _scores(found["evaluator_scores"], limit=0 if settings.is_verbose else TEXT_LIMIT)
+        scores = _scores(found.evaluator_scores, limit=0 if settings.is_verbose else TEXT_LIMIT)
         yield from table_lines(scores, settings, paint=paint)
     yield "\n"
-    if "samples" in record:
-        yield from table_lines(_samples(record["samples"]), settings, paint=paint)
+    if record.samples is not msgspec.UNSET:
+        yield from table_lines(_samples(record.samples), settings, paint=paint)
         yield "\n"
-    yield from table_lines(_attempts(record["attempts"]), settings, paint=paint)
-    if settings.is_verbose or found["error_code"] == UNREADABLE_VERDICT:
-        for attempt in record["attempts"]:
-            yield from _section(f"reply · {attempt['call_id']}", attempt.get("response") or "", settings, paint=paint)
+    yield from table_lines(_attempts(record.attempts), settings, paint=paint)
+    if settings.is_verbose or found.error_code == UNREADABLE_VERDICT:
+        for attempt in record.attempts:
+            yield from _section(f"reply · {attempt.call_id}", attempt.response or "", settings, paint=paint)
 
 
-def _samples(samples: Sequence[Json]) -> Table:
+def _samples(samples: Sequence[SampleResult]) -> Table:
     """The answers to a record that was asked several times."""
     columns = (
         Column("sample", is_number=True),
@@ -52,51 +56,48 @@ def _samples(samples: Sequence[Json]) -> Table:
         Column("why", limit=NAME_LIMIT),
     )
     rows = (
-        (Cell(f"{sample['sample']}"), Cell(score_of(sample)), result_cell(sample), Cell(sample["error_code"] or ""))
-        for sample in samples
+        (Cell(f"{sample.sample}"), Cell(score_of(sample)), result_cell(sample), Cell(sample.error_code or "")) for sample in samples
     )
     return Table(columns=columns, rows=tuple(rows))
 
 
-def _failure(failure: Json, settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
+def _failure(failure: FailureLine, settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
     """A record that was never sent anywhere."""
     mark = result_cell(failure)
-    yield f"{paint(printable(failure['record_id'], limit=NAME_LIMIT), 'strong')} · {paint(mark.text, mark.tone)}\n"
-    yield from _section("error", error_text(failure["code"], failure["message"]), settings, paint=paint)
+    name = printable(failure.record_id or f"record {failure.index}", limit=NAME_LIMIT)
+    yield f"{paint(name, 'strong')} · {paint(mark.text, mark.tone)}\n"
+    yield from _section("error", error_text(failure.code, failure.message), settings, paint=paint)
 
 
-def _heading(found: Json, paint: Paint) -> str:
+def _heading(found: PredictionLine, paint: Paint) -> str:
     mark = result_cell(found)
-    score = f" · score {score_of(found)} on {found['scale']}" if found["raw_score"] is not None else ""
+    score = f" · score {score_of(found)} on {found.scale}" if found.raw_score is not None else ""
     name = paint(printable(sampled_name(found), limit=NAME_LIMIT), "strong")
-    return f"{name} · {paint(mark.text, mark.tone)}{score} · {printable(found['candidate_name'], limit=NAME_LIMIT)}\n"
+    return f"{name} · {paint(mark.text, mark.tone)}{score} · {printable(found.candidate_name, limit=NAME_LIMIT)}\n"
 
 
-def _texts(asked: Json, found: Json) -> Iterator[tuple[str, str]]:
-    messages = asked.get("messages") or ()
-    for message in messages:
-        yield f"message · {message['role']}", message["content"]
-    yield "prompt", "" if messages and messages[-1]["content"] == asked.get("prompt") else asked.get("prompt", "")
-    yield "context", asked.get("model_context") or ""
-    case = stored_case(asked)
-    for field in () if case is None else question_fields(case):
+def _texts(asked: Case, found: PredictionLine) -> Iterator[tuple[str, str]]:
+    for message in asked.messages:
+        yield f"message · {message.role}", message.content
+    yield "prompt", "" if asked.messages and asked.messages[-1].content == asked.prompt else asked.prompt
+    yield "context", asked.model_context
+    for field in question_fields(asked):
         yield field.name, field.text
-    yield "choices", "\n".join(f"{choice['id']}. {choice['text']}" for choice in asked.get("choices") or ())
-    yield "correct", ", ".join(asked.get("correct_choice_ids") or ())
-    criteria = asked.get("criteria") or ()
-    yield "rubric", "\n".join(_criterion(criterion, is_one=len(criteria) == 1) for criterion in criteria)
-    yield "reference", "\n\n".join(asked.get("references") or ())
-    for field in () if case is None else grading_fields(case):
+    yield "choices", "\n".join(f"{choice.id}. {choice.text}" for choice in asked.choices)
+    yield "correct", ", ".join(asked.correct_choice_ids)
+    yield "rubric", "\n".join(_criterion(criterion, is_one=len(asked.criteria) == 1) for criterion in asked.criteria)
+    yield "reference", "\n\n".join(asked.references)
+    for field in grading_fields(asked):
         yield f"{field.name} · judge only", field.text
-    yield "notes", asked.get("notes") or ""
-    yield "answer", found["model_response"] or ""
-    yield "chosen", ", ".join(found["selected_choice_ids"])
+    yield "notes", asked.notes
+    yield "answer", found.model_response or ""
+    yield "chosen", ", ".join(found.selected_choice_ids)
     yield "justification", _untold(found)
     yield "profile score", _profile_score(found)
-    yield "cost by judge", _costs(found.get("judge_costs") or {})
-    yield "reason", "" if found["error_code"] else found["label"] or ""
-    yield "error", error_text(found["error_code"], found["error_message"]) if found["error_code"] else ""
-    yield "flags", ", ".join(found["flags"])
+    yield "cost by judge", _costs(found.judge_costs or {})
+    yield "reason", "" if found.error_code else found.label or ""
+    yield "error", error_text(found.error_code, found.error_message) if found.error_code else ""
+    yield "flags", ", ".join(found.flags)
 
 
 def _costs(costs: Mapping[str, float | None]) -> str:
@@ -105,24 +106,25 @@ def _costs(costs: Mapping[str, float | None]) -> str:
     return "\n".join(lines) if any(cost is not None for cost in costs.values()) else ""
 
 
-def _profile_score(found: Json) -> str:
+def _profile_score(found: PredictionLine) -> str:
     """Empty without a profile."""
-    if found.get("profile_score") is not None:
-        return level_name(found["profile_score"])
-    return f"none: {found['profile_unscored']}" if found.get("profile_unscored") else ""
+    if found.profile_score is not None:
+        return level_name(found.profile_score)
+    return f"none: {found.profile_unscored}" if found.profile_unscored else ""
 
 
-def _untold(found: Json) -> str:
+def _untold(found: PredictionLine) -> str:
     """Of the justification what the table of scores does not say."""
-    told = {line for score in found["evaluator_scores"] for line in str(score.get("justification") or "").split("\n")} - {""}
-    lines = str(found["justification"] or "").split("\n")
+    told = {line for score in found.evaluator_scores for line in score.justification.split("\n")} - {""}
+    lines = (found.justification or "").split("\n")
     return "\n".join(line for line in lines if not line.endswith(tuple(told)))
 
 
-def _criterion(criterion: Json, *, is_one: bool) -> str:
+def _criterion(criterion: Criterion, *, is_one: bool) -> str:
     """`c1: Names the court (weight 3)`; the only criterion needs no name."""
-    weight, name = criterion.get("weight", 1), "" if is_one or criterion["id"] == criterion["title"] else f"{criterion['id']}: "
-    return f"{name}{criterion['title']} (weight {weight:g})" if weight != 1 else f"{name}{criterion['title']}"
+    name = "" if is_one or criterion.id == criterion.title else f"{criterion.id}: "
+    weight = f" (weight {criterion.weight:g})" if criterion.weight != 1 else ""
+    return f"{name}{criterion.title}{weight}"
 
 
 def _section(title: str, text: str, settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
@@ -136,7 +138,7 @@ def _section(title: str, text: str, settings: ReportSettings, *, paint: Paint) -
         yield f"{'':{INDENT}}{paint(f'… and {len(text) - TEXT_LIMIT:,} more characters (--verbose shows all)', 'quiet')}\n"
 
 
-def _scores(scores: Sequence[Json], *, limit: int) -> Table:
+def _scores(scores: Sequence[Score], *, limit: int) -> Table:
     """What each judge said of each criterion; weights only where they differ from 1."""
     columns = (
         Column("criterion", limit=NAME_LIMIT),
@@ -148,21 +150,21 @@ def _scores(scores: Sequence[Json], *, limit: int) -> Table:
     )
     rows = (
         (
-            Cell(score["criterion"]),
-            Cell(f"{score.get('weight', 1):g}"),
-            Cell(f"{score['score']:g}"),
-            Cell(score["scale"]),
-            Cell(score.get("judge") or UNKNOWN),
-            Cell(score.get("justification", "")),
+            Cell(score.criterion),
+            Cell(f"{score.weight:g}"),
+            Cell(f"{score.score:g}"),
+            Cell(score.scale),
+            Cell(score.judge or UNKNOWN),
+            Cell(score.justification),
         )
         for score in scores
     )
     found = Table(columns=columns, rows=tuple(rows))
-    is_weighted = any(score.get("weight", 1) != 1 for score in scores)
+    is_weighted = any(score.weight != 1 for score in scores)
     return found if is_weighted else found.only("criterion", "score", "scale", "judge", "justification")
 
 
-def _attempts(attempts: Sequence[Json]) -> Table:
+def _attempts(attempts: Sequence[AttemptLine]) -> Table:
     """Every call that was made for the record."""
     columns = (
         Column("attempt", is_number=True),
@@ -175,23 +177,23 @@ def _attempts(attempts: Sequence[Json]) -> Table:
     return Table(columns=columns, rows=tuple(map(_attempt_row, attempts)))
 
 
-def _attempt_row(attempt: Json) -> tuple[Cell, ...]:
-    tokens, cost = attempt["total_tokens"], attempt["cost"]
+def _attempt_row(attempt: AttemptLine) -> tuple[Cell, ...]:
+    tokens, cost = attempt.total_tokens, attempt.cost
     texts = (
-        f"{attempt['attempt']}",
-        f"{stage_word(attempt)}, round {attempt['record_attempt']}",
-        attempt["call_id"],
-        attempt["model"],
-        latency(attempt["latency_ms"]),
+        f"{attempt.attempt}",
+        f"{stage_word(attempt)}, round {attempt.record_attempt}",
+        attempt.call_id,
+        attempt.model,
+        latency(attempt.latency_ms),
         UNKNOWN if tokens is None else f"{tokens:,}",
         UNKNOWN if cost is None else dollars(cost),
     )
     return (*map(Cell, texts), _came_back(attempt))
 
 
-def _came_back(attempt: Json) -> Cell:
-    if not attempt["error_code"]:
-        return Cell(attempt["finish_reason"] or "answered")
-    status = f" (HTTP {attempt['http_status']})" if attempt["http_status"] else ""
-    waited = f"; waited {attempt['wait_s']:.1f} s" if attempt["wait_s"] else ""
-    return Cell(f"{attempt['error_code']}{status}: {attempt['error_message'] or ''}{waited}", tone="bad")
+def _came_back(attempt: AttemptLine) -> Cell:
+    if not attempt.error_code:
+        return Cell(attempt.finish_reason or "answered")
+    status = f" (HTTP {attempt.http_status})" if attempt.http_status else ""
+    waited = f"; waited {attempt.wait_s:.1f} s" if attempt.wait_s else ""
+    return Cell(f"{attempt.error_code}{status}: {attempt.error_message or ''}{waited}", tone="bad")

@@ -18,7 +18,7 @@ from assay.surfaces.exports import EXPORTS, MEDIA_TYPES, Export
 from assay.surfaces.exports.text_tables import ExportProgress
 from assay.surfaces.server.errors import HttpError, request_id_of
 from assay.surfaces.server.queries import AnyRequest, ExportQuery, NoQuery, read_query
-from assay.surfaces.server.server import Answer, answered, caller_of, server_of
+from assay.surfaces.server.server import BytesResponse, caller_of, json_response, server_of
 
 BLOCK = 1 << 18
 _RANGE = re.compile(r"bytes=(\d{0,15})-(\d{0,15})", re.ASCII)
@@ -26,7 +26,7 @@ _MEDIA_TYPES = {".json": "application/json", ".jsonl": "application/x-ndjson"}
 
 
 @get("/v1/runs/{run_id:str}/artifacts", sync_to_thread=True, query=NoQuery, answer=ArtifactsView, errors=(404,))
-def list_artifacts(request: AnyRequest, run_id: FromPath[str]) -> Answer:
+def list_artifacts(request: AnyRequest, run_id: FromPath[str]) -> BytesResponse:
     """List the files of a finished run with their hashes; none before its end."""
     read_query(request, NoQuery)
     server, caller = server_of(request), caller_of(request)
@@ -35,7 +35,7 @@ def list_artifacts(request: AnyRequest, run_id: FromPath[str]) -> Answer:
         server.sealed_path(run_id, caller)
     shown = tuple(_view(run, name, path) for name, path in run.artifacts().items())
     removed = tuple(RemovedView(**msgspec.structs.asdict(tombstone)) for tombstone in run.removed())
-    return answered(ArtifactsView(run_id=run_id, artifacts=shown, removed=removed, request_id=request_id_of(request)))
+    return json_response(ArtifactsView(run_id=run_id, artifacts=shown, removed=removed, request_id=request_id_of(request)))
 
 
 def _view(run: api.RunReader, name: str, path: Path) -> Artifact:

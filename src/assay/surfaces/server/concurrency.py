@@ -22,7 +22,7 @@ class FairSemaphore:
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
 
     @asynccontextmanager
-    async def turn(self, caller: str) -> AsyncIterator[None]:
+    async def slot(self, caller: str) -> AsyncIterator[None]:
         """Hold a slot for the block, when it is this caller's turn."""
         await self._enter(caller)
         try:
@@ -83,17 +83,17 @@ POLL_SECONDS = 0.5
 T = TypeVar("T")
 
 
-class Feeds(Generic[T]):
+class SharedPolling(Generic[T]):
     """Polls each followed thing twice a second, however many callers follow it."""
 
     def __init__(self) -> None:
-        self._feeds: dict[str, _FollowedFeed[T]] = {}
+        self._values: dict[str, _PolledValue[T]] = {}
 
     async def follow(self, name: str, look: Callable[[], T]) -> AsyncIterator[T]:
         """Iterate over the results of every poll, without end; raises what a poll raises."""
-        if name not in self._feeds:
-            self._feeds[name] = _FollowedFeed(look)
-        feed = self._feeds[name]
+        if name not in self._values:
+            self._values[name] = _PolledValue(look)
+        feed = self._values[name]
         feed.followers += 1
         try:
             while True:
@@ -102,10 +102,10 @@ class Feeds(Generic[T]):
             feed.followers -= 1
             if not feed.followers:
                 feed.end()
-                del self._feeds[name]
+                del self._values[name]
 
 
-class _FollowedFeed(Generic[T]):
+class _PolledValue(Generic[T]):
     """One followed thing."""
 
     def __init__(self, look: Callable[[], T]) -> None:
@@ -121,8 +121,8 @@ class _FollowedFeed(Generic[T]):
             except AssayError as problem:
                 self.found.set_exception(problem)
                 return
-            told, self.found = self.found, asyncio.get_running_loop().create_future()
-            told.set_result(found)
+            reached, self.found = self.found, asyncio.get_running_loop().create_future()
+            reached.set_result(found)
             await asyncio.sleep(POLL_SECONDS)
 
     def end(self) -> None:
@@ -133,7 +133,7 @@ class _FollowedFeed(Generic[T]):
 
 PATIENCE = 0.4
 """Seconds that a page waits for its work before it answers that the work is in progress."""
-MOST = 200
+MAX_FINISHED = 200
 """Maximum finished results that no page has fetched; beyond it the oldest are dropped."""
 
 
@@ -158,7 +158,7 @@ class BackgroundTasks:
 
     def _sweep(self) -> None:
         done = [name for name, task in self._tasks.items() if task.done()]
-        for name in done[: max(0, len(self._tasks) - MOST)]:
+        for name in done[: max(0, len(self._tasks) - MAX_FINISHED)]:
             # Retrieve the exception, or asyncio would log that it was never retrieved.
             self._tasks.pop(name).exception()
 

@@ -109,19 +109,19 @@ def envelope(status: int, message: str, *, request_id: str, details: Mapping[str
     return json_text({"error": {"code": code, "message": message, "details": details}, "request_id": request_id}).encode()
 
 
-class ErrorShown(msgspec.Struct, frozen=True):
+class RenderedError(msgspec.Struct, frozen=True):
     """An error as it is sent."""
 
     body: bytes
     headers: dict[str, str]
 
 
-def error_body(refusal: HttpError, scope: HTTPScope, *, request_id: str, headers: Mapping[str, str]) -> ErrorShown:
+def render_error(refusal: HttpError, scope: HTTPScope, *, request_id: str, headers: Mapping[str, str]) -> RenderedError:
     """The envelope; for people who look at pages, a page."""
     path = scope["path"]
     if "text/html" not in headers.get("accept", "") or path.startswith("/v1/"):
         body = envelope(refusal.status, refusal.message, request_id=request_id, details=refusal.details)
-        return ErrorShown(body, {"content-type": "application/json", **refusal.headers})
+        return RenderedError(body, {"content-type": "application/json", **refusal.headers})
     details = refusal.details
     is_asked_for = scope["method"] == "GET"
     target = own_page(_asked(scope) if is_asked_for else str(details.get("next", "")))
@@ -134,7 +134,7 @@ def error_body(refusal: HttpError, scope: HTTPScope, *, request_id: str, headers
     # SameSite: a link from another site arrives without the cookie, which the browser sends once the page itself reloads.
     is_led_here = refusal.status == 401 and is_asked_for and headers.get("sec-fetch-site") == "cross-site"
     again = {"refresh": f"0; url={target}"} if is_led_here else {}
-    return ErrorShown(text.encode(), {**PAGE_HEADERS, **again, **refusal.headers})
+    return RenderedError(text.encode(), {**PAGE_HEADERS, **again, **refusal.headers})
 
 
 def _asked(scope: HTTPScope) -> str:
@@ -143,25 +143,25 @@ def _asked(scope: HTTPScope) -> str:
     return f"{path}?{query}" if query else path
 
 
-def refused(request: Request[Any, Any, Any], refusal: HttpError) -> Response[bytes]:
-    """Answer one of our own refusals."""
-    shown = error_body(refusal, request.scope, request_id=request_id_of(request), headers=request.headers)
+def answer_refusal(request: Request[Any, Any, Any], refusal: HttpError) -> Response[bytes]:
+    """BytesResponse one of our own refusals."""
+    shown = render_error(refusal, request.scope, request_id=request_id_of(request), headers=request.headers)
     return Response(shown.body, status_code=refusal.status, headers=shown.headers)
 
 
-def failed(request: Request[Any, Any, Any], problem: AssayError) -> Response[bytes]:
-    """Answer an error of the library, by its class."""
+def answer_library_error(request: Request[Any, Any, Any], problem: AssayError) -> Response[bytes]:
+    """BytesResponse an error of the library, by its class."""
     status = next((status for kind, status in STATUSES if isinstance(problem, kind)), 500)
-    told = request.app.state.server.told
-    details: JsonObject = {"hint": told(problem.hint)} if problem.hint else {}
+    redact = request.app.state.server.redact_paths
+    details: JsonObject = {"hint": redact(problem.hint)} if problem.hint else {}
     if isinstance(problem, api.PlanProblems):
-        details["errors"] = list(map(told, problem.problems))
+        details["errors"] = list(map(redact, problem.problems))
     headers = {"Retry-After": str(RETRY_SECONDS)} if status == 503 else {}
-    return refused(request, HttpError(status, told(problem.message), details=details, headers=headers))
+    return answer_refusal(request, HttpError(status, redact(problem.message), details=details, headers=headers))
 
 
-def framework_failed(request: Request[Any, Any, Any], problem: HTTPException) -> Response[bytes]:
-    """Answer refusals of the framework: unknown addresses, wrong methods, unreadable parameters."""
+def answer_framework_error(request: Request[Any, Any, Any], problem: HTTPException) -> Response[bytes]:
+    """BytesResponse refusals of the framework: unknown addresses, wrong methods, unreadable parameters."""
     messages = {
         404: f"there is nothing at '{request.scope['path'][:200]}'",
         405: f"{request.method} is not allowed here",
@@ -173,15 +173,15 @@ def framework_failed(request: Request[Any, Any, Any], problem: HTTPException) ->
         details["hint"] = "/docs lists the addresses"
     elif problem.status_code == 405:
         details["hint"] = "the header Allow lists the methods of this address"
-    return refused(request, HttpError(problem.status_code, message, details=details, headers=headers))
+    return answer_refusal(request, HttpError(problem.status_code, message, details=details, headers=headers))
 
 
-def broken(request: Request[Any, Any, Any], problem: Exception) -> Response[bytes]:
-    """Answer a defect; the log has the details."""
+def answer_defect(request: Request[Any, Any, Any], problem: Exception) -> Response[bytes]:
+    """BytesResponse a defect; the log has the details."""
     request_id = request_id_of(request)
     fields = {"event": "request_failed", "request_id": request_id, "code": "internal_error"}
     log.error("request %s failed", request_id, exc_info=problem, extra={FIELDS: fields})
-    return refused(request, HttpError(500, "internal error; see the server log"))
+    return answer_refusal(request, HttpError(500, "internal error; see the server log"))
 
 
 def request_id_of(request: Request[Any, Any, Any]) -> str:

@@ -69,7 +69,7 @@ class Caller(msgspec.Struct, frozen=True):
         return SCOPES.index(self.scope) >= SCOPES.index(scope)
 
 
-class Keys:
+class KeyStore:
     """The keys of a folder of runs; a change by another process takes effect at the next request."""
 
     def __init__(self, runs_dir: Path) -> None:
@@ -174,10 +174,10 @@ class _Session(msgspec.Struct, frozen=True):
     ends_at: float
 
 
-class Sessions:
+class SessionStore:
     """The open sessions; a restart of the server drops them all."""
 
-    def __init__(self, known: Keys, clock: Callable[[], float]) -> None:
+    def __init__(self, known: KeyStore, clock: Callable[[], float]) -> None:
         self._keys = known
         self._clock = clock
         self._open: dict[str, _Session] = {}

@@ -25,8 +25,8 @@ from assay.core.integrations import load_integration
 from assay.surfaces.observers import FIELDS, RunObserver
 from assay.surfaces.server import keys
 from assay.surfaces.server.concurrency import CallerRateLimiter, ConcurrencyQuota, RateLimitStatus
-from assay.surfaces.server.errors import RETRY_SECONDS, HttpError, error_body
-from assay.surfaces.server.keys import Sessions, token_in
+from assay.surfaces.server.errors import RETRY_SECONDS, HttpError, render_error
+from assay.surfaces.server.keys import SessionStore, token_in
 from assay.surfaces.server.settings import ServerSettings
 
 COUNTED_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
@@ -117,7 +117,7 @@ class AccessControl:
     """Access control by host, caller and rate."""
 
     def __init__(
-        self, known: keys.Keys, rates: CallerRateLimiter, *, hosts: Iterable[str], needs_key: bool, sessions: Sessions
+        self, known: keys.KeyStore, rates: CallerRateLimiter, *, hosts: Iterable[str], needs_key: bool, sessions: SessionStore
     ) -> None:
         self._keys = known
         self._sessions = sessions
@@ -224,7 +224,7 @@ class RequestMiddleware:
         self._streams = ConcurrencyQuota(settings.max_streams, "streams")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """BytesResponse one request."""
         if scope["type"] != ScopeType.HTTP:
             await self._app(scope, receive, send)
             return
@@ -373,8 +373,8 @@ class _Exchange:
             await self.refuse(HttpError(503, "the service is shutting down", headers={"Retry-After": str(RETRY_SECONDS)}))
 
     async def refuse(self, refusal: HttpError) -> None:
-        """Answer with an error before the framework sees the request."""
-        shown = error_body(refusal, self.scope, request_id=self.request_id, headers=self.headers)
+        """BytesResponse with an error before the framework sees the request."""
+        shown = render_error(refusal, self.scope, request_id=self.request_id, headers=self.headers)
         headers = {"content-length": str(len(shown.body)), **shown.headers}
         encoded = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
         await self.send({"type": "http.response.start", "status": refusal.status, "headers": encoded})

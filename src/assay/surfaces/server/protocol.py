@@ -28,8 +28,8 @@ class Protocol(H11Protocol):
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self._strict = _Strict()
-        self.conn = self._strict
+        self._parser_check = _UnambiguousParser()
+        self.conn = self._parser_check
         self._is_over = False
         self._left_to_discard = LINGER_BYTES
         self._has_begun = False
@@ -103,14 +103,14 @@ class Protocol(H11Protocol):
 
     def _be_late(self) -> None:
         self._deadline = None
-        if self._has_begun and not self._strict.has_sent_answer:
+        if self._has_begun and not self._parser_check.has_sent_answer:
             self._refuse(408, f"the request did not come within {self.settings.idle_seconds:g} seconds")
         else:
             self.drop()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002  # the parent's name; what it says is said better here
-        """Answer input that cannot be parsed as a request."""
-        status, reason = self._strict.refusal
+        """BytesResponse input that cannot be parsed as a request."""
+        status, reason = self._parser_check.refusal
         exchange = self._exchange
         if exchange is not None and exchange.response_started and not exchange.response_complete:
             self.drop()
@@ -147,7 +147,7 @@ class Protocol(H11Protocol):
             super().shutdown()
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Answer an upgrade request in HTTP/1.1, as RFC 9110 permits."""
+        """BytesResponse an upgrade request in HTTP/1.1, as RFC 9110 permits."""
 
 
 def protocol_for(settings: ServerSettings) -> type[Protocol]:
@@ -155,7 +155,7 @@ def protocol_for(settings: ServerSettings) -> type[Protocol]:
     return type("Protocol", (Protocol,), {"settings": settings})
 
 
-class _Strict(h11.Connection):
+class _UnambiguousParser(h11.Connection):
     """Parser that refuses requests which two parsers might understand differently."""
 
     def __init__(self) -> None:

@@ -30,13 +30,23 @@ from assay.surfaces.server.concurrency import POLL_SECONDS
 from assay.surfaces.server.errors import HttpError, request_id_of
 from assay.surfaces.server.keys import Caller
 from assay.surfaces.server.queries import AnyRequest, NoQuery, RunsQuery, read_query
-from assay.surfaces.server.server import PLACE, Answer, Server, answered, caller_of, paged, read_choice, reader_of, server_of
+from assay.surfaces.server.server import (
+    PLACE,
+    BytesResponse,
+    Server,
+    caller_of,
+    json_response,
+    page_response,
+    read_choice,
+    server_of,
+    viewer_of,
+)
 
 _PARTS = ("records", "errors", "failures", "distribution", "events", "artifacts", "export")
 
 
 @get("/v1/runs", sync_to_thread=True, query=RunsQuery, answer=RunsPage, errors=(400, 404))
-def list_runs(request: AnyRequest) -> Answer:
+def list_runs(request: AnyRequest) -> BytesResponse:
     """List the runs, the newest first."""
     query = read_query(request, RunsQuery)
     runs = iter(server_of(request).listed(caller_of(request)))
@@ -45,7 +55,7 @@ def list_runs(request: AnyRequest) -> Answer:
     found = list(islice((run for run in runs if _is_wanted(run, query)), query.limit + 1))
     shown = found[: query.limit]
     cursor = shown[-1].run_id if len(found) > query.limit else None
-    return answered(RunsPage(runs=tuple(shown), next_cursor=cursor, request_id=request_id_of(request)))
+    return json_response(RunsPage(runs=tuple(shown), next_cursor=cursor, request_id=request_id_of(request)))
 
 
 @route("/v1/runs", http_method=HttpMethod.OPTIONS, status_code=204)
@@ -68,14 +78,14 @@ def _is_wanted(run: RunListing, query: RunsQuery) -> bool:
 
 
 @get("/v1/runs/{run_id:str}", sync_to_thread=True, query=NoQuery, answer=RunStatus, errors=(404,))
-def show_run(request: AnyRequest, run_id: FromPath[str]) -> Answer:
+def show_run(request: AnyRequest, run_id: FromPath[str]) -> BytesResponse:
     """Show one run: its state and times, counts, what is left to do, and its metrics when it has ended."""
     read_query(request, NoQuery)
-    return answered(run_view(server_of(request), run_id, caller=caller_of(request), request_id=request_id_of(request)))
+    return json_response(run_view(server_of(request), run_id, caller=caller_of(request), request_id=request_id_of(request)))
 
 
 @post("/v1/runs/{run_id:str}/cancel", status_code=200, sync_to_thread=True, query=NoQuery, answer=RunStatus, errors=(404, 409))
-def cancel_run(request: AnyRequest, run_id: FromPath[str]) -> Answer:
+def cancel_run(request: AnyRequest, run_id: FromPath[str]) -> BytesResponse:
     """End a run for good; what is finished stays, and the evidence is sealed."""
     read_query(request, NoQuery)
     server, caller = server_of(request), caller_of(request)
@@ -83,11 +93,11 @@ def cancel_run(request: AnyRequest, run_id: FromPath[str]) -> Answer:
         server.submissions.note("run_cancelled", by=caller.name, run_id=run_id, request_id=request_id_of(request))
     api.cancel(run_id, runs_dir=server.runs_dir, placement=server.placement)
     server.queue.leave(run_id)
-    return answered(run_view(server, run_id, caller=caller, request_id=request_id_of(request)))
+    return json_response(run_view(server, run_id, caller=caller, request_id=request_id_of(request)))
 
 
 @post("/v1/runs/{run_id:str}/resume", status_code=202, sync_to_thread=True, query=NoQuery, answer=RunStatus, errors=(404, 409))
-def resume_run(request: AnyRequest, run_id: FromPath[str]) -> Answer:
+def resume_run(request: AnyRequest, run_id: FromPath[str]) -> BytesResponse:
     """Resume an interrupted run."""
     read_query(request, NoQuery)
     server, caller = server_of(request), caller_of(request)
@@ -100,21 +110,21 @@ def resume_run(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     if not server.queue.has(run_id):
         if server.is_driven(run_id):
             raise HttpError(409, "another process works on this run")
-        with server.queue.seat():
+        with server.queue.reserve():
             # At once, so that a client that polls does not take the failure from before for the end.
             api.leave_failure(run_id, server.runs_dir)
             server.submissions.set_problem(run_id, "")
             server.submissions.note("run_resumed", by=caller.name, run_id=run_id, request_id=request_id_of(request))
             server.queue.add(run_id, caller.owner)
-    return answered(run_view(server, run_id, caller=caller, request_id=request_id_of(request)), status=202)
+    return json_response(run_view(server, run_id, caller=caller, request_id=request_id_of(request)), status=202)
 
 
 def run_view(server: Server, run_id: str, *, caller: Caller, request_id: str) -> RunStatus:
     """A run as it stands at this moment."""
-    view = server.look(run_id, caller, lambda run: _view(server, run, request_id=request_id))
+    view = server.read_run(run_id, caller, lambda run: _view(server, run, request_id=request_id))
     if (view.completed_at is not None) != (view.state in TERMINAL):
         # It ended between two looks of one view, which would say so by half; what has ended stays as it is.
-        view = server.look(run_id, caller, lambda run: _view(server, run, request_id=request_id))
+        view = server.read_run(run_id, caller, lambda run: _view(server, run, request_id=request_id))
     return view
 
 
@@ -190,7 +200,7 @@ async def follow_run(request: AnyRequest, run_id: FromPath[str]) -> Stream:
 async def _events(server: Server, run_id: str, look: Callable[[], RunStatus], *, seen: str) -> AsyncIterator[bytes]:
     quiet = 0.0
     # One poll serves all followers of the run: the access of each was checked above.
-    async for view in server.feeds.follow(run_id, look):
+    async for view in server.polling.follow(run_id, look):
         if event_id(view) != seen:
             seen, quiet = event_id(view), 0.0
             yield _event(view)
@@ -227,8 +237,8 @@ def event_id(view: RunStatus) -> str:
 
 def _event(view: RunStatus) -> bytes:
     kind = "stopped" if view.is_resumable else "end" if view.completed_at else "stopped" if view.problem else "progress"
-    told = {"run_id": view.run_id, "state": view.state, "counts": view.counts, "done_records": view.done_records}
-    text = json_text({**told, "eta_seconds": view.eta_seconds, "problem": view.problem})
+    members = {"run_id": view.run_id, "state": view.state, "counts": view.counts, "done_records": view.done_records}
+    text = json_text({**members, "eta_seconds": view.eta_seconds, "problem": view.problem})
     return f"id: {event_id(view)}\nevent: {kind}\ndata: {text}\n\n".encode()
 
 
@@ -237,13 +247,13 @@ MAX_FAILURES = 5
 
 
 @get("/", status_code=302)
-async def home() -> Answer:
+async def home() -> BytesResponse:
     """The list of runs is the first page."""
     return Response(b"", status_code=302, headers={"Location": PLACE.runs()})
 
 
 @get("/static/{name:str}")
-async def static_file(request: AnyRequest, name: FromPath[str]) -> Answer:
+async def static_file(request: AnyRequest, name: FromPath[str]) -> BytesResponse:
     """A style, script or picture of the pages; under the address that names its content a browser may keep it for good."""
     if name not in STATIC_NAMES:
         raise HttpError(404, "no such file")
@@ -254,13 +264,13 @@ async def static_file(request: AnyRequest, name: FromPath[str]) -> Answer:
 
 
 @get("/runs", sync_to_thread=True)
-def runs_page(request: AnyRequest) -> Answer:
+def runs_page(request: AnyRequest) -> BytesResponse:
     """The list of runs."""
     server, choice = server_of(request), read_choice(request, RunsChoice)
     listings = server.listed(caller_of(request))
     address = f"{request.url.scheme}://{request.headers['host']}"
     view = runs_view(listings, choice, place=PLACE, server_address=address)
-    return paged(request, "runs.html", view)
+    return page_response(request, "runs.html", view)
 
 
 @get("/live/runs")
@@ -274,7 +284,7 @@ async def live_runs(request: AnyRequest) -> Stream:
         for run_id, listing in listings.items()
         if not choice.since or listing.created_at <= choice.since
     }
-    return _stream(_row_events(server, caller, choice=choice, known=known, reader=reader_of(request)))
+    return _stream(_row_events(server, caller, choice=choice, known=known, reader=viewer_of(request)))
 
 
 def _stream(events: AsyncIterator[bytes]) -> Stream:
@@ -285,7 +295,7 @@ async def _row_events(
     server: Server, caller: Caller, *, choice: RunsChoice, known: Mapping[str, RunListing | None], reader: PageViewer
 ) -> AsyncIterator[bytes]:
     """`known` are the runs of the page, each as it stands there, or None where that is not known any more."""
-    quiet, told = KEEP_ALIVE_SECONDS, 0
+    quiet, sent = KEEP_ALIVE_SECONDS, 0
     while not server.queue.is_stopping:
         quiet += PAGE_POLL_SECONDS
         if quiet >= KEEP_ALIVE_SECONDS:
@@ -298,9 +308,9 @@ async def _row_events(
                 row = run_row(listing, place=PLACE, pace=pace_text(server.queue.snapshot(run_id)))
                 yield part_event(_RowView(row), "parts/run_row_alone.html", reader=reader)
         news = sum(run_id not in known and is_wanted(listing, choice) for run_id, listing in listings.items())
-        if news not in (0, told):
-            told = news
-            yield part_event(_News(news, PLACE.runs()), "parts/news_alone.html", reader=reader)
+        if news not in (0, sent):
+            sent = news
+            yield part_event(_RowsPart(news, PLACE.runs()), "parts/news_alone.html", reader=reader)
         known = {run_id: listings[run_id] for run_id in known if run_id in listings}
 
 
@@ -313,7 +323,7 @@ class _RowView(msgspec.Struct, frozen=True):
     row: msgspec.Struct
 
 
-class _News(msgspec.Struct, frozen=True):
+class _RowsPart(msgspec.Struct, frozen=True):
     count: int
     address: str
 
@@ -326,10 +336,10 @@ def part_event(view: msgspec.Struct, template: str, *, reader: PageViewer) -> by
 
 
 @get("/runs/{run_id:str}", sync_to_thread=True)
-def show_run_page(request: AnyRequest, run_id: FromPath[str]) -> Answer:
+def show_run_page(request: AnyRequest, run_id: FromPath[str]) -> BytesResponse:
     """One run; with `verify=1` after a look at all its files."""
     choice, server = read_choice(request, RunPageQuery), server_of(request)
-    return server.look(run_id, caller_of(request), lambda run: _run_page(request, run, is_verified=choice.verify))
+    return server.read_run(run_id, caller_of(request), lambda run: _run_page(request, run, is_verified=choice.verify))
 
 
 class RunPageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -338,7 +348,7 @@ class RunPageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     verify: bool = False
 
 
-def _run_page(request: AnyRequest, run: api.RunReader, *, is_verified: bool) -> Answer:
+def _run_page(request: AnyRequest, run: api.RunReader, *, is_verified: bool) -> BytesResponse:
     view, server = sketch_of(run), server_of(request)
     # The page is about this folder, whatever run its manifest names: a copy is not to be taken for what it was copied from.
     view = msgspec.structs.replace(view, result=msgspec.structs.replace(view.result, run_id=run.folders.run_id))
@@ -346,9 +356,9 @@ def _run_page(request: AnyRequest, run: api.RunReader, *, is_verified: bool) -> 
     if is_finished and not run.artifacts():
         server.sealed_path(run.folders.run_id, caller_of(request))
     problems = api.verify(run.folders.run_id, runs_dir=server.runs_dir) if is_verified and is_finished else None
-    standing = None if is_finished else run_standing(server, run, reader=reader_of(request))
+    standing = None if is_finished else run_progress(server, run, reader=viewer_of(request))
     made = run_page(view, place=PLACE, moments=run.moments, files=run.artifacts(), standing=standing, problems=problems)
-    return paged(request, "run.html", made)
+    return page_response(request, "run.html", made)
 
 
 @get("/live/runs/{run_id:str}")
@@ -356,21 +366,23 @@ async def live_run(request: AnyRequest, run_id: FromPath[str]) -> Stream:
     """How a run goes, whenever that changes, until it has ended."""
     server, caller = server_of(request), caller_of(request)
     await asyncio.to_thread(server.run, run_id, caller)
-    return _stream(_standing_events(server, run_id, caller=caller, reader=reader_of(request)))
+    return _stream(_progress_events(server, run_id, caller=caller, reader=viewer_of(request)))
 
 
-async def _standing_events(server: Server, run_id: str, *, caller: Caller, reader: PageViewer) -> AsyncIterator[bytes]:
-    seen = told = b""
+async def _progress_events(server: Server, run_id: str, *, caller: Caller, reader: PageViewer) -> AsyncIterator[bytes]:
+    seen = event = b""
     marked, quiet = "", 0.0
     while not server.queue.is_stopping:
         mark = await asyncio.to_thread(server.mark, run_id)
         if not mark or mark != marked:
-            told = await asyncio.to_thread(server.look, run_id, caller, lambda run: _told(server, run, reader=reader))
+            event = await asyncio.to_thread(
+                server.read_run, run_id, caller, lambda run: _progress_event(server, run, reader=reader)
+            )
             marked = mark
-        if told != seen:
-            yield told
-            seen, quiet = told, 0.0
-        if told == ENDED:
+        if event != seen:
+            yield event
+            seen, quiet = event, 0.0
+        if event == ENDED:
             return
         await asyncio.sleep(PAGE_POLL_SECONDS)
         quiet += PAGE_POLL_SECONDS
@@ -383,17 +395,17 @@ ENDED = b"event: end\ndata:\n\n"
 """The page of a run that has ended is another one."""
 
 
-def _told(server: Server, run: api.RunReader, *, reader: PageViewer) -> bytes:
+def _progress_event(server: Server, run: api.RunReader, *, reader: PageViewer) -> bytes:
     if run.result.is_finished:
         return ENDED
-    return part_event(_Alone(run_standing(server, run, reader=reader)), "parts/standing.html", reader=reader)
+    return part_event(_ProgressPart(run_progress(server, run, reader=reader)), "parts/standing.html", reader=reader)
 
 
-class _Alone(msgspec.Struct, frozen=True):
+class _ProgressPart(msgspec.Struct, frozen=True):
     standing: RunProgressView
 
 
-def run_standing(server: Server, run: api.RunReader, *, reader: PageViewer) -> RunProgressView:
+def run_progress(server: Server, run: api.RunReader, *, reader: PageViewer) -> RunProgressView:
     """How a run goes that has not ended."""
     result = run.result
     result = msgspec.structs.replace(result, is_interrupted=server.is_interrupted(result))
@@ -413,14 +425,14 @@ def _is_worked_on(server: Server, run_id: str) -> bool:
 
 
 @post("/runs/{run_id:str}/cancel", status_code=303, sync_to_thread=True)
-def cancel_form(request: AnyRequest, run_id: FromPath[str]) -> Answer:
+def cancel_form(request: AnyRequest, run_id: FromPath[str]) -> BytesResponse:
     """End a run for good, and show it."""
     cancel_run.fn(request, run_id)
     return Response(b"", status_code=303, headers={"Location": PLACE.run(run_id)})
 
 
 @post("/runs/{run_id:str}/resume", status_code=303, sync_to_thread=True)
-def resume_form(request: AnyRequest, run_id: FromPath[str]) -> Answer:
+def resume_form(request: AnyRequest, run_id: FromPath[str]) -> BytesResponse:
     """Go on with a run, and show it."""
     resume_run.fn(request, run_id)
     return Response(b"", status_code=303, headers={"Location": PLACE.run(run_id)})

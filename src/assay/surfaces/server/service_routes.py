@@ -16,19 +16,19 @@ from assay.surfaces.server.keys import FIRST_PAGE, cookie, own_page, token_in
 from assay.surfaces.server.middleware import METRICS_CONTENT_TYPE
 from assay.surfaces.server.openapi import openapi
 from assay.surfaces.server.queries import AnyRequest, NoQuery, read_query
-from assay.surfaces.server.server import Answer, answered, caller_of, server_of
+from assay.surfaces.server.server import BytesResponse, caller_of, json_response, server_of
 from assay.surfaces.server.uploads import FORM_BYTES, read_fields
 
 
 @get("/healthz", query=NoQuery, answer=Health)
-async def healthz(request: AnyRequest) -> Answer:
+async def healthz(request: AnyRequest) -> BytesResponse:
     """Say that the process answers."""
     read_query(request, NoQuery)
-    return answered(Health(status="ok", version=__version__, request_id=request_id_of(request)))
+    return json_response(Health(status="ok", version=__version__, request_id=request_id_of(request)))
 
 
 @get("/readyz", sync_to_thread=True, query=NoQuery, answer=Health, errors=(503,))
-def readyz(request: AnyRequest) -> Answer:
+def readyz(request: AnyRequest) -> BytesResponse:
     """Report whether a run could start now: there is room in the queue and on the disk, runs can be written, the ledger answers."""
     read_query(request, NoQuery)
     server = server_of(request)
@@ -38,12 +38,12 @@ def readyz(request: AnyRequest) -> Answer:
         raise HttpError(503, "the disk of the runs is full", headers={"Retry-After": str(RETRY_SECONDS)})
     if server.shared is not None:
         server.shared.check()
-    with server.queue.seat():
-        return answered(Health(status="ok", version=__version__, request_id=request_id_of(request)))
+    with server.queue.reserve():
+        return json_response(Health(status="ok", version=__version__, request_id=request_id_of(request)))
 
 
 @get("/metrics", sync_to_thread=True, query=NoQuery, answer=str, media_types=("text/plain",))
-def metrics(request: AnyRequest) -> Answer:
+def metrics(request: AnyRequest) -> BytesResponse:
     """Everything that is counted, for Prometheus, over the runs of all projects."""
     read_query(request, NoQuery)
     if not server_of(request).sees_every_run(caller_of(request)):
@@ -62,21 +62,21 @@ td, th { text-align: left; padding: .2rem 1rem .2rem 0; vertical-align: top; }
 
 
 @get("/openapi.json", query=NoQuery, answer=dict, media_types=("application/json",))
-async def openapi_document(request: AnyRequest) -> Answer:
+async def openapi_document(request: AnyRequest) -> BytesResponse:
     """The addresses of this service as an OpenAPI document."""
     read_query(request, NoQuery)
-    return answered(openapi(request.app))
+    return json_response(openapi(request.app))
 
 
 @get("/docs", query=NoQuery, answer=str, media_types=("text/html",))
-async def docs_page(request: AnyRequest) -> Answer:
+async def docs_page(request: AnyRequest) -> BytesResponse:
     """The addresses of this service as a page, which runs and loads nothing from elsewhere."""
     read_query(request, NoQuery)
     return Response(page(openapi(request.app)).encode(), media_type="text/html")
 
 
 @get("/docs/style.css", query=NoQuery, answer=str, media_types=("text/css",))
-async def docs_style(request: AnyRequest) -> Answer:
+async def docs_style(request: AnyRequest) -> BytesResponse:
     """How that page looks."""
     read_query(request, NoQuery)
     return Response(_SHEET.encode(), media_type="text/css")
@@ -123,7 +123,7 @@ class SignInForm(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @post("/sign-in", status_code=303, request_max_body_size=FORM_BYTES)
-async def sign_in(request: AnyRequest) -> Answer:
+async def sign_in(request: AnyRequest) -> BytesResponse:
     """Take a key, and lead to the page that asked for it."""
     form = await read_fields(request, SignInForm)
     target = own_page(form.next)
@@ -132,14 +132,14 @@ async def sign_in(request: AnyRequest) -> Answer:
         raise HttpError(
             401, "that key is not known", details={"hint": "that key is not known; keys begin with assay_", "next": target}
         )
-    return _led(target, cookie(token, is_secure=is_secure(request)))
+    return _redirect(target, cookie(token, is_secure=is_secure(request)))
 
 
 @post("/sign-out", status_code=303)
-async def sign_out(request: AnyRequest) -> Answer:
+async def sign_out(request: AnyRequest) -> BytesResponse:
     """Forget the session of this browser."""
     server_of(request).sessions.end(token_in(request.headers.get("cookie", "")))
-    return _led(FIRST_PAGE, cookie("", is_secure=is_secure(request)))
+    return _redirect(FIRST_PAGE, cookie("", is_secure=is_secure(request)))
 
 
 def is_secure(request: AnyRequest) -> bool:
@@ -156,7 +156,7 @@ def is_secure(request: AnyRequest) -> bool:
     return request.url.scheme == "https" or "https" in forwarded or is_secure_origin
 
 
-def _led(target: str, set_cookie: str) -> Answer:
+def _redirect(target: str, set_cookie: str) -> BytesResponse:
     return Response(b"", status_code=303, headers={"Location": target, "Set-Cookie": set_cookie})
 
 

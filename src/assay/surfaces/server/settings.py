@@ -115,7 +115,7 @@ MAX_NAMED = 20
 """Maximum models listed in a message; `details` has all of them."""
 
 
-class Offer(msgspec.Struct, frozen=True, kw_only=True):
+class ModelOffer(msgspec.Struct, frozen=True, kw_only=True):
     """The candidates or the judges that a caller may name."""
 
     setting: str
@@ -149,25 +149,25 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
         raise HttpError(403, message, details={"offered": list(self.names), "hint": hint})
 
 
-class Offers(msgspec.Struct, frozen=True):
+class ModelOffers(msgspec.Struct, frozen=True):
     """The models that one caller may name."""
 
-    candidates: Offer
-    judges: Offer
+    candidates: ModelOffer
+    judges: ModelOffer
 
 
-def offers_to(caller: Caller, settings: ServerSettings) -> Offers:
+def offers_to(caller: Caller, settings: ServerSettings) -> ModelOffers:
     """Return what a caller may name; without a list, an admin key may name any model and other keys those of the run file."""
     found = api.run_file_models(settings.run_file) if settings.run_file else api.NamedModels()
     unlisted = ANY if caller.sees_all else ()
-    return Offers(
-        Offer(
+    return ModelOffers(
+        ModelOffer(
             setting="models",
             patterns=unlisted if settings.models is None else settings.models,
             in_run_file=found.candidate_ids,
             default=found.candidates,
         ),
-        Offer(
+        ModelOffer(
             setting="judges",
             patterns=unlisted if settings.judges is None else settings.judges,
             in_run_file=found.judge_ids,

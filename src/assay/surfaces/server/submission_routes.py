@@ -33,8 +33,8 @@ from assay.surfaces.pages.validation_page import (
 from assay.surfaces.server.errors import HttpError, request_id_of
 from assay.surfaces.server.keys import Caller
 from assay.surfaces.server.queries import SUBMITTED, AnyRequest, CheckQuery, SubmitQuery, read_query
-from assay.surfaces.server.server import Answer, Server, answered, caller_of, paged, read_choice, server_of
-from assay.surfaces.server.settings import Offer, offers_to, refuse_unoffered
+from assay.surfaces.server.server import BytesResponse, Server, caller_of, json_response, page_response, read_choice, server_of
+from assay.surfaces.server.settings import ModelOffer, offers_to, refuse_unoffered
 from assay.surfaces.server.uploads import FORM_BYTES, FileForm, SpooledUpload, UploadDraft, ending_of, read_fields, spool_body
 
 KEY_CHARACTERS = 255
@@ -48,7 +48,7 @@ _INVALID = {
 
 
 @post("/v1/validate", status_code=200, query=CheckQuery, answer=Validation, errors=(400, 413, 415), takes_dataset=True)
-async def validate_dataset(request: AnyRequest) -> Answer:
+async def validate_dataset(request: AnyRequest) -> BytesResponse:
     """Validate a dataset and report every problem, without starting a run."""
     server, query = server_of(request), read_query(request, CheckQuery)
     path = server.submissions.temporary / f"upload-{secrets.token_hex(8)}{ending_of(request, query.contract)}"
@@ -57,10 +57,10 @@ async def validate_dataset(request: AnyRequest) -> Answer:
             spooled = await spool_body(request, path, limit=server.settings.max_bytes)
             server.meters.uploaded.inc(spooled.size)
             check = partial(api.check_upload, allow_size=query.allow_size, null_as_absent=query.null_as_absent)
-            verdict = await server.workshop.run(caller_of(request).name, spooled.size, check, path, query.contract)
+            verdict = await server.validation_pool.run(caller_of(request).name, spooled.size, check, path, query.contract)
         finally:
             path.unlink(missing_ok=True)
-    return answered(
+    return json_response(
         Validation(
             contract=verdict.contract,
             outcome=verdict.outcome,
@@ -80,7 +80,7 @@ async def validate_dataset(request: AnyRequest) -> Answer:
 
 
 @post("/v1/runs", status_code=202, query=SubmitQuery, answer=Submission, errors=(400, 409, 413, 415), takes_dataset=True)
-async def submit_run(request: AnyRequest) -> Answer:
+async def submit_run(request: AnyRequest) -> BytesResponse:
     """Take a dataset and start a run over it; the run is durable when this is answered."""
     server, query = server_of(request), read_query(request, SubmitQuery)
     check_settings(server, caller_of(request), query)
@@ -133,11 +133,11 @@ class PendingUpload:
         self._upload = upload
         self._spooled = spooled
 
-    async def answer(self, key: str) -> Answer:
+    async def answer(self, key: str) -> BytesResponse:
         """The answer of the contract; under a key that has a run already, that run's."""
         if not key:
             return await self._accepted("")
-        async with self._server.turns.of(f"{self._owner} {key}"):
+        async with self._server.locks.of(f"{self._owner} {key}"):
             earlier = await asyncio.to_thread(self._server.submissions.under, self._owner, key)
             if earlier is None:
                 with suppress(_KeyTaken):
@@ -148,12 +148,14 @@ class PendingUpload:
             message = "the Idempotency-Key was used with another body or other settings"
             raise HttpError(409, message, details={"run_id": earlier.run_id})
         again = await asyncio.to_thread(self._again, msgspec.json.decode(earlier.answer, type=Submission))
-        return answered(again, status=202, headers={"Location": f"/v1/runs/{earlier.run_id}", "Idempotent-Replayed": "true"})
+        return json_response(again, status=202, headers={"Location": f"/v1/runs/{earlier.run_id}", "Idempotent-Replayed": "true"})
 
     def _again(self, first: Submission) -> Submission:
         """What was answered the first time; the errors come from the run, which has them redacted once it has read its input."""
         try:
-            found = self._server.look(first.run_id, self._caller, lambda run: list(islice(api.record_errors(run), api.MOST_ERRORS)))
+            found = self._server.read_run(
+                first.run_id, self._caller, lambda run: list(islice(api.record_errors(run), api.MOST_ERRORS))
+            )
         except RunNotFound:
             # Its artifacts are on another machine.
             return msgspec.structs.replace(
@@ -163,8 +165,8 @@ class PendingUpload:
         total = first.record_errors_total if first.record_errors_truncated else None
         return msgspec.structs.replace(first, record_errors=listed, record_errors_total=total, request_id=self._request_id)
 
-    async def _accepted(self, key: str) -> Answer:
-        verdict = await self._server.workshop.run(self._owner, self._spooled.size, api.prepare_run, self.request())
+    async def _accepted(self, key: str) -> BytesResponse:
+        verdict = await self._server.validation_pool.run(self._owner, self._spooled.size, api.prepare_run, self.request())
         if not verdict.plan:
             raise refusal_for(verdict, self._server)
         most = self._server.settings.max_evaluations
@@ -183,9 +185,9 @@ class PendingUpload:
             at=time.time(),
         )
         # A complete upload takes the place in the queue, not one that is still arriving.
-        with self._server.queue.seat():
+        with self._server.queue.reserve():
             await self._keep(verdict, row)
-        return answered(accepted, status=202, headers={"Location": f"/v1/runs/{row.run_id}"})
+        return json_response(accepted, status=202, headers={"Location": f"/v1/runs/{row.run_id}"})
 
     async def _keep(self, verdict: api.UploadVerdict, row: api.SubmissionRow) -> None:
         server = self._server
@@ -196,7 +198,7 @@ class PendingUpload:
         await asyncio.to_thread(self._note, row)
         # As it was validated: a large upload in another process.
         where = partial(api.accept_records, runs_dir=server.runs_dir, placement=server.placement)
-        if not await server.workshop.run(self._owner, self._spooled.size, where, verdict.plan, row):
+        if not await server.validation_pool.run(self._owner, self._spooled.size, where, verdict.plan, row):
             raise _KeyTaken
         server.meters.submitted.inc()
         # If the client is gone by now, recovery finds the run, which has no driver.
@@ -267,7 +269,7 @@ class PendingUpload:
 def refusal_for(verdict: api.UploadVerdict, server: Server) -> HttpError:
     """Why no run can be made of an upload, in the words of the contract where it has some."""
     if verdict.problems:
-        problems = [server.told(problem) for problem in verdict.problems]
+        problems = [server.redact_paths(problem) for problem in verdict.problems]
         return HttpError(400, "the run cannot be started with these settings", details={"errors": problems})
     first: JsonObject = verdict.dataset_errors[0] if verdict.dataset_errors else {}
     message = first.get("message") or _INVALID[verdict.outcome == "rejected"]
@@ -305,14 +307,14 @@ _TOO_LARGE = "Split the file, or validate it where it is: assay validate FILE"
 
 
 @get("/validate")
-async def validate_form(request: AnyRequest) -> Answer:
+async def validate_form(request: AnyRequest) -> BytesResponse:
     """The form that takes a dataset."""
     choice = read_choice(request, ValidateChoice)
-    return paged(request, "validate.html", validate_page(choice.contract, server_of(request).settings.max_bytes))
+    return page_response(request, "validate.html", validate_page(choice.contract, server_of(request).settings.max_bytes))
 
 
 @post("/validate", status_code=303)
-async def take_upload(request: AnyRequest) -> Answer:
+async def take_upload(request: AnyRequest) -> BytesResponse:
     """Keep an upload for a while, and lead to the report on it."""
     server = server_of(request)
     try:
@@ -320,8 +322,8 @@ async def take_upload(request: AnyRequest) -> Answer:
     except HttpError as refusal:
         hint = _TOO_LARGE if refusal.status == 413 else ""
         page = validate_page("auto", server.settings.max_bytes, problem=refusal.message, hint=hint)
-        return paged(request, "validate.html", page, status=refusal.status)
-    return _led(_address(draft))
+        return page_response(request, "validate.html", page, status=refusal.status)
+    return _redirect(_address(draft))
 
 
 async def _kept(request: AnyRequest, server: Server) -> UploadDraft:
@@ -364,44 +366,44 @@ def _contract(name: str) -> Any:
 
 
 @get("/validate/{draft_id:str}")
-async def show_draft(request: AnyRequest, draft_id: FromPath[str]) -> Answer:
+async def show_draft(request: AnyRequest, draft_id: FromPath[str]) -> BytesResponse:
     """What validation says of an upload, and what a run of it would cost."""
     server = server_of(request)
     draft = server.drafts.of(draft_id, caller_of(request).owner)
     choice = read_choice(request, RunFormQuery)
     page = await _page(request, server, draft=draft, choice=choice)
-    return await asyncio.to_thread(paged, request, "draft.html", page)
+    return await asyncio.to_thread(page_response, request, "draft.html", page)
 
 
 @post("/validate/{draft_id:str}/run", status_code=303, request_max_body_size=FORM_BYTES)
-async def start_run(request: AnyRequest, draft_id: FromPath[str]) -> Answer:
+async def start_run(request: AnyRequest, draft_id: FromPath[str]) -> BytesResponse:
     """Make a run of an upload, and redirect to it; a repeated request is redirected to the same run."""
     server, owner = server_of(request), caller_of(request).owner
     choice = await read_fields(request, RunFormQuery)
-    async with server.turns.of(f"draft {draft_id}"):
+    async with server.locks.of(f"draft {draft_id}"):
         try:
             draft = server.drafts.of(draft_id, owner)
         except RunNotFound:
             started = await asyncio.to_thread(server.submissions.of, draft_id)
             if started is None or started.owner != owner:
                 raise
-            return _led(f"/runs/{draft_id}")
+            return _redirect(f"/runs/{draft_id}")
         return await _started(request, server, draft=draft, choice=choice)
 
 
-async def _started(request: AnyRequest, server: Server, *, draft: UploadDraft, choice: RunFormQuery) -> Answer:
+async def _started(request: AnyRequest, server: Server, *, draft: UploadDraft, choice: RunFormQuery) -> BytesResponse:
     try:
         query = _query(draft, choice)
         check_settings(server, caller_of(request), query)
         await PendingUpload(request, server, query=query, upload=draft.upload, spooled=draft.spooled).answer("")
     except HttpError as refusal:
         page = await _page(request, server, draft=draft, choice=choice, problems=_problems(refusal))
-        return paged(request, "draft.html", page, status=refusal.status)
+        return page_response(request, "draft.html", page, status=refusal.status)
     await asyncio.to_thread(server.drafts.drop, draft)
-    return _led(f"/runs/{draft.id}")
+    return _redirect(f"/runs/{draft.id}")
 
 
-def _led(address: str) -> Answer:
+def _redirect(address: str) -> BytesResponse:
     return Response(b"", status_code=303, headers={"Location": address})
 
 
@@ -445,7 +447,7 @@ async def _with_estimate(request: AnyRequest, server: Server, *, page: DraftPage
     found = await _found(server, draft, f"cost {page.choice.query()}", work=estimated, arguments=(asked,))
     if found is None:
         return msgspec.structs.replace(page, is_estimating=True)
-    problems, notes = (tuple(map(server.told, _named(texts, draft))) for texts in (found.problems, found.notes))
+    problems, notes = (tuple(map(server.redact_paths, _named(texts, draft))) for texts in (found.problems, found.notes))
     found = msgspec.structs.replace(found, problems=problems, notes=notes)
     return msgspec.structs.replace(page, problems=found.problems, estimate=estimate_view(found))
 
@@ -461,9 +463,11 @@ async def _found(server: Server, draft: UploadDraft, what: str, *, work: Any, ar
     if server.drafts.result(draft, what) is None:
 
         async def find_out() -> None:
-            server.drafts.keep_result(draft, what, await server.workshop.run(draft.owner, draft.spooled.size, work, *arguments))
+            server.drafts.keep_result(
+                draft, what, await server.validation_pool.run(draft.owner, draft.spooled.size, work, *arguments)
+            )
 
-        if not await server.pending.is_ready(f"{draft.id} {what}", find_out):
+        if not await server.background.is_ready(f"{draft.id} {what}", find_out):
             return None
     return server.drafts.result(draft, what)
 
@@ -498,7 +502,7 @@ def _offers(request: AnyRequest) -> dict[str, ModelChoices]:
     return {"models": _offered(offers.candidates, default=default[0] if len(default) == 1 else ""), "judges": judges}
 
 
-def _offered(offer: Offer, *, default: str) -> ModelChoices:
+def _offered(offer: ModelOffer, *, default: str) -> ModelChoices:
     """The operator's list, whole names first; those of the run file are taken where none is chosen."""
     patterns = tuple(name for name in offer.patterns if any(mark in name for mark in "*?["))
     whole = tuple(name for name in offer.names if name not in patterns)

@@ -38,9 +38,9 @@ class ValidationPool:
     async def run(self, caller: str, size: int, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         """What a function makes of an upload of so many bytes; the function and its arguments can be sent to another process."""
         if size < LARGE:
-            async with self._small.turn(caller):
+            async with self._small.slot(caller):
                 return await asyncio.wrap_future(self._threads.submit(work, *arguments, **named))
-        async with self._large.turn(caller):
+        async with self._large.slot(caller):
             for _ in range(TRIES):
                 pool = self._pool = self._pool or _new_pool()
                 try:
@@ -92,7 +92,7 @@ SMALL = 8 << 20
 _READ = ("predictions.jsonl", "attempt_logs.jsonl", "input_dataset.json", "cases.jsonl", "failures.jsonl")
 
 
-class Indexer:
+class RecordIndexer:
     """The indexes that one service is building."""
 
     def __init__(self) -> None:
