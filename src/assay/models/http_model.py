@@ -29,7 +29,7 @@ class HttpModel(ABC, Generic[BodyT]):
 
     def __init__(self, transport: Transport, model: ModelPlan, dialect: Dialect) -> None:
         self.transport = transport
-        self.negotiator = Negotiator(model.parameters, dialect, explicit=model.explicit)
+        self.negotiator = Negotiator(model.parameters, dialect, explicit=model.explicit or ())
         self._model = model.model
         self._head = transport.head(self.path)
         self._written: tuple[Sent, Mapping[str, object] | None] | None = None

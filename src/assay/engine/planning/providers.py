@@ -100,7 +100,7 @@ def model_plan(entry: ModelEntry, declared: Mapping[str, ProviderEntry], *, fold
         provider=named.provider,
         model=str((folder / named.model).absolute()) if is_recording else named.model,
         parameters=parameters,
-        explicit=tuple(name for name in _PARAMETERS if _is_set(entry, name)),
+        explicit=tuple(name for name in _PARAMETERS if _is_set(entry, name)) or msgspec.UNSET,
     )
 
 
