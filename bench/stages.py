@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from assay.datasets.conversation_v1.fast import lane_for
+from assay.datasets.conversation_v1.fast import fast_path_for
 from assay.datasets.legal_eval_v1.fast import KIND
 from assay.datasets.parsing.config import ValidationConfig
 from assay.datasets.parsing.fast_path import RowSchema, _seams, _write_sorted, _write_values
@@ -69,9 +69,9 @@ def _cells(share: float, yardstick: float) -> tuple[str, str]:
 def _kind(name: str) -> RowSchema[Any]:
     if name == "legal":
         return KIND
-    lane = lane_for(ValidationConfig())
-    assert lane is not None
-    return lane._kind
+    fast_path = fast_path_for(ValidationConfig())
+    assert fast_path is not None
+    return fast_path._kind
 
 
 def _shares(path: Path, kind: RowSchema[Any]) -> tuple[Stages, float]:

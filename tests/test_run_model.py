@@ -10,7 +10,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from pydantic import BaseModel, ValidationError
 
@@ -205,12 +204,12 @@ def attempt_log(value: Value, folder: Path) -> Value:
         finished = stub_run(folder, provider, [value["record_id"]], candidates=[model], judges=["scripted/judge-5"])
     opened = open_run(finished.run_dir)
     (prediction,) = opened.predictions()
-    rows = [msgspec.to_builtins(row) for row in opened.attempts(prediction.record_id) if row.stage == "candidate"]
+    rows = [row for row in opened.attempts(prediction["record_id"]) if row["stage"] == "candidate"]
     fields = Fields({path for row in rows for path in members_of(row, "")})
     return {
         "attempt_rows": len(rows),
         "fields": fields,
-        "record_status": prediction.status,
+        "record_status": prediction["status"],
         "run_status": finished.state,
     }
 

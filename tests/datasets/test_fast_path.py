@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from assay import ValidationConfig, ValidationReport, validate
 from assay.api import validate_with_hashes
 from assay.core.canonical import canonical_json
-from assay.datasets.conversation_v1.fast import lane_for
+from assay.datasets.conversation_v1.fast import fast_path_for
 from assay.datasets.legal_eval_v1.fast import KIND
 from assay.datasets.legal_eval_v1.rules import TASK_FIELDS, check_row
 from assay.datasets.parsing.fast_path import FastPath
@@ -153,8 +153,8 @@ def test_a_blank_text_is_taken_where_it_is_allowed(kind: str) -> None:
 
 @pytest.mark.parametrize("speaker", ["user", "assistant"])
 def test_a_blank_turn_keeps_a_block_from_being_taken_however_it_is_spelled(speaker: str) -> None:
-    lane = lane_for(ValidationConfig())
-    assert lane is not None
+    fast_path = fast_path_for(ValidationConfig())
+    assert fast_path is not None
     marked = json.dumps(TURNS).replace({"user": '"hi"', "assistant": '"hello"'}[speaker], '"@"')
     texts = [
         text
@@ -162,7 +162,7 @@ def test_a_blank_turn_keeps_a_block_from_being_taken_however_it_is_spelled(speak
         for text in (space, json.dumps(space)[1:-1], f"\\u{ord(space):04x}")
         if space > "\x1f" or "\\" in text
     ]
-    taken = [text for text in texts if lane.all_rows(block(marked.replace("@", text).encode())) is not None]
+    taken = [text for text in texts if fast_path.all_rows(block(marked.replace("@", text).encode())) is not None]
     assert taken == []
 
 
@@ -202,10 +202,10 @@ TOOL = {"tool_used": "search", "tool_input": {"q": 1}, "tool_output": "none"}
     ],
 )
 def test_words_and_tools_of_another_speaker_keep_a_block_from_being_taken(turn: dict[str, Any]) -> None:
-    lane = lane_for(ValidationConfig())
-    assert lane is not None
-    assert lane.all_rows(block(json.dumps([*TURNS, turn | {"turn_id": 3}]).encode())) is None
-    assert lane.all_rows(block(json.dumps([*TURNS, TURNS[1] | {"turn_id": 3} | TOOL]).encode())) is not None
+    fast_path = fast_path_for(ValidationConfig())
+    assert fast_path is not None
+    assert fast_path.all_rows(block(json.dumps([*TURNS, turn | {"turn_id": 3}]).encode())) is None
+    assert fast_path.all_rows(block(json.dumps([*TURNS, TURNS[1] | {"turn_id": 3} | TOOL]).encode())) is not None
 
 
 @pytest.mark.parametrize("depth", range(1, 12))
@@ -264,10 +264,10 @@ def test_rows_in_a_block_are_judged_like_rows_alone(seed: int) -> None:
     random = Random(seed)
     mutants = [mutant_of(ROW | {"id": f"r{number}"}, random, most=1).replace(b"\n", b" ") for number in range(6)]
     lines = [*map(row, range(10, 14)), *mutants]
-    lane = FastPath(KIND)
-    together = lane.clean_rows(lines)
-    alone = [lane.clean_rows([line])[0] for line in lines]
-    taken = lane.all_rows(block(b"\n".join(lines)))
+    fast_path = FastPath(KIND)
+    together = fast_path.clean_rows(lines)
+    alone = [fast_path.clean_rows([line])[0] for line in lines]
+    taken = fast_path.all_rows(block(b"\n".join(lines)))
     assert together == alone
     assert taken is None or taken.rows == alone
 
@@ -275,11 +275,11 @@ def test_rows_in_a_block_are_judged_like_rows_alone(seed: int) -> None:
 def test_conversations_are_taken_in_blocks_and_a_bad_one_is_found_alone() -> None:
     lines = [msgspec.json.encode(TURNS)] * 30
     bad = lines[7].replace(b'"hello"', b'"hello","assistant_reply":"again"')
-    lane = lane_for(ValidationConfig())
-    assert lane is not None
-    taken = lane.all_rows(block(b"\n".join(lines)))
+    fast_path = fast_path_for(ValidationConfig())
+    assert fast_path is not None
+    taken = fast_path.all_rows(block(b"\n".join(lines)))
     assert taken is not None
-    assert taken.rows == lane.clean_rows(lines)
+    assert taken.rows == fast_path.clean_rows(lines)
     report = validate(b"\n".join([*lines[:7], bad, *lines[8:]]), "conversation_v1")
     assert {(issue.conversation, issue.line) for issue in report.issues} == {(7, 8)}
     assert report.counts.total_records == 60
@@ -287,9 +287,9 @@ def test_conversations_are_taken_in_blocks_and_a_bad_one_is_found_alone() -> Non
 
 def test_input_of_a_tool_without_the_tool_is_seen_in_a_block() -> None:
     turns = [TURNS[0], TURNS[1] | {"tool_input": {"q": 1}}]
-    lane = lane_for(ValidationConfig())
-    assert lane is not None
-    assert lane.all_rows(block(msgspec.json.encode(turns))) is None
+    fast_path = fast_path_for(ValidationConfig())
+    assert fast_path is not None
+    assert fast_path.all_rows(block(msgspec.json.encode(turns))) is None
 
 
 NUMBERS = ["1", "1.0", "-0.0", "0.5", "1e-5", "0.0001", "1e16", "1e21", "123456789.25", "9007199254740993", "18446744073709551617"]

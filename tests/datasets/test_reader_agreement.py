@@ -1,4 +1,4 @@
-"""The fast lanes and the exact rules agree: what a fast lane accepts has no issue, and the same hash (RFC 8785)."""
+"""The fast lanes and the exact rules agree: what a fast fast_path accepts has no issue, and the same hash (RFC 8785)."""
 
 import hashlib
 import unicodedata
@@ -18,7 +18,7 @@ from assay.core.strict_json import parse_json
 from assay.datasets.batch_v1 import fast as batch_fast
 from assay.datasets.batch_v1.fast import clean_in_parallel
 from assay.datasets.batch_v1.rules import CheckedRecord
-from assay.datasets.conversation_v1.fast import Conversations, lane_for
+from assay.datasets.conversation_v1.fast import Conversations, fast_path_for
 from assay.datasets.conversation_v1.rules import check_document
 from assay.datasets.legal_eval_v1 import fast as legal_fast
 from assay.datasets.legal_eval_v1 import rules as legal_rules
@@ -111,9 +111,9 @@ def legal_verdicts(lines: list[bytes]) -> list[legal_fast.CleanRow | None]:
 
 
 def conversation_lane(config: ValidationConfig) -> Conversations:
-    lane = lane_for(config)
-    assert lane is not None
-    return lane
+    fast_path = fast_path_for(config)
+    assert fast_path is not None
+    return fast_path
 
 
 def exact_record(raw: bytes, index: int) -> tuple[list[Finding], Any]:

@@ -183,7 +183,7 @@ def test_an_alias_bomb_of_long_strings_is_refused() -> None:
 def test_an_alias_inside_its_own_anchor_is_fatal(text: str) -> None:
     flaw = only_flaw(text)
     assert (flaw.fatal, flaw.offset) == (True, text.index("*a"))
-    assert flaw.message == "the alias *a stands inside the value that it repeats"
+    assert flaw.message == "the alias *a is inside the value that it repeats"
 
 
 def test_an_alias_without_an_anchor_is_fatal() -> None:
@@ -225,7 +225,7 @@ def test_core_tags_are_read() -> None:
 
 @pytest.mark.parametrize("text", ["!!int x", "!!int 1.5", "!!bool yes", "!!null none", "!!float x"])
 def test_a_value_that_is_not_what_its_tag_says_is_fatal(text: str) -> None:
-    assert only_flaw(text).message.startswith(f"{text.split()[1]!r} is not what its tag")
+    assert only_flaw(text).message.startswith(f"{text.split()[1]!r} does not fit its tag")
 
 
 @pytest.mark.parametrize(

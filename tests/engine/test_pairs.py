@@ -133,7 +133,7 @@ def test_the_evidence_is_that_of_any_run(folder: Path) -> None:
     assert [choice.text for choice in record.input.choices] == [LONG, SHORT]
     assert record.prediction.evaluator == "judge_pairwise/1"
     assert {attempt.stage for attempt in record.attempts} == {"judge"}
-    assert [entry["run_id"] for entry in run.shown_plan["comparison"]["runs"]] == ["long", "middle", "short"]
+    assert [entry.run_id for entry in run.plan.comparison.runs] == ["long", "middle", "short"]
 
 
 def test_what_cannot_be_compared_is_named(folder: Path) -> None:

@@ -142,7 +142,7 @@ def test_a_log_that_was_cancelled_is_incomplete_in_the_report_and_in_the_run() -
     report = brought(path)["report"]
     assert (report["incomplete"], report["left_out"]["sample that the log does not hold"]) == ([told], 18)
     run = run_of(path, options=("--id", "part"))
-    assert run.shown_plan["imported"]["incomplete"] == [told]
+    assert run.plan.imported.incomplete == (told,)
     assert run.result.counts.total_records == 2
     assert told in " ".join(assay("show", "part").output.split())
 
@@ -199,7 +199,7 @@ def test_parameters_that_differ_between_requests_are_nobodys() -> None:
     Path("in.jsonl").write_text("".join(json.dumps(request) + "\n" for request in requests))
     run = run_of(Path("in.jsonl").absolute(), options=("--from", "openai-batch"))
     assert (run.run_manifest.candidate.parameters.temperature, run.run_manifest.candidate.parameters.seed) == (None, 7)
-    assert run.shown_plan["imported"]["left_out"]["temperature, which differs between requests"] == 1
+    assert run.plan.imported.left_out["temperature, which differs between requests"] == 1
 
 
 def test_a_sample_that_is_nested_too_deeply_costs_itself_and_not_the_log() -> None:
@@ -221,7 +221,7 @@ def test_a_sample_that_says_two_things_under_one_name_is_refused(second: str) ->
 
 def test_a_run_says_how_many_items_were_refused() -> None:
     run = run_of(log(samples=of_samples({}, {"epoch": "x"})))
-    assert run.shown_plan["imported"]["left_out"]["item that was refused"] == 1
+    assert run.plan.imported.left_out["item that was refused"] == 1
 
 
 def batch(message: object, **body: object) -> list[Path]:
@@ -303,7 +303,7 @@ def test_a_likelihood_without_an_answer_is_listed_and_no_score() -> None:
     run = run_of(path, options=("--scorer", "acc"))
     [line] = predictions_of(run).values()
     assert (line["score"], line["error_code"]) == (None, "no_answer")
-    assert run.shown_plan["imported"]["left_out"]["score of a likelihood, to which there is no answer"] == 2
+    assert run.plan.imported.left_out["score of a likelihood, to which there is no answer"] == 2
 
 
 def test_no_run_is_made_where_one_of_several_exists_already() -> None:

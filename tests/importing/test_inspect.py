@@ -63,12 +63,12 @@ def test_answers_tokens_times_and_the_model_come_along() -> None:
 
 
 def test_a_run_says_where_it_comes_from() -> None:
-    imported = run_of("capitals.eval").shown_plan["imported"]
-    assert imported["tool"] == "inspect_ai"
-    assert imported["scorer"] == "includes"
-    assert imported["other_scorers"] == ["lenient", "shape/is_short"]
-    assert imported["files"][0]["sha256"] == api.import_files([str(FIXTURES / "capitals.eval")]).files()[0].sha256
-    assert imported["left_out"]["scores of shape/words, whose scale is not known"] == 8
+    imported = run_of("capitals.eval").plan.imported
+    assert imported.tool == "inspect_ai"
+    assert imported.scorer == "includes"
+    assert imported.other_scorers == ("lenient", "shape/is_short")
+    assert imported.files[0].sha256 == api.import_files([str(FIXTURES / "capitals.eval")]).files()[0].sha256
+    assert imported.left_out["scores of shape/words, whose scale is not known"] == 8
 
 
 def test_other_scorers_stand_beside_the_grade_without_weight() -> None:

@@ -38,7 +38,7 @@ def test_the_mean_of_a_run_is_the_metric_that_lm_eval_computed(samples: str, tas
     run = run_of(samples, AGGREGATED, options=("--scorer", metric))
     assert run.result.metrics["score_mean"] == pytest.approx(RESULTS["results"][task][f"{metric},none"])
     assert run.result.candidate == RESULTS["model_name"] == "tiny-dummy"
-    assert run.shown_plan["imported"]["version"] == RESULTS["lm_eval_version"]
+    assert run.plan.imported.version == RESULTS["lm_eval_version"]
 
 
 def test_the_answer_to_multiple_choice_is_the_likeliest_choice() -> None:

@@ -120,7 +120,7 @@ def test_a_prompt_that_is_written_as_chat_becomes_messages() -> None:
 def test_each_provider_of_a_result_becomes_a_run_of_its_own() -> None:
     runs = brought("promptfoo_results.json", options=("--run", "--id", "echoes"))["runs"]
     assert [run["run_id"] for run in runs] == ["echoes-echo", "echoes-second-echo"]
-    assert api.open_run("echoes-echo").shown_plan["imported"]["version"] == RESULTS["metadata"]["promptfooVersion"]
+    assert api.open_run("echoes-echo").plan.imported.version == RESULTS["metadata"]["promptfooVersion"]
 
 
 def test_passes_and_failures_are_those_that_promptfoo_counted_apart_from_checks_that_threw() -> None:

@@ -3,6 +3,8 @@
 import msgspec
 
 from assay.core.manifest import BatchEntry
+from assay.core.plan import ImportedFile, ImportPlan, ModelPlan
+from assay.core.settings import Parameters
 from assay.presentation.subject import batch_words, grading_word, imported_words, model_words, subject_facts
 from tests.surfaces.run_views import manifest
 
@@ -35,7 +37,7 @@ def test_dataset_candidate_and_judges_are_facts_whose_parts_are_cut_one_by_one()
 
 
 def test_a_given_answer_was_asked_for_without_parameters() -> None:
-    model = {"name": "small", "provider": "openai", "model": "gpt-5-mini", "parameters": {"temperature": 0.0}}
+    model = ModelPlan(name="small", provider="openai", model="gpt-5-mini", parameters=Parameters(temperature=0.5))
     assert model_words(model, source="recorded answers") == ("small", "openai/gpt-5-mini", "recorded answers")
 
 
@@ -52,8 +54,8 @@ def test_batches_say_what_became_of_their_requests() -> None:
 
 
 def test_an_import_names_its_tool_its_scorer_and_its_first_files() -> None:
-    files = [{"name": f"logs/{number}.eval"} for number in range(5)]
-    imported = {"tool": "inspect_ai", "version": "0.3.285", "scorer": "includes", "scale": "0/1", "files": files}
+    files = tuple(ImportedFile(name=f"logs/{number}.eval", sha256="") for number in range(5))
+    imported = ImportPlan(tool="inspect_ai", version="0.3.285", scorer="includes", scale="0/1", files=files)
     assert imported_words(imported) == (
         "from inspect_ai 0.3.285",
         "scorer includes (0/1)",
@@ -65,5 +67,6 @@ def test_an_import_names_its_tool_its_scorer_and_its_first_files() -> None:
 
 
 def test_a_grader_that_is_called_in_place_of_judges_gives_times_their_name() -> None:
-    assert grading_word({"plugins": [{"kind": "grader", "grades": True}]}) == "grader"
-    assert grading_word({"plugins": [{"kind": "grader", "grades": True, "asks_judges": True}]}) == "judge"
+    grader = {"kind": "grader", "name": "exact", "grades": True}
+    assert grading_word(manifest(plugins=[grader]).plan) == "grader"
+    assert grading_word(manifest(plugins=[{**grader, "asks_judges": True}]).plan) == "judge"

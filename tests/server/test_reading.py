@@ -59,8 +59,8 @@ def test_status_that_no_record_can_have_is_refused_and_not_taken_for_none(servic
 NO_SEARCH = [
     ("text=%00", "'text' has no words that a record could have"),
     ("text=force%00majeure", "'text' has no words that a record could have"),
-    ("min_score=nan", "'min_score' is nan, which is no score"),
-    ("max_score=-inf", "'max_score' is -inf, which is no score"),
+    ("min_score=nan", "'min_score' is nan, which is not a score"),
+    ("max_score=-inf", "'max_score' is -inf, which is not a score"),
 ]
 
 

@@ -53,8 +53,15 @@ METRICS: Json = {
 }
 
 
+def dataset_plan(**changes: str) -> dict[str, str]:
+    """A dataset in a manifest's plan."""
+    given = {"name": "assistant", "dataset_id": "assistant", "dataset_version": "1.2.0", "contract": "golden_v1"}
+    return {"path": "", "schema_version": "", "sha256": "", **given, **changes}
+
+
 PLAN: Json = {
-    "datasets": [{"name": "assistant", "dataset_id": "assistant", "dataset_version": "1.2.0", "contract": "golden_v1"}],
+    "run_id": "r",
+    "datasets": [dataset_plan()],
     "candidate": {"name": "small", "provider": "openai", "model": "gpt-5-mini", "parameters": {"temperature": 0.0}},
     "judges": [{"name": "openai/gpt-5", "provider": "openai", "model": "gpt-5", "parameters": {"max_tokens": 400}}],
     "response_source": "sampled",
@@ -75,7 +82,7 @@ def manifest(plan: Json = PLAN, **changes: Any) -> Manifest:
         counts=COUNTS,
         gate=GateResult(True),
         candidate=ModelPlan(name="small", provider="openai", model="gpt-5-mini"),
-        plan={**plan, **changes},
+        plan_members={**plan, **changes},
     )
 
 
@@ -221,7 +228,7 @@ def other_view() -> RunReport:
 def hostile_view() -> RunReport:
     """Every text that a model or a user has a hand in is an attack on the terminal."""
     candidate = {"name": HOSTILE, "provider": HOSTILE, "model": HOSTILE, "parameters": {"reasoning_effort": HOSTILE}}
-    datasets = [{"name": HOSTILE, "dataset_id": HOSTILE, "dataset_version": HOSTILE, "contract": "golden_v1"}]
+    datasets = [dataset_plan(name=HOSTILE, dataset_id=HOSTILE, dataset_version=HOSTILE)]
     return RunReport(
         result=result(HOSTILE, HOSTILE, HOSTILE, blocked=HOSTILE, candidate=HOSTILE),  # more reasons than gates: as they are stored
         manifest=manifest(candidate=candidate, datasets=datasets, parent_run_id=HOSTILE),

@@ -109,7 +109,9 @@ def keep_label(run: RunReader, record_index: int, opinion: LabelInput) -> KeptLa
     """Keep what a person says of an answer of a finished run; raises UsageProblem, RunNotFound."""
     row = row_at(run, record_index)
     at = datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    return keep_label_line(open_run_folder(run.folders.sealed), msgspec.convert(run.line_of(row), AnswerLine), opinion, at=at)
+    # By way of plain values: members that the line has not set take the defaults of AnswerLine.
+    line = msgspec.convert(msgspec.to_builtins(run.line_of(row)), AnswerLine)
+    return keep_label_line(open_run_folder(run.folders.sealed), line, opinion, at=at)
 
 
 def filled_labels(run: RunReader, path: str | Path) -> tuple[KeptLabel, ...]:

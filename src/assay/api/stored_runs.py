@@ -189,7 +189,7 @@ def _sealed(run_name: str, runs_dir: str | Path) -> RunPaths:
 
 
 class _Sweep(msgspec.Struct, frozen=True, kw_only=True):
-    """When a purge happens, and how long the environment wants runs to be kept."""
+    """Time of a purge, and the retention set by the environment."""
 
     now: float
     wanted: RetentionSettings
@@ -222,8 +222,7 @@ def purge(
         found = PurgeResult(folder.name, tuple(purgeable(folder, now=sweep.now, wanted=sweep.wanted, force=bool(reason))))
     else:
         found = _purged(folder, sweep, reason=reason)
-    plan = open_run_folder(folder).members.get("plan") or {}
-    return [msgspec.structs.replace(found, cache_dir=plan.get("cache_dir", ""))]
+    return [msgspec.structs.replace(found, cache_dir=open_run_folder(folder).manifest.plan.cache_dir)]
 
 
 def _swept(folder: Path, sweep: _Sweep, *, is_dry: bool) -> PurgeResult:

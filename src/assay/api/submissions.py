@@ -99,10 +99,10 @@ class NamedModels(msgspec.Struct, frozen=True, kw_only=True):
     """Candidates and judges of a run file."""
 
     candidates: tuple[str, ...] = ()
-    """As reports call them."""
+    """Names as shown in reports."""
     judges: tuple[str, ...] = ()
     candidate_ids: tuple[str, ...] = ()
-    """As `provider/model`, without files and functions."""
+    """Ids as `provider/model`, without files and functions."""
     judge_ids: tuple[str, ...] = ()
 
 

@@ -38,12 +38,12 @@ def pretty_json(value: object) -> bytes:
 
 
 def sha256_hex(canonical: bytes) -> str:
-    """Return the hash that `record_sha256` holds."""
+    """Return the SHA-256 of canonical bytes, as `record_sha256` holds it."""
     return hashlib.sha256(canonical).hexdigest()
 
 
 def _is_plain(value: Any) -> bool:
-    """Tell whether a sorting encoder writes the value as RFC 8785 demands; the check costs a third of writing it here."""
+    """Return whether a sorting encoder writes the value as RFC 8785 demands; the check costs a third of writing it here."""
     kind = type(value)
     if kind is str or value is None or kind is bool:
         return True
@@ -57,7 +57,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _is_fraction(value: float) -> bool:
-    """Tell whether a double has a fraction and no exponent; false for NaN and infinity."""
+    """Return whether a double has a fraction and no exponent; false for NaN and infinity."""
     return _SHORTEST <= abs(value) < _LONGEST and not value.is_integer()
 
 

@@ -13,7 +13,7 @@ from types import ModuleType
 from assay.core.errors import MissingExtra
 
 GROUP = "assay.integrations"
-"""The group of entry points; each names the module, or package, of a part."""
+"""Group of entry points; each names the module, or package, of a part."""
 
 
 def load_integration(name: str, part: str = "", *, user: str) -> ModuleType:

@@ -64,7 +64,7 @@ class Issue(msgspec.Struct, frozen=True, kw_only=True):
     """1-based column, counted in characters."""
     hint: str = ""
     excerpt: str = ""
-    """The source line around the location, at most 120 characters."""
+    """Source line around the location, at most 120 characters."""
     caret: int = 0
     """Zero-based position in the excerpt that the issue points at."""
     details: JsonObject | None = None
@@ -102,7 +102,7 @@ class Finding(msgspec.Struct, frozen=True):
     hint: str = ""
     severity: Severity = "error"
     on_key: bool = False
-    """The location is the member's name, not its value."""
+    """True if the location is the member's name, not its value."""
     offset: int | None = None
     """Character offset in the document, for findings about the text itself."""
     name: str | None = None

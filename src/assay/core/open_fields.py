@@ -1,4 +1,4 @@
-"""Where the fields of a dataset go: which models receive them, and how many records have each."""
+"""Open fields of a dataset: which models receive them, and how many records have each."""
 
 import ast
 import json
@@ -24,7 +24,7 @@ _MAX_NAME = 200
 
 
 class FieldUse(NamedTuple):
-    """Where a field of a record goes."""
+    """A field of a record, and the models that receive it."""
 
     field: str
     """Path in the record, such as `input.choices`."""
@@ -159,7 +159,7 @@ _SCHEMA = frozenset((
 _SCHEMA_TYPES = frozenset(("type", "enum", "anyOf", "oneOf", "allOf", "$ref"))
 _FIELD_NAMES = ("name", "key", "field", "column", "attribute", "label", "id")
 _PEOPLE = frozenset(("judge", "examiner", "assessor"))
-"""The speaker in a transcript may be a judge."""
+"""Roles of people: the speaker in a transcript may be a judge."""
 _LABELS = ("id", "letter", "label", "key", "name")
 _LABEL_LISTS = (*_LABELS, *(f"{name}s" for name in _LABELS))
 _VERDICTS = frozenset((
@@ -340,7 +340,7 @@ def _listed_answers(given: Mapping[str, object], answers: Sequence[str] = ()) ->
 
 
 def _are_short_texts(texts: list[Any]) -> bool:
-    """Tell whether texts are different single lines, none of them marked."""
+    """Return whether texts are different single lines, none of them marked."""
     is_short = all(
         type(text) is str and text.strip() and len(text) <= _SHORT_TEXT and len(text.splitlines()) == 1 for text in texts
     )
@@ -348,7 +348,7 @@ def _are_short_texts(texts: list[Any]) -> bool:
 
 
 def _is_key(name: str, value: object) -> bool:
-    """Tell whether a member is for judges only; one `choice` next to `choices` is the right one."""
+    """Return whether a member is for judges only; one `choice` next to `choices` is the right one."""
     kind = _kind(name)
     if kind == "one_choice":
         return type(value) not in (dict, list) and not (type(value) is str and _LISTED_CHOICE.fullmatch(_plain(name)))
@@ -357,7 +357,7 @@ def _is_key(name: str, value: object) -> bool:
 
 
 def says_grading(name: str) -> bool:
-    """Tell whether a name means something hidden from the candidate: a rubric, a key, a note for graders."""
+    """Return whether a name means something hidden from the candidate: a rubric, a key, a note for graders."""
     return _kind(name) == "key"
 
 
@@ -401,7 +401,7 @@ def _words_of(part: str) -> tuple[str, ...]:
 
 
 def _is_demonstrated(name: str) -> bool:
-    """Tell whether a name is the answer of an example, and not about grading."""
+    """Return whether a name is the answer of an example, and not about grading."""
     return all(part in _DEMONSTRATED or part in _NEUTRAL_PARTS for part in _parts(name))
 
 
@@ -490,7 +490,7 @@ def _shown(value: Any, *, depth: int, is_example: bool) -> Any:
 
 
 def _are_pairs(value: list[Any]) -> bool:
-    """Tell whether a list holds name-value pairs, `["answer", "x"]`."""
+    """Return whether a list holds name-value pairs, `["answer", "x"]`."""
     return bool(value) and all(
         type(pair) is list and len(pair) == 2 and type(pair[0]) is str and _SHORT_NAME.fullmatch(pair[0]) for pair in value
     )
@@ -509,7 +509,7 @@ def _without_key_columns(value: JsonObject) -> JsonObject:
 
 
 def _is_named_key(value: Mapping[str, object], *, is_example: bool) -> bool:
-    """Tell whether an object names itself by a value: `{"name": "answer", "value": …}`, or a message of a grader."""
+    """Return whether an object names itself by a value: `{"name": "answer", "value": …}`, or a message of a grader."""
     names = [value["role"]] if "role" in value else []
     if "value" in value:
         names += [value[name] for name in _FIELD_NAMES if name in value]
@@ -593,7 +593,7 @@ def _shown_objects(choices: list[Any], labels: tuple[str, ...] = _LABELS) -> lis
 
 
 def _is_pair(choice: Mapping[str, object]) -> bool:
-    """Tell whether a choice is just an id and a text, as nearly all are."""
+    """Return whether a choice is just an id and a text, as nearly all are."""
     return len(choice) == 2 and "id" in choice and type(choice.get("text")) is str
 
 
@@ -607,7 +607,7 @@ def _shown_rows(rows: list[list[Any]]) -> list[list[Any]] | None:
 
 
 def _is_text_column(name: str, values: list[Any], label: str | None) -> bool:
-    """Tell whether a column has the choices' texts; a number in `value` is a choice's weight, unless next to a label."""
+    """Return whether a column has the choices' texts; a number in `value` is a choice's weight, unless next to a label."""
     if name in ("text", "content"):
         return all(type(value) is str for value in values)
     is_worth = name == "value" and label is None
@@ -623,7 +623,7 @@ def _is_number(value: str) -> bool:
 
 
 def _are_marked(texts: list[str]) -> bool:
-    """Tell whether some of the texts, but not all, have a mark that reveals the right one: `*Paris`, `Paris (correct)`."""
+    """Return whether some of the texts, but not all, have a mark that reveals the right one: `*Paris`, `Paris (correct)`."""
     ends = [(text.strip()[:_MARK_ROOM], text.strip()[-_MARK_ROOM:]) for text in texts]
     marks = [_MARKED_HEAD.match(head) is not None or _MARKED_TAIL.search(tail) is not None for head, tail in ends]
     heads = {head[:1] for head, _ in ends}
@@ -631,7 +631,7 @@ def _are_marked(texts: list[str]) -> bool:
 
 
 def _are_labels(values: list[Any]) -> bool:
-    """Tell whether labels only count: consecutive letters or numbers after the same prefix, which is not a verdict."""
+    """Return whether labels only count: consecutive letters or numbers after the same prefix, which is not a verdict."""
     if not all(type(value) is int or (type(value) is str and len(value) <= _LONGEST_NAME) for value in values):
         return False
     labels = tuple(str(value).strip().casefold() for value in values)
@@ -651,7 +651,7 @@ def _remembered_labels(labels: tuple[str, ...]) -> bool:
 
 
 def _says_verdict(label: str) -> bool:
-    """Tell whether a word of a label reveals what is right; the word answer in each of them does not."""
+    """Return whether a word of a label reveals what is right; the word answer in each of them does not."""
     words = [part for part in _parts(label) if len(part) > 1 and part not in ("answer", "ans")]
     return any(word in _VERDICTS or word in _KEY_PARTS or _GRADING_PART.search(word) for word in words)
 
@@ -677,7 +677,7 @@ def _hidden_paths(value: object, shown: object, path: str) -> Iterator[str]:
 
 
 def _is_empty(value: object) -> bool:
-    """Tell whether a value is empty: null, blank text, an empty list or object, or a list of such."""
+    """Return whether a value is empty: null, blank text, an empty list or object, or a list of such."""
     if type(value) is str:
         return not value.strip()
     if type(value) is list:

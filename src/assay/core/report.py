@@ -56,14 +56,14 @@ class ValidationReport:
         self.outcome = outcome
         self.counts = counts
         self.issues = tuple(issues)
-        """The first 50,000 errors and the first 10,000 warnings; of one record at most 10,000 of each."""
+        """First 50,000 errors and the first 10,000 warnings; of one record at most 10,000 of each."""
         self.unlisted = dict(unlisted or {})
         """Number of unlisted issues, by code and severity."""
         self._dataset_error_count = dataset_error_count
         self.broken = broken
         """Indexes of the invalid records, in order; of conversations for conversation_v1."""
         self.head: Mapping[str, Any] = {}
-        """The document's members outside its records: id, version, time, metadata."""
+        """Document's members outside its records: id, version, time, metadata."""
         self.digests: bytes | None = None
         """Hashes of the accepted cases, 32 bytes each, if the reader computed them."""
         self.fields = fields
@@ -102,7 +102,7 @@ class ValidationReport:
 
     @property
     def is_valid(self) -> bool:
-        """Tell whether no issue is an error."""
+        """Return whether no issue is an error."""
         return not self.count("error")
 
     @property
@@ -121,7 +121,7 @@ class ValidationReport:
     def all_issues(self) -> Iterator[Issue]:
         """Iterate over every issue; if some are not listed, the source is read again and gives them in the order of its records.
 
-        For a record with more than 10,000 errors or warnings, the last issue tells how many more there are.
+        For a record with more than 10,000 errors or warnings, the last issue states the number of further ones.
         """
         return iter(self.issues) if not self.unlisted or self._open_issues is None else self._open_issues()
 

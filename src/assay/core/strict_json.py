@@ -30,7 +30,7 @@ class Location(NamedTuple):
 
 
 ProblemKind = Literal["", "duplicate_name", "surrogate", "too_deep", "too_many_values", "second_value"]
-"""What callers have to tell apart although its code does not; empty for everything else."""
+"""Kinds of problems that callers tell apart although the code is the same; empty for all others."""
 
 
 class ParseProblem(msgspec.Struct, frozen=True):
@@ -74,7 +74,7 @@ class Document:
 
     @property
     def is_readable(self) -> bool:
-        """Tell whether the whole text was parsed."""
+        """Return whether the whole text was parsed."""
         return not any(flaw.fatal for flaw in self.flaws)
 
     def locate(self, paths: Iterable[Path]) -> None:
@@ -161,7 +161,7 @@ _STRING_OR_BRACKET = re.compile(rf"{_STRING}|[\[\]{{}}]", re.DOTALL)
 _SCALAR = re.compile(r"[^,\]} \t\n\r]*")
 
 _Wanted = dict[str | int, Any]
-"""The steps of many paths as a tree."""
+"""Steps of many paths as a tree."""
 
 
 class JsonDocument(Document):
@@ -176,7 +176,7 @@ class JsonDocument(Document):
         more_flaws: Mapping[str, int] | None = None,
         starts: Sequence[int] | None = None,
     ) -> None:
-        """`starts` has the offset of each element, for a value that is a list of lines."""
+        """Wrap a parsed value; `starts` has the offset of each element, for a value that is a list of lines."""
         super().__init__(value, text, {}, flaws, more_flaws=more_flaws)
         self._starts = starts
         self._located: set[Path] = set()
@@ -304,7 +304,7 @@ MAX_INTEGER_DIGITS = 4300
 MAX_VALUE_BYTES = 64 << 20
 """Maximum memory of one document's values beyond the length of its text: a text of brackets takes forty times its length."""
 MAX_LOCAL_BYTES = 1 << 30
-"""The same for files that their owner converts, or hands in as responses: they are as large as they are."""
+"""Limit of the same for files that their owner converts, or hands in as responses: these may be large."""
 NUMBER_BYTES, STRING_BYTES, ARRAY_BYTES, OBJECT_BYTES, MEMBER_BYTES = 40, 64, 64, 184, 40
 """Memory of a value in CPython besides its characters or members."""
 _SEPARATOR = re.compile(r"[ \t\n\r]*([,}\]])[ \t\n\r]*")
@@ -354,7 +354,7 @@ def decode_utf8(data: bytes | bytearray | memoryview | mmap | str, *, is_whole: 
 
 
 def parse_json_lines(data: bytes | bytearray | memoryview | mmap) -> Document:
-    """Parse one value per line into an array; a line that is not JSON is a problem of its own and becomes null."""
+    """Parse one value per line into an array; each line that is not JSON is reported and becomes null."""
     text = decode_utf8(data)
     return text if isinstance(text, Document) else _read_lines(text)
 
@@ -404,7 +404,7 @@ class _FatalJsonProblem(Exception):
 
 
 class _TooLarge(_FatalJsonProblem):
-    """The values would take more memory than one document may."""
+    """Stops the parser: the values would take more memory than one document may."""
 
 
 class _JsonParser:

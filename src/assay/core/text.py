@@ -7,8 +7,8 @@ from functools import lru_cache
 REPLACEMENT = "\ufffd"
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-# Besides control characters: bidirectional overrides, line separators, interlinear and tag characters, all of which make a line
-# show something else than it says.
+# Besides control characters: bidirectional overrides, line separators, interlinear and tag characters. With any of them, a terminal
+# displays other text than the line contains.
 _UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
@@ -17,14 +17,14 @@ _DELETE_PICTURE = "\u2421"
 
 
 def printable(text: str, *, limit: int | None = None) -> str:
-    """One line without terminal escapes or reordering; control characters become their pictures, one for one."""
+    """Return one line without terminal escapes or reordering; control characters become their pictures, one for one."""
     if limit is not None and len(text) > limit:
         text = text[: limit - 1] + "…"
     return _UNSAFE.sub(_picture, text)
 
 
 def printable_id(text: str, *, limit: int) -> str:
-    """Like `printable`, but a long text is cut in its middle: ids that begin alike are told apart by their ends."""
+    """Shorten a long id in its middle, since ids with a common beginning differ at the end; then as `printable`."""
     if len(text) > limit:
         head = limit // 2
         text = f"{text[:head]}…{text[len(text) - (limit - 1 - head) :]}"
@@ -32,12 +32,12 @@ def printable_id(text: str, *, limit: int) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """Like `printable`, but line feeds stay."""
+    """Make each line printable; line feeds stay."""
     return "\n".join(printable(line) for line in text.split("\n"))
 
 
 def make_encodable(text: str) -> str:
-    """The text with lone surrogates replaced, so that it has a UTF-8 form."""
+    """Replace lone surrogates, so that the text has a UTF-8 form."""
     return _SURROGATE.sub(REPLACEMENT, text)
 
 

@@ -37,7 +37,7 @@ __all__ = ["contract_named", "lines_of", "read", "resolve_contract", "stream"]
 def read(
     source: Source, contract: "str | Plugin", *, config: ValidationConfig, options: ReadOptions = DEFAULT_READ_OPTIONS
 ) -> ValidationReport:
-    """The report on a source; `auto` recognises the contract by its content. Raises UsageProblem for an unknown name."""
+    """Validate a source and return the report; `auto` detects the contract by the content. Raises UsageProblem for a bad name."""
     known = resolve_contract(source, contract)
     if known is None:
         return _unknown(source)
@@ -55,12 +55,12 @@ def read(
 
 
 def lines_of(source: Source, contract: str) -> Source:
-    """The source as its reader sees it: rows that a run has stored in a document are lines."""
+    """Return the source as the reader of its contract takes it: rows that a run has stored in a document become lines."""
     return _rows_in(source, contract).source if row_document(source) == contract else source
 
 
 def _rows_in(source: Source, contract: str, *, is_exact: bool = False) -> "RowLines":
-    """The rows of a document that a run has stored; imported here, because few datasets are one."""
+    """Return the rows of a document that a run has stored; imported here, because few datasets are one."""
     rows: RowLines = import_module("assay.datasets.row_documents").row_lines(source, contract, is_exact=is_exact)
     return rows
 
@@ -89,7 +89,7 @@ def _module_of(contract: ContractId) -> Any:
 
 
 def stream(source: Source, contract: "str | Plugin", *, config: ValidationConfig) -> Iterator[Case | Issue]:
-    """Issues and cases as they are met; in constant memory where the format allows it (JSONL)."""
+    """Yield issues and cases as they are found; in constant memory where the format allows it (JSONL)."""
     known = resolve_contract(source, contract)
     if known == "legal_eval_v1" and row_document(source) is None:
         yield from _module_of(known).stream(source, config)
@@ -100,7 +100,7 @@ def stream(source: Source, contract: "str | Plugin", *, config: ValidationConfig
 
 
 def resolve_contract(source: Source, contract: "str | Plugin") -> "ContractId | Plugin | None":
-    """The contract of that name, ours or a plugin's; for `auto` the one that the content shows, if any. Raises UsageProblem."""
+    """Find the contract of that name, built in or a plugin's; `auto` finds the one that the content shows. Raises UsageProblem."""
     if not isinstance(contract, str):
         return contract
     if contract not in ("auto", BUILT_IN):
@@ -118,7 +118,7 @@ def _own() -> Any:
 
 
 def contract_named(contract: str) -> ContractId:
-    """The contract of that name; raises UsageProblem that names the nearest one."""
+    """Return the built-in contract of that name; raises UsageProblem that names the nearest one."""
     if contract in CONTRACTS:
         return CONTRACTS[contract].id
     names = (*CONTRACTS, "auto")
@@ -126,7 +126,7 @@ def contract_named(contract: str) -> ContractId:
 
 
 def _syntax_error(source: Source) -> Issue | None:
-    """What keeps a text without a recognised contract from being read at all."""
+    """Return the syntax error of a text without a recognised contract; None when it can be parsed."""
     shape = sniff_format(source)
     if shape == "yaml":
         document = parse_yaml(source.part(0, MAX_YAML_BYTES + 1))

@@ -1,4 +1,4 @@
-"""Safe fixes: a corrected copy of a source and the list of what was changed in it.
+"""Safe fixes: a corrected copy of a source, and the list of changes.
 
 Only what cannot change a meaning: the byte order mark, Unicode NFC where the contract demands it, white space at
 the end of ids, nulls of optional fields, and unknown fields moved into metadata. Everything else is left for a person.
@@ -40,20 +40,20 @@ _COMMA_AFTER = re.compile(rb"null(\s*,\s*)?")
 
 
 class FixResult(msgspec.Struct, frozen=True):
-    """The corrected bytes and what was changed."""
+    """Corrected bytes and the changes."""
 
     content: bytes
     changes: tuple[FixChange, ...]
 
 
 Edit = tuple[Path, str]
-"""Where something was changed, and how."""
+"""Path of a changed value, and the change in words."""
 Fix = Callable[[Any, Path], tuple[Any, list[Edit]]]
-"""A record and its path in, the record and its changes out."""
+"""Function that takes a record and its path, and returns the record and its changes."""
 
 
 def fix_source(source: Source, contract: ContractId, config: ValidationConfig | None = None) -> FixResult:
-    """The source with every safe fix applied; text that cannot be read stays as it is."""
+    """Apply every safe fix to a source; text that cannot be parsed stays unchanged."""
     content = bytes(source.buffer())
     changes = [FixChange(1, "", "removed the byte order mark")] if content.startswith(BOM) else []
     content = content.removeprefix(BOM)
@@ -79,7 +79,7 @@ class _Replacement(msgspec.Struct, frozen=True):
 
 
 def _rewritten(raw: bytes, path: Path, fix: Fix, *, start: int, line: int) -> Iterator[_Replacement]:
-    """The piece for one record, if a fix changes it."""
+    """Yield the replacement of one record, if a fix changes it."""
     document = parse_json(raw)
     if document.flaws:
         return
@@ -118,7 +118,7 @@ def _removed(nulls: list[Path]) -> list[Edit]:
 
 
 class _IdTrimmer:
-    """The ids of a source: none is trimmed into that of another record."""
+    """Trimmer of a source's ids, which never makes two ids equal."""
 
     def __init__(self, member: str, taken: Iterable[str]) -> None:
         self._member = member
@@ -139,7 +139,7 @@ def _accepted_ids(source: Source, contract: Contract, config: ValidationConfig) 
 
 
 def _pieces(source: Source, contract: Contract, config: ValidationConfig) -> Iterator[_Replacement]:
-    """What is safe in every contract: ids without white space at their ends."""
+    """Apply the fix that is safe in every contract: white space at the end of ids is removed."""
     if contract.is_lines:
         ids = _accepted_ids(source, contract, config)
         return _line_pieces(source, lambda row, path: (row, ids.trim(row, path)))
@@ -147,7 +147,7 @@ def _pieces(source: Source, contract: Contract, config: ValidationConfig) -> Ite
 
 
 def _trimmed(document: object, path: Path, contract: Contract) -> list[Edit]:
-    """The changes to the records of a document, where those count, too, for which it is not accepted."""
+    """Trim the records of a document; ids of rejected records count as taken, too."""
     changes = _removed(drop_nulls(document, GOLDEN_DOCUMENT, path))
     records = document.get(contract.member) if type(document) is dict else None
     listed = [(index, record) for index, record in enumerate(records) if type(record) is dict] if type(records) is list else []
@@ -194,7 +194,7 @@ def _batch_pieces(source: Source, contract: Contract, config: ValidationConfig) 
 
 
 def _without_member(split: SplitDocument, name: str, at: int, line: int) -> Iterator[_Replacement]:
-    """The piece that removes a member of the document whose null is at an offset, with the comma after or before it."""
+    """Yield the replacement that removes a null member of the document, with the comma after or before it."""
     low = max(0, at - _NEAR)
     before = _NAMED_MEMBER.search(bytes(split.view[low:at]))
     after = _COMMA_AFTER.match(bytes(split.view[at : at + _NEAR]))
@@ -206,7 +206,7 @@ def _without_member(split: SplitDocument, name: str, at: int, line: int) -> Iter
 
 
 class _BatchHeader(msgspec.Struct):
-    """The members of a batch besides its records that hold free text, or may be left out."""
+    """Members of a batch besides its records that hold free text, or are optional."""
 
     created_at: msgspec.Raw = msgspec.Raw()
     dataset_version: msgspec.Raw = msgspec.Raw()
@@ -223,7 +223,7 @@ def _head_members(split: SplitDocument) -> list[tuple[Path, msgspec.Raw, Fix]]:
 
 
 def _normalized(value: object, path: Path) -> tuple[Any, list[Edit]]:
-    """The value in NFC; two names that become one, or a run of combining marks, are for a person to solve."""
+    """Normalize a value to NFC; two names that become one, or a run of combining marks, are left to a person."""
     found = FindingList()
     normalized = batch_v1.rules.NormalizedRecord(found, value, path)
     if not normalized.changed or found:
@@ -251,7 +251,7 @@ def _conversation_pieces(source: Source, _: Contract, config: ValidationConfig) 
 
 
 def _fits_batch(metadata: Mapping[str, object]) -> bool:
-    """Metadata that batch_v1 still takes."""
+    """Return whether batch_v1 still accepts the metadata."""
     found = FindingList()
     batch_v1.rules.check_metadata(found, metadata, ("metadata",), limit=batch_v1.rules.MAX_RECORD_METADATA_BYTES)
     return not found
@@ -279,4 +279,4 @@ _OWN: dict[ContractId, Callable[[Source, Contract, ValidationConfig], Iterator[_
     "batch_v1": _batch_pieces,
     "conversation_v1": _conversation_pieces,
 }
-"""Contracts in which more is safe than in every one."""
+"""Contracts with more safe fixes than those of every contract."""

@@ -36,7 +36,7 @@ _ANY_SIZE: dict[Interface, str] = {
     "http": "send the parameter allow_size=true",
     "page": "tick “Accept golden datasets with fewer than 5 or more than 20 cases”",
 }
-"""How the limit is lifted, in the words of each interface."""
+"""Hint to lift the limit, in the words of each interface."""
 MAX_PROMPT = 8000
 MIN_RUBRIC, MAX_RUBRIC = 10, 2000
 FIELDS = ("version", "description", "cases")
@@ -50,7 +50,7 @@ _VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+\Z")
 
 
 def read(source: Source, config: ValidationConfig, options: ReadOptions) -> ValidationReport:
-    """The report on one golden dataset; any error rejects the file, since a part of its cases is no golden dataset."""
+    """Validate one golden dataset and return the report; any error rejects the file, since some of its cases are not a dataset."""
     document = parse_json(source.buffer())
     found = check_document(document.value, config, options.interface) if document.is_readable else FindingList()
     check_flaws(found, document, (), whole=f"golden_v1 is one JSON document: {_DOCUMENT}")
@@ -92,7 +92,7 @@ def _cases_of(value: object) -> list[Any]:
 
 
 def _rejected(found: FindingList, cases: list[Any]) -> IndexSet:
-    """The cases with an error. Of those whose errors are only counted none is known: with so many every case has one."""
+    """Collect the cases with an error; when errors were too many to be listed, every case counts as rejected."""
     rejected = IndexSet()
     is_flood = any(severity == "error" for _, severity in found.unlisted)
     for index in range(len(cases)) if is_flood else ():
@@ -105,7 +105,7 @@ def _rejected(found: FindingList, cases: list[Any]) -> IndexSet:
 
 
 def _record(finding: Finding, cases: list[Any]) -> RecordContext:
-    """The case that a finding is about, or the file."""
+    """Return the context of a finding: its case, or the file."""
     index = finding.path[1] if finding.path[:1] == ("cases",) and len(finding.path) > 1 else None
     if not isinstance(index, int) or index >= len(cases):
         return RecordContext()
@@ -114,7 +114,7 @@ def _record(finding: Finding, cases: list[Any]) -> RecordContext:
 
 
 def check_document(value: object, config: ValidationConfig, interface: Interface = "python") -> FindingList:
-    """Every rule of the contract for one document."""
+    """Check one document by every rule of the contract."""
     found = FindingList(required=("version", "cases", "id", "user_prompt", "rubric"))
     document = object_at(found, value, (), like=_DOCUMENT)
     if document is None:
@@ -188,7 +188,7 @@ def _check_id(found: FindingList, value: object, path: Path) -> None:
 
 
 def _check_text(found: FindingList, value: object, path: Path, *, low: int, high: int) -> None:
-    """The minimum counts what is left after trimming, the maximum counts everything."""
+    """Check the length of a text: the minimum counts trimmed characters, the maximum all of them."""
     string_at(found, value, path, low=low, high=high)
     if type(value) is str and len(value) >= low > len(value.strip()):
         found.add("value_out_of_range", path, f"{path[-1]} has fewer than {low} characters besides white space at its ends")

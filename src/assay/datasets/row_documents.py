@@ -1,4 +1,4 @@
-"""The documents that runs store their input in, read back: rows under a member of one JSON document, and several datasets in one.
+"""Documents in which runs store their input: rows under a member of one JSON document, and several datasets in one.
 
 Rows become lines of a temporary file, which the reader of their contract takes like any JSON Lines. Where each row is on a line of
 its own, as runs write them, lines and columns stay the same, and nothing is held in memory; any other layout is read as well.
@@ -29,9 +29,9 @@ _END = re.compile(rb"\n\]\}\s*\Z")
 _END_BYTES = 64
 _PIECE = 4 << 20
 _EXACT_BYTES = 4 << 20
-"""Up to this size a document that is not JSON goes through the strict parser, which says more."""
+"""Up to this size a document that is not JSON goes through the strict parser, whose message has more detail."""
 MAX_FREE_ROWS = 200_000
-"""Rows of a document that does not have each on a line of its own: the place of each is held in memory."""
+"""Maximum rows of a document that does not have each on its own line: all their offsets are in memory."""
 _TOO_MANY = Issue(
     code="value_out_of_range",
     message=f"the document has more than {MAX_FREE_ROWS:,} rows, which are not on lines of their own",
@@ -56,19 +56,19 @@ Locate = Callable[[Issue], Issue]
 
 
 class RowLines(msgspec.Struct, frozen=True):
-    """The rows of a source as JSON Lines."""
+    """Rows of a source as JSON Lines."""
 
     source: Source
     issues: tuple[Issue, ...] = ()
-    """What is wrong with the document around the rows."""
+    """Issues of the document around the rows."""
     locate: Locate = lambda issue: issue
-    """An issue of a line with its place in the document."""
+    """Moves an issue of a line to its location in the document."""
     is_by_line: bool = False
-    """The document was taken line by line, and not parsed."""
+    """True if the document was read line by line, and not parsed."""
 
 
 def row_lines(source: Source, contract: str, *, is_exact: bool = False) -> RowLines:
-    """The source as JSON Lines: itself, unless it is a document with rows of the contract; `is_exact` parses the document."""
+    """Return the source as JSON Lines: itself, unless it is a document with rows of the contract; `is_exact` parses that."""
     if row_document(source) != contract:
         return RowLines(source)
     if source.rows is None or is_exact:
@@ -80,7 +80,7 @@ def row_lines(source: Source, contract: str, *, is_exact: bool = False) -> RowLi
 
 
 def _by_line(source: Source, start: int) -> RowLines | None:
-    """The rows of a document that has each of them on a line of its own; None for any other layout."""
+    """Read the rows of a document that has each on its own line; None for any other layout."""
     tail = source.part(max(start, source.size - _END_BYTES), source.size)
     end = _END.search(tail)
     if end is None or source.part(start, start + 1) != b"\n" or not source.part(0, 1).strip():
@@ -111,7 +111,7 @@ def _lines_in(source: Source, spool: BinaryIO) -> Source:
 
 
 def _by_value(source: Source, contract: str) -> RowLines:
-    """The rows of a document in any layout, each on a line; an issue is located by the text of its row."""
+    """Read the rows of a document in any layout, each on a line; an issue is located by the text of its row."""
     buffer, member = source.buffer(), ROW_MEMBERS[contract]
     try:
         listed = msgspec.json.decode(_without_mark(buffer), type=_KINDS[member]).rows
@@ -136,7 +136,7 @@ def _without_mark(buffer: Buffer) -> memoryview:
 
 
 def _without_list(buffer: Buffer, listed: msgspec.Raw) -> bytes:
-    """A text with a list in it empty, and everything else at its line and column."""
+    """Empty a list in a text, with everything else at its line and column."""
     start = address_of(listed) - address_of(buffer)
     end = start + len(memoryview(listed))
     place = LocationCursor(buffer).place
@@ -146,7 +146,7 @@ def _without_list(buffer: Buffer, listed: msgspec.Raw) -> bytes:
 
 
 def _around(text: bytes, contract: str) -> Iterator[Issue]:
-    """What the strict parser, and the small contract of such documents, say of a document without its rows."""
+    """Check a document without its rows by the strict parser, and by the small contract of such documents."""
     document = parse_json(text)
     found = FindingList(required=("schema_version",))
     if type(document.value) is dict:
@@ -162,7 +162,7 @@ def _around(text: bytes, contract: str) -> Iterator[Issue]:
 
 
 class _RowLocator:
-    """Places of issues in a document whose rows were read from lines; each byte is read once, however many issues there are.
+    """Locator of issues in a document whose rows were read from lines; each byte is read once, however many issues there are.
 
     It holds numbers and no objects, since a small document may have many rows; and the buffer instead of its source, which holds
     the locator: objects that hold each other stay in memory until the collector looks for them.
@@ -176,10 +176,10 @@ class _RowLocator:
         self._columns = array("q")
         self._row = -1
         self._feeds: list[int] = []
-        """Where the line breaks of that row are."""
+        """Offsets of the line breaks of that row."""
 
     def locate(self, issue: Issue) -> Issue:
-        """The issue of a line with its place in the document."""
+        """Move the issue of a line to its location in the document."""
         if issue.line is None or issue.line > len(self._offsets):
             return issue
         if not self._lines:
@@ -200,13 +200,13 @@ class _RowLocator:
             self._columns.append(column)
 
     def _text(self, row: int) -> str:
-        """A row and what is between it and the next one, which has no place that is asked for."""
+        """Return a row with the text up to the next one, in which no location is needed."""
         end = self._offsets[row + 1] if row + 1 < len(self._offsets) else self._end
         return self._buffer[self._offsets[row] : end].decode("utf-8", "replace")
 
 
 def _unreadable(source: Source, problem: str) -> Issue:
-    """Why a document with rows cannot be read."""
+    """Return the issue of a document with rows that cannot be parsed."""
     if source.size <= _EXACT_BYTES:
         document = parse_json(source.buffer())
         found = FindingList()
@@ -220,7 +220,7 @@ def _unreadable(source: Source, problem: str) -> Issue:
 
 
 MAX_DATASETS = 10_000
-"""In one document."""
+"""Maximum datasets in one document."""
 _MAX_PADDING = 64 << 20
 """Bytes of white space that the datasets of a document get together, so that their lines are those of the document."""
 
@@ -233,7 +233,7 @@ _decode_parts = msgspec.json.Decoder(list[DatasetPart]).decode
 
 
 class DatasetParts:
-    """A document with several datasets, read once; raises SourceUnreadable where it is damaged."""
+    """A document with several datasets, read once; raises SourceUnreadable if it is damaged."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -252,11 +252,11 @@ class DatasetParts:
 
     @property
     def names(self) -> list[str]:
-        """What the run called each of them."""
+        """Names of the datasets in the run."""
         return [part.name for part in self._parts]
 
     def open(self, number: int) -> Source:
-        """One of the datasets, counted from 1; raises SourceUnreadable.
+        """Open one of the datasets, counted from 1; raises SourceUnreadable.
 
         White space before it keeps its lines and columns those of the document, unless that would be too much of it.
         """

@@ -161,7 +161,7 @@ def retry_plan(folders: RunPaths, run_id: str) -> Plan:
             f"the dataset of run '{folders.run_id}' was uploaded to a server, which deletes it when the run has ended",
             hint="submit the records with an error again",
         )
-    if is_redacted(run.manifest.plan):
+    if is_redacted(run.manifest.plan_members):
         raise UsageProblem(
             f"the settings of run '{folders.run_id}' were redacted, so it cannot be repeated from them",
             hint="start a new run with `assay run` and the same options",

@@ -41,23 +41,23 @@ class GradingSettings(GradingRules, frozen=True, kw_only=True):
     system_prompt: str = ""
     """Sent to the candidate under the default policy, if the case has no system message."""
     panel: PanelSection = PanelSection()
-    """How several judges decide together."""
+    """Rules by which several judges decide together."""
     has_answers: bool = False
-    """The candidate's answers are given, so that it is not called."""
+    """True if the candidate's answers are given, so that it is not called."""
     profile: ProfileId | None = None
-    """The run's profile, which may score a rubric that has no score of its own."""
+    """Run's profile, which may score a rubric that has no score of its own."""
     grader: PluginPlan | None = None
-    """The run's custom grader, which grades every case."""
+    """Run's custom grader, which grades every case."""
     grader_code: Any = None
-    """The generator function of a grader that asks judges."""
+    """Generator function of a grader that asks judges."""
     policy: PluginPlan | None = None
-    """The run's custom policy, which builds the candidate's messages in every case."""
+    """Run's custom policy, which builds the candidate's messages in every case."""
     policy_code: Any = None
-    """The function of that policy."""
+    """Function of that policy."""
     record_policies: Mapping[str, PluginPlan] = {}
     """Custom policies of the cases that name them."""
     record_policy_code: Mapping[str, Any] = {}
-    """The function of each of these policies."""
+    """Function of each of these policies."""
 
 
 def settings_of(plan: Plan) -> GradingSettings:
@@ -92,13 +92,13 @@ class GradingMethod(msgspec.Struct, frozen=True, kw_only=True):
     scale: Literal["0-1", "0/1", "1-5"]
     """Scale of a score before it is normalized to 0..1."""
     topics: Callable[["GradingAssignment", str | None], tuple[ReplySpec, ...]]
-    """The judges' questions, given the answer, for reading replies back from the log. Empty when no judge is called."""
+    """Judges' questions, given the answer, for reading replies back from the log. Empty when no judge is called."""
     texts: Callable[["GradingAssignment"], Iterable[str]] = lambda _: ()
     """Ids of templates that only this method adds."""
 
 
 class GradingProvenance(msgspec.Struct, frozen=True):
-    """How a case is graded, as every prediction names it."""
+    """Grading method, template and policy of a case, as every prediction names them."""
 
     evaluator: str
     """Id and version of the grading method."""
@@ -128,7 +128,7 @@ class GradingAssignment(msgspec.Struct, frozen=True):
     attachments: Mapping[str, str] = NO_ATTACHMENTS
     """Texts of the case's attachments by path."""
     custom_policy: PluginPlan | None = None
-    """The plugin that builds the candidate's messages: the run's policy, or the one that the case names."""
+    """Plugin that builds the candidate's messages: the run's policy, or the one that the case names."""
 
     @property
     def graded_by(self) -> GradingProvenance:
@@ -151,7 +151,7 @@ class GradingAssignment(msgspec.Struct, frozen=True):
         return self.case.criteria or tuple(Criterion(name, name) for name in self.settings.criteria) or (DEFAULT_CRITERION,)
 
     def sign(self, grade: Grade, *, by: GradingProvenance | None = None) -> Grade:
-        """Add to a grade what every prediction names: who graded it, and the flags of the policy."""
+        """Add to a grade what every prediction names: evaluator, template and policy, and the flags of the policy."""
         by = by or self.graded_by
         return msgspec.structs.replace(
             grade,
@@ -186,7 +186,7 @@ def choice_task(case: Case, settings: GradingSettings) -> str:
 
 
 def kind_of(case: Case) -> MethodKind | None:
-    """Return the method for a case, in a run without a grader of its own; None for a task that cannot be graded."""
+    """Return the method for a case, in a run without a custom grader; None for a task that cannot be graded."""
     kind = kind_for(case.contract, case.task)
     if kind == "reference" and has_tools(case):
         return "tool_call" if is_tool_turn(case) else "turn"

@@ -1,4 +1,4 @@
-"""What the candidate is sent for a case: its messages and texts, custom policies included."""
+"""Messages that the candidate is sent for a case, and its texts; custom policies included."""
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache

@@ -65,7 +65,7 @@ _SHORT_WORDS = frozenset("aeiouyàéèó\u0432")
 
 
 class ChoiceList(NamedTuple):
-    """The choices at one position."""
+    """Choices at one position."""
 
     chosen: frozenset[str]
     """Empty when the text leaves several open."""
@@ -79,11 +79,11 @@ class ChoiceMatch(NamedTuple):
     """Empty when the name and the words belong to two choices."""
     end: int
     is_worded: bool = False
-    """The text has the words of the choice, with or without its name."""
+    """True if the text has the words of the choice, with or without its name."""
 
 
 class ChoiceLookup:
-    """The choices of one question, by every text that may name them."""
+    """Choices of one question, by every text that may name them."""
 
     def __init__(self, choices: tuple[Choice, ...]) -> None:
         self._choices = choices
@@ -103,7 +103,7 @@ class ChoiceLookup:
         return {text: words[text] for text in sorted(words, key=len, reverse=True) if text}
 
     def mentions_other(self, text: str, chosen: frozenset[str]) -> bool:
-        """Tell whether the text names a choice besides these, as its id is spelled."""
+        """Return whether the text names a choice besides these, as its id is spelled."""
         found = (match.group("id") for match in _name_anywhere(self.ids).finditer(text))
         return any(name in self.ids and name not in chosen for name in found)
 
@@ -142,7 +142,7 @@ class ChoiceLookup:
         return ChoiceList(frozenset() if is_open else chosen, end)
 
     def _is_taken_back(self, text: str, end: int, chosen: frozenset[str]) -> bool:
-        """Tell whether the text retracts the choice next: `(B), but it is not correct`."""
+        """Return whether the text retracts the choice next: `(B), but it is not correct`."""
         if TAKEN_BACK.match(text, end):
             return True
         rest = text[end : end + _LIST_REMARK].partition("\n")[0]
@@ -150,7 +150,7 @@ class ChoiceLookup:
         return later is not None and not self.mentions_other(rest[: later.start()], chosen)
 
     def _is_kept_open(self, text: str, end: int, chosen: frozenset[str]) -> bool:
-        """Tell whether the sentence continues with another choice: `A or B`, `A unless B holds`; but not with `A, not B or C`."""
+        """Return whether the sentence continues with another choice: `A or B`, `A unless B holds`; but not with `A, not B or C`."""
         either = OR.match(text, end)
         if (either and self.read_item(text, either.end())) or self._goes_on_below(text, end, chosen):
             return True
@@ -164,7 +164,7 @@ class ChoiceLookup:
         return self.mentions_other(rest[hedge.end() :], chosen)
 
     def _goes_on_below(self, text: str, end: int, chosen: frozenset[str]) -> bool:
-        """Tell whether the next line is another choice and nothing else."""
+        """Return whether the next line is another choice and nothing else."""
         below = _NEXT_LINE.match(text, end)
         item = self.read_item(text, below.end()) if below else None
         return item is not None and item.choice not in chosen and _LINE_ENDS.match(text, item.end) is not None
@@ -190,7 +190,7 @@ class ChoiceLookup:
         return choice if is_closed or is_name or is_ended else None
 
     def _is_headed(self, text: str, at: int, choice: str) -> bool:
-        """Tell whether the choice's own words follow, or a heading: `A The sale is void`, `A Explanation: …`."""
+        """Return whether the choice's own words follow, or a heading: `A The sale is void`, `A Explanation: …`."""
         if _HEADING.match(text, at):
             return True
         own = self._read_words(text, at + 1) if text[at : at + 1].isspace() else None
@@ -233,7 +233,7 @@ class ChoiceLookup:
 
 
 def _goes_on(text: str, at: int, *, after: str) -> bool:
-    """Tell whether a word follows in the same sentence; a line break ends one, unless it wraps lower-case text."""
+    """Return whether a word follows in the same sentence; a line break ends one, unless it wraps lower-case text."""
     follows = _WORD_FOLLOWS.match(text, at)
     if follows is None:
         return False
@@ -242,7 +242,7 @@ def _goes_on(text: str, at: int, *, after: str) -> bool:
 
 
 def is_followed_well(text: str, at: int) -> bool:
-    """Tell whether the next word can follow a choice, rather than make it the beginning of something else."""
+    """Return whether the next word can follow a choice, rather than make it the beginning of something else."""
     return any(pattern.match(text, at) for pattern in (GOES_ON, COPULA, OR))
 
 
@@ -323,7 +323,7 @@ class _ChoiceStatement(NamedTuple):
     start: int
     end: int
     is_final: bool = False
-    """The text marks it as final."""
+    """True if the text marks it as final."""
     is_sentence: bool = False
     """It says `the answer is`, and is not a label such as `Answer:`."""
 
@@ -498,7 +498,7 @@ def _announced_at(text: str, offset: int, announcement: ChoiceAnnouncement, opti
 
 
 def _heads_list(text: str, listed: ChoiceList, options: ChoiceLookup) -> bool:
-    """Tell whether the next line begins with another choice: `each option:` is followed by all of them."""
+    """Return whether the next line begins with another choice: `each option:` is followed by all of them."""
     start = text.find("\n", listed.end)
     below = text[start + 1 : start + _CLAUSE].partition("\n")[0] if start >= 0 else ""
     line = _of_line(below, options, is_first=False)
@@ -540,7 +540,7 @@ class _ChoiceLine(NamedTuple):
     reading: ChosenIds | None
     """None when the line discusses the choice without choosing it."""
     is_bare: bool
-    """The line is the name and nothing else."""
+    """True if the line is the name and nothing else."""
 
 
 def _of_lines(text: str, options: ChoiceLookup) -> set[ChosenIds]:
@@ -563,7 +563,7 @@ def _of_lines(text: str, options: ChoiceLookup) -> set[ChosenIds]:
 
 
 def _continues_list(read: list[_ChoiceLine | None], number: int, options: ChoiceLookup) -> bool:
-    """Tell whether the last line is the name after that of the line above: a truncated list."""
+    """Return whether the last line is the name after that of the line above: a truncated list."""
     line, above = read[number], read[number - 1] if number else None
     if (
         line is None
@@ -596,7 +596,7 @@ def _of_line(line: str, options: ChoiceLookup, *, is_first: bool) -> _ChoiceLine
 
 
 def _is_own(rest: str, item: ChoiceMatch, options: ChoiceLookup) -> bool:
-    """Tell whether a line continues after its choice's words without retracting them, or has enough of their beginning."""
+    """Return whether a line continues after its choice's words without retracting them, or has enough of their beginning."""
     if item.is_worded:
         remark = rest.lstrip()
         is_remark = remark[:1] in _REMARK and not REJECTING.match(remark.lstrip(" ,;.(\u2013\u2014"))

@@ -1,4 +1,4 @@
-"""Reply specifications: what reading back a judge's reply needs to know about the question."""
+"""Judge calls: the question, its prompt, and the reply with one more attempt."""
 
 import hashlib
 
@@ -31,9 +31,9 @@ class ReplySpec(msgspec.Struct, frozen=True, kw_only=True):
     marks: tuple[CriterionResult, ...]
     """Results of the criteria that a reply decides, without values."""
     is_list: bool = False
-    """The reply is a list with one verdict per criterion."""
+    """True if the reply is a list with one verdict per criterion."""
     is_swapped: bool = False
-    """The two answers were swapped, so that a verdict for the first is one for the second."""
+    """True if the two answers were swapped, so that a verdict for the first is one for the second."""
 
 
 def criterion_spec(criterion: str, shape: ReplySchema, *, weight: float = 1.0) -> ReplySpec:
@@ -63,7 +63,7 @@ class JudgeQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """One question about one answer, for every judge."""
 
     criterion: str
-    """The criterion to decide; part of the call's id."""
+    """Criterion to decide; part of the call's id."""
     template_id: str
     blocks: dict[str, str]
     """Texts by the template's slots; an empty text leaves its block out."""
@@ -74,7 +74,7 @@ class JudgeQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CandidateAnswer(msgspec.Struct, frozen=True):
-    """The candidate's text and the record that it belongs to."""
+    """Candidate's text and the record that it belongs to."""
 
     text: str
     record_sha256: str
@@ -88,7 +88,7 @@ class JudgeCallOptions(msgspec.Struct, frozen=True, kw_only=True):
     may_fail: bool = False
     """If this call fails, the other judges' votes are kept and may decide."""
     is_confident: bool = False
-    """The judge is also asked for its confidence."""
+    """True if the judge is also asked for its confidence."""
 
 
 class JudgeCall:
@@ -104,7 +104,7 @@ class JudgeCall:
         self.refusal = UnusableReply("")
         self.verdicts: tuple[Verdict, ...] = ()
         self.lost = ""
-        """Why there is no verdict, once no attempt is left."""
+        """Reason why there is no verdict, once no attempt is left."""
         self.lost_code = "judge_parse_error"
 
     def ask(self) -> ModelRequest:

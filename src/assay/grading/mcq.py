@@ -1,4 +1,4 @@
-"""Multiple choice: graded by comparing sets of ids, without a judge."""
+"""Multiple choice: the answer's choice is read, and sets of ids are compared, without a judge."""
 
 import re
 from collections.abc import Callable
@@ -65,7 +65,7 @@ _LONGEST_SHORT = 200
 
 
 class _ChoiceObject(msgspec.Struct):
-    """The JSON object that a question asks for."""
+    """JSON object that a question asks for."""
 
     answer: str
 

@@ -32,12 +32,12 @@ def assign(case: Case, settings: GradingSettings, *, attachments: Mapping[str, s
 
 
 def needs_judge(case: Case, settings: GradingSettings) -> bool:
-    """Tell whether the case may need a judge."""
+    """Return whether the case may need a judge."""
     return is_judged(kind_of(case), grader=settings.grader)
 
 
 def is_judged(kind: MethodKind | None, *, grader: PluginPlan | None) -> bool:
-    """Tell whether a record of this kind may need a judge; a run's custom grader decides for all of them."""
+    """Return whether a record of this kind may need a judge; a run's custom grader decides for all of them."""
     if grader is not None:
         return grader.asks_judges
     return kind is not None and GRADING_METHODS[kind].needs_judge

@@ -14,7 +14,7 @@ from assay.grading.verdict import SALVAGED, Verdict
 CallRounds = Generator[tuple[ModelRequest, ...], tuple[Reply, ...], None]
 PanelFlow = Generator[tuple[ModelRequest, ...], tuple[Reply, ...], tuple["PanelResult", ...]]
 JudgeCalls = list[JudgeCall]
-"""The calls to all judges for one question."""
+"""Calls to all judges for one question."""
 NO_QUORUM = "judge_quorum"
 """Failure code of a record on which too few judges voted."""
 DISAGREE = "judges_disagree"
@@ -27,22 +27,22 @@ _TOLERANCE = 1e-9
 
 
 class PanelResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The judges' combined result on one criterion."""
+    """Judges' combined result on one criterion."""
 
     value: float
-    """The median vote, the lower one of two; so a tie on a criterion is not met."""
+    """Median vote, the lower one of two; so a tie on a criterion is not met."""
     votes: tuple[Verdict, ...]
     scores: tuple[Score, ...]
     decision: PanelDecision
 
     @property
     def is_lone(self) -> bool:
-        """Tell whether the only judge has voted, so that there was nothing to decide."""
+        """Return whether the only judge has voted, so that there was nothing to decide."""
         return len(self.votes) == 1 and not self.decision.missing
 
     @property
     def is_split(self) -> bool:
-        """Tell whether the judges' votes differ."""
+        """Return whether the judges' votes differ."""
         return len(self.votes) > 1 and len({vote.value for vote in self.votes}) > 1
 
 
@@ -120,7 +120,7 @@ def _parts(question: JudgeQuestion) -> tuple[RubricPart, ...]:
 
 
 def _is_unsure(call: JudgeCall, settings: GradingSettings) -> bool:
-    """Tell whether other judges should vote too: no vote, a salvaged one, one near the threshold, or one without confidence."""
+    """Return whether other judges should vote too: no vote, a salvaged one, one near the threshold, or one without confidence."""
     return not call.verdicts or any(_is_doubtful(verdict, call, settings) for verdict in call.verdicts)
 
 
@@ -176,7 +176,7 @@ def _combine(part: RubricPart, number: int, voting: JudgeCalls, *, missing: tupl
 
 
 def _is_tied(values: Sequence[float]) -> bool:
-    """Tell whether the two middle votes differ."""
+    """Return whether the two middle votes differ."""
     return len(values) % 2 == 0 and values[len(values) // 2 - 1] != values[len(values) // 2]
 
 

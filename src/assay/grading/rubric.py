@@ -1,4 +1,4 @@
-"""Weighted rubrics: each criterion is met or not, in a judge call of its own or in one call for all, summed by weight."""
+"""Weighted rubrics: each criterion is met or not, in a separate judge call or in one call for all, summed by weight."""
 
 from fractions import Fraction
 

@@ -34,12 +34,12 @@ class ToolCall(msgspec.Struct, frozen=True):
 
 
 def has_tools(case: Case) -> bool:
-    """Tell whether the case comes from a conversation in which tools were used."""
+    """Return whether the case comes from a conversation in which tools were used."""
     return case.contract == "conversation_v1" and bool(case.extra.get(TOOLS))
 
 
 def is_tool_turn(case: Case) -> bool:
-    """Tell whether the recorded turn used a tool."""
+    """Return whether the recorded turn used a tool."""
     return has_tools(case) and EXPECTED in case.extra
 
 

@@ -1,4 +1,4 @@
-"""Search for members that a text states in any notation: JSON, escaped JSON, single quotes, YAML, prose with a colon."""
+"""Verdicts in a judge's reply: one strict JSON object, its schema, and members that the text states elsewhere."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ _RANKS = frozenset({"first", "second", "tie"})
 
 
 def states_another(text: str, name: str, *, value: object) -> bool:
-    """Tell whether the text states another value for the member of this name, or one whose name ends like it."""
+    """Return whether the text states another value for the member of this name, or one whose name ends like it."""
     if name not in text.casefold() and "\\" not in text:
         return False
     wanted = _plain_value(str(value))
@@ -36,7 +36,7 @@ def states_another(text: str, name: str, *, value: object) -> bool:
 
 
 def states_both(text: str, value: tuple[str, object], words: tuple[str, str]) -> bool:
-    """Tell whether the text states this value for one member, and for another one words that begin with these."""
+    """Return whether the text states this value for one member, and for another one words that begin with these."""
     return any(_has_value(view, *value) and _has_words(view, *words) for view in _views(text))
 
 
@@ -116,11 +116,11 @@ _NO_OBJECT = "it is not one JSON object"
 
 
 class UnusableReply(msgspec.Struct, frozen=True):
-    """Why a reply is unusable, in our own words: it goes back to the judge, so it must not quote the reply."""
+    """Reason why a reply is unusable, in our own words: it goes back to the judge, so it must not quote the reply."""
 
     reason: str
     is_repeat: bool = False
-    """The reply repeats the text to be judged, so that nothing in it may be used."""
+    """True if the reply repeats the text to be judged, so that nothing in it may be used."""
 
 
 class ParsedObject(msgspec.Struct, frozen=True):
@@ -215,7 +215,7 @@ _REPEATED = UnusableReply("it repeats the text that was to be judged", is_repeat
 
 
 class ReplySchema(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """The JSON object that a judge must reply with; compared by identity, since each exists once."""
+    """JSON object that a judge must reply with; compared by identity, since each exists once."""
 
     value: str
     """Name of the member that decides."""
@@ -223,11 +223,11 @@ class ReplySchema(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Name of the member that explains."""
     scale: ScaleName
     wanted: str
-    """What the deciding member must be, in words for the judge."""
+    """Requirement on the deciding member, in words for the judge."""
     is_digit: bool = False
     """On the scale 0/1: the judge replies with digits, not true and false."""
     has_label: bool = False
-    """The judge is asked for the main failure label."""
+    """True if the judge is asked for the main failure label."""
 
 
 class ChoiceReplySchema(ReplySchema, frozen=True, kw_only=True, eq=False):
@@ -313,9 +313,9 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """On the schema's scale."""
     reason: str
     label: FailureLabel = ""
-    """The main failure, according to the judge."""
+    """Main failure, according to the judge."""
     confidence: float | None = None
-    """The judge's confidence, 0..1; None when it gives none that can be read."""
+    """Judge's confidence, 0..1; None when it gives none that can be read."""
     flags: tuple[str, ...] = ()
 
 
@@ -414,7 +414,7 @@ def _opening(shape: ReplySchema) -> re.Pattern[str]:
 
 
 def _repeats(found: JsonObject, shape: ReplySchema, *, answer: str) -> bool:
-    """Tell whether the candidate's answer states both members, in any notation, spacing or order."""
+    """Return whether the candidate's answer states both members, in any notation, spacing or order."""
     if shape.value not in answer.casefold() and "\\" not in answer:
         return False
     return states_both(answer, (shape.value, found[shape.value]), (shape.reason, found[shape.reason]))

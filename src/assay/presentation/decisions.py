@@ -12,8 +12,9 @@ import msgspec
 from assay import api
 from assay.core.artifact_lines import FailureLine, PredictionLine
 from assay.core.gate_text import GateText, MissedGate, gate_texts, missed_gates
+from assay.core.plan import Plan
 from assay.core.run_result import RunResult
-from assay.presentation.run_report import Json, RunReport
+from assay.presentation.run_report import RunReport
 from assay.presentation.sections import Badge, DecisionView, Fact
 from assay.presentation.words import (
     BASELINE,
@@ -115,7 +116,7 @@ def decision_note(view: RunReport) -> str:
     result = view.result
     missed = [check.name for check in result.gate.gates if not check.met]
     formula = [gate for gate in _gates(view) if gate.gate in ("pass_rate", "min_score")]
-    is_golden = all(dataset["contract"] == "golden_v1" for dataset in view.plan.get("datasets", ()))
+    is_golden = all(dataset.contract == "golden_v1" for dataset in view.plan.datasets)
     is_decided = result.is_finished and not result.is_away and result.counts.evaluated_records
     if not is_decided or not is_golden or missed != ["max_error_rate"] or not formula:
         return ""
@@ -134,24 +135,23 @@ def _open_reason(result: RunResult) -> str:
     return "workers continue it" if result.is_elsewhere else "the run can be resumed; finished records are not repeated"
 
 
-def default_gates_text(plan: Json) -> str:
+def default_gates_text(plan: Plan) -> str:
     """Which gates nobody has set, because their contract does; empty where there are none."""
-    defaults, contract = plan.get("default_gates") or (), plan["datasets"][0]["contract"]
+    defaults = plan.default_gates
     if not defaults:
         return ""
-    is_all = {name for name, limit in plan["gates"].items() if limit is not None} == set(defaults)
+    is_all = {name for name, limit in msgspec.structs.asdict(plan.gates).items() if limit is not None} == set(defaults)
     names = "" if is_all else ", ".join(name for gate, name in _NAMES.items() if gate in defaults) + ": "
-    return f" · {names}defaults of {contract}"
+    return f" · {names}defaults of {plan.datasets[0].contract}"
 
 
-def _source(miss: MissedGate, plan: Json) -> str:
+def _source(miss: MissedGate, plan: Plan) -> str:
     """The contract, behind a reason that is about one of its gates."""
-    is_default = miss.gate in (plan.get("default_gates") or ())
-    return f", the default of {plan['datasets'][0]['contract']}" if is_default else ""
+    return f", the default of {plan.datasets[0].contract}" if miss.gate in plan.default_gates else ""
 
 
 def _gates(view: RunReport) -> list[GateText]:
-    return gate_texts(view.plan.get("gates") or {}, view.summary)
+    return gate_texts(view.plan.gates, view.summary)
 
 
 # Gates and records as checks of a pipeline

@@ -229,7 +229,7 @@ def result_facts(view: RunReport) -> Iterator[Fact]:
 
 def record_counts(view: RunReport) -> str:
     """`500 in total · 490 graded · 430 passed · 60 not passed · 8 errors · 2 skipped`."""
-    counts, repeat = view.result.counts, view.plan.get("repeat", 1)
+    counts, repeat = view.result.counts, view.plan.repeat
     # Every answer counts as a record of its own, so that the counts add up.
     total = f"{counts.total_records:,} in total" + (f" ({repeat} answers to a record, each counted)" if repeat > 1 else "")
     done = counts.evaluated_records + counts.failed_records

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from assay.core.contract import dataset_title
 from assay.core.gate_text import gate_texts
 from assay.core.manifest import Manifest
+from assay.core.number_text import plain_number
+from assay.core.plan import Plan
 from assay.core.summary import (
     Amount,
     CandidateSummary,
@@ -31,7 +32,7 @@ from assay.presentation.charts import (
     ScoreLevel,
 )
 from assay.presentation.run import MeanKind, panel_facts, profile_text, ranking_facts, repeat_facts, shared_mean
-from assay.presentation.run_report import Json, RunReport
+from assay.presentation.run_report import RunReport
 from assay.presentation.sections import (
     NO_LINKS,
     Badge,
@@ -292,17 +293,18 @@ def note_facts(summary: Summary) -> Iterator[Fact]:
             yield msgspec.structs.replace(fact, label=label)
 
 
-def setting_facts(plan: Json) -> Iterator[Fact]:
+def setting_facts(plan: Plan) -> Iterator[Fact]:
     """The settings that decide what the numbers mean."""
-    yield Fact("gates", ", ".join(gate.asked for gate in gate_texts(plan.get("gates") or {}, None)) or "none")
-    yield Fact("concurrency", str(plan["concurrency"]))
-    yield Fact("attempts", f"at most {plan['retry']['max_attempts']} at each record")
-    yield Fact("answers to a record", str(plan.get("repeat", 1)))
-    yield Fact("seed", str(plan["seed"]))
-    for label, member in (("sample", "sample"), ("limit", "limit"), ("largest cost", "max_cost"), ("profile", "profile")):
-        if plan.get(member) is not None:
-            yield Fact(label, str(plan[member]))
-    yield Fact("passing score", f"{plan['case_pass_score']} on 1-5, {plan['pass_threshold']} on 0-1")
+    yield Fact("gates", ", ".join(gate.asked for gate in gate_texts(plan.gates, None)) or "none")
+    yield Fact("concurrency", str(plan.concurrency))
+    yield Fact("attempts", f"at most {plan.retry.max_attempts} at each record")
+    yield Fact("answers to a record", str(plan.repeat))
+    yield Fact("seed", str(plan.seed))
+    cost = None if plan.max_cost is None else plain_number(plan.max_cost)
+    for label, value in (("sample", plan.sample), ("limit", plan.limit), ("largest cost", cost), ("profile", plan.profile)):
+        if value is not None:
+            yield Fact(label, str(value))
+    yield Fact("passing score", f"{plan.case_pass_score} on 1-5, {plain_number(plan.pass_threshold)} on 0-1")
 
 
 def hash_facts(manifest: Manifest) -> Iterator[Fact]:
@@ -314,10 +316,10 @@ def hash_facts(manifest: Manifest) -> Iterator[Fact]:
         ("attempts (hash chain)", manifest.attempt_chain_sha256),
     )
     yield from (Fact(label, digest, is_hash=True) for label, digest in named if digest)
-    datasets, more = first_datasets(manifest.plan.get("datasets", ()))
+    datasets, more = first_datasets(manifest.plan.datasets)
     for dataset in datasets:
-        if dataset.get("sha256"):
-            yield Fact(f"dataset {dataset_title(dataset)}", dataset["sha256"], is_hash=True)
+        if dataset.sha256:
+            yield Fact(f"dataset {dataset.title}", dataset.sha256, is_hash=True)
     if more:
         yield Fact("datasets", f"{more}; all hashes are in manifest.json")
     if manifest.assay_version:
@@ -510,11 +512,11 @@ def _domain(views: Sequence[RunReport], mean: MeanKind) -> tuple[float, float]:
 
 def _gate(views: Sequence[RunReport], member: str) -> ReferenceLine | None:
     """The gate, where all runs have the same."""
-    gates = {(view.plan.get("gates") or {}).get(member) for view in views}
+    gates = {getattr(view.plan.gates, member) for view in views}
     value = gates.pop() if len(gates) == 1 else None
     return None if value is None else ReferenceLine(value, f"gate {rate(value) if member == 'pass_rate' else decimal(value)}")
 
 
 def _datasets(view: RunReport) -> str:
-    datasets, more = first_datasets(view.plan.get("datasets", ()))
-    return ", ".join(map(dataset_title, datasets)) + (more and f" {more}")
+    datasets, more = first_datasets(view.plan.datasets)
+    return ", ".join(dataset.title for dataset in datasets) + (more and f" {more}")

@@ -17,6 +17,7 @@ from assay.core.artifact_lines import FailureLine, PredictionLine
 from assay.core.errors import RunNotFound, StoreUnavailable
 from assay.core.manifest import Manifest
 from assay.core.outcome import Score
+from assay.core.plan import Plan
 from assay.core.run_result import RunResult
 from assay.core.summary import RunKind, SliceSummary, Summary
 
@@ -26,8 +27,6 @@ MAX_CASES = 50
 """Records listed one by one unless all are asked for."""
 MAX_WORST = 10
 """Answers with the lowest scores that a report has at hand."""
-
-Json = dict[str, Any]
 
 
 class FailureGroup(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,8 +97,8 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return self.result.candidate or self.result.run_id
 
     @property
-    def plan(self) -> Json:
-        """The plan as the manifest keeps it."""
+    def plan(self) -> Plan:
+        """The plan, redacted."""
         return self.manifest.plan
 
     @property

@@ -11,11 +11,11 @@ import msgspec
 
 from assay import api
 from assay.core.artifact_lines import AttemptLine
-from assay.core.contract import dataset_words, file_stem
+from assay.core.contract import file_stem
 from assay.core.gate_text import gate_texts
 from assay.core.manifest import BatchEntry, Manifest
 from assay.core.open_fields import Audience, add_counts
-from assay.core.plan import DatasetPlan, ModelPlan, Plan
+from assay.core.plan import DatasetPlan, ImportPlan, ModelPlan, Plan
 from assay.presentation.decisions import default_gates_text
 from assay.presentation.sections import Cell, Column, Fact, Section, Table
 from assay.presentation.validation import AUDIENCES, field_lines
@@ -30,7 +30,6 @@ from assay.presentation.words import (
     plugin_words,
 )
 
-Json = dict[str, Any]
 Words = tuple[str, tuple[str, ...]]
 """A label, and the words that belong to it."""
 NAME_LIMIT = 120
@@ -44,7 +43,7 @@ _ODD_LINES = {"duplicates": "repeated", "unknown": "unknown", "malformed": "unre
 """Lines of results of batches that became nothing."""
 
 
-def subject_facts(plan: Json, manifest: Manifest, *, has_candidate: bool = True) -> tuple[Fact, ...]:
+def subject_facts(plan: Plan, manifest: Manifest, *, has_candidate: bool = True) -> tuple[Fact, ...]:
     """What was asked, who answered, who graded, and where it comes from, as facts."""
     return tuple(
         Fact(label, " · ".join(words), limit=NAME_LIMIT if label in _NAMED else 0, parts=words)
@@ -52,60 +51,59 @@ def subject_facts(plan: Json, manifest: Manifest, *, has_candidate: bool = True)
     )
 
 
-def subject(plan: Json, manifest: Manifest, *, has_candidate: bool = True) -> Iterator[Words]:
+def subject(plan: Plan, manifest: Manifest, *, has_candidate: bool = True) -> Iterator[Words]:
     """What was asked, who answered, who graded, and where it comes from."""
-    datasets, more = first_datasets(plan.get("datasets", ()))
+    datasets, more = first_datasets(plan.datasets)
     for dataset in datasets:
-        yield "dataset", dataset_words(dataset)
+        yield "dataset", dataset.words
     if more:
         yield "datasets", (more,)
     if has_candidate:
         yield "candidate", candidate_words(plan)
     yield from graders(plan)
     yield from sent_fields(plan)
-    if plan.get("imported"):
-        yield "imported", imported_words(plan["imported"])
+    if plan.imported is not None:
+        yield "imported", imported_words(plan.imported)
     if manifest.batches:
         yield "batches", tuple(batch_words(manifest.batches))
     if manifest.rescored_from is not None:
         yield "rescored", (f"from {manifest.rescored_from.run_id}, without any call",)
-    elif plan.get("parent_run_id"):
+    elif plan.parent_run_id:
         what = (
             "the comparisons of {} with an error; the others are as they were"
-            if plan.get("comparison")
+            if plan.comparison
             else "the records of {} with an error"
         )
-        yield "repeats", (what.format(plan["parent_run_id"]),)
+        yield "repeats", (what.format(plan.parent_run_id),)
 
 
-def sent_fields(plan: Json) -> Iterator[Words]:
+def sent_fields(plan: Plan) -> Iterator[Words]:
     """Fields of the datasets that no model or only judges are sent; code of one's own sees whole records, and says it itself."""
-    if plan.get("imported") or plan.get("comparison") or any(own_code(plan)):
+    if plan.imported or plan.comparison or any(own_code(plan)):
         return
-    datasets = plan.get("datasets", ())
-    is_turns = {dataset["contract"] for dataset in datasets} == {"conversation_v1"}
-    for label, text in field_lines(add_counts(dataset.get("fields", {}) for dataset in datasets), "turn" if is_turns else "record"):
+    is_turns = {dataset.contract for dataset in plan.datasets} == {"conversation_v1"}
+    for label, text in field_lines(add_counts(dataset.fields for dataset in plan.datasets), "turn" if is_turns else "record"):
         yield _SHORT.get(label, label), (text,)
 
 
-def graders(plan: Json) -> Iterator[Words]:
+def graders(plan: Plan) -> Iterator[Words]:
     """Who graded: judges, and code of one's own."""
-    for judge in plan.get("judges", ()):
+    for judge in plan.judges:
         yield "judge", model_words(judge)
     yield from own_code(plan)
 
 
-def own_code(plan: Json) -> Iterator[Words]:
+def own_code(plan: Plan) -> Iterator[Words]:
     """The policy and the grader of a run; a policy that grades is both."""
-    for plugin in plan.get("plugins", ()):
-        if plugin["kind"] in ("policy", "grader"):
-            grades = ("grades too",) if plugin["kind"] == "policy" and plugin.get("grades") else ()
-            yield plugin["kind"], (*plugin_words(plugin), *grades)
+    for plugin in plan.plugins:
+        if plugin.kind in ("policy", "grader"):
+            grades = ("grades too",) if plugin.kind == "policy" and plugin.grades else ()
+            yield plugin.kind, (*plugin_words(plugin), *grades)
 
 
-def grading_word(plan: Json) -> str:
+def grading_word(plan: Plan) -> str:
     """What the figures of grading are about: judges, unless the run's own grader is called in their place."""
-    is_called = any(plugin.get("grades") and not plugin.get("asks_judges") for plugin in plan.get("plugins", ()))
+    is_called = any(plugin.grades and not plugin.asks_judges for plugin in plan.plugins)
     return "grader" if is_called else "judge"
 
 
@@ -114,24 +112,25 @@ def stage_word(attempt: AttemptLine) -> str:
     return GRADER_CALL if attempt.call_id == GRADER_CALL else attempt.stage
 
 
-def candidate_words(plan: Json) -> tuple[str, ...]:
+def candidate_words(plan: Plan) -> tuple[str, ...]:
     """The candidate, and where its answers come from if nobody asked it for them."""
-    sources = {} if plan.get("imported") else {"prefilled": "answers from a file", "part_of_conversation": "recorded answers"}
-    source = "answers of finished runs" if plan.get("comparison") else sources.get(plan.get("response_source", ""), "")
-    return model_words(plan["candidate"], source=source)
+    sources = {} if plan.imported else {"prefilled": "answers from a file", "part_of_conversation": "recorded answers"}
+    source = "answers of finished runs" if plan.comparison else sources.get(plan.response_source, "")
+    return model_words(plan.candidate, source=source)
 
 
-def model_words(model: Json, *, source: str = "") -> tuple[str, ...]:
+def model_words(model: ModelPlan, *, source: str = "") -> tuple[str, ...]:
     """`gpt`, `openai/gpt-5-mini`, `temperature 0`."""
     # The path of a recording says less than the name that it was given.
-    address = f"{model['provider']}/{model['model']}" if model["provider"] not in ("", "replay") else ""
+    address = f"{model.provider}/{model.model}" if model.provider not in ("", "replay") else ""
     # Nobody was asked for a given answer, so that nothing was asked for with these parameters.
-    given = {} if source else model.get("parameters") or {}
-    parameters = [f"{name.replace('_', ' ')} {_plain(value)}" for name, value in given.items() if value not in (None, {})]
-    return tuple(filter(None, (model["name"], address if address != model["name"] else "", source, *parameters)))
+    given: dict[str, object] = {} if source else msgspec.to_builtins(model.parameters)
+    # Manifests have them in the order of their names; so has a plan that is not stored yet.
+    parameters = [f"{name.replace('_', ' ')} {_plain(value)}" for name, value in sorted(given.items()) if value not in (None, {})]
+    return tuple(filter(None, (model.name, address if address != model.name else "", source, *parameters)))
 
 
-def _plain(value: Any) -> str:
+def _plain(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -155,14 +154,14 @@ def batch_words(batches: Sequence[BatchEntry]) -> Iterator[str]:
         yield from batch.problems
 
 
-def imported_words(imported: Json) -> tuple[str, ...]:
+def imported_words(imported: ImportPlan) -> tuple[str, ...]:
     """Where an imported run comes from: `from inspect_ai 0.3.285`, `scorer includes (0/1)`, `capitals.eval`."""
-    tool = f"from {imported['tool']} {imported['version']}".strip()
-    scorer = f"scorer {imported['scorer']} ({imported['scale']})" if imported["scorer"] else "no scorer"
-    files = [PurePath(file["name"]).name for file in imported["files"]]
+    tool = f"from {imported.tool} {imported.version}".strip()
+    scorer = f"scorer {imported.scorer} ({imported.scale})" if imported.scorer else "no scorer"
+    files = [PurePath(file.name).name for file in imported.files]
     more = [f"and {len(files) - 3:,} more files"] if len(files) > 3 else []
     # Runs that were imported by earlier versions do not say it.
-    incomplete = [f"incomplete: {'; '.join(imported['incomplete'])}"] if imported.get("incomplete") else []
+    incomplete = [f"incomplete: {'; '.join(imported.incomplete)}"] if imported.incomplete else []
     return tool, scorer, *files[:3], *more, *incomplete
 
 
@@ -211,7 +210,7 @@ def _lines(planned: api.PlannedRuns, estimate: api.CostEstimate) -> Iterator[tup
     if first.batch is not None:
         yield "unanswered", _FALLBACKS[first.batch.fallback]
     yield "limits", _limits(first)
-    yield "gates", (", ".join(_gates(first)) or "none") + default_gates_text(msgspec.to_builtins(first))
+    yield "gates", (", ".join(_gates(first)) or "none") + default_gates_text(first)
     yield "runs in", planned.runs_dir
     for note in planned.notes:
         yield "note", note
@@ -229,9 +228,9 @@ def _subjects(planned: api.PlannedRuns) -> Iterator[tuple[str, str]]:
     for plan in planned.plans:
         source = _SOURCES[plan.response_source].format(path=plan.responses_path)
         yield "candidate", f"{_model(plan.candidate)} · {source} · run {plan.run_id}"
-    for label, words in graders(msgspec.to_builtins(first)):
+    for label, words in graders(first):
         yield label, " · ".join(words)
-    for label, words in sent_fields(msgspec.to_builtins(first)):
+    for label, words in sent_fields(first):
         yield label, " · ".join(words)
     if len(first.judges) > 1:
         yield "panel", _panel(first)
@@ -254,7 +253,7 @@ def _records(planned: api.PlannedRuns, plan: Plan) -> str:
 
 
 def _model(model: ModelPlan) -> str:
-    return " · ".join(model_words(msgspec.to_builtins(model)))
+    return " · ".join(model_words(model))
 
 
 def _panel(plan: Plan) -> str:
@@ -285,7 +284,7 @@ def _limits(plan: Plan) -> str:
 
 
 def _gates(plan: Plan) -> list[str]:
-    return [gate.asked for gate in gate_texts(msgspec.structs.asdict(plan.gates), None)]
+    return [gate.asked for gate in gate_texts(plan.gates, None)]
 
 
 def estimate_table(estimate: api.CostEstimate) -> Table:

@@ -6,7 +6,7 @@ What is unknown is a dash, never 0. Where a page explains a number, the explanat
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
@@ -15,6 +15,7 @@ import msgspec
 from assay import api
 from assay.core.artifact_lines import Disagreement, PredictionLine
 from assay.core.number_text import ChangeText, rate_change_text, rate_text, score_change_text, score_text
+from assay.core.plan import PluginPlan
 from assay.core.run_result import RunListing
 from assay.core.runs import TERMINAL
 from assay.core.summary import Amount, Bounds, Interval, ProfileSummary, RecordMetrics, on_scale
@@ -518,11 +519,11 @@ def first_datasets(datasets: Sequence[Item]) -> tuple[Sequence[Item], str]:
     return (datasets[:DATASETS], f"and {more:,} more, {len(datasets):,} in all") if more > 0 else (datasets, "")
 
 
-def plugin_words(plugin: Mapping[str, Any]) -> tuple[str, ...]:
+def plugin_words(plugin: PluginPlan) -> tuple[str, ...]:
     """`exact`, `acme-evals 2.1`, `source 1f2e3d4c5b6a`: a piece of code as a report names it."""
-    package = f"{plugin.get('distribution', '')} {plugin.get('version', '')}".strip()
-    source = f"source {plugin['source_sha256'][:12]}" if plugin.get("source_sha256") else ""
-    return tuple(part for part in (plugin["name"], package, source) if part)
+    package = f"{plugin.distribution} {plugin.version}".strip()
+    source = f"source {plugin.source_sha256[:12]}" if plugin.source_sha256 else ""
+    return tuple(part for part in (plugin.name, package, source) if part)
 
 
 def one_line(text: str) -> str:

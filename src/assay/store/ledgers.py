@@ -247,7 +247,7 @@ def empty_ledger(active: Path, sealed: Path) -> None:
     if address:
         ledger = _shared_run(address, active.name)
         try:
-            ledger.remove_records(shown_plan=msgspec.json.encode(open_run_folder(sealed).manifest.plan))
+            ledger.remove_records(shown_plan=msgspec.json.encode(open_run_folder(sealed).manifest.plan_members))
         finally:
             ledger.close()
 

@@ -18,17 +18,17 @@ class RunObserver(Protocol):
     wants_texts: bool
 
     def __call__(self, seen: api.RecordEvent, /) -> None:
-        """A record has come to its end."""
+        """Handle a finished record."""
 
     def run_started(self, run_id: str) -> None:
-        """A run is about to be worked on."""
+        """Handle the start of a run."""
 
     def run_ended(self, result: RunResult) -> None:
-        """A run has ended, or was interrupted."""
+        """Handle the end or the interruption of a run."""
 
 
 class ObserverGroup:
-    """Several of them; a observer itself."""
+    """Group of observers that is called as one."""
 
     def __init__(self, observers: Sequence[RunObserver] = ()) -> None:
         self._observers = observers
@@ -36,20 +36,20 @@ class ObserverGroup:
 
     @property
     def observer(self) -> api.Observer | None:
-        """What a run is given; None when nobody is to be told, so that it costs nothing."""
+        """Callback for a run; None without observers, so that it costs nothing."""
         return self if self._observers else None
 
     def __call__(self, seen: api.RecordEvent, /) -> None:
-        """A record has come to its end."""
+        """Handle a finished record."""
         for observer in self._observers:
             observer(seen)
 
     def run_started(self, run_id: str) -> None:
-        """A run is about to be worked on."""
+        """Handle the start of a run."""
         for observer in self._observers:
             observer.run_started(run_id)
 
     def run_ended(self, result: RunResult) -> None:
-        """A run has ended, or was interrupted."""
+        """Handle the end or the interruption of a run."""
         for observer in self._observers:
             observer.run_ended(result)

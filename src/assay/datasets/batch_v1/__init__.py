@@ -28,7 +28,7 @@ __all__ = ["read"]
 
 _LARGEST_EXACT = 8 * rules.MAX_RECORD_BYTES
 _BATCHES_AT_ONCE = 16
-"""The fast lane and the exact rules drive each other out of the processor's cache, so they take turns of some length."""
+"""Batches per turn: the fast path and the exact rules evict each other from the processor's cache, so they alternate rarely."""
 _WHITE_SPACE = b" \t\r\n"
 
 
@@ -37,7 +37,7 @@ _SURELY_TOO_LONG = rules.MAX_TEXT * 12 * 4
 
 
 class _RecordFields(msgspec.Struct):
-    """What is looked for in a record that is not read as a whole, and in its members."""
+    """Members that are searched in a record which is too large to be read as a whole."""
 
     record_id: msgspec.Raw = msgspec.Raw()
     input: msgspec.Raw = msgspec.Raw()
@@ -47,7 +47,7 @@ class _RecordFields(msgspec.Struct):
 
 
 def read(source: Source, config: ValidationConfig, options: ReadOptions) -> ValidationReport:
-    """The report on one dataset document."""
+    """Validate one dataset document and return the report."""
     if source.size > rules.MAX_PAYLOAD_BYTES:
         return _too_large(source)
     reading = _BatchReader(source, config, IssueList())
@@ -57,7 +57,7 @@ def read(source: Source, config: ValidationConfig, options: ReadOptions) -> Vali
 
 
 def _all_issues(source: Source, config: ValidationConfig) -> Iterator[Issue]:
-    """Every issue of the document in its order, read again and not stored."""
+    """Yield every issue of the document in order; the document is read again, and no issue is stored."""
     reading = _BatchReader(source, config, IssueList(is_bounded=False))
     for _ in reading.check_records(DEFAULT_READ_OPTIONS, at_once=1):
         yield from reading.issues.drain()
@@ -74,7 +74,7 @@ def _too_large(source: Source) -> ValidationReport:
 
 
 class _BatchReader:
-    """The records of one document on their way to verdicts."""
+    """Reader of one document: checks every record and collects issues, hashes and accepted indexes."""
 
     def __init__(self, source: Source, config: ValidationConfig, issues: IssueList) -> None:
         self.split = SplitDocument(source.buffer(), config, issues)
@@ -88,7 +88,7 @@ class _BatchReader:
         self.cursor = LocationCursor(self.split.buffer)
 
     def check_records(self, options: ReadOptions, *, at_once: int = _BATCHES_AT_ONCE) -> Iterator[int]:
-        """Check every record, clean ones on the fast path, the others by the exact rules; yields how many are done."""
+        """Check every record, clean ones on the fast path, the others by the exact rules; yields the number of checked records."""
         index = 0
         if len(self.split.records) > rules.MAX_RECORDS:
             return
@@ -157,7 +157,7 @@ class _BatchReader:
             self._accept(index, record.record_id or "", bytes.fromhex(sha256_hex(record.canonical)))
 
     def _is_surely_too_large(self, index: int) -> bool:
-        """No spelling shrinks by more than a factor of six, apart from white space."""
+        """Return whether a record is too large however it is written: no spelling shrinks by more than a factor of six."""
         raw = self.split.records[index]
         if len(memoryview(raw)) <= _LARGEST_EXACT:
             return False
@@ -195,7 +195,7 @@ class _BatchReader:
         )
 
     def _note_unreadable(self, index: int, path: Path, document: Document) -> None:
-        """Too deep or too large for any reader is the record's fault alone; bad bytes make the whole payload unreadable."""
+        """Report an unreadable record: one that is too deep or too large fails alone, bad bytes reject the whole payload."""
         flaw = next(flaw for flaw in document.flaws if flaw.fatal)
         code = "value_out_of_range" if flaw.kind == "too_deep" else flaw.code
         if flaw.kind == "too_many_values":
@@ -218,7 +218,7 @@ class _BatchReader:
         return RecordContext(index, record_id, ("records", index), start)
 
     def report(self, source: Source) -> ValidationReport:
-        """The verdict, once every record was seen."""
+        """Build the report after every record was checked."""
         config = self.config
         total = len(self.split.records)
         accepted = len(self.accepted)
@@ -284,7 +284,7 @@ def _id_of(members: _RecordFields) -> str | None:
 
 
 def _long_texts(members: _RecordFields, path: Path) -> Iterator[Finding]:
-    """Prompt and answer, where they are too long by themselves."""
+    """Yield a finding for prompt and answer, if one alone is too long."""
     texts = {("input", "prompt"): _members(members.input).prompt, ("reference", "answer"): _members(members.reference).answer}
     for name, text in texts.items():
         if _is_too_long(text):

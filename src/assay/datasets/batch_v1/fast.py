@@ -1,4 +1,4 @@
-"""The fast lane of batch_v1: clean records are accepted at parser speed, all others are left to the exact rules.
+"""Fast path of batch_v1: clean records are accepted at parser speed, all others are left to the exact rules.
 
 A record is accepted here only when typed decoding and byte scans prove it clean. Every test is sound: it may
 send a clean record to the exact rules, it never lets a bad one pass.
@@ -63,31 +63,31 @@ class _WithMetadata(msgspec.Struct, gc=False):
 
 
 class CleanRecord(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """What the fast lane knows of an accepted record."""
+    """An accepted record, as far as the fast path reads it."""
 
     record_id: str
     digest: bytes
     uses: tuple[FieldUse, ...] = ()
-    """Where its open fields go."""
+    """Models that receive its open fields."""
 
 
 _Read = tuple[str, bytes, tuple[FieldUse, ...]]
-"""The id, the canonical bytes, and where open fields go."""
+"""Id, canonical bytes, and the use of open fields."""
 
 
 def clean_records(raws: Sequence[Raw], *, suspects: frozenset[int]) -> Iterator[list[CleanRecord | None]]:
-    """For each batch of records what is known of the clean ones; None, as for every suspect, asks for the exact rules."""
-    lane = _BatchFastPath(suspects)
+    """Yield the clean records of each batch; None, as for every suspect, sends a record to the exact rules."""
+    fast_path = _BatchFastPath(suspects)
     batch: list[Raw] = []
     size = 0
     for raw in raws:
         batch.append(raw)
         size += len(memoryview(raw))
         if size >= BATCH_BYTES:
-            yield lane.accept(batch)
+            yield fast_path.accept(batch)
             batch, size = [], 0
     if batch:
-        yield lane.accept(batch)
+        yield fast_path.accept(batch)
 
 
 class _BatchFastPath:
@@ -98,7 +98,7 @@ class _BatchFastPath:
         self._decode = msgspec.json.Decoder(_BatchRecord, float_hook=self._floats).decode
 
     def accept(self, batch: Sequence[Raw]) -> list[CleanRecord | None]:
-        """The verdicts on some records that follow each other."""
+        """Check consecutive records; None for each that needs the exact rules."""
         passed: list[int] = []
         read: list[_Read] = []
         for position, raw in enumerate(batch):
@@ -117,7 +117,7 @@ class _BatchFastPath:
         return verdicts
 
     def _read(self, raw: Raw) -> _Read | None:
-        """A record whose types, lengths and sizes are right."""
+        """Decode a record and check its types, lengths and sizes; None if one is wrong."""
         if len(memoryview(raw)) > _LARGEST_RAW:
             return None
         try:
@@ -157,7 +157,7 @@ def _has_good_texts(record: _BatchRecord) -> bool:
 
 
 def _has_good_metadata(record: _BatchRecord, record_bytes: int) -> bool:
-    """Neither too deep nor too large."""
+    """Return whether the metadata is neither too deep nor too large."""
     try:
         msgspec.convert(record, _WithMetadata)
     except msgspec.ValidationError:
@@ -167,7 +167,7 @@ def _has_good_metadata(record: _BatchRecord, record_bytes: int) -> bool:
 
 
 def _bad_positions(raws: Sequence[Raw], read: Sequence[_Read]) -> set[int]:
-    """Records that only the exact rules can judge, by scans over all of them at once."""
+    """Find the records that only the exact rules can judge, by scans over all of them at once."""
     canonical = [text for _, text, _ in read]
     written = JoinedBytes(canonical)
     scanned = scan_texts(canonical, written)
@@ -184,7 +184,7 @@ _decode = msgspec.msgpack.Decoder(_Verdicts).decode
 
 
 def clean_in_parallel(raws: Sequence[Raw], *, suspects: frozenset[int], workers: int) -> Iterator[list[CleanRecord | None]]:
-    """As `clean_records`, with `workers` processes; where the system cannot fork, with one."""
+    """Yield what `clean_records` does, with `workers` processes; with one if the system cannot fork."""
     if workers < 2 or len(raws) < workers or not hasattr(os, "fork"):
         yield from clean_records(raws, suspects=suspects)
         return
@@ -200,7 +200,7 @@ def clean_in_parallel(raws: Sequence[Raw], *, suspects: frozenset[int], workers:
 
 
 def _shares(raws: Sequence[Raw], workers: int) -> list[range]:
-    """Neighbouring records with about the same number of bytes each."""
+    """Split the records into ranges with about the same number of bytes each."""
     ends = list(accumulate([len(memoryview(raw)) for raw in raws]))
     cuts = [0, *(bisect_right(ends, ends[-1] * number // workers) for number in range(1, workers)), len(raws)]
     return [range(start, end) for start, end in pairwise(cuts)]
@@ -212,7 +212,7 @@ def _judged(raws: Sequence[Raw], share: range, suspects: frozenset[int]) -> Iter
 
 
 class _WorkerProcess:
-    """One forked process and the pipe on which it answers."""
+    """One forked process, and the pipe on which it answers."""
 
     def __init__(self, raws: Sequence[Raw], share: range, suspects: frozenset[int]) -> None:
         self._again = (raws, share, suspects)
@@ -226,7 +226,7 @@ class _WorkerProcess:
         os.close(writing)
 
     def verdicts(self) -> Iterator[list[CleanRecord | None]]:
-        """What the child found; judged here if it did not answer."""
+        """Yield the verdicts of the process; compute them here if it did not answer."""
         blocks = []
         while block := os.read(self._reading, _BLOCK):
             blocks.append(block)
@@ -236,13 +236,13 @@ class _WorkerProcess:
             yield from _judged(*self._again)
 
     def close(self) -> None:
-        """Ends the pipe, on which a child that is still writing ends too, and collects the child."""
+        """Close the pipe, on which a process that is still writing ends too, and wait for the process."""
         os.close(self._reading)
         os.waitpid(self._pid, 0)
 
 
 def _answer(writing: int, raws: Sequence[Raw], share: range, suspects: frozenset[int]) -> None:
-    """Runs in the child and never returns."""
+    """Write the verdicts to the pipe; runs in the forked process and never returns."""
     status = 1
     try:
         answer = memoryview(_encode(list(_judged(raws, share, suspects))))

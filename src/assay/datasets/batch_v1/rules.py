@@ -49,7 +49,7 @@ CRITERIA = ("accuracy", "clarity", "reasoning", "factuality", "overall")
 HEAD_FIELDS = ("dataset_id", "dataset_version", "schema_version", "records", "created_at", "metadata")
 RECORD_FIELDS = ("record_id", "input", "reference", "tags", "expected", "metadata")
 REQUIRED = ("dataset_id", "dataset_version", "schema_version", "records", "record_id", "input", "prompt")
-"""Fields that must be there, wherever they stand."""
+"""Required fields of the document and of its records."""
 DOCUMENT_LIKE = '{"dataset_id": "...", "dataset_version": "...", "schema_version": "1.0", "records": [...]}'
 RECORD_LIKE = '{"record_id": "q-1", "input": {"prompt": "..."}}'
 EXPECTED_FIELDS = ("max_latency_ms", "required_criteria")
@@ -66,7 +66,7 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def check_head(head: Mapping[str, object], config: ValidationConfig) -> FindingList:
-    """Everything outside the records: identity, version, time, metadata."""
+    """Check everything outside the records: identity, version, time, metadata."""
     found = FindingList(required=REQUIRED)
     is_record = "records" not in head and not {"record_id", "input"}.isdisjoint(head)
     for field in ("dataset_id", "dataset_version", "schema_version", "records"):
@@ -135,7 +135,7 @@ class NormalizedRecord:
 
     def __init__(self, found: FindingList, value: Any, path: Path) -> None:
         self.changed: list[tuple[Path, bool]] = []
-        """The texts that were not in NFC; True marks the name of a member."""
+        """Texts that were not in NFC; True marks the name of a member."""
         self._found = found
         self.value = self._walk(value, path)
 
@@ -177,7 +177,7 @@ class CheckedRecord:
     """One record after the exact check: its NFC value and the findings."""
 
     def __init__(self, value: Any, path: Path, config: ValidationConfig, *, text: str | None = None) -> None:
-        """`text`: what the value was read from; it spares most checks of characters and sizes."""
+        """Check a value; `text` is its source, which makes most checks of characters and sizes unnecessary."""
         self.found = FindingList(required=REQUIRED)
         self.value = value
         self.is_normalized = True
@@ -202,18 +202,18 @@ class CheckedRecord:
 
     @cached_property
     def canonical(self) -> bytes:
-        """The record as RFC 8785 writes it."""
+        """Record as RFC 8785 writes it."""
         return canonical_json(self.value)
 
     @property
     def record_id(self) -> str | None:
-        """The id, where the record has one that is a string."""
+        """Id, where the record has one that is a string."""
         found = self.value.get("record_id") if type(self.value) is dict else None
         return found if type(found) is str else None
 
 
 def _unescaped(text: str, value: object) -> bytes | None:
-    """JSON of a value in which only control characters, quotes and backslashes are escaped; None where that cannot be written."""
+    """Write a value as JSON in which only control characters, quotes and backslashes are escaped; None if that is impossible."""
     try:
         return orjson.dumps(value) if "\\u" in text else text.encode()
     except (orjson.JSONEncodeError, UnicodeEncodeError):
@@ -221,12 +221,12 @@ def _unescaped(text: str, value: object) -> bytes | None:
 
 
 def _may_hold_control(plain: bytes) -> bool:
-    """False when a JSON text surely has no control character other than tab and line break."""
+    """Return whether a JSON text may have a control character other than tab and line break."""
     return b"\x7f" in plain or bool(_MAY_BE_CONTROL_ESCAPE.search(plain) or _C1_CONTROL.search(plain))
 
 
 def _note_normalization(found: FindingList, changed: list[tuple[Path, bool]], config: ValidationConfig) -> None:
-    """Every text that is refused, or a warning at the first that was normalised."""
+    """Report every text that is not in NFC if the settings refuse such, otherwise warn at the first one."""
     hint = "save text in NFC: unicodedata.normalize('NFC', text), or assay validate --fix"
     if config.nfc == "reject":
         for path, is_name in changed:
@@ -307,7 +307,7 @@ def _check_expected(found: FindingList, value: object, path: Path, config: Valid
 
 
 def check_metadata(found: FindingList, value: object, path: Path, *, limit: int) -> None:
-    """An object of at most five levels and `limit` bytes."""
+    """Check that metadata is an object of at most five levels and `limit` bytes."""
     members = object_at(found, value, path, like='{"source": "..."}')
     if members is None:
         return
@@ -324,7 +324,7 @@ def check_metadata(found: FindingList, value: object, path: Path, *, limit: int)
 
 
 def _may_exceed(members: Mapping[str, object], limit: int) -> bool:
-    """False when the canonical bytes surely fit; orjson is quick and off by a few digits of a number at most."""
+    """Return whether the canonical bytes may exceed the limit; orjson is quick and off by a few digits of a number at most."""
     try:
         return len(orjson.dumps(members)) * _MOST_GROWTH > limit
     except orjson.JSONEncodeError:
@@ -342,7 +342,7 @@ def _too_large(found: FindingList, path: Path, size: int, limit: int) -> None:
 
 
 def _check_texts(found: FindingList, value: object, path: Path) -> None:
-    """Control characters, everywhere; ids and tags are one line."""
+    """Check every text for control characters; ids and tags must be one line."""
     if type(value) is str:
         if not value.isprintable():
             one_line = path[2:] == ("record_id",) or (path[2:3] == ("tags",) and len(path) == 4)
@@ -357,7 +357,7 @@ def _check_texts(found: FindingList, value: object, path: Path) -> None:
 
 
 def _check_one_line_texts(found: FindingList, value: object, path: Path) -> None:
-    """The texts in which not even a line break is allowed."""
+    """Check the texts in which even a line break is forbidden."""
     if type(value) is dict:
         for field in ("record_id", "tags"):
             if field in value:
@@ -365,7 +365,7 @@ def _check_one_line_texts(found: FindingList, value: object, path: Path) -> None
 
 
 def to_case(record: JsonObject, index: int, *, dataset: str, record_sha256: str) -> Case:
-    """A valid record as a case; criteria are named here and described by the grading policy."""
+    """Convert a valid record to a case; criteria are named here and described by the grading policy."""
     reference = record.get("reference", {})
     expected = record.get("expected", {})
     answer = reference.get("answer")
@@ -391,7 +391,7 @@ def to_case(record: JsonObject, index: int, *, dataset: str, record_sha256: str)
 
 
 def _messages(given: JsonObject) -> tuple[Message, ...]:
-    """The conversation before the prompt, which follows as the user's next words unless it is the last of them."""
+    """Build the messages before the prompt; the prompt follows as a user message unless the last one contains it."""
     earlier = tuple(Message(message["role"], message["content"]) for message in open_fields.earlier_messages(given))
     if not earlier or (earlier[-1].role == "user" and given["prompt"].strip() in earlier[-1].content):
         return earlier
@@ -399,7 +399,7 @@ def _messages(given: JsonObject) -> tuple[Message, ...]:
 
 
 def _extra(record: JsonObject, criteria: list[str]) -> JsonObject:
-    """What a case has no field for, so that nothing of the record is lost."""
+    """Collect the members that a case has no field for, so that nothing of the record is lost."""
     extra: JsonObject = {key: member for key, member in record.items() if key not in RECORD_FIELDS}
     open_input = {key: member for key, member in record["input"].items() if key != "prompt"}
     open_reference = {key: member for key, member in record.get("reference", {}).items() if key != "answer"}

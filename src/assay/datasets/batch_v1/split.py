@@ -1,4 +1,4 @@
-"""How many elements an array has, counted without building them: an array of millions would not fit into memory."""
+"""Split a batch_v1 document into raw records; elements are counted before they are built, since millions would fill memory."""
 
 import re
 from array import array
@@ -29,7 +29,7 @@ _STEPS[list(b"]}")] = -1
 
 
 def has_more_elements(array: memoryview, most: int) -> bool:
-    """True when a value, which must be valid JSON, is an array of more than `most` elements."""
+    """Return whether a value, which must be valid JSON, is an array of more than `most` elements."""
     commas = depth = quotes = 0
     for block in _structure(array):
         is_quote = block == ord('"')
@@ -46,7 +46,7 @@ def has_more_elements(array: memoryview, most: int) -> bool:
 
 
 def _structure(text: memoryview) -> Iterator[npt.NDArray[np.uint8]]:
-    """The quotation marks, brackets and commas of a JSON text, block by block; escaped quotation marks are left out."""
+    """Yield the quotation marks, brackets and commas of a JSON text, block by block, without escaped quotation marks."""
     escape = b""
     for at in range(0, len(text), _BLOCK):
         block = (escape + bytes(text[at : at + _BLOCK])).replace(b"\\\\", b"")
@@ -72,7 +72,7 @@ class _UncutRecords(msgspec.Struct):
 
 
 class _TooManyRecords(Exception):
-    """There are more records than a document may have, and they were not read."""
+    """Stops reading: the document has more records than allowed."""
 
 
 _decode = msgspec.json.Decoder(_Records).decode
@@ -81,7 +81,7 @@ _decode_array = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 class SplitDocument:
-    """A document cut into raw records; `issues` tell what is wrong at the dataset level."""
+    """A document split into raw records; `issues` has the problems of the dataset as a whole."""
 
     def __init__(self, buffer: Buffer, config: ValidationConfig, issues: IssueList | None = None) -> None:
         self._config = config
@@ -95,16 +95,16 @@ class SplitDocument:
         self._patched = array("q")
         """Offsets of unpaired surrogates, at which msgspec would refuse the whole document."""
         self._before = bytearray()
-        """The bytes that stood there."""
+        """Original bytes at these offsets."""
         self._read()
 
     @property
     def is_rejected(self) -> bool:
-        """True when the dataset as a whole cannot be used."""
+        """Return whether the dataset as a whole cannot be used."""
         return self.issues.dataset_errors > 0
 
     def offset(self, raw: msgspec.Raw) -> int:
-        """Where a raw record begins in the buffer."""
+        """Return the offset of a raw record in the buffer."""
         return address_of(raw) - self._address
 
     def restore(self) -> None:
@@ -114,7 +114,7 @@ class SplitDocument:
         del self._patched[:], self._before[:]
 
     def patched_records(self) -> frozenset[int]:
-        """Indexes of the records that hold an unpaired surrogate."""
+        """Return the indexes of the records that hold an unpaired surrogate."""
         if not self._patched:
             return frozenset()
         starts = np.fromiter(map(self.offset, self.records), np.int64, len(self.records))
@@ -122,7 +122,7 @@ class SplitDocument:
         return frozenset(holders.tolist())
 
     def original(self, offset: int, size: int) -> bytes:
-        """The bytes as the caller sent them, without the patches made for msgspec."""
+        """Return the bytes as the caller sent them, without the patches made for msgspec."""
         first, last = bisect_left(self._patched, offset), bisect_left(self._patched, offset + size)
         if first == last:
             return bytes(self.view[offset : offset + size])
@@ -183,14 +183,14 @@ class SplitDocument:
             self.view[at : at + _ESCAPE] = b"\\ufffd"
 
     def _check_around(self, records: Sequence[msgspec.Raw]) -> None:
-        """The head, read exactly: everything before the first record and after the last one."""
+        """Check the head exactly: everything before the first record and after the last one."""
         first = self.offset(records[0])
         last = self.offset(records[-1]) + len(memoryview(records[-1]))
         document = self._parsed((self.start, first), (last, self._end()))
         self._check_head(document, cut=first - self.start, gap=last - first)
 
     def _check_whole(self) -> None:
-        """No records to cut out: absent, empty, of another type, or the root is no object."""
+        """Check a document without records: absent, empty, of another type, or the root is not an object."""
         self._check_head(self._parsed((self.start, self._end())), cut=len(self.buffer), gap=0)
 
     def _parsed(self, *ranges: tuple[int, int]) -> Document:
@@ -199,7 +199,7 @@ class SplitDocument:
         return text if isinstance(text, Document) else parse_json(text)
 
     def _end(self) -> int:
-        """Where the document ends; white space after a large one is left out."""
+        """Return the end of the document, without white space after a large one."""
         end = len(self.buffer)
         while end > self.start + _EXACT_BYTES:
             low = max(self.start, end - _EXACT_BYTES)
@@ -224,7 +224,7 @@ class SplitDocument:
         self.issues.dataset_errors += sum(number for (_, severity), number in found.unlisted.items() if severity == "error")
 
     def _byte_offsets(self, text: str, characters: list[int], *, cut: int, gap: int) -> list[int]:
-        """Byte offsets in the buffer of character offsets in the head's text, which is encoded once from one to the next."""
+        """Convert character offsets in the head's text to byte offsets in the buffer; each part of the text is encoded once."""
         if text.isascii():
             return [self.start + at + (gap if at > cut else 0) for at in characters]
         known: dict[int, int] = {}
@@ -287,7 +287,7 @@ class SplitDocument:
         )
 
     def _excerpt(self, offset: int) -> Excerpt:
-        """The text around a byte offset, wherever characters begin."""
+        """Return the text around a byte offset, wherever characters begin."""
         low = max(0, offset - 240)
         before = bytes(self.buffer[low:offset]).decode("utf-8", "ignore")
         after = bytes(self.buffer[offset : offset + 480]).decode("utf-8", "replace")
@@ -295,7 +295,7 @@ class SplitDocument:
 
 
 def _offset_in(document: Document, finding: Finding) -> int:
-    """Character offset of a finding in the head's text."""
+    """Return the character offset of a finding in the head's text."""
     return document.offset(finding.path, on_key=finding.on_key) if finding.offset is None else finding.offset
 
 

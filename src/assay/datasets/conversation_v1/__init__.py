@@ -13,7 +13,7 @@ from assay.core.issue import Finding, Issue
 from assay.core.open_fields import FieldCounter
 from assay.core.report import Outcome, RecordCounts, ValidationReport
 from assay.core.strict_json import Document, Location, parse_json, parse_json_lines
-from assay.datasets.conversation_v1.fast import lane_for
+from assay.datasets.conversation_v1.fast import fast_path_for
 from assay.datasets.conversation_v1.rules import check_document, drop_conversation_nulls, to_case
 from assay.datasets.parsing.checks import FindingList
 from assay.datasets.parsing.config import Progress, ReadOptions, ValidationConfig, no_progress
@@ -27,7 +27,7 @@ __all__ = ["read"]
 
 
 def read(source: Source, config: ValidationConfig, options: ReadOptions) -> ValidationReport:
-    """The report on one file of turns; a record is a turn."""
+    """Validate one file of turns and return the report; a record is a turn."""
     reading = _ConversationReader(config, IssueList())
     if has_conversation_lines(source):
         reading.digests = bytearray() if options.hashes else None
@@ -40,7 +40,7 @@ def read(source: Source, config: ValidationConfig, options: ReadOptions) -> Vali
 
 
 def _all_issues(source: Source, config: ValidationConfig) -> Iterator[Issue]:
-    """Every issue of the file in its order, read again and not stored."""
+    """Yield every issue of the file in order; the file is read again, and no issue is stored."""
     reading = _ConversationReader(config, IssueList(is_bounded=False))
     if has_conversation_lines(source):
         for _ in reading.read_lines(source, no_progress):
@@ -51,11 +51,11 @@ def _all_issues(source: Source, config: ValidationConfig) -> Iterator[Issue]:
 
 
 class _ConversationReader:
-    """The conversations of one source on their way to verdicts."""
+    """Reader of one source: checks every conversation and counts turns and errors."""
 
     def __init__(self, config: ValidationConfig, issues: IssueList) -> None:
         self.config = config
-        self.lane = lane_for(config)
+        self.fast_path = fast_path_for(config)
         self.issues = issues
         self.turns = 0
         self.bad_turns = 0
@@ -66,10 +66,10 @@ class _ConversationReader:
         self._hasher = RecordHasher()
 
     def read_whole(self, source: Source) -> None:
-        """A source that is one conversation."""
+        """Check a source that is one conversation."""
         turns = None
-        if sniff_format(source) == "json" and self.lane is not None:
-            (turns,) = self.lane.clean_rows([bytes(source.buffer()).removeprefix(BOM)])
+        if sniff_format(source) == "json" and self.fast_path is not None:
+            (turns,) = self.fast_path.clean_rows([bytes(source.buffer()).removeprefix(BOM)])
         if turns is None:
             self._check(whole_document(source), START, conversation=None)
         else:
@@ -87,17 +87,17 @@ class _ConversationReader:
             yield block
 
     def _read_block(self, block: LineBlock, number: int) -> int:
-        """Judges the lines of a block of which `number` is the first, and tells how many there are."""
-        taken = None if self.lane is None else self.lane.all_rows(block, hashes=self.digests is not None)
+        """Check the lines of a block of which `number` is the first; returns their count."""
+        taken = None if self.fast_path is None else self.fast_path.all_rows(block, hashes=self.digests is not None)
         if taken is not None:
             self.turns += sum(map(len, taken.rows))
             self._count_fields(chain.from_iterable(taken.rows))
             self.conversations += len(taken.rows)
-            if self.digests is not None and self.lane is not None:
-                self.digests += self.lane.digests(taken, block)
+            if self.digests is not None and self.fast_path is not None:
+                self.digests += self.fast_path.digests(taken, block)
             return len(taken.rows)
         lines = block.lines(number)
-        found = [None] * len(lines) if self.lane is None else self.lane.clean_rows([line.content for line in lines])
+        found = [None] * len(lines) if self.fast_path is None else self.fast_path.clean_rows([line.content for line in lines])
         for line, turns in zip(lines, found, strict=True):
             self._read_line(line, turns)
         return block.line_feed_count()
@@ -135,7 +135,7 @@ class _ConversationReader:
         self._count(turns)
 
     def _note(self, found: FindingList, document: Document, start: Location, *, conversation: int | None) -> None:
-        """Note the findings of one conversation; `conversation` tells which one of many it is."""
+        """Report the findings of one conversation; `conversation` is its number in a file of several."""
         issues, before = self.issues.issues, len(self.issues.issues)
         self.issues.note_all(found, document, lambda finding: _record(finding, document.value, start))
         for at in range(before, len(issues)):
@@ -145,7 +145,7 @@ class _ConversationReader:
             issues[at] = msgspec.structs.replace(issue, path=path, turn_id=turn_id, conversation=conversation)
 
     def _count_fields(self, turns: Iterable[Any]) -> None:
-        """Count what no model is sent of clean turns."""
+        """Count the fields of clean turns that no model is sent."""
         unsent = [(turn.confidence_score, turn.metadata, turn.tool_output) for turn in turns]
         for name, values in zip(("confidence_score", "metadata", "tool_output"), zip(*unsent, strict=True), strict=False):
             self.fields.count(name, "not_sent", len(values) - values.count(UNSET))
@@ -155,7 +155,7 @@ class _ConversationReader:
         self.conversations += 1
 
     def report(self, source: Source) -> ValidationReport:
-        """The verdict, once everything was read."""
+        """Build the report after everything was read."""
         outcome: Outcome = "accepted_with_record_errors" if self.rejected else "accepted"
         is_all_bad = self.issues.dataset_errors > 0 or self.bad_turns == self.turns
         if self.rejected and len(self.rejected) == self.conversations and is_all_bad:
@@ -184,7 +184,7 @@ class _ConversationReader:
 
 
 def _record(finding: Finding, turns: object, start: Location) -> RecordContext:
-    """The turn that a finding is about, or the conversation."""
+    """Return the context of a finding: its turn, or the conversation."""
     position = finding.path[0] if finding.path else None
     is_turn = isinstance(position, int) and type(turns) is list and position < len(turns)
     index = position if is_turn and isinstance(position, int) else None
@@ -199,7 +199,7 @@ def _turn_id(turns: object, index: int | None) -> int | None:
 
 
 def has_conversation_lines(source: Source) -> bool:
-    """True for JSONL whose lines are arrays: each is a conversation."""
+    """Return whether the source is JSONL whose lines are arrays: each is a conversation."""
     if sniff_format(source) != "jsonl":
         return False
     first = next(filled_lines(source), None)
@@ -207,7 +207,7 @@ def has_conversation_lines(source: Source) -> bool:
 
 
 def whole_document(source: Source) -> Document:
-    """A source that is one conversation: JSON, YAML, or JSONL with a turn on each line."""
+    """Parse a source that is one conversation: JSON, YAML, or JSONL with a turn on each line."""
     shape = sniff_format(source)
     if shape == "yaml":
         # A text beyond the limit is refused for its length alone.
@@ -218,14 +218,14 @@ def whole_document(source: Source) -> Document:
 
 
 class Conversation(NamedTuple):
-    """The turns of one conversation and their hash."""
+    """Turns of one conversation and their hash."""
 
     turns: Any
     record_sha256: str
 
 
 def conversations_in(source: Source, rejected: Container[int]) -> Iterator[tuple[int, Conversation]]:
-    """Every conversation but the rejected ones, with its position, read as fast as its text allows."""
+    """Yield every conversation that is not rejected, with its position, read as fast as its text allows."""
     if has_conversation_lines(source):
         texts: Iterable[bytes] = (line.text for line in filled_lines(source))
     elif sniff_format(source) == "json":
@@ -239,7 +239,7 @@ def conversations_in(source: Source, rejected: Container[int]) -> Iterator[tuple
 
 
 def documents_in(source: Source) -> Iterator[Document]:
-    """Every conversation of the source, parsed exactly."""
+    """Parse every conversation of the source exactly."""
     if has_conversation_lines(source):
         yield from (parse_json(line.text, is_whole=False) for line in filled_lines(source))
     else:

@@ -53,11 +53,11 @@ CONVERTERS: dict[str, Converter] = {
     "includebase": benchmarks.convert_includebase,
     "lar_echr": benchmarks.convert_lar_echr,
 }
-"""Every benchmark converter: the columns of one source row and its origin into canonical rows, or RowRefused."""
+"""Built-in benchmark converters by name: each turns the columns of a source row into canonical rows, or raises RowRefused."""
 
 
 def convert_files(converter: str | Plugin, paths: Sequence[str | Path], *, id_style: IdStyle = "stable") -> ConversionResult:
-    """The legal_eval_v1 rows of benchmark files and a report; raises UsageProblem, SourceUnreadable or MissingExtra.
+    """Convert benchmark files to legal_eval_v1 rows and a report; raises UsageProblem, SourceUnreadable or MissingExtra.
 
     A bad line or row is counted and reported, and never stops the file.
     """
@@ -65,7 +65,7 @@ def convert_files(converter: str | Plugin, paths: Sequence[str | Path], *, id_st
 
 
 def convert_rows(converter: str | Plugin, sources: Iterable[RowSource], *, id_style: IdStyle = "stable") -> ConversionResult:
-    """The legal_eval_v1 rows of source rows and a report; raises UsageProblem for an unknown converter or id style."""
+    """Convert source rows to legal_eval_v1 rows and a report; raises UsageProblem for an unknown converter or id style."""
     if isinstance(converter, str) and converter not in CONVERTERS:
         raise UsageProblem(f"there is no converter {converter!r}", hint=f"converters: {', '.join(CONVERTERS)}")
     if id_style not in get_args(IdStyle):
@@ -127,17 +127,17 @@ class _RowCollector:
 
 
 def plugin_converter(plugin: Plugin) -> Converter:
-    """The function as a converter: what it raises refuses the row, and so does a row that the contract would not accept."""
+    """Wrap a plugin's function as a converter: a row is refused if the function raises, or if the contract rejects its result."""
 
     def convert(columns: SourceColumns, _: RowOrigin) -> tuple[Row, ...]:
         try:
             with ThirdPartyCode():
-                said = plugin.target(columns.all())
-                rows = [] if said is None else [said] if isinstance(said, Mapping) else list(said)
+                returned = plugin.target(columns.all())
+                rows = [] if returned is None else [returned] if isinstance(returned, Mapping) else list(returned)
         except ThirdPartyError as failure:
-            # A ValueError is how a converter says that it does not want a row; anything else is a surprise.
-            is_said = isinstance(failure.problem, ValueError) and str(failure.problem)
-            raise RowRefused(str(failure.problem) if is_said else f"the converter raised {failure}") from failure.problem
+            # A converter raises ValueError to reject a row; any other exception is a bug in it, so its type and location are shown.
+            is_stated = isinstance(failure.problem, ValueError) and str(failure.problem)
+            raise RowRefused(str(failure.problem) if is_stated else f"the converter raised {failure}") from failure.problem
         return tuple(_canonical(row, plugin) for row in rows)
 
     return convert

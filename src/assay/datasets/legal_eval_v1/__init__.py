@@ -33,7 +33,7 @@ _SPREAD = "one JSON document over several lines, but legal_eval_v1 has one objec
 
 
 def read(source: Source, config: ValidationConfig, options: ReadOptions) -> ValidationReport:
-    """The report on one JSONL file; cases are read again from the source when asked for."""
+    """Validate one JSONL file and return the report; cases are read again from the source on demand."""
     reading = _LegalEvalReader(config, IssueList(), hashes=options.hashes, lint=options.lint)
     for _ in reading.steps(source, options.progress):
         pass
@@ -41,7 +41,7 @@ def read(source: Source, config: ValidationConfig, options: ReadOptions) -> Vali
 
 
 def stream(source: Source, config: ValidationConfig) -> Iterator[Case | Issue]:
-    """Cases and issues in the order of the file, in constant memory apart from the ids."""
+    """Yield cases and issues in the order of the file, in constant memory apart from the ids."""
     reading = _LegalEvalReader(config, IssueList(is_bounded=False))
     hasher = RecordHasher()
     for step in reading.steps(source, no_progress):
@@ -53,28 +53,28 @@ def stream(source: Source, config: ValidationConfig) -> Iterator[Case | Issue]:
 
 
 def _all_issues(source: Source, config: ValidationConfig) -> Iterator[Issue]:
-    """Every issue of the file in its order, read again and not stored."""
+    """Yield every issue of the file in order; the file is read again, and no issue is stored."""
     reading = _LegalEvalReader(config, IssueList(is_bounded=False))
     for _ in reading.steps(source, no_progress):
         yield from reading.issues.drain()
 
 
 class _CheckedBlock(NamedTuple):
-    """Some lines of the file that were checked."""
+    """Consecutive lines of the file after their check."""
 
     block: LineBlock = LineBlock(bytearray(), 0)
     start: int = 0
 
 
 class _LegalEvalReader:
-    """The rows of one file on their way to verdicts."""
+    """Reader of one file: checks every row and collects issues, ids and hashes."""
 
     def __init__(self, config: ValidationConfig, issues: IssueList, *, hashes: bool = False, lint: bool = False) -> None:
         self.config = config
         self.issues = issues
         self.total = 0
         self.rejected = IndexSet()
-        self._lane = FastPath(KIND)
+        self._fast_path = FastPath(KIND)
         self._hasher = RecordHasher()
         self._digests = bytearray() if hashes else None
         # Imported lazily: validation itself does not need it.
@@ -89,7 +89,7 @@ class _LegalEvalReader:
         self.fields = FieldCounter()
 
     def steps(self, source: Source, progress: Progress) -> Iterator[_CheckedBlock]:
-        """The whole file, block by block."""
+        """Check the whole file, block by block."""
         spread = _spread_document(source)
         if spread is not None:
             self.total = 1
@@ -110,17 +110,17 @@ class _LegalEvalReader:
         yield _CheckedBlock()
 
     def check(self, block: LineBlock) -> None:
-        """Note the issues of some lines; afterwards `rejected` knows which rows are bad."""
-        taken, start = self._lane.all_rows(block, hashes=self._digests is not None), self.total
+        """Check the lines of a block; afterwards `rejected` has the indexes of the invalid rows."""
+        taken, start = self._fast_path.all_rows(block, hashes=self._digests is not None), self.total
         if taken is not None and self._accept(taken.rows):
             self._lint(dict(enumerate(taken.rows, start)), start, lambda: block.lines(self._next_line))
             self._next_line += len(taken.rows)
             if self._digests is not None:
-                self._digests += self._lane.digests(taken, block)
+                self._digests += self._fast_path.digests(taken, block)
             return
         lines = block.lines(self._next_line)
         self._next_line += block.line_feed_count()
-        verdicts = clean_rows(self._lane, [line.content for line in lines])
+        verdicts = clean_rows(self._fast_path, [line.content for line in lines])
         for line, clean in zip(lines, verdicts, strict=True):
             self._check_line(line, clean)
         self._lint({index: clean.row for index, clean in enumerate(verdicts, start) if clean is not None}, start, lambda: lines)
@@ -134,13 +134,13 @@ class _LegalEvalReader:
         return self._hasher.digest(content)
 
     def _lint(self, rows: dict[int, Any], start: int, lines: Callable[[], Sequence[TextLine]]) -> None:
-        """Look at the rubrics of some clean rows, by their index; `lines` gives those of their block, which begins at `start`."""
+        """Lint the rubrics of clean rows, by their index; `lines` gives those of their block, which begins at `start`."""
         if self._linter is not None:
             graded = {index: row for index, row in rows.items() if has_rubric(row) and index not in self.rejected}
             self._linter.lint_rows(graded, lambda index: lines()[index - start])
 
     def _accept(self, rows: list[Any]) -> bool:
-        """Takes clean rows that are on the next lines, unless one of them needs its line."""
+        """Accept clean rows on the next lines, unless one of them needs its line."""
         ids = [row.id for row in rows]
         kinds = [kind for row in rows if row.messages is not UNSET for kind in warning_kinds(row)]
         if not self._warned_rows.keys() >= set(kinds) or not self._ids.add_all(ids):
@@ -166,7 +166,7 @@ class _LegalEvalReader:
             self._count_fields([clean.row])
 
     def _count_fields(self, rows: list[Any]) -> None:
-        """Count what no model is sent of clean rows, which have no member that the contract does not know."""
+        """Count the fields of clean rows that no model is sent; clean rows have no unknown member."""
         metadata = [row.metadata for row in rows if row.metadata is not UNSET]
         unsent = [1 for members in metadata if len(members) > MAX_SENT_METADATA or has_unsent_metadata(members)]
         self.fields.count("metadata", "not_sent", len(unsent))
@@ -196,7 +196,7 @@ class _LegalEvalReader:
         self.issues.note(found, document, RecordContext(index, row_id, start=Location(line.number, 1)))
 
     def _note_id(self, row_id: str, line: TextLine, index: int) -> bool:
-        """Remember where an id was used first; False when it was used before."""
+        """Store the first use of an id; returns False if it was used before."""
         is_new = self._ids.add(row_id)
         if is_new:
             self._rows.append(index)
@@ -209,7 +209,7 @@ class _LegalEvalReader:
             add_used_id(found, row_id, ("id",), first=f"row {self._rows[first]} (line {self._lines[first]})")
 
     def _warn(self, kinds: Iterable[str], line: TextLine, index: int) -> None:
-        """What is odd in one row tends to be odd in every row: the first place and a count say it all."""
+        """Report each kind of warning once with a count: what is odd in one row tends to be odd in every row."""
         new: set[str] = set()
         for kind in kinds:
             if kind not in self._warned_rows and len(self._warned_rows) >= MAX_LISTED:
@@ -228,14 +228,14 @@ class _LegalEvalReader:
         self._warnings += zip(named, locate_issues(list(named.values()), document, lambda _: record), strict=True)
 
     def warnings(self) -> Iterator[Issue]:
-        """One warning for each kind that is somewhere in the file."""
+        """Yield one warning for each kind in the file."""
         for kind, issue in self._warnings:
             rows = self._warned_rows[kind]
             counted = f"{issue.message} (and {rows - 1:,} more rows)" if rows > 1 else issue.message
             yield msgspec.structs.replace(issue, message=counted, details={"rows": rows})
 
     def report(self, source: Source) -> ValidationReport:
-        """The verdict, once every line was read."""
+        """Build the report after every line was read."""
         # The report keeps what its cases need, not what reading them for the first time took.
         total, rejected, config = self.total, self.rejected, self.config
         counts = RecordCounts(total, total - len(rejected), len(rejected))
@@ -280,7 +280,7 @@ def _id_of(row: object) -> str | None:
 
 
 def _spread_document(source: Source) -> Issue | None:
-    """A file that is one pretty-printed document gets one issue instead of one per line."""
+    """Return one issue for a file that is one pretty-printed document, instead of one per line."""
     first = next(filled_lines(source), None)
     if first is None or first.content.strip() not in (b"[", b"{"):
         return None

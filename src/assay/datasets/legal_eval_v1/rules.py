@@ -44,7 +44,7 @@ _NEVER_NULL = frozenset(
     ("schema_version", "id", "dataset", "task_type", "prompt", "role", "content", "path", "title", "text", *TASK_FIELDS)
 )
 MOST_NAMED = 80
-"""Choices of which a hint can name some."""
+"""Maximum number of choices that a hint names."""
 _MESSAGE = '{"role": "user", "content": "..."}'
 _ATTACHMENT = '{"path": "a/b.pdf"}'
 _CRITERION = '{"id": "c1", "title": "...", "weight": 1}'
@@ -54,7 +54,7 @@ _OUTSIDE = re.compile(r"^(?:[/\\~]|[A-Za-z][A-Za-z0-9+.-]*:)|(?:^|[/\\])\.\.(?:[
 
 
 def check_row(row: object, config: ValidationConfig) -> FindingList:
-    """Every rule of the contract for one row."""
+    """Check one row by every rule of the contract."""
     found = FindingList("the row", required=_NEVER_NULL)
     members = object_at(found, row, (), like=f'{{"schema_version": "{SCHEMA_VERSION}", ...}}, one object on each line')
     if members is None:
@@ -86,17 +86,17 @@ def _check_unknown(found: FindingList, members: Mapping[str, object]) -> None:
 
 
 def warning_kind(finding: Finding) -> str:
-    """What is the same in the warnings of many rows: the code and the names on the path."""
+    """Return the part that a warning shares in many rows: the code and the names on the path."""
     return ".".join([finding.code, *(step for step in finding.path if isinstance(step, str))])
 
 
 def unknown_fields(members: Mapping[str, object]) -> list[str]:
-    """Top-level fields that the contract does not name; they are allowed."""
+    """List top-level fields that the contract does not name; they are allowed."""
     return [key for key in members if key not in FIELDS]
 
 
 def _is_null(found: FindingList, members: Mapping[str, object], field: str) -> bool:
-    """A null list is read as absent, with a warning."""
+    """Warn of a null list, which is read as absent; returns whether it is null."""
     if members[field] is not None:
         return False
     found.warn("null_optional", (field,), f"{field} is null and is read as absent", hint="leave the field out")
@@ -131,7 +131,7 @@ def _check_message(found: FindingList, value: object, path: Path) -> None:
 
 
 def _check_last_message(found: FindingList, messages: list[Any], prompt: object) -> None:
-    """The messages are what is sent; the prompt is for display and for the judge."""
+    """Compare the last message with the prompt: messages are sent, the prompt is for display and for the judge."""
     last = messages[-1]
     path: Path = ("messages", len(messages) - 1)
     if type(last) is not dict or type(prompt) is not str:
@@ -179,7 +179,7 @@ def _check_attachment_path(found: FindingList, value: object, path: Path) -> Non
 
 
 def is_outside(path: str) -> bool:
-    """True for a path that could leave the dataset's folder."""
+    """Return whether a path could leave the dataset's folder."""
     return bool(_OUTSIDE.search(path))
 
 
@@ -267,7 +267,7 @@ def _check_weight(found: FindingList, value: Any, path: Path) -> None:
 
 
 def _is_finite(value: int | float) -> bool:
-    """True for what a double can hold."""
+    """Return whether a double can hold the value."""
     try:
         return math.isfinite(value)
     except OverflowError:
@@ -303,7 +303,7 @@ def _check_choices(found: FindingList, members: Mapping[str, object]) -> None:
 
 
 def _checked_choice_ids(found: FindingList, value: object) -> dict[str, int] | None:
-    """The ids of well-formed choices; None when some are not known, so that nothing is said of them twice."""
+    """Return the ids of well-formed choices; None when some are unknown, so that nothing is reported twice."""
     choices = array_at(found, value, ("choices",), like=f"[{_CHOICE}, ...]")
     if choices is None:
         return None
@@ -326,7 +326,7 @@ def _checked_choice_ids(found: FindingList, value: object) -> dict[str, int] | N
 
 
 def to_case(row: JsonObject, index: int, *, record_sha256: str) -> Case:
-    """A valid row as a case."""
+    """Convert a valid row to a case."""
     metadata = row.get("metadata", {})
     return Case(
         id=row["id"],

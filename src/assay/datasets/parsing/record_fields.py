@@ -12,7 +12,7 @@ from assay.core.open_fields import FieldUse, field_uses
 from assay.datasets.parsing.config import ValidationConfig
 
 Fields = Mapping[str, Any]
-"""The optional fields of an object, each with those of its value; a list has the fields of its elements."""
+"""Optional fields of an object, each with those of its value; a list has the fields of its elements."""
 
 LEGAL_ROW: Fields = {
     "context": {},
@@ -36,7 +36,7 @@ GOLDEN_CASE: Fields = {"context": {}, "tags": {}}
 
 
 def drop_nulls(value: object, fields: Fields, path: Path = ()) -> list[Path]:
-    """Remove the optional fields that are null from a value, and give their paths."""
+    """Remove the optional fields that are null from a value, and return their paths."""
     if type(value) is list:
         return [where for index, element in enumerate(value) for where in drop_nulls(element, fields, (*path, index))]
     if type(value) is not dict:
@@ -52,13 +52,13 @@ def drop_nulls(value: object, fields: Fields, path: Path = ()) -> list[Path]:
 
 
 def turn_fields(config: ValidationConfig) -> list[str]:
-    """The fields of a turn that may be left out, which depends on the settings."""
+    """List the optional fields of a turn, which depend on the settings."""
     required = {"turn_id", "speaker", *config.required_fields}
     return [name for name in config.optional_fields if name not in required]
 
 
 def drop_turn_nulls(turn: object, optional: Iterable[str], path: Path = ()) -> list[Path]:
-    """As `drop_nulls`, for a turn of a conversation: a tool that was used may well have put out null."""
+    """Remove the null fields of a turn and return their paths; null may be the real output of a tool, so it stays."""
     if type(turn) is not dict:
         return []
     nulls = [name for name in optional if name in turn and turn[name] is None]
@@ -72,7 +72,7 @@ def drop_turn_nulls(turn: object, optional: Iterable[str], path: Path = ()) -> l
 SENT_METADATA: Mapping[str, tuple[str, ...]] = {"lexam_oq_v1": ("course",)}
 """Members of metadata that models are sent under a policy."""
 MAX_SENT_METADATA = 2
-"""The policy and what it sends; with more members, some are surely not sent."""
+"""Members that may all be sent: the policy and what it sends; with more, some are surely not sent."""
 METADATA = FieldUse("metadata", "not_sent")
 ONLY_METADATA = (METADATA,)
 NO_USES: tuple[FieldUse, ...] = ()
@@ -94,7 +94,7 @@ _TURN_MEMBERS = ("turn_id", "speaker", "message", "assistant_reply", "tool_used"
 
 
 def batch_uses(record: Mapping[str, Any]) -> tuple[FieldUse, ...]:
-    """Where the open and further members of a batch_v1 record go; nothing for a record without any."""
+    """List the uses of open and unknown members of a batch_v1 record; empty for a record without any."""
     given, reference = record["input"], record.get("reference") or {}
     found = [*field_uses(given, reference), *(ONLY_METADATA if record.get("metadata") else ())]
     found += [FieldUse(name, "not_sent") for name, value in record.items() if name not in _BATCH_MEMBERS and value is not None]
@@ -104,12 +104,12 @@ def batch_uses(record: Mapping[str, Any]) -> tuple[FieldUse, ...]:
 
 
 def golden_uses(case: Mapping[str, object]) -> Iterator[FieldUse]:
-    """What of a golden_v1 case is for people: its context, and members that the contract does not know."""
+    """List the members of a golden_v1 case that are for people: its context, and unknown members."""
     return (FieldUse(name, "not_sent") for name, value in case.items() if name not in _GOLDEN_MEMBERS and value not in (None, ""))
 
 
 def has_unsent_metadata(metadata: Mapping[str, Any]) -> bool:
-    """True when metadata of a legal_eval_v1 row says more than its policy and what that policy sends."""
+    """Return whether a legal_eval_v1 row has metadata other than its policy and what that policy sends."""
     if "policy_id" not in metadata:
         return bool(metadata)
     sent = SENT_METADATA.get(metadata["policy_id"], ())
@@ -117,7 +117,7 @@ def has_unsent_metadata(metadata: Mapping[str, Any]) -> bool:
 
 
 def legal_uses(row: Mapping[str, Any]) -> Iterator[FieldUse]:
-    """What of a legal_eval_v1 row no model is sent: metadata, and members that the contract does not know."""
+    """List the members of a legal_eval_v1 row that no model is sent: metadata, and unknown members."""
     if has_unsent_metadata(row.get("metadata") or {}):
         yield METADATA
     yield from (FieldUse(name, "not_sent") for name, value in row.items() if name not in _LEGAL_KNOWN and value is not None)
@@ -129,7 +129,7 @@ def legal_uses(row: Mapping[str, Any]) -> Iterator[FieldUse]:
 
 
 def turn_uses(turn: Mapping[str, object]) -> Iterator[FieldUse]:
-    """What of a turn of conversation_v1 no model is sent: history holds words, and tools are offered by name."""
+    """List the members of a conversation_v1 turn that no model is sent: history holds words, and tools are offered by name."""
     return (
         FieldUse(name, "not_sent")
         for name, value in turn.items()

@@ -1,4 +1,4 @@
-"""Sources: files, standard input, gzip and bytes, read in lines or as one buffer; and places in them."""
+"""Sources: files, standard input, gzip and bytes, read in lines or as one buffer."""
 
 import gzip
 import hashlib
@@ -28,10 +28,10 @@ BOM = b"\xef\xbb\xbf"
 _GZIP_MAGIC = b"\x1f\x8b"
 _SUFFIXES: dict[str, Format] = {".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl", ".yaml": "yaml", ".yml": "yaml"}
 BATCH_BYTES = 384 << 10
-"""Records that are looked at together fit the processor's cache."""
+"""Bytes of records that are scanned together, which fit the processor's cache."""
 _FILLED = re.compile(rb"[^ \t\n\r\x0b\x0c]")
 BEGINNING = 8 << 20
-"""How far to look for what tells the contract of a source."""
+"""Maximum bytes in which the contract of a source is searched."""
 _BLOCK = 1 << 20
 _BOMB_BYTES = 256 << 20
 _BOMB_RATIO = 200
@@ -46,24 +46,24 @@ class TextLine(NamedTuple):
 
     @property
     def text(self) -> bytes:
-        """The content without its line break."""
+        """Content without its line break."""
         return self.content.rstrip(b"\r\n")
 
 
 class LineBlock(NamedTuple):
-    """Whole lines of a source that follow each other: the first `size` bytes of a buffer that the next block is read into."""
+    """Consecutive whole lines of a source: the first `size` bytes of a buffer that the next block overwrites."""
 
     buffer: bytearray
     size: int
 
     @property
     def view(self) -> memoryview:
-        """The lines, without a copy."""
+        """Lines, without a copy."""
         return memoryview(self.buffer)[: self.size]
 
     def lines(self, number: int) -> list[TextLine]:
-        """The lines that are not blank; `number` is that of the first line."""
-        # One very long line is a block of its own: with its line feed it would be copied once more.
+        """Return the lines that are not blank; `number` is that of the first line."""
+        # One very long line is a block by itself: split with its line feed, it would be copied once more.
         whole = bytes(self.view[: self.size - self.buffer.endswith(b"\n", 0, self.size)])
         if whole.isspace():
             return []
@@ -71,7 +71,7 @@ class LineBlock(NamedTuple):
         return [TextLine(at, content) for at, content in numbered if content and not content.isspace()]
 
     def filled_lines(self, number: int) -> Iterator[TextLine]:
-        """The lines that are not blank, with their line breaks; millions of blank ones are passed at the speed of a search."""
+        """Yield the lines that are not blank, with their line breaks; a search skips millions of blank ones fast."""
         buffer, size = self
         at = 0
         while found := _FILLED.search(buffer, at, size):
@@ -82,48 +82,48 @@ class LineBlock(NamedTuple):
             number += 1
 
     def line_feed_count(self) -> int:
-        """How many line feeds there are."""
+        """Count the line feeds."""
         return self.buffer.count(b"\n", 0, self.size)
 
 
 class Source:
-    """Something to read that can be read again: its name, its format where the name tells, its bytes."""
+    """A source that can be read again: its name, the format that the name shows, its bytes."""
 
     def __init__(self, name: str, stream: BinaryIO, *, size: int, is_object: bool = False, form: Format | None = None) -> None:
         self.name = name
         self.size = size
         self.is_object = is_object
-        """The bytes were made from a Python object, so places in them mean nothing to the caller."""
+        """True if the bytes were made from a Python object, so locations in them mean nothing to the caller."""
         self.stored: StoredName | None = None
-        """What it was called in the run that has stored it; None for what is not the input of a run."""
+        """Names in the run that has stored it; None if it is not the input of a run."""
         self.rows: Any = None
         """Return the rows as lines, for a document with rows whose caller has asked for them."""
         self._form = form
         self._stream = stream
         self._buffer: Buffer | None = None
-        # A report reads its cases later, so a source lives as long as anybody holds it.
+        # A report reads its cases later, so the stream is closed when the last reference to the source is gone.
         weakref.finalize(self, stream.close)
 
     @property
     def stem(self) -> str:
-        """The file's name without its ending; of the input of a run, that of the file that the run was made from."""
+        """File name without suffix; for the input of a run, that of the original file."""
         return Path(self.stored.file if self.stored else self.name).stem
 
     @property
     def format(self) -> Format | None:
-        """What the name says the format is: `data.jsonl.gz` is jsonl; of a part of a file, what it was taken for."""
+        """Format by the name: `data.jsonl.gz` is jsonl; for a part of a file, the format that its opener stated."""
         if self._form is not None:
             return self._form
         suffixes = [suffix for suffix in Path(self.name).suffixes if suffix.lower() != ".gz"]
         return _SUFFIXES.get(suffixes[-1].lower()) if suffixes else None
 
     def head(self, size: int = 1 << 16) -> bytes:
-        """The first bytes without a byte order mark."""
+        """Return the first bytes without a byte order mark."""
         self._stream.seek(0)
         return self._stream.read(size).removeprefix(BOM)
 
     def buffer(self) -> Buffer:
-        """All bytes at once: memory-mapped from a file, so that they cost no memory of their own."""
+        """Return all bytes: memory-mapped from a file, so that the page cache holds them."""
         if self._buffer is None:
             self._buffer = self._map()
         return self._buffer
@@ -134,13 +134,13 @@ class Source:
             self._buffer.madvise(mmap.MADV_DONTNEED)
 
     def part(self, start: int, end: int) -> bytes:
-        """The bytes from one place to another, read from the file."""
+        """Read the bytes from one offset to another."""
         if isinstance(self._stream, io.BytesIO):
             return bytes(self._stream.getbuffer()[start:end])
         return os.pread(self._stream.fileno(), end - start, start)
 
     def sha256(self) -> str:
-        """The hash of all bytes; they are read for it and not kept, as they are in a map of the file."""
+        """Hash all bytes; they are read in pieces, since a map of the file would stay in memory."""
         digest = hashlib.sha256()
         with self._raw_reader() as reader:
             while piece := reader.read(_BLOCK):
@@ -156,7 +156,7 @@ class Source:
             return self._stream.read()
 
     def lines(self) -> Iterator[TextLine]:
-        """The lines with their line breaks, split at LF alone: U+2028 and friends are text."""
+        """Yield the lines with their line breaks, split at LF alone: U+2028 and others are text."""
         with self._reader() as reader:
             lines = iter(reader)
             for number, content in enumerate(lines, 1):
@@ -165,7 +165,7 @@ class Source:
             yield from map(TextLine, count(2), lines)
 
     def blocks(self) -> Iterator[LineBlock]:
-        """Whole lines, about 384 KB at a time, each time in the same memory: a block is gone when the next one is asked for."""
+        """Yield whole lines, about 384 KB at a time, in reused memory: the next block overwrites the last one."""
         buffer = bytearray(2 * BATCH_BYTES)
         with self._raw_reader() as reader:
             kept = reader.readinto(memoryview(buffer)[: len(BOM)]) or 0
@@ -183,7 +183,7 @@ class Source:
             yield LineBlock(buffer, kept)
 
     def _reader(self) -> BinaryIO:
-        """A reader with a position of its own, so that many may read at once."""
+        """Open a reader with its own position, so that several may read at once."""
         raw = self._raw_reader()
         return raw if isinstance(raw, io.BytesIO) else io.BufferedReader(raw, _BLOCK)
 
@@ -194,7 +194,7 @@ class Source:
 
 
 def _longer(buffer: bytearray) -> bytearray:
-    """The buffer with room for one more reading; in place, as a line may be as large as memory allows only once."""
+    """Enlarge a buffer by one block; in place, because a line may be so large that memory holds it only once."""
     try:
         buffer += bytes(BATCH_BYTES)
     except BufferError:
@@ -220,7 +220,7 @@ class _Window(io.RawIOBase):
 
 
 def filled_lines(source: Source) -> Iterator[TextLine]:
-    """The lines that are not blank."""
+    """Yield the lines that are not blank."""
     number = 1
     for block in source.blocks():
         yield from block.filled_lines(number)
@@ -228,7 +228,7 @@ def filled_lines(source: Source) -> Iterator[TextLine]:
 
 
 def open_source(source: str | Path | bytes | bytearray | memoryview, *, name: str = "<bytes>") -> Source:
-    """The source behind a path, `-` (standard input) or bytes; gzip is unpacked. Raises SourceUnreadable."""
+    """Open a path, `-` (standard input) or bytes; gzip is unpacked. Raises SourceUnreadable."""
     if isinstance(source, bytes | bytearray | memoryview):
         stream: BinaryIO = io.BytesIO(source)
         return _unpacked(name, stream)
@@ -243,7 +243,7 @@ def open_source(source: str | Path | bytes | bytearray | memoryview, *, name: st
 
 
 def is_packed(path: str) -> bool:
-    """True for a gzip file; raises SourceUnreadable."""
+    """Return whether a file is gzip; raises SourceUnreadable."""
     try:
         with Path(path).open("rb") as stream:
             return stream.read(2) == _GZIP_MAGIC
@@ -264,7 +264,7 @@ def open_beginning(path: str, size: int = BEGINNING) -> Source:
 
 
 def _spooled(stream: BinaryIO) -> BinaryIO:
-    """A stream that can be read once, as one that can be read again."""
+    """Copy a stream that can be read once into one that can be read again."""
     spool = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as its Source
     while block := stream.read(_BLOCK):
         spool.write(block)

@@ -1,9 +1,9 @@
-"""Text that YAML 1.2 and JSON allow but libyaml (YAML 1.1) misreads, hidden from it and restored in the values.
+"""Strict YAML 1.2: text into a Document; text that libyaml (YAML 1.1) misreads is masked, and restored in the values.
 
 libyaml takes NEL, LS and PS for line breaks and would fold them away; it refuses DEL and the C1 characters even inside
 quotes, and it refuses a character escaped as two UTF-16 halves, which is how most JSON writers escape an emoji. Each of
 these characters, and the backslash of such a half, is replaced by one private character that the text does not use: one for
-one, so that every offset stays true. Whether a control character may stand in a value is for the contract to say.
+one, so that every offset stays true. The contract decides whether a value may contain a control character.
 """
 
 import re
@@ -32,7 +32,7 @@ _PRIVATE = range(0xF0000, 0x110000)
 
 
 class MaskedText:
-    """A text with private characters in it, and the way back from its scalars to what was written."""
+    """A text with private characters in place of those that libyaml misreads, and their originals."""
 
     def __init__(self, text: str, backslash: str, hidden: Mapping[str, str]) -> None:
         for character, private in hidden.items():
@@ -43,7 +43,7 @@ class MaskedText:
         self._originals = {ord(backslash): "\\", **{ord(private): character for character, private in hidden.items()}}
 
     def restore(self, value: str, *, is_escaped: bool) -> str:
-        """The value of one scalar as it was written; escapes are resolved where the scalar has them (double quotes)."""
+        """Restore one scalar; escapes are resolved where the scalar has them (double quotes)."""
         if value.isascii() or not self._private.search(value):
             return value
         if is_escaped and self._half.search(value):
@@ -53,7 +53,7 @@ class MaskedText:
 
 
 def mask_text(text: str) -> MaskedText | None:
-    """The mask that the text needs; None for nearly every text."""
+    """Return the masked text if it needs a mask; None for nearly every text."""
     found = [character for character in _FOREIGN if character in text]
     if not found and not (("\\ud" in text or "\\uD" in text) and _HALF_ESCAPE.search(text)):
         return None
@@ -85,15 +85,15 @@ _FLOAT = re.compile(r"[-+]?(?:\.[0-9]++|[0-9]++(?:\.[0-9]*+)?)(?:[eE][-+]?[0-9]+
 
 
 class NumberTooLarge(Exception):
-    """The text is a number that no value can hold; the message says why."""
+    """A number that no value can hold; the message says why."""
 
 
 class TagMismatch(Exception):
-    """The text is not of the type that its tag names."""
+    """A text that is not of the type that its tag names."""
 
 
 def plain_value(text: str) -> Scalar:
-    """The value of an unquoted scalar; raises NumberTooLarge."""
+    """Parse an unquoted scalar; raises NumberTooLarge."""
     if text in _WORDS:
         return _WORDS[text]
     if text[0] not in _NUMBER_STARTS:
@@ -106,12 +106,12 @@ def plain_value(text: str) -> Scalar:
 
 
 def tagged_value(text: str, kind: str) -> Scalar:
-    """The value of a scalar tagged !!str, !!int, !!float, !!bool or !!null; raises NumberTooLarge and TagMismatch."""
+    """Parse a scalar tagged !!str, !!int, !!float, !!bool or !!null; raises NumberTooLarge and TagMismatch."""
     if kind == "str":
         return text
     value = _float(text) if kind == "float" and _FLOAT.fullmatch(text) else plain_value(text)
     if kind not in _TYPES or type(value) is not _TYPES[kind]:
-        raise TagMismatch(f"{text[:40]!r} is not what its tag !!{kind} says")
+        raise TagMismatch(f"{text[:40]!r} does not fit its tag !!{kind}")
     return value
 
 
@@ -160,7 +160,7 @@ _HINTS = {
 
 
 def parse_yaml(data: bytes | str) -> Document:
-    """The document in `data`; never raises for bad text: a fatal flaw says what and where."""
+    """Parse `data` into a document; never raises for bad text: a fatal problem has the reason and the location."""
     if len(data) > MAX_SIZE:
         message = f"the text has more than {MAX_SIZE >> 20} MiB, which is the limit for YAML"
         hint = "write large datasets as JSON or JSONL"
@@ -182,7 +182,7 @@ def _fatal(message: str, offset: int, hint: str, *, kind: ProblemKind = "") -> P
 
 
 def _refusal(text: str) -> ParseProblem | None:
-    """What makes the text unfit for libyaml as a whole."""
+    """Return the problem that makes the text as a whole unfit for libyaml; None without one."""
     offset = _forbidden_offset(text)
     if offset is not None:
         message = f"the character U+{ord(text[offset]):04X} is not allowed in YAML"
@@ -194,14 +194,14 @@ def _refusal(text: str) -> ParseProblem | None:
 
 
 def _forbidden_offset(text: str) -> int | None:
-    """Where the first control character or unpaired surrogate stands; a search per character is far quicker than a pattern."""
+    """Find the first control character or unpaired surrogate; a search per character is far faster than a pattern."""
     surrogate = None if text.isascii() else _SURROGATE.search(text)
     found = [text.index(character) for character in _FORBIDDEN if character in text]
     return min([*found, *([surrogate.start()] if surrogate else [])], default=None)
 
 
 class _FatalYamlProblem(Exception):
-    """Reading cannot go on; carries the fatal flaw."""
+    """Stops the parser; carries the fatal problem."""
 
     def __init__(self, message: str, offset: int, hint: str = "", *, kind: ProblemKind = "") -> None:
         super().__init__(message)
@@ -209,7 +209,7 @@ class _FatalYamlProblem(Exception):
 
 
 class _AnchorValue(NamedTuple):
-    """What an alias stands for, and what a copy of it weighs."""
+    """Value of an anchor, and the weight of a copy of it."""
 
     value: Any
     weight: int
@@ -372,13 +372,13 @@ class _YamlParser:
     def _foreign_tag(self, event: Any) -> _FatalYamlProblem:
         tag = event.tag
         shown = "!!" + tag.removeprefix(_CORE) if tag.startswith(_CORE) else tag if tag.startswith("!") else f"!<{tag}>"
-        # An anchor may stand before the tag; its name has no exclamation mark.
+        # An anchor may precede the tag; its name has no exclamation mark.
         offset = self.text.find("!", event.start_mark.index)
         hint = "remove it; the tags that can be read are !!str, !!int, !!float, !!bool, !!null, !!seq and !!map"
         return _FatalYamlProblem(f"the tag {shown[:80]} cannot be used here", offset, hint)
 
     def _target(self, event: Any) -> _AnchorValue:
-        """What the alias stands for, after its weight is known to fit."""
+        """Return the value that an alias repeats, after its weight is known to fit."""
         name = str(event.anchor)
         at = event.start_mark.index
         if name not in self.anchors:
@@ -387,7 +387,7 @@ class _YamlParser:
             )
         target = self.anchors[name]
         if target is None:
-            raise _FatalYamlProblem(f"the alias *{name[:40]} stands inside the value that it repeats", at, "write the value out")
+            raise _FatalYamlProblem(f"the alias *{name[:40]} is inside the value that it repeats", at, "write the value out")
         self.weight += target.weight
         self.growth += target.weight
         if self.growth > MAX_ALIAS_GROWTH:
@@ -400,7 +400,7 @@ class _YamlParser:
         return self._copy(self._target(event).value, depth, event.start_mark.index)
 
     def _copy(self, value: Any, depth: int, at: int) -> Any:
-        """A copy of its own for every use, because marks are found by the identity of a container."""
+        """Copy a value for each use, because marks are found by the identity of a container."""
         if type(value) not in (dict, list):
             return value
         if depth >= MAX_DEPTH:

@@ -100,7 +100,7 @@ def previous_run(run: PublishedRun, runs_dir: Path) -> PublishedRun | None:
 
 def is_derived(run: PublishedRun) -> bool:
     """Return True for a run made from another: rescored, or a retry of its failed records."""
-    return run.manifest.rescored_from is not None or bool(run.manifest.plan.get("parent_run_id"))
+    return run.manifest.rescored_from is not None or bool(run.manifest.plan.parent_run_id)
 
 
 def baseline_run(runs_dir: Path, baseline: Baseline) -> PublishedRun:
@@ -247,7 +247,7 @@ def _word(findings: list[GateReason]) -> Word:
 
 def _thresholds(gates: Gates, summary: RecordMetrics) -> list[GateReason]:
     """Missed thresholds fail the run; one that is met by luck, for all that the interval tells, is a warning."""
-    texts = gate_texts(msgspec.structs.asdict(gates), summary)
+    texts = gate_texts(gates, summary)
     missed = missed_gates(check_gates(gates, summary).reasons, texts)
     found = [GateReason("REGRESSION", miss.reason, is_failure=True) for miss in missed]
     return found + [_met(gate) for gate in texts if gate.is_met]

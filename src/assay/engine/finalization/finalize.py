@@ -363,7 +363,7 @@ class _Artifacts:
             profile=None if self._profiler is None else self._profiler.profile.named(),
             rescored_from=None,
             retention=plan.retention,
-            plan=shown.members(),
+            plan_members=shown.members(),
             plan_sha256=run.plan_sha256,
             blocked=run.notes.get("blocked"),
             failures=self._failures_before(run),

@@ -12,20 +12,20 @@ from typing import TypeVar
 import msgspec
 
 from assay.core.canonical import JsonObject
-from assay.core.contract import MANIFEST, dataset_file
+from assay.core.contract import MANIFEST
 from assay.core.errors import (
     AssayError,
     LedgerUnavailable,
     MissingExtra,
     ProviderRejected,
-    RunDamaged,
     RunNotFound,
     StoreUnavailable,
 )
 from assay.core.manifest import Manifest
-from assay.core.plan import DEFAULT_PROJECT, Plan, read_plan
+from assay.core.plan import Plan, read_plan
 from assay.core.run_result import RunListing, RunResult
 from assay.core.runs import TERMINAL, UNDER_WAY, RunCounts, count_records
+from assay.core.settings import Gates
 from assay.core.summary import METRICS, GateResult, Interval, RunKind, Summary
 from assay.core.text import iso
 from assay.engine.execution.states import COUNTS, run_status
@@ -69,25 +69,6 @@ def _sealed_or_active(folders: RunPaths, sealed: Callable[[RunPaths], T], active
             if not folders.is_sealed:
                 raise
     return sealed(folders)
-
-
-class _ListedDataset(msgspec.Struct):
-    path: str = ""
-    file: str = ""
-
-
-class _ListedPlan(msgspec.Struct):
-    datasets: tuple[_ListedDataset, ...] = ()
-    gates: dict[str, float | None] = {}
-    project: str = DEFAULT_PROJECT
-
-
-def _listed_plan(run: PublishedRun) -> _ListedPlan:
-    """Return the settings that a list of runs shows, of a run of any version; raises RunDamaged."""
-    try:
-        return msgspec.convert(run.manifest.plan, _ListedPlan)
-    except msgspec.ValidationError as problem:
-        raise RunDamaged(f"the manifest of '{run.path}' is damaged: {problem}") from problem
 
 
 def _gate(manifest: Manifest) -> GateResult:
@@ -196,7 +177,7 @@ def project_of(folders: RunPaths) -> str:
 
 
 def _sealed_project(folders: RunPaths) -> str:
-    return _listed_plan(open_run_folder(folders.sealed)).project
+    return open_run_folder(folders.sealed).manifest.plan.project
 
 
 def _active_project(folders: RunPaths) -> str:
@@ -226,7 +207,7 @@ def listing_of(folders: RunPaths, looks: LedgerOpener) -> RunListing:
 
 def _sealed_listing(folders: RunPaths) -> RunListing:
     run = open_run_folder(folders.sealed)
-    manifest, plan = run.manifest, _listed_plan(run)
+    manifest, plan = run.manifest, run.manifest.plan
     summary, note = _listed_summary(run)
     return RunListing(
         run_id=folders.run_id,
@@ -234,14 +215,14 @@ def _sealed_listing(folders: RunPaths) -> RunListing:
         created_at=manifest.created_at,
         dataset=manifest.dataset_id,
         dataset_version=manifest.dataset_version,
-        dataset_file=dataset_file(msgspec.structs.asdict(next(iter(plan.datasets), _ListedDataset()))),
+        dataset_file=plan.datasets[0].source_file if plan.datasets else "",
         dataset_count=len(plan.datasets),
         candidate=manifest.candidate.name,
         judges=tuple(judge.name for judge in manifest.judges),
         total_records=manifest.counts.total_records,
         done_records=manifest.counts.total_records,
         **({} if summary is None else {**_listed_rate(summary), **_listed_score(summary)}),
-        passed=manifest.gate.passed if plan.gates and manifest.status != "cancelled" else None,
+        passed=manifest.gate.passed if plan.gates != Gates() and manifest.status != "cancelled" else None,
         has_no_result=manifest.status == "cancelled" or not manifest.counts.evaluated_records,
         note=note,
         project=plan.project,
@@ -300,7 +281,7 @@ def _active_listing(folders: RunPaths, looks: LedgerOpener) -> RunListing:
         created_at=iso(row.states[0][1]),
         dataset=plan.datasets[0].dataset_id,
         dataset_version=plan.datasets[0].dataset_version,
-        dataset_file=dataset_file(msgspec.structs.asdict(plan.datasets[0])),
+        dataset_file=plan.datasets[0].source_file,
         dataset_count=len(plan.datasets),
         candidate=plan.candidate.name,
         judges=tuple(judge.name for judge in plan.judges),
@@ -398,7 +379,7 @@ def _listing_of_plan(run_id: str, plan: bytes) -> RunListing:
         state="queued",
         dataset=decoded.datasets[0].dataset_id,
         dataset_version=decoded.datasets[0].dataset_version,
-        dataset_file=dataset_file(msgspec.structs.asdict(decoded.datasets[0])),
+        dataset_file=decoded.datasets[0].source_file,
         dataset_count=len(decoded.datasets),
         candidate=decoded.candidate.name,
         judges=tuple(judge.name for judge in decoded.judges),

@@ -25,7 +25,7 @@ from assay.core.case import Case
 from assay.core.contract import MANIFEST
 from assay.core.errors import RunDamaged, RunNotFound, StoreUnavailable
 from assay.core.manifest import Manifest
-from assay.core.plan import Plan
+from assay.core.plan import Plan, plan_for_display
 from assay.core.record_query import INVALID, RecordFilter
 from assay.core.run_result import RunResult
 from assay.core.runs import TERMINAL
@@ -99,9 +99,14 @@ class RunReader:
         return result_of(self.folders)
 
     @property
-    def shown_plan(self) -> JsonObject:
-        """Return the settings of the run, redacted."""
-        return self._shown_plan().members() if self._sealed is None else self._sealed.manifest.plan
+    def plan_members(self) -> JsonObject:
+        """The settings of the run, redacted, for JSON output; everything else reads `plan`."""
+        return self._shown_plan().members() if self._sealed is None else self._sealed.manifest.plan_members
+
+    @property
+    def plan(self) -> Plan:
+        """The settings of the run, redacted."""
+        return plan_for_display(self.plan_members) if self._sealed is None else self._sealed.manifest.plan
 
     @property
     def run_manifest(self) -> Manifest:
@@ -120,7 +125,7 @@ class RunReader:
             gate=result.gate,
             candidate=shown.candidate,
             judges=shown.judges,
-            plan=shown.members(),
+            plan_members=shown.members(),
         )
 
     def manifest_members(self) -> JsonObject:

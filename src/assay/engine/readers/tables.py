@@ -254,7 +254,7 @@ def run_facts(run: RunReader) -> dict[str, str]:
         "completed_at": manifest.completed_at,
         "assay_version": manifest.assay_version,
         "evaluator_version": manifest.evaluator_version,
-        "dataset_sha256": ", ".join(dataset["sha256"] for dataset in manifest.plan.get("datasets", ())),
+        "dataset_sha256": ", ".join(dataset.sha256 for dataset in manifest.plan.datasets),
         "manifest_sha256": manifest.own_hash,
         "plan_sha256": manifest.plan_sha256,
         "records_merkle_root": manifest.records_merkle_root,

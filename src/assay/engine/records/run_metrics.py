@@ -57,7 +57,7 @@ def read_panel(run: PublishedRun, plan: Plan) -> PanelFigures | None:
     """Return the metrics of a run's panel from its artifacts; None without a panel."""
     figures = panel_of(plan)
     # Earlier versions kept the votes of a panel, but not how they were decided.
-    if figures is None or "panel" not in run.manifest.plan:
+    if figures is None or "panel" not in run.manifest.plan_members:
         return None
     logged = groupby(run.typed_lines("attempt_logs.jsonl", AttemptLine), key=lambda line: line.index)
     following = next(logged, None)

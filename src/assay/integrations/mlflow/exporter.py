@@ -28,6 +28,7 @@ from assay.integrations.mlflow.tracking import (
 from assay.presentation.decisions import decision_note, decisions
 from assay.presentation.run_report import RunReport
 from assay.presentation.words import NO_GATES, counted
+from assay.surfaces.python_api.runs import Run
 
 Choice = int | Literal["all", "failed", "none"]
 MOST_TRACES = 5_000
@@ -144,11 +145,12 @@ def destination(uri: str | None, experiment: str | None) -> Destination:
     return Destination(uri=address, experiment=experiment or os.environ.get(EXPERIMENT_VARIABLE, ""))
 
 
-def push(run: api.RunReader, to: Destination, *, watch: Watch | None = None) -> PushResult:
+def push(run: api.RunReader | Run, to: Destination, *, watch: Watch | None = None) -> PushResult:
     """Push a finished run; raises MissingExtra, ServerProblem, and RunDamaged for files that are not as they were published."""
-    _check(run)
+    reader = run.reader if isinstance(run, Run) else run
+    _check(reader)
     with connected(to.uri) as tracking:
-        return _Push(run, tracking, to=to, watch=watch or _ignore).whole()
+        return _Push(reader, tracking, to=to, watch=watch or _ignore).whole()
 
 
 def _ignore(what: str, done: int, total: int) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from assay import api
-from assay.core.contract import dataset_title
 from assay.core.manifest import Manifest
+from assay.core.number_text import plain_number
 from assay.core.summary import (
     Amount,
     GateResult,
@@ -99,7 +99,9 @@ def _cases(summary: Summary, gate: GateResult, manifest: Manifest) -> Json:
 
 def _gates(manifest: Manifest) -> Json:
     """Return the gates that are set."""
-    return {name: value for name, value in (manifest.plan["gates"] or {}).items() if value is not None}
+    gates: dict[str, float | None] = msgspec.structs.asdict(manifest.plan.gates)
+    # MLflow refuses a parameter that changes, such as from 4 to 4.0, in a later push of the run.
+    return {name: plain_number(value) for name, value in gates.items() if value is not None}
 
 
 def _own(metrics: Mapping[str, Any]) -> dict[str, float]:
@@ -222,13 +224,16 @@ def _parameters(manifest: Manifest, golden: Json) -> dict[str, str]:
     further = {
         "candidate": candidate.name,
         "judges": ", ".join(judge.name for judge in manifest.judges),
-        "dataset": ", ".join(dataset["dataset_id"] for dataset in plan["datasets"]),
-        "contract": ", ".join(dict.fromkeys(dataset["contract"] for dataset in plan["datasets"])),
+        "dataset": ", ".join(dataset.dataset_id for dataset in plan.datasets),
+        "contract": ", ".join(dict.fromkeys(dataset.contract for dataset in plan.datasets)),
         "profile": manifest.profile and manifest.profile.id,
-        **{
-            name: plan[name]
-            for name in ("limit", "sample", "repeat", "seed", "response_source", "pass_threshold", "case_pass_score")
-        },
+        "limit": plan.limit,
+        "sample": plan.sample,
+        "repeat": plan.repeat,
+        "seed": plan.seed,
+        "response_source": plan.response_source,
+        "pass_threshold": plain_number(plan.pass_threshold),
+        "case_pass_score": plan.case_pass_score,
     }
     return {name: str(value)[:LONGEST_VALUE] for name, value in {**contract, **further}.items() if value not in (None, "")}
 
@@ -240,9 +245,9 @@ def _tags(manifest: Manifest) -> dict[str, str]:
         MANIFEST_TAG: manifest.own_hash,
         "assay.version": manifest.assay_version,
         "assay.status": manifest.status,
-        "assay.dataset": ", ".join(map(dataset_title, manifest.plan["datasets"]))[:LONGEST_VALUE],
+        "assay.dataset": ", ".join(dataset.title for dataset in manifest.plan.datasets)[:LONGEST_VALUE],
         "assay.dataset_id": manifest.dataset_id[:LONGEST_VALUE],
         "assay.dataset_version": manifest.dataset_version[:LONGEST_VALUE],
-        "assay.dataset_sha256": ",".join(dataset["sha256"] for dataset in manifest.plan["datasets"])[:LONGEST_VALUE],
+        "assay.dataset_sha256": ",".join(dataset.sha256 for dataset in manifest.plan.datasets)[:LONGEST_VALUE],
         **verdict,
     }

@@ -60,7 +60,7 @@ Exit codes:
 
 
 class ConvertOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The command's arguments as given."""
+    """Arguments of the command."""
 
     words: tuple[str, ...]
     source_contract: str | None
@@ -72,7 +72,7 @@ class ConvertOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConversionJob(msgspec.Struct, frozen=True, kw_only=True):
-    """What to convert, after the arguments were understood."""
+    """Conversion that the arguments describe."""
 
     sources: tuple[str, ...]
     output: str
@@ -144,7 +144,7 @@ def _benchmark_sources(words: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _is_own(name: str) -> bool:
-    """True for a converter that somebody else wrote: `module:function`, `file.py:function`, or a plugin."""
+    """Return whether the converter is third-party code: `module:function`, `file.py:function`, or a plugin."""
     return ":" in name or any(plugin.kind == "converter" and plugin.is_called(name) for plugin in declared_plugins())
 
 

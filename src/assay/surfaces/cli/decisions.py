@@ -68,7 +68,7 @@ Exit codes:
 
 
 class CompareOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line says."""
+    """Arguments of the command."""
 
     before: str
     after: str
@@ -146,7 +146,7 @@ Exit codes:
 
 
 class GateOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line says."""
+    """Arguments of the command."""
 
     run: str
     runs_dir: str
@@ -303,7 +303,7 @@ Exit codes:
 
 
 class TrendOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line says."""
+    """Arguments of the command."""
 
     runs_dir: str
     dataset: str
@@ -332,7 +332,7 @@ def trend_command(context: click.Context, /, **given: object) -> None:
 
 
 def show_trend(options: TrendOptions) -> None:
-    """Look at the runs, and show them in the way that was asked for."""
+    """Compute the trend and write it in the chosen format."""
     chart = options.chart
     if chart is not None:
         check_writable(chart, option="--chart")

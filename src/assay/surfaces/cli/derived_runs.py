@@ -169,10 +169,9 @@ def rescore_command(context: click.Context, /, run: str, runs_dir: str, **given:
 
 
 def _note_lost_gate(parent: api.RunReader, profile: str, *, min_score: float | None) -> None:
-    """A threshold for one figure says nothing about another; what does not count any more is said."""
-    plan = parent.run_manifest.plan
-    limit = (plan.get("gates") or {}).get("min_score")
-    if limit is not None and min_score is None and plan.get("profile") != profile:
+    """Warn that the parent's threshold for its mean score does not apply to the profile's score."""
+    limit = parent.plan.gates.min_score
+    if limit is not None and min_score is None and parent.plan.profile != profile:
         name = printable(parent.folders.run_id)
         click.echo(
             f"assay: the gate of {name} on its mean score ({limit:g}) is not about {profile}; set one: --min-score", err=True

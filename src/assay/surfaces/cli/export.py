@@ -57,16 +57,16 @@ Exit codes:
   2  could not run: no such run, an unfinished run, an invalid dataset, a file that exists or cannot be written"""
 
 FOLDER = "hf"
-"""The one format that is a folder."""
+"""One format that is a folder."""
 FORMATS = (*EXPORTS, FOLDER)
 RESPONSES, RESPONSE_OBJECT = "responses", "responses, as one object"
 
 _BY_SUFFIX = {export.suffix: name for name, export in reversed(EXPORTS.items())}
-"""Where formats share an ending, the first one has it."""
+"""Format of each suffix; the first of those that share one."""
 
 
 class ExportOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The command's arguments as given."""
+    """Arguments of the command."""
 
     source: str
     output: str | None
@@ -78,7 +78,7 @@ class ExportOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExportSubject(msgspec.Struct, frozen=True, kw_only=True):
-    """What is exported, and how."""
+    """Run or dataset to export, with a writer for each format."""
 
     name: str
     records: int
@@ -87,14 +87,14 @@ class ExportSubject(msgspec.Struct, frozen=True, kw_only=True):
     origins: tuple[str, ...]
     """Files that must not be overwritten."""
     files: Mapping[str, Callable[[ExportProgress], Iterator[bytes]]]
-    """The bytes of a file in each format."""
+    """Bytes of a file in each format."""
     write_folder: Callable[[Path, ExportProgress], None]
     suffix: Callable[[str], str]
-    """The ending of a file in a format."""
+    """Ending of a file in a format."""
 
 
 class ExportTarget(msgspec.Struct, frozen=True):
-    """What to write, and where."""
+    """Format and path of an export."""
 
     format: str
     output: str
@@ -152,8 +152,8 @@ def _run(run: api.RunReader) -> ExportSubject:
 
 
 def _datasets_of(run: api.RunReader) -> list[str]:
-    """The files that the run was made of."""
-    return [dataset["path"] for dataset in run.run_manifest.plan.get("datasets", ())]
+    """List the dataset files of a run."""
+    return [dataset.path for dataset in run.plan.datasets]
 
 
 def _dataset(path: str) -> ExportSubject:
@@ -182,7 +182,7 @@ def _write(subject: ExportSubject, target: ExportTarget, *, progress: ExportProg
 
 
 def _target(subject: ExportSubject, options: ExportOptions) -> ExportTarget:
-    """What is to be written where; raises UsageProblem before any work."""
+    """Choose format and path of the export; raises UsageProblem before any work."""
     name = options.format or _named_by(options.output)
     output = options.output or f"{subject.name}{subject.suffix(name)}"
     if options.bom and name != "csv":

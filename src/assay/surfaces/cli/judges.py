@@ -65,7 +65,7 @@ CARD_MARKDOWN = "judge_card.md"
 
 
 class ProbeOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line says."""
+    """Arguments of the command."""
 
     source: str | None
     runs_dir: str
@@ -138,7 +138,7 @@ def _request(options: ProbeOptions) -> api.ProbeRequest:
 
 
 def _made(output: str | None) -> Path | None:
-    """The folder of the card, made before any call is paid for."""
+    """Create the folder of the judge card, before any call is paid for."""
     if output is None:
         return None
     folder = Path(output)
@@ -177,7 +177,7 @@ Exit codes:
 
 
 class CalibrateOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line says."""
+    """Arguments of the command."""
 
     run: str
     labels: str | None
@@ -236,7 +236,7 @@ Exit codes:
 
 
 class LabelOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line says."""
+    """Arguments of the command."""
 
     run: str
     output: str

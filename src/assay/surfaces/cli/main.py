@@ -1,4 +1,4 @@
-"""The `assay` command: what is set for the whole process, before anything else is loaded, and how it ends."""
+"""Entry point of the `assay` command: settings of the process before anything else is loaded, and its end."""
 
 import atexit
 import gc
@@ -11,7 +11,7 @@ from typing import NoReturn
 
 
 def main() -> None:
-    """The installed command; exits with the code of the one that is called."""
+    """Run the `assay` command and exit with its code."""
     # numpy's linear algebra is not used here, and its threads cost more than the command itself.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # A command makes many values that live until its end; looking for cycles among them every 700 objects is wasted work. What the

@@ -65,7 +65,7 @@ MANY = 5_000
 
 
 class ReportOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The command's arguments as given."""
+    """Arguments of the command."""
 
     run: str
     output: str | None
@@ -117,7 +117,7 @@ def write(options: ReportOptions) -> None:
 
 
 def _metered(report: ReportFile) -> Iterator[str]:
-    """The chunks of a file, with a bar when they take their time."""
+    """Yield the chunks of a file, with a progress bar if they take long."""
     made = moment(datetime.now(UTC).isoformat(timespec="seconds"))
     assert made is not None
     meter = ProgressMeter(amount=MofNCompleteColumn())

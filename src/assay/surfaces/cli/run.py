@@ -88,12 +88,12 @@ Exit codes:
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The command's arguments as given."""
+    """Arguments of the command."""
 
     sources: tuple[str, ...]
     contract: str
     settings: dict[str, Any]
-    """The settings of a run that were given, by their names in a request."""
+    """Settings of a run that were given, by their names in a request."""
     detach: bool
     dry_run: bool
     is_json: bool
@@ -192,13 +192,13 @@ def _show_plan(planned: api.PlannedRuns, options: RunOptions) -> None:
 
 
 def check_observed_here(telemetry: TelemetryOptions, placement: RunBackend) -> None:
-    """Raises UsageProblem when the command line asks for telemetry of records that workers evaluate."""
+    """Raise UsageProblem when the command line asks for telemetry of records that workers evaluate."""
     if placement.temporal is not None:
         check_local(telemetry, "--engine temporal", who="the workers report their records: assay worker")
 
 
 def _check_batch(options: RunOptions, planned: api.PlannedRuns) -> None:
-    """Raises UsageProblem for options that are about batches, where there are none."""
+    """Raise UsageProblem for batch options without batches."""
     for name, is_given in (("--batch-fallback", "batch_fallback" in options.settings), ("--detach", options.detach)):
         is_handed_over = name == "--detach" and options.placement.temporal is not None
         if is_given and not is_handed_over and not any(plan.batch for plan in planned.plans):
@@ -206,7 +206,7 @@ def _check_batch(options: RunOptions, planned: api.PlannedRuns) -> None:
 
 
 def batch_lines(planned: api.PlannedRuns) -> list[str]:
-    """What batches would cost, before anything is sent."""
+    """Describe the cost of the batches, before anything is sent."""
     if not any(plan.batch for plan in planned.plans):
         return []
     return [batch_text(model) for model in api.estimate_cost(planned).models if model.batches]
@@ -228,7 +228,7 @@ def _shown(options: RunOptions, runs_dir: str) -> OutputOptions:
 
 
 def pushing(shown: OutputOptions, planned: api.PlannedRuns) -> OutputOptions:
-    """With what the run file says of MLflow, unless an option says otherwise; raises UsageProblem for what is no address of it."""
+    """Add the MLflow settings of the run file unless an option has them; raises UsageProblem for an invalid address."""
     if shown.mlflow is None and planned.mlflow is not None:
         shown = msgspec.structs.replace(shown, mlflow=planned.mlflow.uri, experiment=planned.mlflow.experiment)
     check_mlflow(shown.mlflow, shown.experiment)
@@ -236,7 +236,7 @@ def pushing(shown: OutputOptions, planned: api.PlannedRuns) -> OutputOptions:
 
 
 def _run_there(options: RunOptions, remote: RemoteOptions) -> int:
-    """The same on a server."""
+    """Run the dataset on a server."""
     check_local(options.telemetry)
     _check_sendable(options)
     request, client = _request(options), remote.client()
@@ -258,7 +258,7 @@ def _run_there(options: RunOptions, remote: RemoteOptions) -> int:
 
 
 def _check_sendable(options: RunOptions) -> None:
-    """Raises UsageProblem for what a server cannot be asked for."""
+    """Raise UsageProblem for options that a server does not support."""
     exposed = run_settings()
     local = [exposed[name] for name, value in options.settings.items() if value and not exposed[name].parameter]
     unusable = {
@@ -280,7 +280,7 @@ def _check_sendable(options: RunOptions) -> None:
 
 
 def _section_option(setting: Setting) -> str:
-    """The option that is complained of; for a setting of batches the one that asks for them."""
+    """Return the option named in an error; for a batch setting, `--batch`."""
     return "--batch" if setting.path[0] == "batch" else setting.option_name
 
 
@@ -293,7 +293,7 @@ def _check_markdown(options: RunOptions) -> None:
 
 
 def _read(options: RunOptions) -> tuple[str, ...]:
-    """What must not be written over."""
+    """List the input files, which must not be overwritten."""
     return (*options.sources, *filter(None, map(options.settings.get, ("config", "responses"))))
 
 
@@ -320,7 +320,7 @@ def _request(options: RunOptions) -> api.RunRequest:
 
 
 def _split_sources(sources: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Run files and datasets; a source that cannot be read counts as a dataset, whose reader says why."""
+    """Split sources into run files and datasets; an unreadable one counts as a dataset, whose reader reports the reason."""
     run_files: list[str] = []
     datasets: list[str] = []
     for source in sources:
@@ -338,7 +338,7 @@ def _is_run_file(source: str) -> bool:
 def run_each(
     planned: api.PlannedRuns, shown: OutputOptions, observers: ObserverGroup, *, placement: RunBackend = LOCAL_BACKEND
 ) -> list[RunResult]:
-    """One run after the other; the first that is stopped is the last."""
+    """Execute the runs in order, up to the first that is stopped."""
     results: list[RunResult] = []
     for plan in planned.plans:
         one = msgspec.structs.replace(planned, plans=(plan,))
@@ -362,7 +362,7 @@ def run_each(
 
 
 def announced(run_id: str, what: str, *, shown: OutputOptions) -> RunProgress:
-    """The display of a run that is about to start; where it is no terminal, a line names the run before anything happens."""
+    """Create the progress display of a run; outside a terminal it prints the run's id first."""
     progress = RunProgress(run_id, is_quiet=shown.is_quiet, resume=command_line("resume", run_id, shown=shown))
     progress.announce(what)
     return progress

@@ -36,7 +36,7 @@ from assay.surfaces.reporters.terminal import report_text
 
 
 def report(runs: Sequence[api.RunReader], shown: OutputOptions) -> None:
-    """The report on the runs of one command, on standard output or in a file, and their charts."""
+    """Write the report on the runs of one command to standard output or a file, and their charts."""
     is_one = len(runs) + len(shown.waiting) == 1
     views = [_view(run, shown, is_one=is_one) for run in runs]
     settings = text_settings(is_verbose=shown.is_verbose)
@@ -101,13 +101,13 @@ def _next_commands(run: api.RunReader, view: RunReport, shown: OutputOptions) ->
     if summary is not None and summary.panel and summary.panel.n_disagree:
         commands.append(command_line("show", result.run_id, "--disagreements", shown=shown))
     counts = result.counts
-    if counts.failed_records - counts.invalid_records + counts.skipped_records and not view.plan.get("imported"):
+    if counts.failed_records - counts.invalid_records + counts.skipped_records and view.plan.imported is None:
         commands.append(command_line("retry", result.run_id, shown=shown))
     return commands
 
 
 def _record_to_show(run: api.RunReader, view: RunReport) -> str | None:
-    """The record to look at first: the worst, else one that failed, else the first; None where the run has none to show."""
+    """Return the record to inspect first: the worst, else one with an error, else the first; None if the run has none."""
     worst = (worst.prediction.record_id for worst in view.worst)
     # An invalid record may have no id, and then no command shows it.
     failed = (failure.record_id for failure in run.failures() if failure.record_id is not None)
@@ -120,21 +120,21 @@ def _record_to_show(run: api.RunReader, view: RunReport) -> str | None:
 
 
 def _show_command(run_id: str, record: str, shown: OutputOptions) -> str:
-    """The command that shows a record; an id that looks like an option goes last."""
+    """Format the command that shows a record; an id that looks like an option goes last."""
     if record.startswith("-"):
         return f"{command_line('show', run_id, shown=shown)} {shlex.join(['--', record])}"
     return command_line("show", run_id, record, shown=shown)
 
 
 def _charts_command(views: Sequence[RunReport], shown: OutputOptions) -> list[str]:
-    """Only where there is something to draw that was not drawn already."""
+    """Return the command for charts, if there is something to draw that was not drawn."""
     summaries = ((view.result.run_id, view.result.summary) for view in views)
     drawn = [run_id for run_id, summary in summaries if summary is not None and summary.n_scored]
     return [command_line("charts", *drawn, shown=shown)] if drawn and shown.charts is None else []
 
 
 def write_pipeline(runs: Sequence[api.RunReader], shown: OutputOptions) -> None:
-    """What a pipeline gets besides."""
+    """Write the output for CI."""
 
     def summary() -> Iterable[str]:
         is_one = len(runs) + len(shown.waiting) == 1

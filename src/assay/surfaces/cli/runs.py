@@ -95,7 +95,7 @@ _LOOKED_AT = 5_000
 
 
 class ShowOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The command's arguments as given."""
+    """Arguments of the command."""
 
     run: str
     record: str | None
@@ -240,7 +240,7 @@ def verify_command(context: click.Context, /, run: str, runs_dir: str, *, is_jso
 
 
 def _local(run: str, runs_dir: str) -> tuple[str, list[dict[str, str]]]:
-    """The id of a run of this machine, and what retention has removed from it."""
+    """Return the id of a local run, and the artifacts that retention has removed."""
     removed = api.removed(run, runs_dir=runs_dir)
     members = [{"name": gone.name, "purged_at": gone.purged_at, "reason": gone.reason} for gone in removed]
     return api.run_id_of(run, runs_dir=runs_dir), members
@@ -319,7 +319,7 @@ Exit codes:
 
 
 class PurgeOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The command's arguments as given."""
+    """Arguments of the command."""
 
     run: str | None
     force: bool

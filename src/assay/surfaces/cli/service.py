@@ -118,7 +118,7 @@ def keys_command() -> None:
 @json_option
 @click.pass_context
 def add(context: click.Context, /, name: str, scope: Scope, *, project: str, runs_dir: str, is_json: bool) -> None:
-    """A new key."""
+    """Add a key."""
     key = KeyStore(Path(runs_dir)).add(name, scope, project=project)
     api.note_audit(Path(runs_dir), "key_added", {"key": name, "scope": scope, "project": project})
     if is_json:
@@ -135,7 +135,7 @@ def add(context: click.Context, /, name: str, scope: Scope, *, project: str, run
 @json_option
 @click.pass_context
 def list_keys(context: click.Context, /, runs_dir: str, *, is_json: bool) -> None:
-    """All keys."""
+    """List all keys."""
     entries = KeyStore(Path(runs_dir)).entries()
     if is_json:
         shown = [{name: value for name, value in msgspec.to_builtins(entry).items() if name != "sha256"} for entry in entries]
@@ -153,7 +153,7 @@ def list_keys(context: click.Context, /, runs_dir: str, *, is_json: bool) -> Non
 @runs_dir_option
 @click.pass_context
 def revoke(context: click.Context, /, name: str, runs_dir: str) -> None:
-    """One key less."""
+    """Revoke a key."""
     KeyStore(Path(runs_dir)).revoke(name)
     api.note_audit(Path(runs_dir), "key_revoked", {"key": name})
     write_text([f"the key '{printable(name)}' is revoked\n"])

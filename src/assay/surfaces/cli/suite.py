@@ -126,7 +126,7 @@ def _checked(one: api.SuiteRun, runs_dir: str) -> CheckedRun:
 def _results(
     planned: api.PlannedSuite, shown: OutputOptions, observers: ObserverGroup, *, placement: RunBackend
 ) -> list[list[RunResult]]:
-    """The runs of each part; the first that is stopped is the last."""
+    """Execute the runs of each part, up to the first that is stopped."""
     results: list[list[RunResult]] = []
     # All of them first: an address that is none is said before anybody is asked.
     places = [pushing(shown, plans) for _, plans in planned.parts]

@@ -43,12 +43,12 @@ class ProgressMeter:
         self._task = TaskID(0)
 
     def begin(self, name: str) -> None:
-        """The source that the next counts are about."""
+        """Start the bar of the next source."""
         self.hide()
         self._name = _shortened(printable(name))
 
     def count(self, done: int, total: int) -> None:
-        """So much of the source is done; draws at most ten times a second."""
+        """Update the bar; draws at most ten times a second."""
         now = self._clock()
         if not self._console.is_terminal or now - self._started < PATIENCE or now - self._drawn < REFRESH:
             return
@@ -97,11 +97,11 @@ class LiveDisplay:
 
     @property
     def is_terminal(self) -> bool:
-        """False where lines cannot be drawn again."""
+        """False if lines cannot be redrawn."""
         return self._console.is_terminal
 
     def draw(self, name: str, now: api.Snapshot, *, speed: str, notes: Mapping[str, str]) -> None:
-        """The run as it stands now; notes are lines with their styles."""
+        """Draw the progress of a run; notes are lines with their styles."""
         if self._live is None:
             self._live = Live(
                 console=self._console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False
@@ -127,5 +127,5 @@ class LiveDisplay:
 
 
 def _indented(note: str, style: str) -> Padding:
-    """A line, and what it is folded into, below the bar."""
+    """Indent a line below the bar, however it is folded."""
     return Padding(Text(note, style=style), (0, 0, 0, 2))

@@ -61,7 +61,7 @@ Exit codes:
 
 
 class ValidateOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The command's arguments as given."""
+    """Arguments of the command."""
 
     paths: tuple[str, ...]
     contract: str
@@ -81,13 +81,13 @@ class ValidateOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def pipeline(self) -> PipelineOptions:
-        """What a pipeline gets besides the report."""
+        """Output for CI besides the report."""
         is_text = ALIASES.get(self.format, self.format) == "text"
         return PipelineOptions(junit=self.junit, is_github=self.is_github, is_report_shown=is_text or self.output != STANDARD)
 
 
 class SourceFiles(msgspec.Struct, frozen=True):
-    """What the patterns named, and the patterns that named nothing."""
+    """Files found by patterns, and problems of patterns without a file."""
 
     found: tuple[str, ...]
     problems: tuple[AssayError, ...]
@@ -172,7 +172,7 @@ class ValidationJob:
         self._kept: list[ValidationReport] = []
 
     def reports(self, sources: Sequence[str]) -> Iterator[ValidationReport]:
-        """A report for each source that can be read, and a line on standard error for each other one."""
+        """Yield a report for each readable source; print a line on standard error for each other one."""
         for source in sources:
             self._meter.begin(source)
             try:
@@ -201,7 +201,7 @@ class ValidationJob:
         self.write_report([fixed.report], settings)
 
     def write_report(self, reports: Iterable[ValidationReport], settings: ReportSettings) -> None:
-        """The report in the chosen format, to where the options say."""
+        """Write the report in the chosen format to the chosen output."""
         output, name = self._options.output, ALIASES.get(self._options.format, self._options.format)
         chunks = FORMATS[name](map(self._counted, reports), settings)
         if output == STANDARD:
@@ -244,7 +244,7 @@ class ValidationJob:
             yield chunk
 
     def exit_code(self) -> int:
-        """The verdict on everything that was read."""
+        """Return the exit code for everything that was read."""
         if self._unreadable:
             return exits.COULD_NOT_RUN
         is_good = self._tally.is_all_valid and not (self._options.strict and self._tally.warnings)

@@ -168,7 +168,7 @@ def run_page(
         latencies=None if summary is None else run_details.latency_table(view, summary),
         spending=None if summary is None else run_details.spending_table(summary),
         settings=tuple(run_details.setting_facts(view.plan)),
-        plan_json=msgspec.json.format(msgspec.json.encode(view.plan), indent=2).decode(),
+        plan_json=msgspec.json.format(msgspec.json.encode(view.manifest.plan_members), indent=2).decode(),
         hashes=tuple(run_details.hash_facts(view.manifest)),
         artifacts=artifacts if files else None,
         missing=view.missing,
@@ -192,7 +192,7 @@ def _lower(found: DecisionView) -> DecisionView:
 
 
 def _total(view: RunReport) -> DisplayValue:
-    repeat = view.plan.get("repeat", 1)
+    repeat = view.plan.repeat
     each = f"; each of {repeat} answers to a record counts" if repeat > 1 else ""
     return DisplayValue(
         words.counted(view.result.counts.total_records, "record"), f"All records of the input, invalid ones included{each}."

@@ -9,7 +9,6 @@ import msgspec
 
 from assay import api
 from assay.core.artifact_lines import RecordDetails
-from assay.core.contract import dataset_title
 from assay.core.errors import RunNotFound, StoreUnavailable
 from assay.core.issue import Issue
 from assay.core.report import ValidationReport
@@ -195,11 +194,11 @@ def _drawn(views: Sequence[RunReport], names: tuple[str, ...]) -> tuple[str, ...
 
 
 def _subject(view: RunReport) -> Iterable[str]:
-    datasets, more = first_datasets(view.plan.get("datasets", ()))
-    yield from map(dataset_title, datasets)
+    datasets, more = first_datasets(view.plan.datasets)
+    yield from (dataset.title for dataset in datasets)
     yield from filter(None, (more,))
     yield view.result.candidate
-    yield from (f"judged by {judge['name']}" for judge in view.plan.get("judges", ()))
+    yield from (f"judged by {judge.name}" for judge in view.plan.judges)
     yield from (f"{label} {words[0]}" for label, words in own_code(view.plan))
 
 

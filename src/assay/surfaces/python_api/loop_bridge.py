@@ -17,7 +17,7 @@ Work = Callable[[Watch | None, IsStopping | None], T]
 
 
 def run_outside_loop(work: Work[T], watch: Watch | None) -> T:
-    """What the work gives. Where a loop is running it works in a thread, and whoever watches is told in this one.
+    """Return the result of the work. If an event loop is running, it runs in a thread, and `watch` is called in this one.
 
     Interrupted, or with a watch that raises, the work is asked to stop and waited for, so that nothing of it is lost and nothing
     goes on unseen; then the exception does.
@@ -51,7 +51,7 @@ def _is_in_a_loop() -> bool:
 
 
 class _LatestSnapshot:
-    """The last snapshot that nobody has seen yet."""
+    """Latest snapshot that `watch` has not received yet."""
 
     def __init__(self) -> None:
         self._unseen: Snapshot | None = None
@@ -66,7 +66,7 @@ class _LatestSnapshot:
 
 
 def _wait(future: "Future[T]", latest: _LatestSnapshot, watch: Watch | None) -> None:
-    """Until the work has ended, however it has."""
+    """Wait until the work has ended or failed."""
     while not wait((future,), LOOK).done:
         latest.show(watch)
     latest.show(watch)

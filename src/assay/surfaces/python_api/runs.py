@@ -39,13 +39,13 @@ class Run:
 
     @property
     def run_id(self) -> str:
-        """The name of the run, which is that of its folder."""
+        """Id of the run, and name of its folder."""
         return self.folders.run_id
 
     @property
     def manifest(self) -> JsonObject:
-        """The manifest as plain values; of an unfinished run its id, its state and its plan."""
-        return self.reader.manifest_members() or {"run_id": self.run_id, "status": self.state, "plan": self.reader.shown_plan}
+        """Manifest as plain values; id, state and plan of an unfinished run."""
+        return self.reader.manifest_members() or {"run_id": self.run_id, "status": self.state, "plan": self.reader.plan_members}
 
     @property
     def moments(self) -> JsonObject:
@@ -54,7 +54,7 @@ class Run:
 
     @property
     def result(self) -> RunResult:
-        """The state of the run, with its counts, metrics and gate."""
+        """State of the run, with its counts, metrics and gate."""
         return self.reader.result
 
     def artifacts(self) -> dict[str, Path]:
@@ -63,7 +63,7 @@ class Run:
 
     @property
     def run_dir(self) -> str:
-        """Where the artifacts are; for an unfinished run, where its working state is."""
+        """Folder of the artifacts; for an unfinished run, of its working state."""
         return self.result.run_dir
 
     @property
@@ -78,47 +78,47 @@ class Run:
 
     @property
     def candidate(self) -> str:
-        """Who was evaluated."""
+        """Name of the candidate."""
         return self.result.candidate
 
     @property
     def counts(self) -> RunCounts:
-        """How many records there are, and what became of them."""
+        """Numbers of records by their results."""
         return self.result.counts
 
     @property
     def metrics(self) -> JsonObject:
-        """The metrics summary; empty for a run that has not ended."""
+        """Metrics summary; empty for an unfinished run."""
         return self.result.metrics
 
     @property
     def gate(self) -> GateResult:
-        """Whether the run reached what it was started with; `decide` asks for more."""
+        """Result of the gates that the run was started with; `decide` checks others."""
         return self.result.gate
 
     @property
     def blocked(self) -> str:
-        """Why a provider took no more calls; empty when none refused."""
+        """Reason why a provider refused further calls; empty if none did."""
         return self.result.blocked
 
     @property
     def problem(self) -> str:
-        """Why the run failed before its end; `resume` continues it. Empty for a run that did not."""
+        """Reason why the run failed before its end, empty if it did not; `resume` continues it."""
         return self.result.problem if self.result.is_resumable else ""
 
     @property
     def pass_rate(self) -> Metric:
-        """The share of graded records that passed, with its interval."""
+        """Share of graded records that passed, with its interval."""
         return pass_rate_of(self.result.summary)
 
     @property
     def score(self) -> Metric:
-        """The headline of the run's profile; without one, the mean score."""
+        """Headline of the run's profile; without a profile, the mean score."""
         return score_of(self.result.summary)
 
     @property
     def error_rate(self) -> float | None:
-        """The share of records without a grade because of an error; None before the end."""
+        """Share of records with an error; None before the end."""
         summary = self.result.summary
         return None if summary is None else summary.error_rate
 
@@ -164,30 +164,30 @@ class Run:
         return self.reader.slices()
 
     def to_dict(self) -> JsonObject:
-        """The result as plain values, in the shape of `assay run --json`."""
+        """Convert the result to plain values, in the shape of `assay run --json`."""
         return self.result.to_dict()
 
     def to_arrow(self) -> Any:
-        """A `pyarrow.Table` with a row for each valid record; raises MissingExtra."""
+        """Build a `pyarrow.Table` with a row for each valid record; raises MissingExtra."""
         return frames.arrow_table((self.reader,))
 
     def to_pandas(self) -> Any:
-        """A `pandas.DataFrame` with a row for each valid record; raises MissingExtra."""
+        """Build a `pandas.DataFrame` with a row for each valid record; raises MissingExtra."""
         return frames.pandas_frame((self.reader,))
 
     def to_polars(self) -> Any:
-        """A `polars.DataFrame` with a row for each valid record; raises MissingExtra."""
+        """Build a `polars.DataFrame` with a row for each valid record; raises MissingExtra."""
         return frames.polars_frame((self.reader,))
 
     def compare(self, before: "Run | str", *, cluster: str | None = None, max_flips: int | None = 20) -> "Comparison":
-        """What changed since another finished run, record by record: differences are this run - that one."""
+        """Compare this run with another finished one, record by record; differences are this run - the other one."""
         found = api.compare(_named(before), self._folder, runs_dir=self.folders.runs_dir, cluster=cluster, max_flips=max_flips)
         return Comparison(**msgspec.structs.asdict(found))
 
     def decide(
         self, *, baseline: "Run | str" = "", mode: Mode = "absolute", delta: float | None = None, **gates: float
     ) -> api.GateDecision:
-        """The verdict on a finished run against thresholds (`pass_rate`, `min_score`, `max_error_rate`) and a baseline.
+        """Check the finished run against thresholds (`pass_rate`, `min_score`, `max_error_rate`) and a baseline.
 
         The decision is written to the audit log, as `assay gate` does. Raises UsageProblem when there is nothing to decide by.
         """
@@ -198,11 +198,11 @@ class Run:
         return api.gate(self._folder, demand, runs_dir=self.folders.runs_dir, baseline=_named(baseline))
 
     def verify(self) -> list[str]:
-        """One line for each artifact that is not as it was published; empty when no problem is found."""
+        """List the artifacts that differ from what was published, one line each; empty when none does."""
         return api.verify(self._folder)
 
     def resume(self, *, progress: bool | None = None) -> "Run":
-        """Go on with a run that has not ended, and give it as it stands then."""
+        """Resume an unfinished run and return it."""
         name, runs_dir = self.run_id, self.folders.runs_dir
         with shown_progress(name, is_wanted=progress) as shown:
             run_outside_loop(
@@ -218,7 +218,7 @@ class Run:
 
     @property
     def _folder(self) -> str:
-        """What names the run wherever the caller is; one that has not ended is named by its id."""
+        """Path of the run's folder, valid in any working directory; the id of an unfinished run."""
         folders = self.folders
         return str(folders.sealed.absolute()) if folders.is_sealed else folders.run_id
 
@@ -229,7 +229,7 @@ class Run:
         return f"<assay.Run {' · '.join(printable(part, limit=120) for part in parts if part)}>"
 
     def _repr_html_(self) -> str:
-        """The run as a notebook shows it."""
+        """Render the run for a notebook."""
         return _cards([self])
 
 
@@ -240,24 +240,24 @@ def plain(line: object) -> JsonObject:
 
 
 class Runs(tuple[Run, ...]):
-    """The runs of one call, one for each candidate; shows itself in a notebook."""
+    """Runs of one call, one for each candidate; shows itself in a notebook."""
 
     __slots__ = ()
 
     def to_arrow(self) -> Any:
-        """A `pyarrow.Table` of all runs below each other; raises MissingExtra."""
+        """Build a `pyarrow.Table` of all runs below each other; raises MissingExtra."""
         return frames.arrow_table([run.reader for run in self])
 
     def to_pandas(self) -> Any:
-        """A `pandas.DataFrame` of all runs below each other; raises MissingExtra."""
+        """Build a `pandas.DataFrame` of all runs below each other; raises MissingExtra."""
         return frames.pandas_frame([run.reader for run in self])
 
     def to_polars(self) -> Any:
-        """A `polars.DataFrame` of all runs below each other; raises MissingExtra."""
+        """Build a `polars.DataFrame` of all runs below each other; raises MissingExtra."""
         return frames.polars_frame([run.reader for run in self])
 
     def _repr_html_(self) -> str:
-        """The runs as a notebook shows them: one as itself, several beside each other first."""
+        """Render the runs for a notebook: one as itself, several with a comparison of the candidates first."""
         return _cards(self)
 
 
@@ -269,7 +269,7 @@ class Comparison(api.RunComparison, frozen=True, kw_only=True):
         return f"<assay.Comparison {printable(f'{self.before.run_id} -> {self.after.run_id}: {word}: {reason}')}>"
 
     def _repr_html_(self) -> str:
-        """The comparison as a notebook shows it."""
+        """Render the comparison for a notebook."""
         html: str = import_module("assay.surfaces.python_api.cards").comparison_card(self)
         return html
 
@@ -295,17 +295,17 @@ def run(
 
 
 async def run_async(source: api.RunRequest | str | Path, **options: Any) -> Runs:
-    """As `run`, for callers that have an event loop of their own: the run works in a thread beside it."""
+    """Do what `run` does, for callers with an event loop: the run works in a thread."""
     return Runs(opened(result) for result in await api.run_async(source, **options))
 
 
 def open_run(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> Run:
-    """A run to look at, by its id, the beginning of one, `latest`, or the path of its folder; raises RunNotFound."""
+    """Open a run by its id, a unique prefix of it, `latest`, or the path of its folder; raises RunNotFound."""
     return Run(api.open_run(run_name, runs_dir=runs_dir))
 
 
 def opened(result: RunResult) -> Run:
-    """The run that a result is of."""
+    """Open the run of a result."""
     place = Path(result.run_dir)
     return open_run(result.run_id, runs_dir=place.parent if result.is_finished else place.parent.parent)
 

@@ -10,7 +10,6 @@ from urllib.parse import quote
 import msgspec
 
 from assay import api
-from assay.core.contract import dataset_title
 from assay.core.judge_card import JudgeCard
 from assay.core.summary import PanelSummary, RankingSummary
 from assay.core.text import make_encodable
@@ -123,9 +122,9 @@ def _reasons(views: Sequence[RunReport]) -> Iterator[str]:
 
 
 def _subject(view: RunReport) -> Iterator[str]:
-    datasets, more = first_datasets(view.plan.get("datasets", ()))
-    names = [dataset_title(dataset) for dataset in datasets]
-    judges = [judge["name"] for judge in view.plan.get("judges", ())]
+    datasets, more = first_datasets(view.plan.datasets)
+    names = [dataset.title for dataset in datasets]
+    judges = [judge.name for judge in view.plan.judges]
     yield f"\nDatasets: {', '.join(inert(name, limit=NAME_LIMIT) for name in names)}{more and f' {more}'}."
     if judges:
         yield f" Judges: {', '.join(inert(name, limit=NAME_LIMIT) for name in judges)}."
@@ -134,7 +133,7 @@ def _subject(view: RunReport) -> Iterator[str]:
         yield f" They do not agree on {panel.n_disagree:,} of {counted(panel.n_records, 'record')}."
     for label, words in own_code(view.plan):
         yield f" {label.capitalize()}: {inert(' · '.join(words), limit=NAME_LIMIT)}."
-    repeat = view.plan.get("repeat", 1)
+    repeat = view.plan.repeat
     yield f" Every record has {repeat} answers, and each counts; intervals are by record." if repeat > 1 else ""
     yield f" {INTERVALS_NOTE}.\n"
 

@@ -119,8 +119,7 @@ def _record_warning(checked: CheckedRun, record: RecordCheck) -> str:
 
 def _dataset_file(checked: CheckedRun) -> str | None:
     """The dataset as the repository names it, where there is one dataset and it is below the working folder."""
-    datasets = checked.run.run_manifest.plan.get("datasets", ())
-    paths = {dataset["path"] for dataset in datasets}
+    paths = {dataset.path for dataset in checked.run.plan.datasets}
     if len(paths) != 1:
         return None
     path = PurePath(os.path.normpath(paths.pop()))

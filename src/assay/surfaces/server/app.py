@@ -114,20 +114,20 @@ THREADS = 32
 
 
 class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a service listens and what it serves."""
+    """Address of a service, and what it serves."""
 
     runs_dir: Path
     settings: ServerSettings
     host: str = "127.0.0.1"
     port: int = 8321
     placement: RunBackend = LOCAL_BACKEND
-    """Where the runs are stored and executed."""
+    """Ledger, store and engine of the runs."""
     observer: RunObserver = ObserverGroup()
     """Observers of the runs besides the metrics."""
 
     @property
     def is_loopback(self) -> bool:
-        """Tell whether only this machine can reach the service."""
+        """True if only this machine can reach the service."""
         with contextlib.suppress(ValueError):
             return ipaddress.ip_address(self.host).is_loopback
         return self.host == "localhost"
@@ -176,7 +176,7 @@ def build(server: Server, listening: ServeOptions) -> ASGIApp:
 
 
 def _answer_disconnected(_: AnyRequest, __: ClientGone) -> Response[bytes]:
-    """Ignored: no caller reads it."""
+    """Return an empty response, which no caller reads."""
     return Response(b"", status_code=400)
 
 
@@ -207,7 +207,7 @@ async def _lifespan(app: Litestar) -> AsyncIterator[None]:
 
 
 class _Listener(uvicorn.Server):
-    """The server's process; it stops the event streams on a signal, since open streams would keep it from ending."""
+    """Server's process; it stops the event streams on a signal, since open streams would keep it from ending."""
 
     def __init__(self, config: uvicorn.Config, queue: RunQueue) -> None:
         super().__init__(config)

@@ -144,7 +144,7 @@ class BackgroundTasks:
         self._tasks: dict[str, asyncio.Task[Any]] = {}
 
     async def is_ready(self, name: str, work: Callable[[], Awaitable[Any]], *, seconds: float = PATIENCE) -> bool:
-        """Tell whether the task of this name is done; raises its exception, and a later call starts it again."""
+        """Return whether the task of this name is done; raises its exception, and a later call starts it again."""
         task = self._tasks.get(name)
         if task is None:
             self._sweep()

@@ -67,7 +67,7 @@ _PREDICTIONS = "predictions.jsonl"
 
 @get("/compare")
 async def show_comparison(request: AnyRequest) -> BytesResponse:
-    """Two runs beside each other, or the form that asks for them."""
+    """Show the comparison of two runs, or the form that chooses them."""
     server, caller, choice = server_of(request), caller_of(request), _choice(request)
     page = compare_page(await asyncio.to_thread(server.visible, caller), choice)
     if not (choice.before and choice.after):
@@ -83,7 +83,7 @@ async def show_comparison(request: AnyRequest) -> BytesResponse:
 
 @get("/compare/flip")
 async def show_flip(request: AnyRequest) -> BytesResponse:
-    """One record that changed sides, with all of both answers."""
+    """Show one flip with both whole answers."""
     choice = _choice(request)
     measured = await _load_comparison(server_of(request), caller_of(request), choice)
     if measured is None:
@@ -101,7 +101,7 @@ def _choice(request: AnyRequest) -> CompareChoice:
 
 
 async def _load_comparison(server: Server, caller: Caller, choice: CompareChoice) -> api.StoredComparison | None:
-    """The comparison; None while it is being made. Raises RunNotFound and UsageProblem."""
+    """Return the comparison; None while it is being computed. Raises RunNotFound and UsageProblem."""
     before, after = await asyncio.to_thread(_run_dirs, server, caller, choice)
     cluster = choice.cluster or None
     kept = await asyncio.to_thread(api.kept_comparison, before, after, runs_dir=server.runs_dir, cluster=cluster)
@@ -161,13 +161,13 @@ def _flip_page(request: AnyRequest, measured: api.StoredComparison) -> BytesResp
 
 
 LABEL_BYTES = 20 << 20
-"""The largest file of labels."""
+"""Largest file of labels."""
 _ENDINGS = (".csv", ".jsonl", ".ndjson", ".json")
 
 
 @get("/judges", sync_to_thread=True)
 def show_judges(request: AnyRequest) -> BytesResponse:
-    """Everybody who judges here."""
+    """List the judges."""
     listings = server_of(request).visible(caller_of(request))
     kept = _visible_cards(request, listings)
     return page_response(request, "judges.html", judges_page(listings, kept, place=PLACE))
@@ -175,7 +175,7 @@ def show_judges(request: AnyRequest) -> BytesResponse:
 
 @get("/judges/{card_id:str}", sync_to_thread=True)
 def show_card(request: AnyRequest, card_id: FromPath[str]) -> BytesResponse:
-    """One judge card."""
+    """Show one judge card."""
     cards = _visible_cards(request, server_of(request).visible(caller_of(request))).cards
     found = next((kept for kept in cards if kept.id == card_id), None)
     if found is None:
@@ -185,7 +185,7 @@ def show_card(request: AnyRequest, card_id: FromPath[str]) -> BytesResponse:
 
 
 def _visible_cards(request: AnyRequest, listings: Iterable[RunListing]) -> api.KeptCards:
-    """The cards that a caller may see: one that was made from a run goes with it, the others belong to the default project."""
+    """List the judge cards that a caller may see: those of visible runs; cards without a run belong to the default project."""
     server, caller = server_of(request), caller_of(request)
     kept = api.kept_cards(server.runs_dir)
     if caller.sees_all:
@@ -198,7 +198,7 @@ def _visible_cards(request: AnyRequest, listings: Iterable[RunListing]) -> api.K
 
 @get("/runs/{run_id:str}/judge")
 async def show_run_judge(request: AnyRequest, run_id: FromPath[str]) -> BytesResponse:
-    """The judge of a run beside the people who labelled its answers on these pages."""
+    """Show the agreement of a run's judge with the labels given on these pages."""
     page = await asyncio.to_thread(_judge_page, request, run_id)
     if page.source:
         page = await asyncio.to_thread(_calibrated, request, page)
@@ -209,7 +209,7 @@ def _judge_page(request: AnyRequest, run_id: str) -> RunJudgePage:
     server, caller = server_of(request), caller_of(request)
     run = server.run(run_id, caller)
     server.sealed_path(run_id, caller)
-    names = {judge["name"] for judge in run.shown_plan.get("judges", ())}
+    names = {judge.name for judge in run.plan.judges}
     listings = server.visible(caller)
     everybody = judges_page(listings, _visible_cards(request, listings), place=PLACE)
     labels = api.kept_labels(run)
@@ -236,7 +236,7 @@ def _calibrated(request: AnyRequest, page: RunJudgePage, labels: str | None = No
 
 @post("/runs/{run_id:str}/judge", status_code=200)
 async def calibrate_form(request: AnyRequest, run_id: FromPath[str]) -> BytesResponse:
-    """The judge of a run against a file of labels, which is read and not kept."""
+    """Show the agreement of a run's judge with a file of labels, which is not stored."""
     server = server_of(request)
     page = await asyncio.to_thread(_judge_page, request, run_id)
     with server.uploads.of(caller_of(request).name):

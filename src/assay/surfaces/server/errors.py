@@ -104,7 +104,7 @@ class HttpError(Exception):
 
 
 def envelope(status: int, message: str, *, request_id: str, details: Mapping[str, object]) -> bytes:
-    """The body of an error; `details` is always there, so that a client reads every error the same way."""
+    """Build the body of an error; it always has `details`, so that a client reads every error the same way."""
     code = CODES.get(status, CODES[500] if status >= 500 else CODES[400])
     return json_text({"error": {"code": code, "message": message, "details": details}, "request_id": request_id}).encode()
 
@@ -117,7 +117,7 @@ class RenderedError(msgspec.Struct, frozen=True):
 
 
 def render_error(refusal: HttpError, scope: HTTPScope, *, request_id: str, headers: Mapping[str, str]) -> RenderedError:
-    """The envelope; for people who look at pages, a page."""
+    """Render an error as the envelope, or as a page for a browser."""
     path = scope["path"]
     if "text/html" not in headers.get("accept", "") or path.startswith("/v1/"):
         body = envelope(refusal.status, refusal.message, request_id=request_id, details=refusal.details)
@@ -144,13 +144,13 @@ def _asked(scope: HTTPScope) -> str:
 
 
 def answer_refusal(request: Request[Any, Any, Any], refusal: HttpError) -> Response[bytes]:
-    """BytesResponse one of our own refusals."""
+    """Answer one of our own refusals."""
     shown = render_error(refusal, request.scope, request_id=request_id_of(request), headers=request.headers)
     return Response(shown.body, status_code=refusal.status, headers=shown.headers)
 
 
 def answer_library_error(request: Request[Any, Any, Any], problem: AssayError) -> Response[bytes]:
-    """BytesResponse an error of the library, by its class."""
+    """Answer an error of the library, by its class."""
     status = next((status for kind, status in STATUSES if isinstance(problem, kind)), 500)
     redact = request.app.state.server.redact_paths
     details: JsonObject = {"hint": redact(problem.hint)} if problem.hint else {}
@@ -161,7 +161,7 @@ def answer_library_error(request: Request[Any, Any, Any], problem: AssayError) -
 
 
 def answer_framework_error(request: Request[Any, Any, Any], problem: HTTPException) -> Response[bytes]:
-    """BytesResponse refusals of the framework: unknown addresses, wrong methods, unreadable parameters."""
+    """Answer refusals of the framework: unknown addresses, wrong methods, unreadable parameters."""
     messages = {
         404: f"there is nothing at '{request.scope['path'][:200]}'",
         405: f"{request.method} is not allowed here",
@@ -177,7 +177,7 @@ def answer_framework_error(request: Request[Any, Any, Any], problem: HTTPExcepti
 
 
 def answer_defect(request: Request[Any, Any, Any], problem: Exception) -> Response[bytes]:
-    """BytesResponse a defect; the log has the details."""
+    """Answer a defect; the log has the details."""
     request_id = request_id_of(request)
     fields = {"event": "request_failed", "request_id": request_id, "code": "internal_error"}
     log.error("request %s failed", request_id, exc_info=problem, extra={FIELDS: fields})

@@ -40,7 +40,7 @@ class KeyEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """The caller of a request, and what it may do."""
+    """Caller of a request, and what it may do."""
 
     name: str = ""
     """Name of the key; empty if the service needs none."""
@@ -57,20 +57,20 @@ class Caller(msgspec.Struct, frozen=True):
 
     @property
     def sees_all(self) -> bool:
-        """Tell whether the caller is an admin, as every caller is without keys."""
+        """True if the caller is an admin, as every caller is without keys."""
         return self.may("admin")
 
     def sees(self, project: str) -> bool:
-        """Tell whether the caller may see what belongs to a project."""
+        """Return whether the caller may see what belongs to a project."""
         return self.sees_all or self.project == project
 
     def may(self, scope: Scope) -> bool:
-        """Tell whether the caller has this scope."""
+        """Return whether the caller has this scope."""
         return SCOPES.index(self.scope) >= SCOPES.index(scope)
 
 
 class KeyStore:
-    """The keys of a folder of runs; a change by another process takes effect at the next request."""
+    """Keys of a folder of runs; a change by another process takes effect at the next request."""
 
     def __init__(self, runs_dir: Path) -> None:
         self._path = runs_dir / KEYS_FILE
@@ -82,7 +82,7 @@ class KeyStore:
 
     @property
     def are_needed(self) -> bool:
-        """Tell whether a key was ever created: revoking the last one must not open the service to all."""
+        """True if a key was ever created: revoking the last one must not open the service to all."""
         return self._found() is not None
 
     def _found(self) -> tuple[KeyEntry, ...] | None:
@@ -175,7 +175,7 @@ class _Session(msgspec.Struct, frozen=True):
 
 
 class SessionStore:
-    """The open sessions; a restart of the server drops them all."""
+    """Open sessions; a restart of the server drops them all."""
 
     def __init__(self, known: KeyStore, clock: Callable[[], float]) -> None:
         self._keys = known

@@ -32,7 +32,7 @@ from assay.surfaces.server.settings import ServerSettings
 COUNTED_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
 """Methods that are counted by name; others are counted together, since clients can invent any."""
 METRICS_CONTENT_TYPE = "text/plain; version=0.0.4"
-"""The response adds the charset."""
+"""Response adds the charset."""
 
 
 class RunMeter(RunObserver, Protocol):
@@ -43,7 +43,7 @@ class RunMeter(RunObserver, Protocol):
 
 
 class ServiceMetrics:
-    """The counters of one service, in its own registry."""
+    """Counters of one service, in its own registry."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -148,7 +148,7 @@ class AccessControl:
         return caller, allowance
 
     def still_knows(self, caller: keys.Caller, headers: dict[str, str], *, method: str) -> bool:
-        """Tell whether the caller is still allowed: the session and the key may have been revoked since."""
+        """Return whether the caller is still allowed: the session and the key may have been revoked since."""
         try:
             return self._caller(headers, method) == caller
         except (HttpError, StoreUnavailable):
@@ -164,7 +164,7 @@ class AccessControl:
             raise HttpError(403, "requests from other sites are not taken")
 
     def _is_ours(self, host: str) -> bool:
-        """Tell whether a Host header is ours: an attacker can rebind a name to this server (DNS rebinding), but no IP address."""
+        """Return whether a Host header is ours: an attacker can rebind a name to this server (DNS rebinding), but no IP address."""
         found = _HOST.fullmatch(host.lower())
         if found is None:
             return False
@@ -197,7 +197,7 @@ class AccessControl:
 
 
 def _check_same_origin(headers: dict[str, str]) -> None:
-    """Browsers send forms and cookies from any page that asks them to; ours are known by this. Raises HttpError.
+    """Raise HttpError unless this server's own page sent the request: browsers send cookies with forms of any site.
 
     Other ports of one host are other origins, though cookies know no ports.
     """
@@ -213,7 +213,7 @@ def _wanted(method: str, path: str) -> keys.Scope:
 
 
 class RequestMiddleware:
-    """The outermost layer of the service."""
+    """Outermost layer of the service."""
 
     def __init__(self, app: ASGIApp, guard: AccessControl, *, meters: ServiceMetrics, settings: ServerSettings) -> None:
         self._app = app
@@ -224,7 +224,7 @@ class RequestMiddleware:
         self._streams = ConcurrencyQuota(settings.max_streams, "streams")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """BytesResponse one request."""
+        """Answer one request."""
         if scope["type"] != ScopeType.HTTP:
             await self._app(scope, receive, send)
             return
@@ -373,7 +373,7 @@ class _Exchange:
             await self.refuse(HttpError(503, "the service is shutting down", headers={"Retry-After": str(RETRY_SECONDS)}))
 
     async def refuse(self, refusal: HttpError) -> None:
-        """BytesResponse with an error before the framework sees the request."""
+        """Answer with an error before the framework sees the request."""
         shown = render_error(refusal, self.scope, request_id=self.request_id, headers=self.headers)
         headers = {"content-length": str(len(shown.body)), **shown.headers}
         encoded = [(name.lower().encode(), value.encode()) for name, value in headers.items()]

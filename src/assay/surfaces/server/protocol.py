@@ -53,7 +53,7 @@ class Protocol(H11Protocol):
 
     @property
     def is_waiting(self) -> bool:
-        """Tell whether there is no request to answer."""
+        """True if there is no request to answer."""
         return not self._is_over and (self._exchange is None or self._exchange.response_complete)
 
     @property
@@ -109,7 +109,7 @@ class Protocol(H11Protocol):
             self.drop()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002  # the parent's name; what it says is said better here
-        """BytesResponse input that cannot be parsed as a request."""
+        """Answer input that cannot be parsed as a request."""
         status, reason = self._parser_check.refusal
         exchange = self._exchange
         if exchange is not None and exchange.response_started and not exchange.response_complete:
@@ -147,7 +147,7 @@ class Protocol(H11Protocol):
             super().shutdown()
 
     def _unsupported_upgrade_warning(self) -> None:
-        """BytesResponse an upgrade request in HTTP/1.1, as RFC 9110 permits."""
+        """Answer an upgrade request in HTTP/1.1, as RFC 9110 permits."""
 
 
 def protocol_for(settings: ServerSettings) -> type[Protocol]:
@@ -164,7 +164,7 @@ class _UnambiguousParser(h11.Connection):
 
     @property
     def has_sent_answer(self) -> bool:
-        """Tell whether the current request was answered before its body was complete."""
+        """True if the current request was answered before its body was complete."""
         return self.our_state not in (h11.IDLE, h11.SEND_RESPONSE)
 
     def next_event(self) -> Any:

@@ -51,7 +51,7 @@ class QueueBackend(msgspec.Struct, frozen=True):
 
 
 class RunQueue:
-    """The runs of one service between their submission and their end."""
+    """Runs of one service between their submission and their end."""
 
     def __init__(
         self, runs_dir: Path, meters: ServiceMetrics, *, limits: QueueLimits, callbacks: RunCallbacks, backend: QueueBackend
@@ -114,7 +114,7 @@ class RunQueue:
             self._fill()
 
     def has(self, run_id: str) -> bool:
-        """Tell whether the run is queued or executed here."""
+        """Return whether the run is queued or executed here."""
         with self._lock:
             return run_id in self._working or any(run_id in line for line in self._waiting.values())
 
@@ -130,7 +130,7 @@ class RunQueue:
 
     @property
     def is_stopping(self) -> bool:
-        """Tell whether the service is shutting down."""
+        """True if the service is shutting down."""
         return self._is_stopping
 
     def problem(self, run_id: str) -> str:

@@ -37,7 +37,7 @@ from assay.surfaces.server.server import (
 from assay.surfaces.server.uploads import FORM_BYTES, read_fields
 
 PAGE_BYTES = 8 << 20
-"""What a page may weigh: a record may have 256 KB, and a thousand of them would be in memory several times."""
+"""Maximum bytes of a page: a record may have 256 KB, and a thousand of them would be in memory several times."""
 
 PATIENCE = 20.0
 """Seconds that a search waits for the index of a large run that has just ended."""
@@ -55,7 +55,7 @@ def list_records(request: AnyRequest, run_id: FromPath[str]) -> BytesResponse:
 
 
 def check_other_run(request: AnyRequest, search: RecordSearch) -> None:
-    """Raises RunNotFound when a search looks for flips against a run that the caller may not see."""
+    """Raise RunNotFound when a search looks for flips against a run that the caller may not see."""
     if search.against is not None:
         server_of(request).run(search.against, caller_of(request))
 
@@ -123,7 +123,7 @@ def show_record(request: AnyRequest, run_id: FromPath[str], record_id: FromPath[
 
 
 def record_id_in(request: AnyRequest) -> str:
-    """The id as it was sent; ids may have slashes in any place, and the router counts several as one."""
+    """Return the record id as it was sent; ids may contain slashes, and the router merges several."""
     return unquote(bytes(request.scope.get("raw_path", b"")).partition(b"/records/")[2].decode("ascii", "replace"))
 
 
@@ -174,7 +174,7 @@ def _total(run: api.RunReader, name: str) -> int | None:
 
 
 def _page(entries: Iterable[tuple[int, JsonObject]], limit: int, *, total: int | None, request_id: str) -> BytesResponse:
-    """One page of numbered lines, shorter when they are long; the number of the first one that is not shown names the next."""
+    """Build one page of numbered lines, fewer if they are long; its cursor is the number of the first line left out."""
     items: list[JsonObject] = []
     room, cursor = PAGE_BYTES, None
     for number, line in entries:
@@ -192,7 +192,7 @@ MAX_OTHERS = 50
 
 @get("/runs/{run_id:str}/records", sync_to_thread=True)
 def records_page(request: AnyRequest, run_id: FromPath[str]) -> BytesResponse:
-    """The records of a run."""
+    """Show the records of a run."""
     server, choice = server_of(request), read_choice(request, RecordsChoice)
     check_other_run(request, choice.search)
     return server.read_run(run_id, caller_of(request), lambda run: _records_page(request, server, run, choice))
@@ -210,7 +210,7 @@ def _records_page(request: AnyRequest, server: Server, run: api.RunReader, choic
 
 
 def _others(request: AnyRequest, run_id: str) -> list[str]:
-    """Finished runs over the same dataset."""
+    """List finished runs on the same dataset."""
     listings = server_of(request).visible(caller_of(request))
     mine = next((listing.dataset for listing in listings if listing.run_id == run_id), "")
     ended = ("completed", "completed_with_failures")
@@ -220,7 +220,7 @@ def _others(request: AnyRequest, run_id: str) -> list[str]:
 
 @get("/runs/{run_id:str}/records/{index:int}", sync_to_thread=True)
 def record_page(request: AnyRequest, run_id: FromPath[str], index: FromPath[int]) -> BytesResponse:
-    """One record, with the way to those beside it in the list that led here."""
+    """Show one record, with links to its neighbours in the list."""
     server, choice = server_of(request), read_choice(request, RecordsChoice)
     check_other_run(request, choice.search)
     return server.read_run(run_id, caller_of(request), lambda run: _record_page(request, server, run, index=index, choice=choice))
@@ -276,7 +276,7 @@ def _with_labels(
 
 @get("/runs/{run_id:str}/record/{record_id:path}", status_code=302, sync_to_thread=True)
 def named_record(request: AnyRequest, run_id: FromPath[str], record_id: FromPath[str]) -> BytesResponse:
-    """The page of a record by its id, or else by its index: an address that can be written by hand."""
+    """Redirect to a record by its id or index; for addresses written by hand."""
     found = server_of(request).read_run(run_id, caller_of(request), lambda run: run.record(record_id.removeprefix("/")))
     index = (found.prediction if isinstance(found, RecordDetails) else found.failure).index
     return Response(b"", status_code=302, headers={"Location": PLACE.record(run_id, index)})
@@ -284,7 +284,7 @@ def named_record(request: AnyRequest, run_id: FromPath[str], record_id: FromPath
 
 @get("/runs/{run_id:str}/record-json/{index:int}", sync_to_thread=True)
 def record_json(request: AnyRequest, run_id: FromPath[str], index: FromPath[int]) -> BytesResponse:
-    """One record as JSON, to be copied."""
+    """Return one record as JSON, for copying."""
     found = server_of(request).read_run(run_id, caller_of(request), lambda run: run.record_at(index))
     return Response(json_text(found, indent=2).encode(), media_type="application/json")
 
@@ -300,7 +300,7 @@ class LabelForm(msgspec.Struct, frozen=True, kw_only=True):
 
 @post("/runs/{run_id:str}/records/{index:int}/labels", status_code=303, request_max_body_size=FORM_BYTES)
 async def label_form(request: AnyRequest, run_id: FromPath[str], index: FromPath[int]) -> BytesResponse:
-    """Keep what a person says of an answer, and show the record again, still in the list that led to it."""
+    """Store the label of an answer, and redirect to the record in the same list."""
     choice, wanted = read_choice(request, RecordsChoice), await read_fields(request, LabelForm)
     caller = caller_of(request)
     name = caller.name or wanted.rater
@@ -312,7 +312,7 @@ async def label_form(request: AnyRequest, run_id: FromPath[str], index: FromPath
 
 @get("/runs/{run_id:str}/labels.jsonl", sync_to_thread=True)
 def labels_file(request: AnyRequest, run_id: FromPath[str]) -> BytesResponse:
-    """What people say of the answers of a run, as a file that `assay calibrate` reads."""
+    """Return the human labels of a run as a file that `assay calibrate` reads."""
     labels = server_of(request).read_run(run_id, caller_of(request), api.kept_labels)
     if not labels:
         raise RunNotFound(f"run '{run_id}' has no labels yet", hint="the page of a record has a form for it")

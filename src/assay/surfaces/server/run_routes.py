@@ -14,10 +14,8 @@ from litestar.params import FromPath
 from litestar.response import Stream
 
 from assay import api
-from assay.core.contract import dataset_file
 from assay.core.errors import RunSealed
 from assay.core.http_answers import RunsPage, RunStatus
-from assay.core.plan import DEFAULT_PROJECT
 from assay.core.run_result import RunListing, RunResult
 from assay.core.runs import TERMINAL
 from assay.presentation.run_list import pace_text
@@ -60,7 +58,7 @@ def list_runs(request: AnyRequest) -> BytesResponse:
 
 @route("/v1/runs", http_method=HttpMethod.OPTIONS, status_code=204)
 async def options_of_runs() -> Response[None]:
-    """The methods of the one address that has two; registered first, or the framework would name but one of them."""
+    """Return the methods of the one address that has two; registered first, or the framework would name one of them only."""
     return Response(None, status_code=204, headers={"Allow": "GET, OPTIONS, POST"})
 
 
@@ -120,7 +118,7 @@ def resume_run(request: AnyRequest, run_id: FromPath[str]) -> BytesResponse:
 
 
 def run_view(server: Server, run_id: str, *, caller: Caller, request_id: str) -> RunStatus:
-    """A run as it stands at this moment."""
+    """Build the current state of a run."""
     view = server.read_run(run_id, caller, lambda run: _view(server, run, request_id=request_id))
     if (view.completed_at is not None) != (view.state in TERMINAL):
         # It ended between two looks of one view, which would say so by half; what has ended stays as it is.
@@ -132,9 +130,9 @@ def _view(server: Server, run: api.RunReader, *, request_id: str) -> RunStatus:
     run_id = run.folders.run_id
     # Asked before the run is looked at: work that ends in between has not stopped before the end.
     is_waiting = server.queue.has(run_id)
-    result, moments, plan = run.result, run.moments, run.shown_plan
+    result, moments, plan = run.result, run.moments, run.plan
     total, done = _progress(server, result)
-    dataset = plan["datasets"][0]
+    dataset = plan.datasets[0]
     return RunStatus(
         run_id=result.run_id,
         state=result.state,
@@ -144,11 +142,11 @@ def _view(server: Server, run: api.RunReader, *, request_id: str) -> RunStatus:
         started_at=moments["started_at"],
         completed_at=moments["completed_at"],
         states=tuple(moments["states"]),
-        dataset_id=dataset["dataset_id"],
-        dataset_version=dataset["dataset_version"],
-        dataset_file=dataset_file(dataset),
+        dataset_id=dataset.dataset_id,
+        dataset_version=dataset.dataset_version,
+        dataset_file=dataset.source_file,
         model=result.candidate,
-        project=plan.get("project", DEFAULT_PROJECT),
+        project=plan.project,
         counts=msgspec.structs.replace(result.counts, total_records=total),
         done_records=done,
         eta_seconds=None if result.is_finished else _eta(server, run_id, started=moments["started_at"], total=total, done=done),
@@ -161,7 +159,7 @@ def _view(server: Server, run: api.RunReader, *, request_id: str) -> RunStatus:
 
 
 def _progress(server: Server, result: RunResult) -> tuple[int, int]:
-    """Records in all, and records that are done; of a run that has not read its input, as its submission counted them."""
+    """Return the numbers of all and of finished records; before the run has read its input, as its submission counted them."""
     counts = result.counts
     if result.is_finished:
         return counts.total_records, counts.total_records
@@ -172,7 +170,7 @@ def _progress(server: Server, result: RunResult) -> tuple[int, int]:
 
 
 def _eta(server: Server, run_id: str, *, started: str | None, total: int, done: int) -> float | None:
-    """At the pace since this server works on the run; of one that another server works on, since it was started."""
+    """Estimate the seconds left, from the pace since this server drives the run, or since another server started it."""
     snapshot = server.queue.snapshot(run_id)
     if snapshot is not None:
         return None if snapshot.rate is None else round((snapshot.total - snapshot.done) / snapshot.rate, 1)
@@ -215,7 +213,7 @@ async def _events(server: Server, run_id: str, look: Callable[[], RunStatus], *,
 
 
 def _look_at(request: AnyRequest, run_id: str) -> Callable[[], RunStatus]:
-    """What looks at a run; one of a shared ledger is read again only when one question about all of those says that it moved."""
+    """Return a function that reads a run; one of a shared ledger is read again only when a query for all of them shows a change."""
     server, caller, request_id = server_of(request), caller_of(request), request_id_of(request)
     kept: dict[str, RunStatus] = {}
 
@@ -230,7 +228,7 @@ def _look_at(request: AnyRequest, run_id: str) -> Callable[[], RunStatus]:
 
 
 def event_id(view: RunStatus) -> str:
-    """Names what an event tells, time aside."""
+    """Derive the id of an event from its content, without the time."""
     problem = f"-{hashlib.sha256(view.problem.encode()).hexdigest()[:8]}" if view.problem else ""
     return f"{view.state}-{view.done_records}{problem}"
 
@@ -248,13 +246,13 @@ MAX_FAILURES = 5
 
 @get("/", status_code=302)
 async def home() -> BytesResponse:
-    """The list of runs is the first page."""
+    """Redirect to the list of runs, the first page."""
     return Response(b"", status_code=302, headers={"Location": PLACE.runs()})
 
 
 @get("/static/{name:str}")
 async def static_file(request: AnyRequest, name: FromPath[str]) -> BytesResponse:
-    """A style, script or picture of the pages; under the address that names its content a browser may keep it for good."""
+    """Return a style, script or picture; browsers may cache it forever under the address with its hash."""
     if name not in STATIC_NAMES:
         raise HttpError(404, "no such file")
     media_type = MEDIA_TYPES[PurePath(name).suffix]
@@ -265,7 +263,7 @@ async def static_file(request: AnyRequest, name: FromPath[str]) -> BytesResponse
 
 @get("/runs", sync_to_thread=True)
 def runs_page(request: AnyRequest) -> BytesResponse:
-    """The list of runs."""
+    """Show the list of runs."""
     server, choice = server_of(request), read_choice(request, RunsChoice)
     listings = server.listed(caller_of(request))
     address = f"{request.url.scheme}://{request.headers['host']}"
@@ -275,7 +273,7 @@ def runs_page(request: AnyRequest) -> BytesResponse:
 
 @get("/live/runs")
 async def live_runs(request: AnyRequest) -> Stream:
-    """The rows of unfinished runs whenever they change."""
+    """Stream the rows of unfinished runs when they change."""
     choice, server, caller = read_choice(request, LiveChoice), server_of(request), caller_of(request)
     # Before the answer begins: whatever starts once a page has it is news.
     listings, unfinished = await asyncio.to_thread(_listed, server, caller), choice.unfinished.split(",")
@@ -294,7 +292,7 @@ def _stream(events: AsyncIterator[bytes]) -> Stream:
 async def _row_events(
     server: Server, caller: Caller, *, choice: RunsChoice, known: Mapping[str, RunListing | None], reader: PageViewer
 ) -> AsyncIterator[bytes]:
-    """`known` are the runs of the page, each as it stands there, or None where that is not known any more."""
+    """Stream changed rows; `known` has the runs of the page with the shown state, None if unknown."""
     quiet, sent = KEEP_ALIVE_SECONDS, 0
     while not server.queue.is_stopping:
         quiet += PAGE_POLL_SECONDS
@@ -315,7 +313,7 @@ async def _row_events(
 
 
 def _listed(server: Server, caller: Caller) -> dict[str, RunListing]:
-    """The caller's runs by id; everybody who follows the list shares one look at the folder."""
+    """Return the caller's runs by id; all followers of the list share one scan of the folder."""
     return {listing.run_id: listing for listing in server.listed(caller, max_age=PAGE_POLL_SECONDS / 2)}
 
 
@@ -329,7 +327,7 @@ class _RowsPart(msgspec.Struct, frozen=True):
 
 
 def part_event(view: msgspec.Struct, template: str, *, reader: PageViewer) -> bytes:
-    """A part of a page as an event; it takes the place of the element with its id."""
+    """Render a part of a page as an event; it replaces the element with its id."""
     text = page(template, view, place=PLACE, reader=reader)
     lines = "".join(f"data: {line}\n" for line in text.splitlines())
     return f"event: part\n{lines}\n".encode()
@@ -337,13 +335,13 @@ def part_event(view: msgspec.Struct, template: str, *, reader: PageViewer) -> by
 
 @get("/runs/{run_id:str}", sync_to_thread=True)
 def show_run_page(request: AnyRequest, run_id: FromPath[str]) -> BytesResponse:
-    """One run; with `verify=1` after a look at all its files."""
+    """Show one run; with `verify=1` its files are verified first."""
     choice, server = read_choice(request, RunPageQuery), server_of(request)
     return server.read_run(run_id, caller_of(request), lambda run: _run_page(request, run, is_verified=choice.verify))
 
 
 class RunPageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a run is shown."""
+    """Parameters of the page of a run."""
 
     verify: bool = False
 
@@ -363,7 +361,7 @@ def _run_page(request: AnyRequest, run: api.RunReader, *, is_verified: bool) -> 
 
 @get("/live/runs/{run_id:str}")
 async def live_run(request: AnyRequest, run_id: FromPath[str]) -> Stream:
-    """How a run goes, whenever that changes, until it has ended."""
+    """Stream the progress of a run until its end."""
     server, caller = server_of(request), caller_of(request)
     await asyncio.to_thread(server.run, run_id, caller)
     return _stream(_progress_events(server, run_id, caller=caller, reader=viewer_of(request)))
@@ -392,7 +390,7 @@ async def _progress_events(server: Server, run_id: str, *, caller: Caller, reade
 
 
 ENDED = b"event: end\ndata:\n\n"
-"""The page of a run that has ended is another one."""
+"""Event after which the browser reloads: a finished run has another page."""
 
 
 def _progress_event(server: Server, run: api.RunReader, *, reader: PageViewer) -> bytes:
@@ -406,7 +404,7 @@ class _ProgressPart(msgspec.Struct, frozen=True):
 
 
 def run_progress(server: Server, run: api.RunReader, *, reader: PageViewer) -> RunProgressView:
-    """How a run goes that has not ended."""
+    """Build the progress view of an unfinished run."""
     result = run.result
     result = msgspec.structs.replace(result, is_interrupted=server.is_interrupted(result))
     return progress_view(
@@ -426,14 +424,14 @@ def _is_worked_on(server: Server, run_id: str) -> bool:
 
 @post("/runs/{run_id:str}/cancel", status_code=303, sync_to_thread=True)
 def cancel_form(request: AnyRequest, run_id: FromPath[str]) -> BytesResponse:
-    """End a run for good, and show it."""
+    """Cancel a run permanently, and redirect to it."""
     cancel_run.fn(request, run_id)
     return Response(b"", status_code=303, headers={"Location": PLACE.run(run_id)})
 
 
 @post("/runs/{run_id:str}/resume", status_code=303, sync_to_thread=True)
 def resume_form(request: AnyRequest, run_id: FromPath[str]) -> BytesResponse:
-    """Go on with a run, and show it."""
+    """Resume a run, and redirect to it."""
     resume_run.fn(request, run_id)
     return Response(b"", status_code=303, headers={"Location": PLACE.run(run_id)})
 

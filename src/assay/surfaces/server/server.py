@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True):
-    """The parts of a service that live as long as it does."""
+    """State of a service, shared by its routes."""
 
     runs_dir: Path
     settings: ServerSettings
@@ -115,7 +115,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         return self.redact_paths(why)
 
     def is_driven(self, run_id: str) -> bool:
-        """Tell whether another process drives a run, here or on another machine."""
+        """Return whether another process drives a run, here or on another machine."""
         standing = None if self.shared is None else self.shared.standing(run_id)
         return api.is_driven(run_id, self.runs_dir) or (standing is not None and standing.is_driven)
 
@@ -127,7 +127,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         return [self._without_paths(listing) for listing in self.visible(caller, max_age=max_age)]
 
     def sees_every_run(self, caller: Caller) -> bool:
-        """Tell whether the caller sees all runs: an admin, or anyone while no key and no run belongs to another project."""
+        """Return whether the caller sees all runs: an admin, or anyone while no key and no run belongs to another project."""
         if caller.sees_all:
             return True
         listed = (listing.project for listing in self.listings.newest_first())
@@ -143,7 +143,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(listing, note=self._note(listing), is_interrupted=is_interrupted)
 
     def is_interrupted(self, run: RunListing | RunResult) -> bool:
-        """Tell whether a run has no driver and does not wait in this queue either."""
+        """Return whether a run has no driver and does not wait in this queue either."""
         return run.is_interrupted and not self.queue.has(run.run_id)
 
     def _note(self, listing: RunListing) -> str:
@@ -198,13 +198,13 @@ PageQueryT = TypeVar("PageQueryT", bound=msgspec.Struct)
 
 
 def viewer_of(request: AnyRequest) -> PageViewer:
-    """Who looks at a page."""
+    """Describe the viewer of a page."""
     caller = caller_of(request)
     return PageViewer(name=caller.name, may_write=caller.may("write"), is_signed_in=caller.is_signed_in)
 
 
 def page_response(request: AnyRequest, template: str, view: msgspec.Struct, *, status: int = 200) -> BytesResponse:
-    """A page as an answer."""
+    """Render a page as a response."""
     text = page(template, view, place=PLACE, reader=viewer_of(request))
     return Response(text.encode(), status_code=status, headers=PAGE_HEADERS)
 

@@ -22,7 +22,7 @@ from assay.surfaces.server.uploads import FORM_BYTES, read_fields
 
 @get("/healthz", query=NoQuery, answer=Health)
 async def healthz(request: AnyRequest) -> BytesResponse:
-    """Say that the process answers."""
+    """Report that the process answers."""
     read_query(request, NoQuery)
     return json_response(Health(status="ok", version=__version__, request_id=request_id_of(request)))
 
@@ -44,7 +44,7 @@ def readyz(request: AnyRequest) -> BytesResponse:
 
 @get("/metrics", sync_to_thread=True, query=NoQuery, answer=str, media_types=("text/plain",))
 def metrics(request: AnyRequest) -> BytesResponse:
-    """Everything that is counted, for Prometheus, over the runs of all projects."""
+    """Return all metrics for Prometheus, over the runs of all projects."""
     read_query(request, NoQuery)
     if not server_of(request).sees_every_run(caller_of(request)):
         raise HttpError(403, "the figures are about the runs of all projects: this needs a key with the scope 'admin'")
@@ -63,27 +63,27 @@ td, th { text-align: left; padding: .2rem 1rem .2rem 0; vertical-align: top; }
 
 @get("/openapi.json", query=NoQuery, answer=dict, media_types=("application/json",))
 async def openapi_document(request: AnyRequest) -> BytesResponse:
-    """The addresses of this service as an OpenAPI document."""
+    """Return the OpenAPI document of this service."""
     read_query(request, NoQuery)
     return json_response(openapi(request.app))
 
 
 @get("/docs", query=NoQuery, answer=str, media_types=("text/html",))
 async def docs_page(request: AnyRequest) -> BytesResponse:
-    """The addresses of this service as a page, which runs and loads nothing from elsewhere."""
+    """Return the reference of this service as a page without scripts or external files."""
     read_query(request, NoQuery)
     return Response(page(openapi(request.app)).encode(), media_type="text/html")
 
 
 @get("/docs/style.css", query=NoQuery, answer=str, media_types=("text/css",))
 async def docs_style(request: AnyRequest) -> BytesResponse:
-    """How that page looks."""
+    """Return the style of that page."""
     read_query(request, NoQuery)
     return Response(_SHEET.encode(), media_type="text/css")
 
 
 def page(document: JsonObject) -> str:
-    """An OpenAPI document as HTML."""
+    """Render an OpenAPI document as HTML."""
     parts = [
         "<!doctype html><html lang='en'><head><meta charset='utf-8'><title>assay: addresses</title>",
         "<meta name='viewport' content='width=device-width'><link rel='stylesheet' href='/docs/style.css'></head><body><main>",
@@ -96,7 +96,7 @@ def page(document: JsonObject) -> str:
 
 
 def _marked_up(text: str) -> str:
-    """A text of the document as HTML: what stands in backticks is code."""
+    """Render a text of the document as HTML: backticks mark code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
@@ -115,11 +115,11 @@ def _operation(path: str, method: str, operation: JsonObject) -> str:
 
 
 class SignInForm(msgspec.Struct, frozen=True, kw_only=True):
-    """What the form for a key sends."""
+    """Fields of the form for an API key."""
 
     key: str = ""
     next: str = ""
-    """The page that asked for the key."""
+    """Page that asked for the key."""
 
 
 @post("/sign-in", status_code=303, request_max_body_size=FORM_BYTES)
@@ -137,13 +137,13 @@ async def sign_in(request: AnyRequest) -> BytesResponse:
 
 @post("/sign-out", status_code=303)
 async def sign_out(request: AnyRequest) -> BytesResponse:
-    """Forget the session of this browser."""
+    """End the session of this browser."""
     server_of(request).sessions.end(token_in(request.headers.get("cookie", "")))
     return _redirect(FIRST_PAGE, cookie("", is_secure=is_secure(request)))
 
 
 def is_secure(request: AnyRequest) -> bool:
-    """True when the browser reached this server over TLS, directly or through a proxy.
+    """Return whether the browser reached this server over TLS, directly or through a proxy.
 
     A proxy says so in X-Forwarded-Proto or Forwarded (RFC 7239), and where it does not, the browser's own Origin does. A client
     that lies only makes its own cookie stricter, so these headers are taken from any sender.

@@ -17,7 +17,7 @@ from assay.surfaces.server.keys import Caller
 
 Count = Annotated[int, Meta(ge=1)]
 PAYLOAD_BYTES = 100 << 20
-"""The largest payload of batch_v1."""
+"""Largest payload of batch_v1."""
 
 
 def _says(description: str) -> Meta:
@@ -25,7 +25,7 @@ def _says(description: str) -> Meta:
 
 
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the operator of a service decides."""
+    """Settings of a service, made by its operator."""
 
     run_file: Annotated[
         str, _says("Run file, relative to this file, whose providers, candidates, judges and limits every run starts from.")
@@ -74,7 +74,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     ] = RetentionSettings()
 
     def offered_code(self) -> tuple[str, ...]:
-        """Functions that a request may name as models: those that are offered by their whole names."""
+        """List the functions that a request may name as models: those offered by their whole names."""
         offered = (name.partition("function/") for name in (*(self.models or ()), *(self.judges or ())))
         return tuple(rest for before, mark, rest in offered if mark and not before and "*" not in rest)
 
@@ -116,12 +116,12 @@ MAX_NAMED = 20
 
 
 class ModelOffer(msgspec.Struct, frozen=True, kw_only=True):
-    """The candidates or the judges that a caller may name."""
+    """Candidates or the judges that a caller may name."""
 
     setting: str
-    """The setting with the operator's list."""
+    """Setting with the operator's list."""
     patterns: tuple[str, ...]
-    """The operator's entries; `*` stands for any part of a name."""
+    """Operator's entries; `*` stands for any part of a name."""
     in_run_file: tuple[str, ...] = ()
     default: tuple[str, ...] = ()
     """Defaults for a request that names none."""
@@ -150,7 +150,7 @@ class ModelOffer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelOffers(msgspec.Struct, frozen=True):
-    """The models that one caller may name."""
+    """Models that one caller may name."""
 
     candidates: ModelOffer
     judges: ModelOffer

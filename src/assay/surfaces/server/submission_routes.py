@@ -39,12 +39,12 @@ from assay.surfaces.server.uploads import FORM_BYTES, FileForm, SpooledUpload, U
 
 KEY_CHARACTERS = 255
 ALL_INVALID = "all_records_invalid"
-"""The one error of a dataset that its records explain."""
+"""Code of the dataset error that the record errors explain."""
 _INVALID = {
     False: "the dataset has invalid records; on_invalid=skip leaves them out",
     True: "the dataset has invalid records, and its contract takes all of them or none",
 }
-"""Whether the dataset as a whole is refused, and what is said of it."""
+"""Message for a dataset, by whether it is rejected as a whole."""
 
 
 @post("/v1/validate", status_code=200, query=CheckQuery, answer=Validation, errors=(400, 413, 415), takes_dataset=True)
@@ -100,7 +100,7 @@ async def submit_run(request: AnyRequest) -> BytesResponse:
 
 
 def check_settings(server: Server, caller: Caller, query: SubmitQuery) -> None:
-    """Raises HttpError for settings that the operator does not allow."""
+    """Raise HttpError for settings that the operator does not allow."""
     candidates = (query.model,) if query.model else ()
     refuse_unoffered(caller, server.settings, candidates=candidates, judges=query.judge)
     if query.concurrency and query.concurrency > server.settings.max_concurrency:
@@ -134,7 +134,7 @@ class PendingUpload:
         self._spooled = spooled
 
     async def answer(self, key: str) -> BytesResponse:
-        """The answer of the contract; under a key that has a run already, that run's."""
+        """Return the answer of the contract; for an idempotency key with a run, that run's answer."""
         if not key:
             return await self._accepted("")
         async with self._server.locks.of(f"{self._owner} {key}"):
@@ -151,7 +151,7 @@ class PendingUpload:
         return json_response(again, status=202, headers={"Location": f"/v1/runs/{earlier.run_id}", "Idempotent-Replayed": "true"})
 
     def _again(self, first: Submission) -> Submission:
-        """What was answered the first time; the errors come from the run, which has them redacted once it has read its input."""
+        """Repeat the first answer; its errors come from the run, which has redacted them after reading its input."""
         try:
             found = self._server.read_run(
                 first.run_id, self._caller, lambda run: list(islice(api.record_errors(run), api.MOST_ERRORS))
@@ -221,7 +221,7 @@ class PendingUpload:
         )
 
     def request(self) -> api.RunRequest:
-        """What the run is asked to be."""
+        """Build the request for the run."""
         query, server = self._query, self._server
         contract = None if query.contract == "auto" else query.contract
         dataset = api.DatasetEntry(path=str(self._spooled.path.absolute()), name=query.name or "", contract=contract)
@@ -267,7 +267,7 @@ class PendingUpload:
 
 
 def refusal_for(verdict: api.UploadVerdict, server: Server) -> HttpError:
-    """Why no run can be made of an upload, in the words of the contract where it has some."""
+    """Build the error for an upload that cannot become a run, with the contract's own message if it has one."""
     if verdict.problems:
         problems = [server.redact_paths(problem) for problem in verdict.problems]
         return HttpError(400, "the run cannot be started with these settings", details={"errors": problems})
@@ -308,14 +308,14 @@ _TOO_LARGE = "Split the file, or validate it where it is: assay validate FILE"
 
 @get("/validate")
 async def validate_form(request: AnyRequest) -> BytesResponse:
-    """The form that takes a dataset."""
+    """Show the form for a dataset."""
     choice = read_choice(request, ValidateChoice)
     return page_response(request, "validate.html", validate_page(choice.contract, server_of(request).settings.max_bytes))
 
 
 @post("/validate", status_code=303)
 async def take_upload(request: AnyRequest) -> BytesResponse:
-    """Keep an upload for a while, and lead to the report on it."""
+    """Store an upload for an hour, and redirect to its report."""
     server = server_of(request)
     try:
         draft = await _kept(request, server)
@@ -327,7 +327,7 @@ async def take_upload(request: AnyRequest) -> BytesResponse:
 
 
 async def _kept(request: AnyRequest, server: Server) -> UploadDraft:
-    """The upload as a draft; raises HttpError, and then nothing is left of it."""
+    """Store the upload as a draft; raises HttpError, and then nothing is left of it."""
     with server.uploads.of(caller_of(request).name):
         return await _spooled(request, server)
 
@@ -367,7 +367,7 @@ def _contract(name: str) -> Any:
 
 @get("/validate/{draft_id:str}")
 async def show_draft(request: AnyRequest, draft_id: FromPath[str]) -> BytesResponse:
-    """What validation says of an upload, and what a run of it would cost."""
+    """Show the validation of an upload, and the estimated cost of a run."""
     server = server_of(request)
     draft = server.drafts.of(draft_id, caller_of(request).owner)
     choice = read_choice(request, RunFormQuery)
@@ -377,7 +377,7 @@ async def show_draft(request: AnyRequest, draft_id: FromPath[str]) -> BytesRespo
 
 @post("/validate/{draft_id:str}/run", status_code=303, request_max_body_size=FORM_BYTES)
 async def start_run(request: AnyRequest, draft_id: FromPath[str]) -> BytesResponse:
-    """Make a run of an upload, and redirect to it; a repeated request is redirected to the same run."""
+    """Start a run of an upload and redirect to it; a repeated request is redirected to the same run."""
     server, owner = server_of(request), caller_of(request).owner
     choice = await read_fields(request, RunFormQuery)
     async with server.locks.of(f"draft {draft_id}"):
@@ -453,13 +453,13 @@ async def _with_estimate(request: AnyRequest, server: Server, *, page: DraftPage
 
 
 def _named(texts: tuple[str, ...], draft: UploadDraft) -> tuple[str, ...]:
-    """The same with the name that the reader gave the file, in place of where this server keeps it."""
+    """Replace the path of the stored upload in texts by the name that the viewer gave the file."""
     kept = re.compile(rf"[^\s'\"]*{re.escape(f'{draft.id}/{draft.spooled.path.parent.name}/{draft.spooled.path.name}')}")
     return tuple(kept.sub(lambda _: draft.file_name, text) for text in texts)
 
 
 async def _found(server: Server, draft: UploadDraft, what: str, *, work: Any, arguments: tuple[Any, ...]) -> Any:
-    """What a piece of work says of a draft, found out once; None while it is under way."""
+    """Return the result of work on a draft, computed once; None while it is in progress."""
     if server.drafts.result(draft, what) is None:
 
         async def find_out() -> None:
@@ -473,7 +473,7 @@ async def _found(server: Server, draft: UploadDraft, what: str, *, work: Any, ar
 
 
 def estimated(request: api.RunRequest) -> EstimateResult:
-    """What the run of a request would cost, or everything that keeps it from being one."""
+    """Estimate the cost of a requested run, or list its problems."""
     try:
         planned = api.plan_runs(request)
     except api.PlanProblems as found:
@@ -503,7 +503,7 @@ def _offers(request: AnyRequest) -> dict[str, ModelChoices]:
 
 
 def _offered(offer: ModelOffer, *, default: str) -> ModelChoices:
-    """The operator's list, whole names first; those of the run file are taken where none is chosen."""
+    """Return the operator's list, whole names first; without a choice the models of the run file are used."""
     patterns = tuple(name for name in offer.patterns if any(mark in name for mark in "*?["))
     whole = tuple(name for name in offer.names if name not in patterns)
     return ModelChoices(names=whole, patterns=patterns, default=default)

@@ -146,7 +146,7 @@ _ENDINGS = {"application/json": ".json", **dict.fromkeys(LINES, ".jsonl"), **dic
 
 
 class ClientGone(Exception):
-    """The client closed the connection before its body was complete; there is no receiver for an answer."""
+    """Client that closed the connection before its body was complete, so that no response reaches it."""
 
 
 def media_types(contract: ContractChoice) -> tuple[str, ...]:
@@ -224,7 +224,7 @@ class UploadDraft(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DraftStore:
-    """The drafts of one server; a restart forgets them, and removes their files."""
+    """Drafts of one server; a restart forgets them, and removes their files."""
 
     def __init__(self, submissions: api.Submissions, clock: Callable[[], float]) -> None:
         self._submissions = submissions
@@ -322,7 +322,7 @@ class FileForm:
 
     @property
     def is_gzip(self) -> bool:
-        """The file is packed."""
+        """True for a file that is compressed with gzip."""
         return self.file_name.lower().endswith(".gz")
 
     @property

@@ -36,7 +36,7 @@ class ValidationPool:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="validation")
 
     async def run(self, caller: str, size: int, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-        """What a function makes of an upload of so many bytes; the function and its arguments can be sent to another process."""
+        """Call a function for an upload of this size, in a process if it is large; function and arguments must be picklable."""
         if size < LARGE:
             async with self._small.slot(caller):
                 return await asyncio.wrap_future(self._threads.submit(work, *arguments, **named))
@@ -80,7 +80,7 @@ def begin_worker() -> None:
 
 
 def _end_with_parent() -> None:
-    """Killed servers cannot stop their workers, so a worker watches its parent."""
+    """End this worker when its parent ends; a killed server cannot stop its workers."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
@@ -93,7 +93,7 @@ _READ = ("predictions.jsonl", "attempt_logs.jsonl", "input_dataset.json", "cases
 
 
 class RecordIndexer:
-    """The indexes that one service is building."""
+    """Indexes that one service is building."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
