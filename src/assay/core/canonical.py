@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from assay.core.text import make_encodable
+
 JsonObject = dict[str, Any]
 """A JSON object whose members no type fixes, or that is passed on as it is."""
 
@@ -124,3 +126,24 @@ def _digits(value: float) -> tuple[str, str, int]:
     digits = (whole + fraction).lstrip("0")
     exponent = len(whole) + int(power or 0) - (len(whole + fraction) - len(digits))
     return ("-" if value < 0 else ""), digits.rstrip("0"), exponent
+
+
+def json_text(value: Any, *, indent: int = 0) -> str:
+    """Compact JSON, or indented; lone surrogates become U+FFFD, non-finite numbers null."""
+    try:
+        encoded = msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        encoded = msgspec.json.encode(_encodable(msgspec.to_builtins(value)))
+    return (msgspec.json.format(encoded, indent=indent) if indent else encoded).decode()
+
+
+def _encodable(value: Any) -> Any:
+    match value:
+        case str():
+            return make_encodable(value)
+        case dict():
+            return {_encodable(key): _encodable(member) for key, member in value.items()}
+        case list() | tuple():
+            return [_encodable(member) for member in value]
+        case _:
+            return value

@@ -10,6 +10,10 @@ import msgspec
 
 from assay.presentation.charts import Chart
 
+MAX_TEXT, MAX_LINES = 4_000, 60
+"""Characters and lines of a text from which a report folds or cuts it."""
+BEGINNING = 600
+"""Characters of a folded text that are shown before it is opened."""
 Tone = Literal["good", "bad", "warn", "live", "quiet"]
 """How a word is meant; a renderer gives each a colour, and a page a shape as well."""
 
@@ -169,6 +173,21 @@ class TextBlock(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     is_code: bool = False
     note: str = ""
+
+    @property
+    def is_long(self) -> bool:
+        """True when a page folds it; all of it is in the page."""
+        return len(self.text) > MAX_TEXT or self.text.count("\n") > MAX_LINES
+
+    @property
+    def beginning(self) -> str:
+        """Beginning of a folded text."""
+        return "\n".join(self.text[:BEGINNING].split("\n")[:8])
+
+    @property
+    def size(self) -> str:
+        """Length in words."""
+        return f"{len(self.text):,} characters"
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):

@@ -79,13 +79,13 @@ class SubmissionBook:
 
     def under(self, owner: str, key: str) -> SubmissionRow | None:
         """Find the submission under an idempotency key."""
-        return self._found("owner = ? AND key = ? AND key != ''", (owner, key))
+        return self._find("owner = ? AND key = ? AND key != ''", (owner, key))
 
     def of(self, run_id: str) -> SubmissionRow | None:
         """Find the submission of a run."""
-        return self._found("run_id = ?", (run_id,))
+        return self._find("run_id = ?", (run_id,))
 
-    def _found(self, condition: str, values: tuple[str, ...]) -> SubmissionRow | None:
+    def _find(self, condition: str, values: tuple[str, ...]) -> SubmissionRow | None:
         with self._transaction() as database:
             found = database.execute(f"SELECT {_COLUMNS} FROM submission WHERE {condition}", values).fetchone()
         return None if found is None else SubmissionRow(*found)

@@ -189,7 +189,7 @@ def _of_slice(group: SliceSummary) -> Iterator[tuple[str, float]]:
 
 def _nameable(metrics: Mapping[str, float]) -> dict[str, float]:
     """Return the metrics under names that MLflow takes; two that would become one keep apart by a hash."""
-    return {_fitting("/".join(map(_plain, name.split("/")))): value for name, value in metrics.items()}
+    return {_fit_name("/".join(map(_plain, name.split("/")))): value for name, value in metrics.items()}
 
 
 def _plain(text: str) -> str:
@@ -200,7 +200,7 @@ def _plain(text: str) -> str:
     return f"{plain if plain.strip('_') else 'value'}-{_digest(text)}"
 
 
-def _fitting(name: str) -> str:
+def _fit_name(name: str) -> str:
     return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 9]}-{_digest(name)}"
 
 

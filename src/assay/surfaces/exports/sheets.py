@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from assay.surfaces.reporters.json_document import json_text
+from assay.core.canonical import json_text
 
 CELL_UNITS = 32_767
 """What a cell may hold, as Excel counts: in units of UTF-16."""

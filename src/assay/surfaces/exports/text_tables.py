@@ -11,10 +11,9 @@ import msgspec
 
 from assay.api import RecordTable, RunReader, StoredDataset, filled_eval_run, run_table
 from assay.core.artifact_lines import ResponseLine
-from assay.core.canonical import pretty_json
+from assay.core.canonical import json_text, pretty_json
 from assay.core.errors import UsageProblem
 from assay.presentation.words import counted
-from assay.surfaces.reporters.json_document import json_text
 
 Row = TypeVar("Row")
 

@@ -7,11 +7,11 @@ import msgspec
 from msgspec import Meta
 
 from assay import api
-from assay.core.artifact_lines import FailureLine, PredictionLine, SampleResult
-from assay.core.number_text import rate_text, score_text
+from assay.core.artifact_lines import FailureLine, PredictionLine
 from assay.core.record_query import STATUS_GROUPS, RecordSearch, Sort
+from assay.presentation.record import STATUSES, cost_value, row_marks, score_mark, verdict_mark
 from assay.presentation.sections import Badge, DisplayValue
-from assay.presentation.words import DASH, ERROR, NOT_PASSED, PASSED, counted, latency, level_name, money, shown, without_code
+from assay.presentation.words import ERROR, counted, latency, shown, without_code
 from assay.surfaces.pages.page_renderer import PageLinks
 from assay.surfaces.pages.runs import FilterOption, SortableColumn
 
@@ -42,13 +42,6 @@ _SORTS: tuple[tuple[Sort, str], ...] = (
     ("-cost", "dearest"),
     ("id", "by id"),
 )
-_STATUSES = {
-    "timeout": "The model did not answer in time.",
-    "evaluation_error": "No grade; see its page for the reason.",
-    "cancelled": "It was stopped before it had a grade.",
-    "skipped": "It was valid, but not to be evaluated.",
-    "invalid_record": "It broke its contract and was sent nowhere.",
-}
 _STATUS_WORDS = {
     "evaluated": "graded",
     "error": ERROR,
@@ -217,12 +210,12 @@ def record_row(
         sample="" if line.sample is msgspec.UNSET else f"answer {line.sample}",
         dataset=prediction.dataset if prediction and shows_dataset else "",
         verdict=verdict_mark(line),
-        score=score_figure(line),
-        marks=tuple(_marks(code, record.row)),
+        score=score_mark(line),
+        marks=tuple(row_marks(code, record.row)),
         question=excerpt(record.question),
         answer=excerpt(answer),
         latency=DisplayValue(shown(latency(time)), "How long the candidate took for this answer."),
-        cost=DisplayValue(DASH, "No price is known.") if cost is None else money(cost),
+        cost=cost_value(cost),
     )
 
 
@@ -237,35 +230,6 @@ def excerpt(text: str) -> str:
     """The beginning of a text as one line; its end is marked where it is left out."""
     flat = " ".join(text[: 4 * EXCERPT].split())
     return flat if len(flat) <= EXCERPT and len(text) <= 4 * EXCERPT else f"{flat[:EXCERPT].rstrip()}…"
-
-
-def verdict_mark(line: PredictionLine | FailureLine | SampleResult) -> Badge:
-    """Return whether a record passed; for one without a grade, why it has none."""
-    if not isinstance(line, FailureLine) and line.passed is not None:
-        return Badge(PASSED, "good") if line.passed else Badge(NOT_PASSED, "bad")
-    status = line.status
-    if status in ("cancelled", "skipped"):
-        return Badge(status, "quiet", _STATUSES.get(status, ""))
-    return Badge(ERROR if status in _STATUSES else status.replace("_", " "), "warn", _STATUSES.get(status, ""))
-
-
-def score_figure(line: PredictionLine | FailureLine | SampleResult) -> DisplayValue:
-    """Return the raw score on its scale."""
-    if isinstance(line, FailureLine) or line.raw_score is None or line.score is None:
-        return DisplayValue(DASH, "It has no score: an error is never a score.")
-    raw, scale = line.raw_score, line.scale
-    return DisplayValue(
-        level_name(raw), f"Score {raw:g} on the scale {scale}; {score_text(line.score)} of 1.", f"on {scale}" if scale else ""
-    )
-
-
-def _marks(code: str, row: api.IndexedRecord | None) -> Iterable[Badge]:
-    if row is not None and row.spread:
-        yield Badge("judges disagree", "warn", f"On one criterion the votes are {rate_text(row.spread)} of the scale apart.")
-    if row is not None and row.is_split:
-        yield Badge("repeats disagree", "warn", "Answers to the same record came to different verdicts.")
-    if code:
-        yield Badge(code, "quiet", "The code of what went wrong.")
 
 
 def _chip(name: str, value: Any) -> str:
@@ -290,7 +254,7 @@ def _summary(found: api.RecordHits, facets: api.Facets | None, *, page: int, pag
 
 
 def _live_filters(choice: RecordsChoice) -> Filters:
-    return Filters(verdicts=_verdicts(choice), statuses=_status_options(dict.fromkeys(("evaluated", *_STATUSES)), choice.status))
+    return Filters(verdicts=_verdicts(choice), statuses=_status_options(dict.fromkeys(("evaluated", *STATUSES)), choice.status))
 
 
 def _verdicts(choice: RecordsChoice, passed: str = "", failed: str = "") -> tuple[FilterOption, ...]:
@@ -361,7 +325,7 @@ def _with(values: Mapping[str, int | None], chosen: str | None) -> dict[str, int
 
 
 def _text(value: str, count: int | None, words: Mapping[str, str]) -> str:
-    text = words.get(value, value.replace("_", " ") if value in _STATUSES else value)
+    text = words.get(value, value.replace("_", " ") if value in STATUSES else value)
     return text if count is None else f"{text} ({count:,})"
 
 

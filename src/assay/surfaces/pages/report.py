@@ -13,18 +13,18 @@ from markupsafe import Markup
 
 from assay import api
 from assay.core.artifact_lines import InvalidRecord, RecordDetails
-from assay.core.canonical import JsonObject
+from assay.core.canonical import JsonObject, json_text
 from assay.core.errors import RunNotFound, StoreUnavailable
 from assay.core.issue import RecordIssue
 from assay.core.record_query import INVALID, STATUS_GROUPS, RecordSearch, Sort
+from assay.presentation.record import LabelView, label_view
 from assay.presentation.run_report import sketch_of
 from assay.presentation.sections import Timestamp
 from assay.presentation.words import counted
 from assay.surfaces.pages.page_renderer import FileLinks, PageViewer, page
-from assay.surfaces.pages.record import LabelView, RecordNavigation, label_view, record_view
+from assay.surfaces.pages.record import RecordNavigation, record_view
 from assay.surfaces.pages.records import RecordsChoice, RecordsView, record_row, records_view
 from assay.surfaces.pages.run import RunPage, run_page
-from assay.surfaces.reporters.json_document import json_text
 
 PART = 50
 """Records that are unpacked together."""

@@ -3,34 +3,10 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import msgspec
-
+from assay.core.canonical import json_text
 from assay.core.report import FixChange, ValidationReport
-from assay.core.text import make_encodable
 from assay.presentation.validation import limited
 from assay.surfaces.reporters.settings import ReportSettings
-
-
-def json_text(value: Any, *, indent: int = 0) -> str:
-    """Compact JSON, or indented; lone surrogates become U+FFFD, non-finite numbers null."""
-    try:
-        encoded = msgspec.json.encode(value)
-    except UnicodeEncodeError:
-        encoded = msgspec.json.encode(_encodable(msgspec.to_builtins(value)))
-    return (msgspec.json.format(encoded, indent=indent) if indent else encoded).decode()
-
-
-def _encodable(value: Any) -> Any:
-    match value:
-        case str():
-            return make_encodable(value)
-        case dict():
-            return {_encodable(key): _encodable(member) for key, member in value.items()}
-        case list() | tuple():
-            return [_encodable(member) for member in value]
-        case _:
-            return value
-
 
 _DATASET_LEVEL: dict[str, Any] = {"index": None, "record_id": None, "severity": "error"}
 

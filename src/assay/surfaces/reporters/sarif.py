@@ -6,10 +6,10 @@ from pathlib import PurePath
 from typing import Any
 from urllib.parse import quote
 
+from assay.core.canonical import json_text
 from assay.core.issue import CODES, Issue
 from assay.core.report import FixChange, ValidationReport
 from assay.presentation.validation import SUGGESTIONS, limited
-from assay.surfaces.reporters.json_document import json_text
 from assay.surfaces.reporters.settings import ReportSettings
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"

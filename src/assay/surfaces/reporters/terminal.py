@@ -7,7 +7,7 @@ import msgspec
 from rich.cells import cell_len, chop_cells
 
 from assay.core.text import printable, printable_id, printable_lines
-from assay.presentation.sections import Cell, CheckLine, Column, CompactRow, Fact, Finding, Section, Table, TextBlock
+from assay.presentation.sections import MAX_TEXT, Cell, CheckLine, Column, CompactRow, Fact, Finding, Section, Table, TextBlock
 from assay.presentation.words import DASH, UNKNOWN
 from assay.surfaces.reporters.settings import ReportSettings
 
@@ -15,8 +15,6 @@ LABEL = 12
 """Columns of the labels at the left."""
 GAP = "  "
 INDENT = 4
-TEXT_LIMIT = 4_000
-"""Characters of a prompt or an answer that are shown unless all are called for."""
 CHECK_MARK, CHECK_NAME = 4, 20
 """Columns of the result and of the name of a check."""
 NARROWEST = 24
@@ -140,11 +138,11 @@ def _finding_lines(finding: Finding, settings: ReportSettings, *, paint: Paint) 
 def _text_lines(block: TextBlock, settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
     """Write a text with its lines, only the first part of a long one unless everything is asked for."""
     yield f"{paint(printable(block.title), 'quiet')}\n"
-    is_cut = len(block.text) > TEXT_LIMIT and not settings.is_verbose
-    for line in printable_lines(block.text[:TEXT_LIMIT] if is_cut else block.text).split("\n"):
+    is_cut = len(block.text) > MAX_TEXT and not settings.is_verbose
+    for line in printable_lines(block.text[:MAX_TEXT] if is_cut else block.text).split("\n"):
         yield f"{'':{INDENT}}{hanging(line, first=INDENT, width=settings.width, indent=INDENT)}".rstrip() + "\n"
     if is_cut:
-        omitted = f"… and {len(block.text) - TEXT_LIMIT:,} more characters (--verbose shows all)"
+        omitted = f"… and {len(block.text) - MAX_TEXT:,} more characters (--verbose shows all)"
         yield f"{'':{INDENT}}{paint(omitted, 'quiet')}\n"
 
 
