@@ -223,7 +223,7 @@ class ServiceTransport:
         except ssl.SSLCertVerificationError as problem:
             raise self._unreachable(
                 f"its certificate is not trusted: {problem.verify_message}",
-                hint="where a CA of your own has signed it, SSL_CERT_FILE or REQUESTS_CA_BUNDLE names the file of that CA",
+                hint="if a private CA has signed it, SSL_CERT_FILE or REQUESTS_CA_BUNDLE names the file of that CA",
             ) from problem
         except (OSError, HTTPException) as problem:
             silent = self._unreachable(_reason(problem))
@@ -274,7 +274,7 @@ def read_address(url: str, *, allow_http: bool = False) -> SplitResult:
         )
     if target.scheme == "http" and not allow_http and not is_loopback(target.hostname or ""):
         raise UsageProblem(
-            f"'{target.hostname}' is another machine, and http would send datasets and the key readable by everybody on the way",
+            f"'{target.hostname}' is another machine, and http would send datasets and the key unencrypted",
             hint="use https, or allow it: --allow-http, or allow_http=True",
         )
     return target._replace(path=target.path.rstrip("/"))
@@ -349,7 +349,7 @@ def save(answer: HTTPResponse, target: Path, *, sha256: str = "") -> None:
                     file.write(piece)
             with disk_errors(target):
                 file.flush()
-        # A body that ends too early is no error for the reader of pieces.
+        # Reading in pieces does not report a body that ends too early.
         if expected and answer.length:
             raise IncompleteRead(b"", answer.length)
         if sha256 and hashed.hexdigest() != sha256:

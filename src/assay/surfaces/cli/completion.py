@@ -54,7 +54,7 @@ _assay_completion() {
             file) compopt -o default ;;
             plain)
                 COMPREPLY+=("$value")
-                # What ends in a slash goes on: no blank after it.
+                # A value that ends in a slash is continued: no blank after it.
                 if [[ $value == */ ]]; then compopt -o nospace; fi ;;
         esac
     done

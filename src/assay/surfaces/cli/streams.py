@@ -149,7 +149,7 @@ def check_writable(output: str, *, option: str) -> None:
             f"{option} '{output}' would become a part of a finished run",
             hint="artifacts are never overwritten: name a file in another folder",
         )
-    # A device or a pipe is written as it is; a file is made beside its place first.
+    # A device or a pipe is written directly; a file is written to a temporary one in its folder first.
     is_special = path.exists() and not path.is_file()
     refuse_read_only(path if is_special else Path(os.path.realpath(path)).parent, f"{option} '{output}'")
 

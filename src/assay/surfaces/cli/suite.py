@@ -128,7 +128,7 @@ def _results(
 ) -> list[list[RunResult]]:
     """Execute the runs of each part, up to the first that is stopped."""
     results: list[list[RunResult]] = []
-    # All of them first: an address that is none is said before anybody is asked.
+    # All of them first: an invalid address is reported before any call.
     places = [pushing(shown, plans) for _, plans in planned.parts]
     for (_, plans), place in zip(planned.parts, places, strict=True):
         results.append(run_each(plans, shown, observers, placement=placement))

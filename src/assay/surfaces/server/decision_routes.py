@@ -211,11 +211,11 @@ def _judge_page(request: AnyRequest, run_id: str) -> RunJudgePage:
     server.sealed_path(run_id, caller)
     names = {judge.name for judge in run.plan.judges}
     listings = server.visible(caller)
-    everybody = judges_page(listings, _visible_cards(request, listings), place=PLACE)
+    all_judges = judges_page(listings, _visible_cards(request, listings), place=PLACE)
     labels = api.kept_labels(run)
     return RunJudgePage(
         run_id=run_id,
-        judges=tuple(row for row in everybody.rows if row.judge in names),
+        judges=tuple(row for row in all_judges.rows if row.judge in names),
         source="labels that people gave on the pages of its records" if labels else "",
         records_address=PLACE.records(run_id),
         labels_address=PLACE.run(run_id, "labels.jsonl") if labels else "",

@@ -242,7 +242,7 @@ class PendingUpload:
     def _fingerprint(self) -> str:
         settings = msgspec.to_builtins(self._query)
         for setting in SUBMITTED:
-            # Left out where it is not given, so that idempotency keys of the first version go on meaning the same.
+            # Left out where it is not given, so that idempotency keys of the first version keep their meaning.
             if setting.parameter and setting.parameter.is_later and settings[setting.parameter_name] is None:
                 del settings[setting.parameter_name]
         return hashlib.sha256(self._spooled.sha256.encode() + msgspec.json.encode(settings)).hexdigest()
