@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from assay.api.runs import OnBusy, RunHooks, RunRequest, Watch, plan_runs, run, run_environment
+from assay.api.runs import OnBusy, RunHooks, Watch, plan_runs, run, run_environment
 from assay.api.stored_runs import sealed_folder
 from assay.core.canonical import JsonObject
 from assay.core.errors import AssayError, RunNotFound, SourceUnreadable, UsageProblem
@@ -18,8 +18,6 @@ from assay.core.summary import METRICS
 from assay.engine.comparison import comparison_cache
 from assay.engine.comparison.alignment import Flip, FlipOffsets, load_flips
 from assay.engine.comparison.gate import (
-    MEASURES,
-    MODES,
     NO_BASELINE,
     PREVIOUS,
     Baseline,
@@ -41,25 +39,14 @@ from assay.engine.comparison.suite_file import SuiteEntry, load_suite
 from assay.engine.comparison.trends import RunTrend, TrendChoice, run_trend
 from assay.engine.planning.pairs import PlannedComparison, RankRequest, plan_comparison
 from assay.engine.planning.plans import PlannedRuns
-from assay.engine.planning.request import PlanProblems
+from assay.engine.planning.request import PlanProblems, RunRequest
 from assay.engine.runs import check_placement, start
 from assay.engine.storage.run_paths import check_unchanged, find_run, new_run_id
 from assay.store.audit import read_audit
 from assay.store.published_run import PublishedRun
 
 __all__ = [
-    "MEASURES",
-    "MODES",
-    "Baseline",
-    "Flip",
-    "GateDecision",
-    "GateSpec",
-    "PlannedComparison",
     "PlannedSuite",
-    "RankRequest",
-    "RunComparison",
-    "RunTrend",
-    "StoredComparison",
     "SuiteResult",
     "SuiteRun",
     "audit",

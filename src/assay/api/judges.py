@@ -28,24 +28,15 @@ from assay.engine.judge_quality.label_matching import (
 from assay.engine.judge_quality.label_matching import keep_label as keep_label_line
 from assay.engine.judge_quality.label_matching import kept_labels as read_kept_labels
 from assay.engine.judge_quality.labels import read_labels
-from assay.engine.judge_quality.probe import LIMIT, REPEATS, ProbeRequest, probe_judge
+from assay.engine.judge_quality.probe import ProbeRequest, probe_judge
 from assay.engine.readers.record_search import row_at
 from assay.engine.readers.run_reader import RunReader
 from assay.engine.records.run_counters import Snapshot
-from assay.store.files import KeptCard, KeptCards, read_cards
+from assay.store.files import KeptCards, read_cards
 from assay.store.files import keep_card as store_card
 from assay.store.published_run import PublishedRun, open_run_folder
 
 __all__ = [
-    "LIMIT",
-    "REPEATS",
-    "Calibration",
-    "KeptCard",
-    "KeptCards",
-    "KeptLabel",
-    "LabelInput",
-    "LabelSample",
-    "ProbeRequest",
     "calibrate",
     "filled_labels",
     "keep_card",

@@ -17,13 +17,12 @@ from assay.core.run_result import RunResult
 from assay.core.runs import LOCAL_BACKEND, RUNS_DIR, RunBackend
 from assay.datasets.parsing.formats import guess_contract
 from assay.datasets.parsing.source import open_source
-from assay.engine.execution.record_events import CallEvent, Observer, RecordEvent, ScoreSeen
+from assay.engine.execution.record_events import Observer
 from assay.engine.execution.run_context import RunEnvironment
 from assay.engine.planning.dataset_inputs import DatasetInput
 from assay.engine.planning.plans import ListedRecords, PlannedRuns
 from assay.engine.planning.plans import list_records as list_request
 from assay.engine.planning.plans import plan_runs as plan_request
-from assay.engine.planning.providers import model_problem
 from assay.engine.planning.request import PlanProblems, RunRequest, is_run_file
 from assay.engine.records.run_counters import Snapshot
 from assay.engine.runs import cancel as cancel_run
@@ -34,21 +33,9 @@ from assay.engine.storage.run_paths import find_run, new_run_id
 from assay.models import unreachable_hosts
 
 __all__ = [
-    "CallEvent",
-    "ListedRecords",
-    "Observer",
-    "PlanProblems",
-    "PlannedRuns",
-    "RecordEvent",
-    "RunBackend",
-    "RunRequest",
-    "ScoreSeen",
-    "Snapshot",
     "cancel",
     "check",
-    "is_run_file",
     "list_records",
-    "model_problem",
     "plan_runs",
     "resume",
     "retry",

@@ -10,28 +10,14 @@ import msgspec
 
 from assay.core.canonical import JsonObject
 from assay.core.errors import AssayError, RunNotFound, UsageProblem
-from assay.core.record_query import RecordSearch
 from assay.core.retention import RetentionSettings, longest_retention, retention_in
 from assay.core.run_result import RunListing, RunResult
 from assay.core.runs import RUNS_DIR
 from assay.core.settings import ProfileId
 from assay.engine.finalization.recompute import differences
-from assay.engine.readers.record_search import (
-    Neighbours,
-    RecordHit,
-    RecordHits,
-    facets_of,
-    find_records,
-    index_run,
-    missing_indexes,
-    neighbours_of,
-    question_of,
-    row_at,
-)
 from assay.engine.readers.run_list import list_runs as listed_runs
 from assay.engine.readers.run_list import result_of
 from assay.engine.readers.run_reader import RunReader
-from assay.engine.readers.stored_dataset import StoredDataset
 from assay.engine.records.run_metrics import EVAL_RESULTS, why_no_eval_run
 from assay.engine.rescore import RescoreRequest
 from assay.engine.rescore import rescore as rescore_run
@@ -47,37 +33,22 @@ from assay.engine.storage.run_paths import (
 )
 from assay.metrics.golden import filled_in
 from assay.store.published_run import PublishedRun, Tombstone, is_remote_address, open_remote_storage, open_run_folder
-from assay.store.record_index import Facets, IndexedRecord, forget_index, progress_of
+from assay.store.record_index import forget_index, progress_of
 from assay.store.retention import purge_run, purgeable
 from assay.store.verify import removed_artifacts, verify_place, verify_run
 
 __all__ = [
-    "Facets",
-    "IndexedRecord",
-    "Neighbours",
     "PurgeResult",
-    "RecordHit",
-    "RecordHits",
-    "RecordSearch",
-    "RunReader",
-    "StoredDataset",
-    "facets_of",
     "fetch",
     "filled_eval_run",
-    "find_records",
     "index_progress",
-    "index_run",
     "list_runs",
-    "missing_indexes",
-    "neighbours_of",
     "open_run",
     "publish",
     "purge",
-    "question_of",
     "removed",
     "replay",
     "rescore",
-    "row_at",
     "run_id_of",
     "sealed_folder",
     "verify",

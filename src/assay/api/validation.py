@@ -16,18 +16,15 @@ from assay.core.issue import Issue
 from assay.core.report import FixChange, ValidationReport
 from assay.datasets import lines_of, read, resolve_contract
 from assay.datasets import stream as stream_source
-from assay.datasets.dataset_paths import find_sources, open_dataset
+from assay.datasets.dataset_paths import open_dataset
 from assay.datasets.fixes import fix_source
-from assay.datasets.parsing.config import Interface, Progress, ReadOptions, ValidationConfig, check_config, load_config, no_progress
+from assay.datasets.parsing.config import Interface, Progress, ReadOptions, ValidationConfig, check_config, no_progress
 from assay.datasets.parsing.formats import guess_contract, row_document
 from assay.datasets.parsing.source import Source, open_source
 
 __all__ = [
     "FixReport",
-    "ValidationConfig",
-    "find_sources",
     "fix",
-    "load_config",
     "stream",
     "validate",
     "validate_with_hashes",

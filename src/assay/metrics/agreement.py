@@ -81,6 +81,7 @@ def cohen_kappa(table: Confusion, *, weights: Weights = "none") -> Estimate:
         influence = _influence(apart, rows, columns=columns, disagreement=disagreement)
         return sqrt(float((weights * np.square(influence)).sum())) / (float(weights.sum()) * expected)
 
+    # As one further unit, rated at random, would change it: perfect agreement of few units would otherwise have no spread.
     held_back = value * n / (n + 1)
     interval = _held_back(value, held_back, error=error(1 - held_back, counts + by_chance), n=n, method="kappa")
     return Estimate(value=value, interval=interval, error=error(1 - value, counts), n=n)

@@ -180,6 +180,7 @@ def chance_to_show(gain: float, loss: float, *, n: int) -> float:
     if expected > _MANY_FLIPS:
         surplus = n * (gain - loss)
         return normal_cdf((surplus - Z * sqrt(expected)) / sqrt(max(_LEAST, n * (share - (gain - loss) ** 2))))
+    # Sum over the number of flips and the gains among them; in logarithms, because the factorials exceed a float.
     flips = np.arange(max(0, int(expected - _REACH * spread)), min(n, ceil(expected + _REACH * spread)) + 1)
     ways = np.array([lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1) for k in flips.tolist()])
     chances = np.exp(ways + flips * np.log(share) + (n - flips) * np.log1p(-share))
@@ -206,6 +207,7 @@ def detectable_effect(flips: FlipCounts, *, power: float = POWER) -> float | Non
     if n == 0 or not suffices(1.0):
         return None
     low, high = 0.0, 1.0
+    # 24 halvings leave less than a ten-millionth, far below what is shown.
     for _ in range(24):
         middle = (low + high) / 2
         low, high = (low, middle) if suffices(middle) else (middle, high)

@@ -446,4 +446,4 @@ def fetch_command(*, address: str, runs_dir: str, is_json: bool) -> None:
         write_json({"run_id": run.folders.run_id, "run_dir": str(run.folders.sealed)})
     else:
         show = command_line("show", run.folders.run_id, shown=OutputOptions(runs_dir=runs_dir))
-        write_text([printable(f"{run.folders.sealed} holds every file of the run; look at it: {show}") + "\n"])
+        write_text([printable(f"{run.folders.sealed} holds every file of the run; show it: {show}") + "\n"])

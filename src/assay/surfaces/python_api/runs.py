@@ -22,7 +22,7 @@ from assay.surfaces.python_api.loop_bridge import run_outside_loop
 from assay.surfaces.python_api.progress import shown_progress
 
 RECORDS = 5_000
-"""Records that a report has unless told otherwise: it should open at once, and go into a mail."""
+"""Default maximum of records in a report: it should open at once, and fit into a mail."""
 Mode = Literal["absolute", "superiority", "non-inferiority"]
 
 
@@ -280,7 +280,7 @@ def run(
     watch: Any = None,
     **options: Any,
 ) -> Runs:
-    """Run a request, a run file or a dataset, one run for each candidate; an unfinished run of the same id goes on.
+    """Run a request, a run file or a dataset, one run for each candidate; an unfinished run of the same id is resumed.
 
     `options` are the members of RunRequest; `model` and `judge` may be used for one model each. A notebook shows how it is
     going; a script only with `progress=True`. Interrupted, it waits for the calls in flight and saves the progress.

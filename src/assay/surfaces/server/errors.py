@@ -125,7 +125,7 @@ def render_error(refusal: HttpError, scope: HTTPScope, *, request_id: str, heade
     is_asked_for = scope["method"] == "GET"
     target = own_page(_asked(scope) if is_asked_for else str(details.get("next", "")))
     hint = str(details.get("hint", ""))
-    message = "This server shows its runs to those who have a key" if refusal.status == 401 else refusal.message
+    message = "This server needs an API key" if refusal.status == 401 else refusal.message
     view = problem_view(refusal.status, message, request_id=request_id, hint=hint, next_page=target)
     caller: Caller | None = scope.get("state", {}).get("caller")
     reader = PageViewer() if caller is None else PageViewer(name=caller.name, is_signed_in=caller.is_signed_in)

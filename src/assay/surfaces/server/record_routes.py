@@ -71,7 +71,7 @@ def _records(request: AnyRequest, run: api.RunReader, query: RecordsQuery) -> By
     percent = server_of(request).indexer.wait(run, search, PATIENCE)
     if percent is not None:
         raise HttpError(503, f"the records are being indexed: {percent} %", headers={"Retry-After": "2"})
-    # In the order of the records the index of the next one names a page, also of a run that goes on meanwhile; else its number.
+    # In record order the cursor is the next record's index, which stays valid while the run continues; otherwise its number.
     place = "first" if search.sort == "order" else "offset"
     found = api.find_records(run, search, limit=query.limit + 1, **{place: start})
     lines = [record.line for record in found.records]
@@ -200,6 +200,7 @@ def records_page(request: AnyRequest, run_id: FromPath[str]) -> BytesResponse:
 
 def _records_page(request: AnyRequest, server: Server, run: api.RunReader, choice: RecordsChoice) -> BytesResponse:
     run_id = run.folders.run_id
+    # Searching without an index would read the whole run for each page.
     percent = server.indexer.wait(run, choice.search)
     if percent is not None:
         return page_response(request, "records.html", indexing_view(run_id, choice, percent, place=PLACE))

@@ -128,7 +128,7 @@ def run_view(server: Server, run_id: str, *, caller: Caller, request_id: str) ->
 
 def _view(server: Server, run: api.RunReader, *, request_id: str) -> RunStatus:
     run_id = run.folders.run_id
-    # Asked before the run is looked at: work that ends in between has not stopped before the end.
+    # Asked before the run is read: a run that ends in between has not stopped early.
     is_waiting = server.queue.has(run_id)
     result, moments, plan = run.result, run.moments, run.plan
     total, done = _progress(server, result)

@@ -84,7 +84,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
             return read(run_id, self.runs_dir)
 
     def read_run(self, run_id: str, caller: Caller, at: Callable[[api.RunReader], T]) -> T:
-        """Apply a function to a run, and again if the run was sealed meanwhile, here or elsewhere. Raises RunNotFound."""
+        """Apply a function to a run, and again if any server sealed the run meanwhile. Raises RunNotFound."""
         run = self.run(run_id, caller)
         try:
             return at(run)

@@ -8,7 +8,7 @@ import pytest
 
 from assay import api
 from tests.commands import assay
-from tests.importing.bringing import FIXTURES, brought
+from tests.importers.bringing import FIXTURES, brought
 
 REALDATA = Path(os.environ.get("ASSAY_REALDATA", "/nonexistent")) / "inspect_logs"
 TURNS = [

@@ -9,7 +9,7 @@ import pytest
 
 from assay import api
 from tests.commands import assay
-from tests.importing.bringing import FIXTURES, brought, predictions_of, rows_of, run_of
+from tests.importers.bringing import FIXTURES, brought, predictions_of, rows_of, run_of
 
 PYTHON = os.environ.get("ASSAY_INSPECT_PYTHON", "")
 REALDATA = Path(os.environ.get("ASSAY_REALDATA", "/nonexistent")) / "inspect_logs"
