@@ -391,6 +391,7 @@ class _Planner:
             "response_source": self._source,
             "responses_path": self._responses.path if self._responses else "",
             "responses_sha256": self._responses.sha256 if self._responses else "",
+            "strict_parameters": value.strict_parameters or msgspec.UNSET,
             "gates": gates,
             "default_gates": default_gates,
             "criteria": tuple(dict.fromkeys(value.run.criteria)),
