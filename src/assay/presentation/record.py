@@ -38,7 +38,7 @@ from assay.presentation.words import (
 
 Speaker = Literal["user", "assistant", "system", "tool"]
 UNREADABLE_VERDICT = "judge_parse_error"
-"""The error for which a reader wants to see what the judge said."""
+"""Error for which a reader wants to see what the judge said."""
 STATUSES = {
     "timeout": "The model did not answer in time.",
     "evaluation_error": "No grade; see its page for the reason.",
@@ -137,7 +137,7 @@ class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     stage: str
     about: str
-    """The criterion that it is about, where there are several."""
+    """Criterion that it is about, where there are several."""
     model: str
     at: Timestamp | None
     round: int
@@ -183,7 +183,7 @@ class RecordReport(msgspec.Struct, frozen=True, kw_only=True):
     thread: tuple[TurnView, ...] = ()
     choices: tuple[ChoiceView, ...] = ()
     expected: tuple[TextBlock, ...] = ()
-    """Context, reference, notes: what stands beside the question."""
+    """Context, reference, notes: what belongs to the question."""
     answer: TextBlock | None = None
     problem: TextBlock | None = None
     """Reason for no grade."""
@@ -307,7 +307,7 @@ def _kind(speaker: str) -> Speaker:
 
 
 def _turn(turn: Turn) -> Iterator[TurnView]:
-    """What was said in a turn, and what its tool was given and gave back."""
+    """Yield what was said in a turn, and what its tool was given and gave back."""
     number = f"turn {turn.turn_id}"
     note = number if turn.confidence_score is None else f"{number} · confidence {turn.confidence_score:g}"
     if turn.message:
@@ -321,12 +321,12 @@ def _turn(turn: Turn) -> Iterator[TurnView]:
         yield TurnView(speaker=f"tool {turn.tool_used}", kind="tool", passages=tuple(passages), note=number)
     if turn.assistant_reply:
         yield TurnView(speaker="assistant", kind="assistant", passages=(TextBlock(title="", text=turn.assistant_reply),), note=note)
-    beside = {**turn.metadata, **turn.extra}
-    if beside:
+    recorded = {**turn.metadata, **turn.extra}
+    if recorded:
         yield TurnView(
             speaker="recorded beside it",
             kind="system",
-            passages=(TextBlock(title="", text=json_text(beside), is_code=True),),
+            passages=(TextBlock(title="", text=json_text(recorded), is_code=True),),
             note=number,
         )
 
@@ -360,7 +360,7 @@ def _expected(asked: Case) -> Iterator[TextBlock]:
 
 
 def _is_pair(asked: Case) -> bool:
-    """Two answers beside each other: criteria say what matters in both, and nobody votes on one of them."""
+    """Return whether two answers are compared: criteria then apply to both, and no judge votes on one of them."""
     return asked.task == "pairwise"
 
 
@@ -382,13 +382,13 @@ def _problem(line: PredictionLine) -> TextBlock | None:
 
 
 def _reasons(line: PredictionLine) -> TextBlock | None:
-    """Why the grade is as it is, where no vote says so."""
+    """Return why the grade is as it is, where no vote says so."""
     is_said = any(score.justification for score in line.evaluator_scores)
     return None if is_said or not line.justification else TextBlock(title="Why", text=line.justification)
 
 
 def _criteria(asked: Case, line: PredictionLine, attempts: Sequence[AttemptLine]) -> Iterator[CriterionView]:
-    """Every criterion with its votes; those that nobody voted on are there too."""
+    """Yield every criterion with its votes; those without a vote are included."""
     known = {criterion.id: criterion for criterion in (() if _is_pair(asked) else asked.criteria)}
     decided = {decision.criterion: decision for decision in line.panel or ()}
     voted: dict[str, list[Score]] = {name: [] for name in known}
@@ -500,7 +500,7 @@ def _attempt_facts(attempt: AttemptLine) -> Iterator[Fact]:
 
 
 def label_view(label: api.KeptLabel) -> LabelView:
-    """What a person said, as it is shown."""
+    """Return what a person said, as it is shown."""
     verdicts = {True: Badge(PASSED, "good"), False: Badge(NOT_PASSED, "bad"), None: None}
     return LabelView(
         rater=label.rater,
@@ -559,7 +559,7 @@ def _texts(asked: Case, found: PredictionLine) -> Iterator[tuple[str, str]]:
     yield "notes", asked.notes
     yield "answer", found.model_response or ""
     yield "chosen", ", ".join(found.selected_choice_ids)
-    yield "justification", _untold(found)
+    yield "justification", _further_reasons(found)
     yield "profile score", _profile_score(found)
     yield "cost by judge", _costs(found.judge_costs or {})
     yield "reason", "" if found.error_code else found.label or ""
@@ -568,34 +568,34 @@ def _texts(asked: Case, found: PredictionLine) -> Iterator[tuple[str, str]]:
 
 
 def _costs(costs: Mapping[str, float | None]) -> str:
-    """A line for each judge; empty where no price is known."""
+    """Return a line for each judge; empty where no price is known."""
     lines = (f"{judge}: {'unknown price' if cost is None else dollars(cost)}" for judge, cost in costs.items())
     return "\n".join(lines) if any(cost is not None for cost in costs.values()) else ""
 
 
 def _profile_score(found: PredictionLine) -> str:
-    """Empty without a profile."""
+    """Return the score by the profile; empty without one."""
     if found.profile_score is not None:
         return level_name(found.profile_score)
     return f"none: {found.profile_unscored}" if found.profile_unscored else ""
 
 
-def _untold(found: PredictionLine) -> str:
-    """Of the justification what the table of scores does not say."""
-    told = {line for score in found.evaluator_scores for line in score.justification.split("\n")} - {""}
+def _further_reasons(found: PredictionLine) -> str:
+    """Return the lines of the justification that the table of scores does not show."""
+    shown_lines = {line for score in found.evaluator_scores for line in score.justification.split("\n")} - {""}
     lines = (found.justification or "").split("\n")
-    return "\n".join(line for line in lines if not line.endswith(tuple(told)))
+    return "\n".join(line for line in lines if not line.endswith(tuple(shown_lines)))
 
 
 def _rubric_line(criterion: Criterion, *, is_one: bool) -> str:
-    """`c1: Names the court (weight 3)`; the only criterion needs no name."""
+    """Return `c1: Names the court (weight 3)`; the only criterion needs no name."""
     name = "" if is_one or criterion.id == criterion.title else f"{criterion.id}: "
     weight = f" (weight {criterion.weight:g})" if criterion.weight != 1 else ""
     return f"{name}{criterion.title}{weight}"
 
 
 def _sample_table(samples: Sequence[SampleResult]) -> Table:
-    """The answers to a record that was asked several times."""
+    """Return the answers to a record that was asked several times."""
     columns = (
         Column("sample", is_number=True),
         Column("score", is_number=True),
@@ -609,7 +609,7 @@ def _sample_table(samples: Sequence[SampleResult]) -> Table:
 
 
 def _score_table(scores: Sequence[Score], *, limit: int) -> Table:
-    """What each judge said of each criterion; weights only where they differ from 1."""
+    """Return what each judge said of each criterion; weights only where they differ from 1."""
     columns = (
         Column("criterion", limit=NAME_LIMIT),
         Column("weight", is_number=True),
@@ -635,7 +635,7 @@ def _score_table(scores: Sequence[Score], *, limit: int) -> Table:
 
 
 def _attempt_table(attempts: Sequence[AttemptLine]) -> Table:
-    """Every call that was made for the record."""
+    """Return every call that was made for the record."""
     columns = (
         Column("attempt", is_number=True),
         Column("stage"),

@@ -131,7 +131,7 @@ def _amounts(name: str, amount: Amount) -> Iterator[tuple[str, float]]:
 
 
 def _rates(summary: Summary) -> Iterator[tuple[str, float]]:
-    """Pass rate and mean with the ends of their intervals, and with what they could be at worst and at best."""
+    """Yield pass rate and mean with the ends of their intervals, and with what they could be at worst and at best."""
     yield from _with_ends("pass_rate", summary.pass_rate_metric)
     yield from _with_ends("average_score", summary.raw_score_mean_metric)
     yield from _with_ends("score_mean", summary.score_mean_metric)

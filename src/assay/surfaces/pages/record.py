@@ -1,4 +1,4 @@
-"""The page of one record, with the way to its neighbours and the form for labels."""
+"""Page of one record, with the way to its neighbours and the form for labels."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from assay.surfaces.pages.page_renderer import PageLinks
 
 
 class RecordNavigation(msgspec.Struct, frozen=True, kw_only=True):
-    """The way to the records beside this one."""
+    """Way to the neighbours of this record."""
 
     text: str = ""
     """Where it stands among those of the list."""
@@ -21,7 +21,7 @@ class RecordNavigation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecordView(RecordReport, frozen=True, kw_only=True):
-    """The page of one record."""
+    """Page of one record."""
 
     run_id: str
     steps: RecordNavigation

@@ -1,4 +1,4 @@
-"""The records of a run: which of them, in which order, and a row for each."""
+"""Records of a run: which of them, in which order, and a row for each."""
 
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
@@ -59,18 +59,18 @@ class RecordsChoice(RecordSearch, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @property
     def search(self) -> RecordSearch:
-        """The same without the page."""
+        """Choice without the page."""
         return RecordSearch(**{name: getattr(self, name) for name in RecordSearch.__struct_fields__})
 
     def query(self, **changes: Any) -> dict[str, str]:
-        """The part of an address that says all this; what is as by default is left out."""
+        """Return the query of an address; defaults are left out."""
         wanted = {**msgspec.structs.asdict(self), "page": 1, **changes}
         given = {name: value for name, value in wanted.items() if value != _DEFAULTS[name]}
         return {name: str(value).lower() if isinstance(value, bool) else _number(value) for name, value in given.items()}
 
     @property
     def filters(self) -> dict[str, Any]:
-        """The filters that are set."""
+        """Filters that are set."""
         return {name: getattr(self, name) for name in _WORDS if getattr(self, name) is not None}
 
 
@@ -133,7 +133,7 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecordsView(msgspec.Struct, frozen=True, kw_only=True):
-    """The page of records."""
+    """Page of records."""
 
     run_id: str
     choice: RecordsChoice
@@ -154,7 +154,7 @@ class RecordsView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def indexing_view(run_id: str, choice: RecordsChoice, percent: int, *, place: PageLinks) -> RecordsView:
-    """The page while the records cannot be searched yet."""
+    """Return the page while the records cannot be searched yet."""
     return RecordsView(
         run_id=run_id, choice=choice, run_address=place.run(run_id), clear_address=place.records(run_id), indexed_percent=percent
     )
@@ -163,7 +163,7 @@ def indexing_view(run_id: str, choice: RecordsChoice, percent: int, *, place: Pa
 def records_view(
     run_id: str, found: api.RecordHits, choice: RecordsChoice, *, facets: api.Facets | None, others: Iterable[str], place: PageLinks
 ) -> RecordsView:
-    """One page of the records that a reader wants to see; without facets the run has not ended."""
+    """Return one page of the records that a reader wants to see; without facets the run has not ended."""
     pages = max(1, -(-found.total // PAGE))
     shows_dataset = facets is None or len(facets.slices.get("dataset", ())) > 1
     page = choice.page
@@ -197,7 +197,7 @@ def records_view(
 def record_row(
     run_id: str, record: api.RecordHit, query: Mapping[str, str], *, place: PageLinks, shows_dataset: bool = True
 ) -> RecordListRow:
-    """The row of one record."""
+    """Return the row of one record."""
     line = record.line
     prediction = line if isinstance(line, PredictionLine) else None
     code, message = _error(line)
@@ -227,7 +227,7 @@ def _error(line: PredictionLine | FailureLine) -> tuple[str, str]:
 
 
 def excerpt(text: str) -> str:
-    """The beginning of a text as one line; its end is marked where it is left out."""
+    """Return the beginning of a text as one line; its end is marked where it is left out."""
     flat = " ".join(text[: 4 * EXCERPT].split())
     return flat if len(flat) <= EXCERPT and len(text) <= 4 * EXCERPT else f"{flat[:EXCERPT].rstrip()}…"
 
@@ -305,13 +305,13 @@ def _bare(name: str, values: Mapping[str, int]) -> dict[str, str]:
 def _options(
     values: Mapping[str, int | None], chosen: str | None, words: Mapping[str, str] | None = None
 ) -> tuple[FilterOption, ...]:
-    """Each value with its count; one that is chosen and not among them is offered too, or the form would drop it."""
+    """Return each value with its count; a chosen one is offered even if it is missing, or the form would drop it."""
     known = values if words else _with(values, chosen)
     return tuple(FilterOption(value, _text(value, count, words or {}), value == chosen) for value, count in known.items())
 
 
 def _status_options(values: Mapping[str, int | None], chosen: str | None) -> tuple[FilterOption, ...]:
-    """The statuses in the words for users, after one option for every kind of error."""
+    """Return the statuses in the words for users, after one option for every kind of error."""
     counts = [count for status, count in values.items() if status in STATUS_GROUPS["error"]]
     known = {**({"error": sum(count or 0 for count in counts) or None} if counts else {}), **values}
     return tuple(
@@ -320,7 +320,7 @@ def _status_options(values: Mapping[str, int | None], chosen: str | None) -> tup
 
 
 def _with(values: Mapping[str, int | None], chosen: str | None) -> dict[str, int | None]:
-    """The values and the one that is chosen, which the form would drop if it were not among them."""
+    """Return the values and the one that is chosen, which the form would drop if it were not among them."""
     return {**values, **({} if chosen is None or chosen in values else {chosen: None})}
 
 

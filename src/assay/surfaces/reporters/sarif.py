@@ -19,7 +19,7 @@ _RULES = (*CODES, FIX_RULE)
 
 
 def sarif_report(reports: Iterable[ValidationReport], settings: ReportSettings) -> Iterator[str]:
-    """One log with one run; results are written file by file."""
+    """Write one log with one run; results are written file by file."""
     driver = {"name": "assay", "version": settings.version, "rules": [_rule(code) for code in _RULES]}
     yield f'{{"$schema":"{SCHEMA}","version":"2.1.0","runs":[{{"tool":{json_text({"driver": driver})},'
     yield '"columnKind":"unicodeCodePoints","results":['

@@ -107,6 +107,7 @@ async def _load_comparison(server: Server, caller: Caller, choice: CompareChoice
     kept = await asyncio.to_thread(api.kept_comparison, before, after, runs_dir=server.runs_dir, cluster=cluster)
     if kept is not None:
         return kept
+    # The size decides whether the pool uses a thread or a process.
     size = sum(_size(path) for path in (before, after))
 
     async def make() -> None:
