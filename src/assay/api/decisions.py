@@ -228,7 +228,7 @@ def rank(
     placement: RunBackend = LOCAL_BACKEND,
 ) -> RunResult:
     """Have judges compare the answers of finished runs in both orders, as a run with sealed evidence; `ranking` of its metrics
-    has who is ahead. An unfinished run of the same id is resumed. `placement` says where it is stored, as for `run`.
+    has the order. An unfinished run of the same id is resumed. `placement` says where it is stored, as for `run`.
     """
     planned = source if isinstance(source, PlannedComparison) else plan_rank(source)
     hooks = RunHooks(watch=watch, on_busy=on_busy, takes_signals=takes_signals, placement=placement)
@@ -258,7 +258,7 @@ class SuiteResult(msgspec.Struct, frozen=True, kw_only=True):
     passed: bool
     runs: tuple[SuiteRun, ...]
     is_finished: bool = True
-    """False when it was interrupted; the same command with the same id goes on."""
+    """False when it was interrupted; the same command with the same id resumes it."""
 
     def to_dict(self) -> JsonObject:
         """Return the result as JSON documents have it."""

@@ -141,7 +141,7 @@ def resume(run_name: str, *, runs_dir: str | Path = RUNS_DIR, **hooks: Unpack[Ru
 
 
 def cancel(run_name: str, *, runs_dir: str | Path = RUNS_DIR, placement: RunBackend = LOCAL_BACKEND) -> RunResult:
-    """Stop a run that may be under way elsewhere; what is finished stays, and everything is sealed. Raises RunSealed."""
+    """Stop a run, also one on another machine; what is finished stays, and everything is sealed. Raises RunSealed."""
     return cancel_run(find_run(Path(runs_dir), run_name), run_environment(placement=placement))
 
 

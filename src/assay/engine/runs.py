@@ -67,7 +67,7 @@ def _check_same_as_sealed(folders: RunPaths, plan: Plan, *, environ: Mapping[str
     run = open_run_folder(folders.sealed)
     if run.manifest.plan_sha256 == plan_sha256(plan):
         return
-    # The plan in the manifest is redacted; of what is hidden in it, only the hash could say whether it is the same.
+    # The plan in the manifest is redacted; only the hash could show whether its hidden parts are the same.
     redactor = redactor_of(plan, environ)
     shown = RedactedPlan(plan, redactor).members()
     changed = changed_settings(run.manifest.settings, msgspec.convert(shown, Plan))

@@ -263,7 +263,7 @@ class Transport:
         return content
 
     def _explanation(self, reply: HttpReply) -> bytes:
-        """Return the body of an error response; empty when it cannot be decompressed, since status and headers say enough."""
+        """Return the body of an error response; empty when it cannot be decompressed, since status and headers suffice."""
         try:
             return self._content(reply)
         except ModelFailure:

@@ -376,7 +376,7 @@ class PlanProblems(UsageProblem):
     def __init__(self, problems: Sequence[str], *, refused: Sequence[ValidationReport] = ()) -> None:
         self.problems = tuple(problems)
         self.refused = tuple(refused)
-        """What was said of datasets that cannot be used."""
+        """Reports on datasets that cannot be used."""
         super().__init__(in_one_line(self.problems), hint="no model was called; fix these and run again")
 
 
