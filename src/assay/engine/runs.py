@@ -84,6 +84,7 @@ def resume(folders: RunPaths, environment: RunEnvironment, plan: Plan | None = N
     home, store = "", environment.placement.store
     # A crash between the last two steps leaves the working state of a run that has ended; it holds originals, so it is cleared.
     if folders.active.is_dir() or not folders.is_sealed:
+        # Before and after the event loop, whose own handlers drain the run, a signal ends the work at once.
         signals = raised_as_interrupt() if environment.takes_signals else nullcontext()
         # The result reports a rejected key, so that the other candidates of the caller are still evaluated.
         with suppress(RunInterrupted, ProviderRejected), ignore_if_sealed(folders), signals:
