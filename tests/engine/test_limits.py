@@ -203,7 +203,8 @@ def test_a_slot_that_is_released_is_free_once() -> None:
         await limits.acquire(queue)
         await limits.acquire(queue)
         limits.release(queue)
-        other = limits.new_queue("b", "candidate")
+        # Calls of another provider and stage, whose own limits leave room for both.
+        other = limits.new_queue("b", "judge")
         calls = [asyncio.create_task(limits.acquire(other)) for _ in range(2)]
         for _ in range(5):
             await asyncio.sleep(0)
