@@ -88,7 +88,7 @@ def resume(folders: RunPaths, environment: RunEnvironment, plan: Plan | None = N
         signals = raised_as_interrupt() if environment.takes_signals else nullcontext()
         # The result reports a rejected key, so that the other candidates of the caller are still evaluated.
         with suppress(RunInterrupted, ProviderRejected), ignore_if_sealed(folders), signals:
-            home = _noted_home(folders, store)
+            home = _note_store_url(folders, store)
             server = assigned_server(folders, environment)
             if server is None:
                 run_to_completion(folders, environment, plan=plan, is_patient=environment.is_patient)
@@ -107,7 +107,7 @@ def resume(folders: RunPaths, environment: RunEnvironment, plan: Plan | None = N
     return msgspec.structs.replace(result, store=home)
 
 
-def _noted_home(folders: RunPaths, store: str) -> str:
+def _note_store_url(folders: RunPaths, store: str) -> str:
     """Return the run's address in its store, noting a new store in the ledger; empty without one."""
     if not folders.has_ledger:
         return ""
