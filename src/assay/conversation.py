@@ -85,7 +85,7 @@ class AgentDataValidator:
             return result
         for document in conversations:
             self._note(check_text(document), document.value, result)
-            # A line that is no JSON was noted as such; it is no turn of a wrong type on top.
+            # A line that is not JSON was noted already; it is not reported again as a turn of the wrong type.
             unread = {flaw.path[0] for flaw in document.flaws if flaw.path and flaw.code == "invalid_json"}
             if document.is_readable and not is_empty(document):
                 self._validate(document.value, result, skip=unread)

@@ -93,7 +93,7 @@ class TestCase(BaseModel):
 
 
 class GoldenDataset(BaseModel):
-    """A golden dataset file: 5 to 20 cases, each with an id of its own."""
+    """A golden dataset file: 5 to 20 cases with unique ids."""
 
     version: Version
     description: Text | None = None
@@ -127,7 +127,7 @@ class EvalResult(BaseModel):
     @classmethod
     def score_or_error(cls, score: int | None, info: ValidationInfo) -> int | None:
         """Raise for a case with neither a score nor an error."""
-        # An error of the wrong type is a finding of its own, and missing here.
+        # An error of the wrong type is reported separately, and missing here.
         if score is None and not (info.data.get("error", "wrong") or "").strip():
             raise ValueError("may be null only where error says why")
         return score
@@ -156,7 +156,7 @@ class EvalRunParameters(BaseModel):
     pass_rate_threshold: Rate
     score_threshold: MeanScore
     max_error_rate: Rate | None = None
-    """Share of the cases that may have errored: a gate of the run that the contract does not know; None is no cap."""
+    """Share of the cases that may have errored: a gate that the contract does not have; None for no limit."""
 
 
 class EvalRunMetrics(BaseModel):

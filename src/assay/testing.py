@@ -1,4 +1,4 @@
-"""For tests of your own: models that answer by script, a provider on loopback, and small valid datasets."""
+"""Test doubles for users' tests: scripted models, a provider on loopback, and small valid datasets."""
 
 import json
 import threading

@@ -167,7 +167,7 @@ def test_bad_records_are_found_wherever_they_stand_among_many() -> None:
 
 
 def test_an_id_is_used_up_by_the_first_record_that_has_it_however_far_apart() -> None:
-    """The first is accepted by the exact rules, the last by the fast lane, and nine megabytes are between them."""
+    """The first is accepted by the exact rules, the last by the fast path, and nine megabytes are between them."""
     between = [record("x" * 150_000).replace('"r"', f'"{number}"', 1) for number in range(60)]
     report = batch(record("cafe\u0301"), *between, record("again"))
     assert errors_of(report) == [("duplicate_record_id", "records[61].record_id")]

@@ -1,4 +1,4 @@
-"""The fast lanes and the exact rules agree: what a fast fast_path accepts has no issue, and the same hash (RFC 8785)."""
+"""The fast paths and the exact rules agree: what a fast path accepts has no issue, and the same hash (RFC 8785)."""
 
 import hashlib
 import unicodedata
@@ -170,7 +170,7 @@ def digests_of(report: ValidationReport) -> list[bytes]:
 
 
 @pytest.mark.parametrize("record", RECORDS)
-def test_the_fast_lane_takes_a_clean_record(record: dict[str, Any]) -> None:
+def test_the_fast_path_takes_a_clean_record(record: dict[str, Any]) -> None:
     [clean] = lane_verdicts([msgspec.json.encode(record)], suspects=frozenset())
     assert clean is not None
     assert (clean.record_id, clean.digest) == (record["record_id"], rfc8785_digest(record))
@@ -178,7 +178,7 @@ def test_the_fast_lane_takes_a_clean_record(record: dict[str, Any]) -> None:
 
 @given(seeds)
 @EXAMPLES
-def test_a_record_that_the_fast_lane_takes_has_no_finding_and_the_hash_of_rfc8785(seed: int) -> None:
+def test_a_record_that_the_fast_path_takes_has_no_finding_and_the_hash_of_rfc8785(seed: int) -> None:
     random = Random(seed)
     raws = [mutant_of(random.choice(RECORDS), random) for _ in range(8)]
     verdicts = lane_verdicts(raws, suspects=frozenset())
@@ -201,7 +201,7 @@ def test_the_text_of_a_record_spares_checks_and_changes_no_finding(seed: int) ->
 
 @given(seeds)
 @EXAMPLES
-def test_a_suspect_is_never_taken_by_the_fast_lane(seed: int) -> None:
+def test_a_suspect_is_never_taken_by_the_fast_path(seed: int) -> None:
     random = Random(seed)
     raws = [mutant_of(random.choice(RECORDS), random, most=1) for _ in range(4)]
     suspects = frozenset(position for position in range(4) if random.random() < 0.5)
@@ -248,13 +248,13 @@ def test_a_large_document_has_one_report_whatever_the_number_of_processes() -> N
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_the_fast_lane_takes_a_clean_row(row: dict[str, Any]) -> None:
+def test_the_fast_path_takes_a_clean_row(row: dict[str, Any]) -> None:
     assert legal_verdicts([msgspec.json.encode(row)]) != [None]
 
 
 @given(seeds)
 @EXAMPLES
-def test_a_row_that_the_fast_lane_takes_has_no_finding_but_the_warnings_that_it_names(seed: int) -> None:
+def test_a_row_that_the_fast_path_takes_has_no_finding_but_the_warnings_that_it_names(seed: int) -> None:
     random = Random(seed)
     lines = [mutant_of(random.choice(ROWS), random) for _ in range(8)]
     for line, clean in zip(lines, legal_verdicts(lines), strict=True):
@@ -274,7 +274,7 @@ def test_an_accepted_row_has_the_hash_of_rfc8785(seed: int) -> None:
 
 
 @pytest.mark.parametrize("config", CONFIGS[:1])
-def test_the_fast_lane_takes_a_clean_conversation(config: ValidationConfig) -> None:
+def test_the_fast_path_takes_a_clean_conversation(config: ValidationConfig) -> None:
     [turns] = conversation_lane(config).clean_rows([msgspec.json.encode(TURNS)])
     assert turns is not None
     assert len(turns) == len(TURNS)
@@ -282,7 +282,7 @@ def test_the_fast_lane_takes_a_clean_conversation(config: ValidationConfig) -> N
 
 @given(seeds, st.sampled_from(CONFIGS))
 @EXAMPLES
-def test_a_conversation_that_the_fast_lane_takes_has_no_finding(seed: int, config: ValidationConfig) -> None:
+def test_a_conversation_that_the_fast_path_takes_has_no_finding(seed: int, config: ValidationConfig) -> None:
     random = Random(seed)
     contents = [mutant_of(list(TURNS), random) for _ in range(8)]
     for content, turns in zip(contents, conversation_lane(config).clean_rows(contents), strict=True):

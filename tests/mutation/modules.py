@@ -24,27 +24,29 @@ _DATASETS = "core datasets"
 _CONTRACTS = "datasets/test_fixtures.py datasets/test_hints.py datasets/test_fast_path.py"
 _GRADING = "grading engine/test_panels.py engine/test_rescore.py engine/test_probe.py"
 _METRICS = (
-    "metrics engine/test_finalize.py engine/test_slices.py engine/test_rescore.py engine/test_repeats.py"
+    "metrics engine/test_finalize.py engine/test_groups.py engine/test_rescore.py engine/test_repeats.py"
     " surfaces/test_every_figure.py"
 )
 _RUNS = (
-    "engine/test_faults.py engine/test_resume.py engine/test_finalize.py engine/test_cancelled.py engine/test_rounds.py"
-    " engine/test_in_flight.py engine/test_batches.py simulation models/test_faults.py"
+    "engine/test_faults.py engine/test_runs.py engine/test_finalize.py engine/test_cancelled.py engine/test_case.py"
+    " engine/test_run_context.py engine/test_batch_collector.py simulation models/test_faults.py"
 )
-_STORE = "store engine/test_canaries.py engine/test_retention.py engine/test_resume.py crash"
+_STORE = "store engine/test_canaries.py engine/test_retention.py engine/test_runs.py crash"
 
 MODULES: tuple[Module, ...] = (
-    Module("core/gate_text.py", "metrics/test_gates.py core/test_number_text.py", "engine/test_gate.py surfaces/test_cli_gates.py"),
+    Module(
+        "core/gate_text.py", "metrics/test_gates.py core/test_number_text.py", "engine/test_gate.py surfaces/test_cli_decisions.py"
+    ),
     Module("datasets/batch_v1/rules.py", _CONTRACTS, _DATASETS),
     Module("datasets/legal_eval_v1/rules.py", _CONTRACTS, _DATASETS),
     Module(
         "engine/comparison/gate.py",
         "engine/test_gate.py",
-        "engine/test_comparison.py engine/test_trends.py surfaces/test_cli_gates.py",
+        "engine/test_comparison.py engine/test_trends.py surfaces/test_cli_decisions.py",
     ),
     Module(
         "engine/execution/case.py",
-        "engine/test_rounds.py engine/test_faults.py engine/test_clocks.py engine/test_in_flight.py",
+        "engine/test_case.py engine/test_faults.py engine/test_clocks.py engine/test_run_context.py",
         _RUNS,
     ),
     Module("engine/execution/limits.py", "engine/test_limits.py engine/test_clocks.py", _RUNS),

@@ -1,25 +1,25 @@
 """Reports on runs, compared with golden files."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import msgspec
 import pytest
 from rich.cells import cell_len
 
 from assay.api import CostEstimate, ModelEstimate, PlannedRuns
-from assay.core.artifact_lines import RecordDetails
+from assay.core.artifact_lines import InvalidRecord, RecordDetails
 from assay.core.case import Choice, Message
 from assay.core.plan import DatasetPlan, ModelPlan, Plan, ProviderPlan
 from assay.core.run_result import RunListing
 from assay.core.settings import Gates
+from assay.presentation.record import record_sections
 from assay.presentation.run import candidate_sections, run_sections
 from assay.presentation.run_list import run_list_sections
 from assay.presentation.run_report import RunReport
 from assay.presentation.subject import plan_section
 from assay.surfaces.reporters.comments import run_markdown
 from assay.surfaces.reporters.markdown import inert
-from assay.surfaces.reporters.run_record import record_text
 from assay.surfaces.reporters.settings import ReportSettings
 from assay.surfaces.reporters.terminal import report_text
 from tests.surfaces.conftest import HOSTILE, Snapshot
@@ -83,6 +83,10 @@ LISTINGS = (
 
 def shown(view: RunReport, settings: ReportSettings = PLAIN, commands: tuple[str, ...] = ()) -> str:
     return "".join(report_text(run_sections(view, is_verbose=settings.is_verbose, commands=commands), settings))
+
+
+def record_text(found: RecordDetails | InvalidRecord, settings: ReportSettings) -> Iterator[str]:
+    return report_text(record_sections(found, is_verbose=settings.is_verbose), settings)
 
 
 def test_the_report_on_a_golden_run_matches_its_golden_file(snapshot: Snapshot) -> None:

@@ -14,52 +14,29 @@ from assay.core.retention import longest_retention, retention_in
 from assay.core.run_result import RunResult
 from assay.core.runs import RUNS_DIR
 from assay.datasets import contract_named
-from assay.datasets.converters import CONVERTERS, ConversionReport, ConversionResult, IdStyle, convert_cases, convert_files
+from assay.datasets.converters import CONVERTERS, ConversionResult, IdStyle, convert_cases, convert_files
 from assay.datasets.converters.report import with_rejected
-from assay.datasets.imports import DatasetRows, ImportFormat, ImportReport, ImportResult, read_files
+from assay.datasets.imports import DatasetRows, ImportFormat, ImportResult, read_files
 from assay.datasets.parsing.source import open_source
 from assay.engine.readers.run_list import result_of
 from assay.engine.readers.tables import COLUMNS as TABLE_COLUMNS
 from assay.engine.readers.tables import LISTS as TABLE_LISTS
 from assay.engine.readers.tables import (
-    SCORE_MEMBERS,
-    ArrowTable,
     RecordTable,
-    arrow_of,
-    arrow_table,
     case_table,
-    run_facts,
-    run_table,
-    table_rows,
-    typed_rows,
 )
 from assay.engine.run_import import ImportRequest, candidates_of, check_new, dataset_of, import_plans, publish
 from assay.engine.storage.run_paths import new_run_id
 
 __all__ = [
-    "SCORE_MEMBERS",
     "TABLE_COLUMNS",
     "TABLE_LISTS",
-    "ArrowTable",
-    "ConversionReport",
-    "DatasetRows",
-    "ImportFormat",
-    "ImportReport",
-    "ImportRequest",
-    "ImportResult",
-    "RecordTable",
-    "arrow_of",
-    "arrow_table",
     "convert",
     "convert_benchmark",
     "convert_contract",
     "dataset_table",
     "import_files",
     "import_runs",
-    "run_facts",
-    "run_table",
-    "table_rows",
-    "typed_rows",
 ]
 
 

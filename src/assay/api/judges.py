@@ -28,24 +28,15 @@ from assay.engine.judge_quality.label_matching import (
 from assay.engine.judge_quality.label_matching import keep_label as keep_label_line
 from assay.engine.judge_quality.label_matching import kept_labels as read_kept_labels
 from assay.engine.judge_quality.labels import read_labels
-from assay.engine.judge_quality.probe import LIMIT, REPEATS, ProbeRequest, probe_judge
+from assay.engine.judge_quality.probe import ProbeRequest, probe_judge
 from assay.engine.readers.record_search import row_at
 from assay.engine.readers.run_reader import RunReader
 from assay.engine.records.run_counters import Snapshot
-from assay.store.files import KeptCard, KeptCards, read_cards
+from assay.store.files import KeptCards, read_cards
 from assay.store.files import keep_card as store_card
 from assay.store.published_run import PublishedRun, open_run_folder
 
 __all__ = [
-    "LIMIT",
-    "REPEATS",
-    "Calibration",
-    "KeptCard",
-    "KeptCards",
-    "KeptLabel",
-    "LabelInput",
-    "LabelSample",
-    "ProbeRequest",
     "calibrate",
     "filled_labels",
     "keep_card",
@@ -106,7 +97,7 @@ def _calibrate_kept(run: PublishedRun, slices: tuple[str, ...] | None) -> Calibr
 
 
 def keep_label(run: RunReader, record_index: int, opinion: LabelInput) -> KeptLabel:
-    """Keep what a person says of an answer of a finished run; raises UsageProblem, RunNotFound."""
+    """Store a person's label of an answer of a finished run; raises UsageProblem, RunNotFound."""
     row = row_at(run, record_index)
     at = datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     # By way of plain values: members that the line has not set take the defaults of AnswerLine.
@@ -135,7 +126,7 @@ def probe(
 
 
 def keep_card(card: JudgeCard, runs_dir: str | Path) -> str:
-    """Keep a judge card beside runs, where the pages of a server show it; raises StoreUnavailable."""
+    """Store a judge card with the runs, where the pages of a server show it; raises StoreUnavailable."""
     return store_card(Path(runs_dir), card)
 
 

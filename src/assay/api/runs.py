@@ -17,13 +17,12 @@ from assay.core.run_result import RunResult
 from assay.core.runs import LOCAL_BACKEND, RUNS_DIR, RunBackend
 from assay.datasets.parsing.formats import guess_contract
 from assay.datasets.parsing.source import open_source
-from assay.engine.execution.record_events import CallEvent, Observer, RecordEvent, ScoreSeen
+from assay.engine.execution.record_events import Observer
 from assay.engine.execution.run_context import RunEnvironment
 from assay.engine.planning.dataset_inputs import DatasetInput
 from assay.engine.planning.plans import ListedRecords, PlannedRuns
 from assay.engine.planning.plans import list_records as list_request
 from assay.engine.planning.plans import plan_runs as plan_request
-from assay.engine.planning.providers import model_problem
 from assay.engine.planning.request import PlanProblems, RunRequest, is_run_file
 from assay.engine.records.run_counters import Snapshot
 from assay.engine.runs import cancel as cancel_run
@@ -34,21 +33,9 @@ from assay.engine.storage.run_paths import find_run, new_run_id
 from assay.models import unreachable_hosts
 
 __all__ = [
-    "CallEvent",
-    "ListedRecords",
-    "Observer",
-    "PlanProblems",
-    "PlannedRuns",
-    "RecordEvent",
-    "RunBackend",
-    "RunRequest",
-    "ScoreSeen",
-    "Snapshot",
     "cancel",
     "check",
-    "is_run_file",
     "list_records",
-    "model_problem",
     "plan_runs",
     "resume",
     "retry",
@@ -112,6 +99,7 @@ def run(
     for plan in planned.plans:
         results.append(start_run(plan, Path(planned.runs_dir), around))
         if not (results[-1].is_finished or results[-1].is_resumable or is_detached):
+            # The run was interrupted by a signal or by `is_stopping`, which is meant for all candidates.
             break
     return tuple(results)
 
@@ -130,6 +118,7 @@ def _request(source: RunRequest | str | Path, options: JsonObject) -> RunRequest
         if name in options:
             options[member] = (options.pop(name),)
     if options.get("run_id") == "":
+        # RunRequest reads an empty id as none, so that a new run would start where one was to be resumed.
         raise UsageProblem("the run id is empty", hint="leave it out for a new id")
     unknown = sorted(set(options) - set(RunRequest.__struct_fields__))
     if unknown:
@@ -154,7 +143,7 @@ def resume(run_name: str, *, runs_dir: str | Path = RUNS_DIR, **hooks: Unpack[Ru
 
 
 def cancel(run_name: str, *, runs_dir: str | Path = RUNS_DIR, placement: RunBackend = LOCAL_BACKEND) -> RunResult:
-    """Stop a run that may be under way elsewhere; what is finished stays, and everything is sealed. Raises RunSealed."""
+    """Stop a run, also one on another machine; what is finished stays, and everything is sealed. Raises RunSealed."""
     return cancel_run(find_run(Path(runs_dir), run_name), run_environment(placement=placement))
 
 

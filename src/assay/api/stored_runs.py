@@ -10,28 +10,14 @@ import msgspec
 
 from assay.core.canonical import JsonObject
 from assay.core.errors import AssayError, RunNotFound, UsageProblem
-from assay.core.record_query import RecordSearch
 from assay.core.retention import RetentionSettings, longest_retention, retention_in
 from assay.core.run_result import RunListing, RunResult
 from assay.core.runs import RUNS_DIR
 from assay.core.settings import ProfileId
 from assay.engine.finalization.recompute import differences
-from assay.engine.readers.record_search import (
-    Neighbours,
-    RecordHit,
-    RecordHits,
-    facets_of,
-    find_records,
-    index_run,
-    missing_indexes,
-    neighbours_of,
-    question_of,
-    row_at,
-)
 from assay.engine.readers.run_list import list_runs as listed_runs
 from assay.engine.readers.run_list import result_of
 from assay.engine.readers.run_reader import RunReader
-from assay.engine.readers.stored_dataset import StoredDataset
 from assay.engine.records.run_metrics import EVAL_RESULTS, why_no_eval_run
 from assay.engine.rescore import RescoreRequest
 from assay.engine.rescore import rescore as rescore_run
@@ -47,39 +33,23 @@ from assay.engine.storage.run_paths import (
 )
 from assay.metrics.golden import filled_in
 from assay.store.published_run import PublishedRun, Tombstone, is_remote_address, open_remote_storage, open_run_folder
-from assay.store.record_index import Facets, IndexedRecord, forget_index, progress_of
+from assay.store.record_index import forget_index, progress_of
 from assay.store.retention import purge_run, purgeable
 from assay.store.verify import FileProblem, removed_artifacts, verify_place, verify_run
 
 __all__ = [
-    "Facets",
-    "FileProblem",
-    "IndexedRecord",
-    "Neighbours",
     "PurgeResult",
-    "RecordHit",
-    "RecordHits",
-    "RecordSearch",
-    "RunReader",
-    "StoredDataset",
-    "facets_of",
     "fetch",
     "file_problems",
     "filled_eval_run",
-    "find_records",
     "index_progress",
-    "index_run",
     "list_runs",
-    "missing_indexes",
-    "neighbours_of",
     "open_run",
     "publish",
     "purge",
-    "question_of",
     "removed",
     "replay",
     "rescore",
-    "row_at",
     "run_id_of",
     "sealed_folder",
     "verify",
@@ -195,7 +165,7 @@ def _sealed(run_name: str, runs_dir: str | Path) -> RunPaths:
     return folders
 
 
-class _Sweep(msgspec.Struct, frozen=True, kw_only=True):
+class _PurgeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Time of a purge, and the retention set by the environment."""
 
     now: float
@@ -215,12 +185,12 @@ def purge(
     A run is kept as long as its manifest says, and longer where the environment does (ASSAY_RETENTION_RAW_DAYS, _AGGREGATE_DAYS).
     A run that cannot be read keeps none of the others from being purged; its entry says why nothing of it could be removed.
     """
-    sweep = _Sweep(now=time.time() if now is None else now, wanted=retention_in(os.environ))
+    sweep = _PurgeOptions(now=time.time() if now is None else now, wanted=retention_in(os.environ))
     # Said before anything is removed, and not once for each run.
     longest_retention(sweep.wanted)
     if run_name is None:
         folders = (RunPaths(Path(runs_dir), run_id) for run_id in run_ids(Path(runs_dir)))
-        swept = (_swept(folder.sealed, sweep, is_dry=is_dry) for folder in folders if folder.is_sealed)
+        swept = (_purge_expired(folder.sealed, sweep, is_dry=is_dry) for folder in folders if folder.is_sealed)
         return [entry for entry in swept if entry.artifacts or entry.problem]
     if reason:
         find_named_run(Path(runs_dir), run_name)
@@ -228,19 +198,19 @@ def purge(
     if is_dry:
         found = PurgeResult(folder.name, tuple(purgeable(folder, now=sweep.now, wanted=sweep.wanted, force=bool(reason))))
     else:
-        found = _purged(folder, sweep, reason=reason)
+        found = _purge_run(folder, sweep, reason=reason)
     return [msgspec.structs.replace(found, cache_dir=open_run_folder(folder).manifest.plan.cache_dir)]
 
 
-def _swept(folder: Path, sweep: _Sweep, *, is_dry: bool) -> PurgeResult:
+def _purge_expired(folder: Path, sweep: _PurgeOptions, *, is_dry: bool) -> PurgeResult:
     try:
         expired = purgeable(folder, now=sweep.now, wanted=sweep.wanted)
-        return PurgeResult(folder.name, tuple(expired)) if is_dry or not expired else _purged(folder, sweep)
+        return PurgeResult(folder.name, tuple(expired)) if is_dry or not expired else _purge_run(folder, sweep)
     except AssayError as problem:
         return PurgeResult(folder.name, problem=problem.message)
 
 
-def _purged(folder: Path, sweep: _Sweep, *, reason: str = "") -> PurgeResult:
+def _purge_run(folder: Path, sweep: _PurgeOptions, *, reason: str = "") -> PurgeResult:
     tombstones = purge_run(folder, now=sweep.now, wanted=sweep.wanted, force=bool(reason), reason=reason)
     forget_index(folder)
     return PurgeResult(folder.name, tuple(tombstone.name for tombstone in tombstones))

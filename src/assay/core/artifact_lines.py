@@ -161,6 +161,8 @@ class AttemptLine(msgspec.Struct):
     raw: str | msgspec.UnsetType | None = msgspec.UNSET
     """The provider's whole body, when the run keeps it; runs of earlier versions have it as `response`."""
     sample: int | msgspec.UnsetType = msgspec.UNSET
+    refused_parameters: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Parameters that were not sent as planned, because the provider had rejected them; only where there are some."""
     chain_sha256: str | msgspec.UnsetType = msgspec.UNSET
     """Position in the hash chain; the writer of the file appends it to the encoded line."""
 

@@ -47,8 +47,6 @@ class JudgeCard(msgspec.Struct, frozen=True, kw_only=True):
     """Model that the judge is to grade, if it was named."""
     source: str
     """Dataset of the records, `run` and the id of the run, or `shipped`."""
-    run_id: str | msgspec.UnsetType = msgspec.UNSET
-    """The run that the records come from; unset for other sources."""
     source_sha256: str
     records: int
     records_left_out: int = 0
@@ -72,6 +70,13 @@ class JudgeCard(msgspec.Struct, frozen=True, kw_only=True):
     def passed(self) -> bool:
         """Return whether no probe failed."""
         return self.verdict != "fail"
+
+    @property
+    def run_id(self) -> str:
+        """Id of the run whose records were used; empty for a dataset and for the shipped questions."""
+        # Stored cards have no member for it, so the format of `source` is read here and nowhere else.
+        kind, _, run_id = self.source.partition(" ")
+        return run_id if kind == "run" else ""
 
     def to_dict(self) -> JsonObject:
         """Return the card as JSON values."""

@@ -6,11 +6,13 @@ default here, and `read_manifest` is the only reader; members of later versions 
 
 from collections.abc import Mapping
 from functools import cached_property
+from typing import Literal
 
 import msgspec
 
 from assay.core.canonical import JsonObject
 from assay.core.errors import RunDamaged
+from assay.core.model_call import Adjustment
 from assay.core.plan import ModelPlan, Plan, plan_for_display
 from assay.core.retention import RetentionPolicy
 from assay.core.runs import RunCounts, State
@@ -102,6 +104,17 @@ class BatchEntry(msgspec.Struct, frozen=True):
     problems: tuple[str, ...] = ()
 
 
+class NegotiatedModel(msgspec.Struct, frozen=True):
+    """How a model's parameters differ from the plan, because its provider rejected some, and its output limit."""
+
+    model: str
+    adjustments: tuple[Adjustment, ...] = ()
+    output_limit: int | None = None
+    """Tokens of the longest answer; None where no limit was sent, which is the model's own maximum."""
+    output_limit_origin: Literal["user", "provider", "model"] = "model"
+    """Who set the limit: the user, the provider by its rejection of a higher one, or the model itself."""
+
+
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """`run_manifest.json`: what a run was, how it ended, and the hashes of all its files."""
 
@@ -151,6 +164,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     failures: tuple[PastFailure, ...] | msgspec.UnsetType = msgspec.UNSET
     """Only of a run that was resumed after one."""
     batches: tuple[BatchEntry, ...] = ()
+    negotiated: tuple[NegotiatedModel, ...] = ()
+    """What each model was sent instead of the plan's parameters; empty in runs of earlier versions."""
     redactions: dict[str, int] = {}
     """Number of redactions by rule."""
     records_merkle_root: str = ""

@@ -55,6 +55,8 @@ class ModelPlan(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     """Identifier at the provider."""
     parameters: Parameters = Parameters()
+    explicit: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Parameters that the user set; the others are preferences. Only where there are some, so that plans stay as they were."""
 
 
 GOLDEN_GATES = Gates(pass_rate=0.8, min_score=3.5, max_error_rate=0.0)
@@ -206,6 +208,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     judging: StageSection = StageSection()
     max_cost: float | None = None
     """Budget in US dollars; no new call is made beyond it."""
+    strict_parameters: bool | msgspec.UnsetType = msgspec.UNSET
+    """Stop when a provider rejects a parameter that the user set; only where it is so."""
     gates: Gates = Gates()
     default_gates: tuple[str, ...] = ()
     """Names of the gates that come from the contract, because the request sets none."""

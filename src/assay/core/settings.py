@@ -419,6 +419,14 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             form=FormField("Budget in US dollars", "no limit"),
         ),
     ] = None
+    strict_parameters: Annotated[
+        bool,
+        exposed(
+            "Stop the run when a provider rejects a parameter that was set, instead of leaving the parameter out with a note.",
+            option=CommandOption("Stop when a provider rejects a parameter that was set; by default it is left out, with a note."),
+            parameter=QueryParameter(),
+        ),
+    ] = False
     on_invalid: Annotated[
         OnInvalid | None,
         exposed(

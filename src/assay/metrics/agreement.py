@@ -81,6 +81,7 @@ def cohen_kappa(table: Confusion, *, weights: Weights = "none") -> Estimate:
         influence = _influence(apart, rows, columns=columns, disagreement=disagreement)
         return sqrt(float((weights * np.square(influence)).sum())) / (float(weights.sum()) * expected)
 
+    # As one further unit, rated at random, would change it: perfect agreement of few units would otherwise have no spread.
     held_back = value * n / (n + 1)
     interval = _held_back(value, held_back, error=error(1 - held_back, counts + by_chance), n=n, method="kappa")
     return Estimate(value=value, interval=interval, error=error(1 - value, counts), n=n)
@@ -210,7 +211,7 @@ def _pieces(pairable: Floats, *, scale: Scale) -> "_Pieces | None":
     if len(values) == 1:
         return None
     parts = _Ratings(units, codes, sizes=np.bincount(units).astype(np.float64))
-    return _nominal(parts) if scale == "nominal" else _squared(parts, places=values if scale == "interval" else None)
+    return _nominal(parts) if scale == "nominal" else _squared_distances(parts, places=values if scale == "interval" else None)
 
 
 def _spread(pieces: "_Pieces", *, disagreement: float) -> float:
@@ -244,10 +245,10 @@ def _nominal(parts: _Ratings) -> _Pieces:
     observed = (np.square(parts.sizes) - same) / (parts.sizes - 1)
     expected = total**2 - float(np.square(counts).sum())
     by_unit = 2 * (total * parts.sizes - np.bincount(parts.units, weights=counts[parts.codes]))
-    return _scaled(observed, observed_by_unit=observed, expected=expected, expected_by_unit=by_unit, parts=parts)
+    return _scale_expected(observed, observed_by_unit=observed, expected=expected, expected_by_unit=by_unit, parts=parts)
 
 
-def _squared(parts: _Ratings, *, places: Floats | None) -> _Pieces:
+def _squared_distances(parts: _Ratings, *, places: Floats | None) -> _Pieces:
     """Return squared distances of values, or of middle ranks when there are no places; ranks move with the weights of units."""
     counts = np.bincount(parts.codes).astype(np.float64)
     total = float(counts.sum())
@@ -265,7 +266,9 @@ def _squared(parts: _Ratings, *, places: Floats | None) -> _Pieces:
         pull = 4 * (parts.sizes[parts.units] * rated - sums[parts.units]) / (parts.sizes[parts.units] - 1)
         observed_by_unit = observed + _through_ranks(_sums(parts.codes, pull), parts)
         expected_by_unit = expected_by_unit + _through_ranks(4 * counts * (total * places - whole), parts)
-    return _scaled(observed, observed_by_unit=observed_by_unit, expected=expected, expected_by_unit=expected_by_unit, parts=parts)
+    return _scale_expected(
+        observed, observed_by_unit=observed_by_unit, expected=expected, expected_by_unit=expected_by_unit, parts=parts
+    )
 
 
 def _through_ranks(slopes: Floats, parts: _Ratings) -> Floats:
@@ -278,7 +281,9 @@ def _sums(groups: NDArray[np.int64], values: Floats) -> Floats:
     return np.bincount(groups, weights=values).astype(np.float64)
 
 
-def _scaled(observed: Floats, *, observed_by_unit: Floats, expected: float, expected_by_unit: Floats, parts: _Ratings) -> _Pieces:
+def _scale_expected(
+    observed: Floats, *, observed_by_unit: Floats, expected: float, expected_by_unit: Floats, parts: _Ratings
+) -> _Pieces:
     """Scale the expected disagreement, which is per pair of ratings, to the ratings that there are."""
     pairs = float(parts.sizes.sum()) - 1
     by_unit = expected_by_unit / pairs - expected / pairs**2 * parts.sizes

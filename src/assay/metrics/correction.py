@@ -51,18 +51,18 @@ def correct_rate(passed: int, n: int, *, detection: Detection) -> Correction:
         nothing = Estimate(n=0, reason="no record was judged")
         return Correction(raw=nothing, corrected=nothing, labels=good + bad)
     raw = Estimate(value=passed / n, interval=wilson(passed, n), n=n)
-    refusal = _refuse_few(good, bad) or _refuse_judge(_smoothed(hits, good), _smoothed(refusals, bad), labels=good + bad)
+    refusal = _refuse_few(good, bad) or _refuse_judge(_smooth_rate(hits, good), _smooth_rate(refusals, bad), labels=good + bad)
     if refusal is not None:
         nothing = Estimate(n=n, reason=refusal.reason)
         return Correction(raw=raw, corrected=nothing, labels=good + bad, labels_needed=refusal.labels_needed)
     value = min(1.0, max(0.0, (passed / n + refusals / bad - 1) / (refusals / bad + hits / good - 1)))
-    rate = _Rate((passed + _Z**2 / 2) / (n + _Z**2), n + _Z**2)
-    return _corrected(
-        value, rate, sensitivity=_smoothed(hits, good), specificity=_smoothed(refusals, bad), raw=raw, labels=good + bad
+    rate = _SmoothedRate((passed + _Z**2 / 2) / (n + _Z**2), n + _Z**2)
+    return _correct_rate(
+        value, rate, sensitivity=_smooth_rate(hits, good), specificity=_smooth_rate(refusals, bad), raw=raw, labels=good + bad
     )
 
 
-class _Rate(msgspec.Struct, frozen=True):
+class _SmoothedRate(msgspec.Struct, frozen=True):
     """A share, and the trials that it counts for."""
 
     share: float
@@ -78,8 +78,8 @@ class _TooFewLabels(msgspec.Struct, frozen=True):
     labels_needed: int | None
 
 
-def _smoothed(successes: int, n: int) -> _Rate:
-    return _Rate((successes + 1) / (n + 2), n + 2)
+def _smooth_rate(successes: int, n: int) -> _SmoothedRate:
+    return _SmoothedRate((successes + 1) / (n + 2), n + 2)
 
 
 def rate_influence(judged: Rows, truth: Rows, *, others: Rows) -> Floats:
@@ -107,7 +107,7 @@ def _refuse_few(good: int, bad: int) -> _TooFewLabels | None:
     return _TooFewLabels(reason, needed)
 
 
-def _refuse_judge(sensitivity: _Rate, specificity: _Rate, *, labels: int) -> _TooFewLabels | None:
+def _refuse_judge(sensitivity: _SmoothedRate, specificity: _SmoothedRate, *, labels: int) -> _TooFewLabels | None:
     """Refuse a judge whose verdicts may be unrelated to the labels: it can correct nothing."""
     skill = sensitivity.share + specificity.share - 1
     half = _Z * sqrt(sensitivity.variance + specificity.variance)
@@ -125,7 +125,9 @@ def _refuse_judge(sensitivity: _Rate, specificity: _Rate, *, labels: int) -> _To
     return _TooFewLabels(reason, needed)
 
 
-def _corrected(value: float, rate: _Rate, *, sensitivity: _Rate, specificity: _Rate, raw: Estimate, labels: int) -> Correction:
+def _correct_rate(
+    value: float, rate: _SmoothedRate, *, sensitivity: _SmoothedRate, specificity: _SmoothedRate, raw: Estimate, labels: int
+) -> Correction:
     skill = sensitivity.share + specificity.share - 1
     middle = (rate.share + specificity.share - 1) / skill
     # The rates stand in the denominator too, which moves the middle.
@@ -166,7 +168,7 @@ def correct_mean(labels: Floats, judged: Floats, *, unlabelled: Floats, ends: En
     half = student_quantile((1 + LEVEL) / 2, total**2 / (from_records**2 / (others - 1) + from_labels**2 / freedom)) * sqrt(total)
     return Correction(
         raw=raw,
-        corrected=_bounded(value, half, ends=ends, middle=middle, method="ppi", n=n),
+        corrected=_clip_interval(value, half, ends=ends, middle=middle, method="ppi", n=n),
         labels=n,
         labels_to_halve=_labels_to_halve(n, from_records=from_records, from_labels=from_labels),
     )
@@ -215,12 +217,12 @@ def _mean(values: Floats, *, ends: Ends) -> Estimate:
     if np.ptp(values) == 0:
         if isinf(ends[1] - ends[0]):
             return Estimate(value=float(values[0]), n=n, reason="all values are equal: no spread to make an interval of")
-        return _bounded(float(values[0]), (ends[1] - ends[0]) * rule_of_three(n), ends=ends, method="rule_of_three", n=n)
+        return _clip_interval(float(values[0]), (ends[1] - ends[0]) * rule_of_three(n), ends=ends, method="rule_of_three", n=n)
     half = student_quantile((1 + LEVEL) / 2, n - 1) * float(values.std(ddof=1)) / sqrt(n)
-    return _bounded(float(values.mean()), half, ends=ends, method="t", n=n)
+    return _clip_interval(float(values.mean()), half, ends=ends, method="t", n=n)
 
 
-def _bounded(value: float, half: float, *, ends: Ends, method: str, n: int, middle: float | None = None) -> Estimate:
+def _clip_interval(value: float, half: float, *, ends: Ends, method: str, n: int, middle: float | None = None) -> Estimate:
     """Clip an interval to the scale, whose ends PPI++ does not know; the middle is that of the clipped interval."""
     lowest, highest = ends
     value = min(highest, max(lowest, value))

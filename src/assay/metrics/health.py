@@ -41,7 +41,7 @@ def rise_p_value(rises: int, falls: int) -> float:
 def decide_slips(slips: int, n: int, *, tolerance: float) -> ProbeDecision:
     """Fail when the slips cannot be explained by a rate within the tolerance; warn when there are more, by chance or not."""
     if not _is_enough(n, lambda size: excess_power(size, tolerance=tolerance)):
-        return ProbeDecision("not_enough_evidence", None, _needed(lambda size: excess_power(size, tolerance=tolerance)))
+        return ProbeDecision("not_enough_evidence", None, _answers_needed(lambda size: excess_power(size, tolerance=tolerance)))
     p_value = excess_p_value(slips, n, tolerance=tolerance)
     verdict: Soundness = "fail" if p_value <= LEVEL else "warn" if slips > tolerance * n else "pass"
     return ProbeDecision(verdict, p_value)
@@ -53,7 +53,9 @@ def decide_rises(changes: Sequence[tuple[int, int]], *, n: int) -> ProbeDecision
     `changes` has the rises and the falls of each series, `n` the pairs of the shortest one that had room to rise.
     """
     if not changes or not _is_enough(n, lambda size: rise_power(size, series=len(changes))):
-        return ProbeDecision("not_enough_evidence", None, _needed(lambda size: rise_power(size, series=max(1, len(changes)))))
+        return ProbeDecision(
+            "not_enough_evidence", None, _answers_needed(lambda size: rise_power(size, series=max(1, len(changes))))
+        )
     adjusted = holm([rise_p_value(rises, falls) for rises, falls in changes])
     p_value = min(value for value in adjusted if value is not None)
     return ProbeDecision("fail" if p_value <= LEVEL else "warn" if p_value <= 2 * LEVEL else "pass", p_value)
@@ -63,22 +65,22 @@ def _is_enough(n: int, power: Callable[[int], float]) -> bool:
     return n >= FEWEST and power(n) >= POWER
 
 
-def _needed(power: Callable[[int], float]) -> int:
+def _answers_needed(power: Callable[[int], float]) -> int:
     """Return the fewest answers that are enough; more may again be too few by one, as counts are whole numbers."""
     return next(n for n in count(FEWEST) if _is_enough(n, power))
 
 
 def excess_power(n: int, *, tolerance: float) -> float:
     """Return the probability that a judge which slips grossly is accused."""
-    return _noticed(n, [excess_p_value(slips, n, tolerance=tolerance) for slips in range(n + 1)], level=LEVEL)
+    return _detection_power(n, [excess_p_value(slips, n, tolerance=tolerance) for slips in range(n + 1)], level=LEVEL)
 
 
 def rise_power(n: int, *, series: int = 1) -> float:
     """Return the probability that a judge is accused which is raised grossly, in one of several series, and never lowered."""
-    return _noticed(n, [rise_p_value(rises, 0) for rises in range(n + 1)], level=LEVEL / series)
+    return _detection_power(n, [rise_p_value(rises, 0) for rises in range(n + 1)], level=LEVEL / series)
 
 
-def _noticed(n: int, p_values: Sequence[float], *, level: float) -> float:
+def _detection_power(n: int, p_values: Sequence[float], *, level: float) -> float:
     """Return the probability that a gross rate gives a count, the index of `p_values`, that accuses."""
     needed = next((count for count, p_value in enumerate(p_values) if p_value <= level), None)
     return 0.0 if needed is None else binomial_cdf(n - needed, n, share=1 - GROSS)

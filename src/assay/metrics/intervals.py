@@ -39,7 +39,7 @@ def score_bounds(values: Floats, ends: Ends, *, clusters: Clusters | None = None
     return lowest + _lower(values - lowest, index), highest - _lower(highest - values, index)
 
 
-class Design(msgspec.Struct, frozen=True):
+class ClusterSums(msgspec.Struct, frozen=True):
     """Sums of squares around any mean: of clusters, and of values without a cluster."""
 
     together: tuple[float, float, float]
@@ -47,7 +47,7 @@ class Design(msgspec.Struct, frozen=True):
     alone: tuple[float, float, float]
 
     @classmethod
-    def of(cls, values: Floats, index: NDArray[np.intp]) -> "Design":
+    def of(cls, values: Floats, index: NDArray[np.intp]) -> "ClusterSums":
         """Return the sums of values of which each belongs to a cluster, numbered from 0."""
         sums, sizes = np.bincount(index, weights=values), np.bincount(index).astype(np.float64)
         return cls(
@@ -79,7 +79,7 @@ def _lower(values: Floats, index: NDArray[np.intp] | None) -> float:
         return 0.0
     levels, counts = np.unique(values, return_counts=True)
     shares = counts / len(values)
-    effect: Callable[[float], float] = (lambda _: 1.0) if index is None else Design.of(values, index).effect
+    effect: Callable[[float], float] = (lambda _: 1.0) if index is None else ClusterSums.of(values, index).effect
 
     def inverse(further: float) -> float:
         return float(shares @ (1 / (levels + further)))
@@ -181,7 +181,7 @@ def mean_interval(values: Floats, *, seed: tuple[int, ...], resamples: int = RES
         return None
     levels, counts = np.unique(values, return_counts=True)
     if set(levels.tolist()) <= set(ends):
-        return _stretched(wilson(int((values == ends[1]).sum()), n), ends)
+        return _stretch_interval(wilson(int((values == ends[1]).sum()), n), ends)
     ends = min(ends[0], float(levels[0])), max(ends[1], float(levels[-1]))
     if n < FEW:
         low, high = score_bounds(values, ends)
@@ -196,7 +196,7 @@ def mean_interval(values: Floats, *, seed: tuple[int, ...], resamples: int = RES
     return Interval(low=low, high=high, method="bootstrap", n=n, resamples=resamples)
 
 
-def _stretched(rate: Interval | None, ends: Ends) -> Interval | None:
+def _stretch_interval(rate: Interval | None, ends: Ends) -> Interval | None:
     span = ends[1] - ends[0]
     return rate and msgspec.structs.replace(rate, low=ends[0] + span * rate.low, high=ends[0] + span * rate.high)
 

@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from assay.core.summary import LEVEL, Interval
 from assay.metrics.distributions import normal_cdf, sign_test, student_quantile, student_two_sided
-from assay.metrics.intervals import Clusters, Design, Estimate, Floats, Z, clustered_error, rule_of_three, score_bounds
+from assay.metrics.intervals import Clusters, ClusterSums, Estimate, Floats, Z, clustered_error, rule_of_three, score_bounds
 
 _SHARE = (1 + LEVEL) / 2
 _ROUNDING = 1e-12
 """Spread, as a share of the scale, that equal differences have because decimals are rounded."""
 
-Decision = Literal["improved", "not_worse", "worse", "undecided"]
-Verdicts = NDArray[np.bool_]
+ChangeDecision = Literal["improved", "not_worse", "worse", "undecided"]
+PassArray = NDArray[np.bool_]
 
 
 class FlipCounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,7 +36,7 @@ class FlipCounts(msgspec.Struct, frozen=True, kw_only=True):
         return (self.better + 1) / (self.n + 2), (self.worse + 1) / (self.n + 2)
 
 
-def flips_of(before: Verdicts, after: Verdicts, *, clusters: Clusters | None = None) -> FlipCounts:
+def flips_of(before: PassArray, after: PassArray, *, clusters: Clusters | None = None) -> FlipCounts:
     """Return the flips of records that both runs judged, in the same order.
 
     Clusters are worth as many independent records as would err as much as they do if neither run is better: all records where their
@@ -47,7 +47,7 @@ def flips_of(before: Verdicts, after: Verdicts, *, clusters: Clusters | None = N
     if clusters is None or n == 0:
         return FlipCounts(better=better, worse=worse, n=n, units=n)
     found, index = np.unique(clusters, return_inverse=True)
-    inflation = Design.of(after.astype(np.float64) - before, index).effect(0.0)
+    inflation = ClusterSums.of(after.astype(np.float64) - before, index).effect(0.0)
     return FlipCounts(better=better / inflation, worse=worse / inflation, n=n / inflation, units=len(found))
 
 
@@ -126,7 +126,7 @@ class McNemar(msgspec.Struct, frozen=True, kw_only=True):
     """Less cautious variant, which holds its 5 % better with few flips."""
 
 
-def mcnemar(before: Verdicts, after: Verdicts) -> McNemar:
+def mcnemar(before: PassArray, after: PassArray) -> McNemar:
     """Return the exact test of passes and failures of the same records, in the same order."""
     better, worse = int((after & ~before).sum()), int((before & ~after).sum())
     flips = better + worse
@@ -146,7 +146,7 @@ def holm(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
     return tuple(adjusted)
 
 
-def decide(interval: Interval | None, *, margin: float = 0.0) -> Decision:
+def decide(interval: Interval | None, *, margin: float = 0.0) -> ChangeDecision:
     """Name what an interval of a difference (after - before) supports, when a loss of up to `margin` is acceptable.
 
     Superiority asks for "improved"; non-inferiority is content with "not_worse" too.
@@ -180,6 +180,7 @@ def chance_to_show(gain: float, loss: float, *, n: int) -> float:
     if expected > _MANY_FLIPS:
         surplus = n * (gain - loss)
         return normal_cdf((surplus - Z * sqrt(expected)) / sqrt(max(_LEAST, n * (share - (gain - loss) ** 2))))
+    # Sum over the number of flips and the gains among them; in logarithms, because the factorials exceed a float.
     flips = np.arange(max(0, int(expected - _REACH * spread)), min(n, ceil(expected + _REACH * spread)) + 1)
     ways = np.array([lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1) for k in flips.tolist()])
     chances = np.exp(ways + flips * np.log(share) + (n - flips) * np.log1p(-share))
@@ -206,6 +207,7 @@ def detectable_effect(flips: FlipCounts, *, power: float = POWER) -> float | Non
     if n == 0 or not suffices(1.0):
         return None
     low, high = 0.0, 1.0
+    # 24 halvings leave less than a ten-millionth, far below what is shown.
     for _ in range(24):
         middle = (low + high) / 2
         low, high = (low, middle) if suffices(middle) else (middle, high)

@@ -249,7 +249,7 @@ def condense(profile: Profile, scores: Floats, *, rows: Rows, records: Numbers) 
 
 def headline(profile: Profile, values: Floats) -> float | None:
     """Return the figure of a benchmark from one value for each record; None without any."""
-    return _clipped(profile, _headline_mean(profile, values)) if len(values) else None
+    return _clip(profile, _headline_mean(profile, values)) if len(values) else None
 
 
 class HeadlineFigures(msgspec.Struct, frozen=True, kw_only=True):
@@ -276,8 +276,8 @@ def headline_figures(
     plain, robust = (None if error is None else profile.factor * error for error in errors)
     return HeadlineFigures(
         headline=headline(profile, values),
-        headline_interval=_shown(profile, interval),
-        headline_cluster_interval=_shown(profile, clustered),
+        headline_interval=_scale_interval(profile, interval),
+        headline_cluster_interval=_scale_interval(profile, clustered),
         headline_standard_error=plain,
         headline_cluster_standard_error=robust,
         mean=_headline_mean(profile, values) if len(values) else None,
@@ -289,16 +289,16 @@ def _headline_mean(profile: Profile, values: Floats) -> float:
     return profile.factor * fsum(values) / len(values)
 
 
-def _clipped(profile: Profile, value: float) -> float:
+def _clip(profile: Profile, value: float) -> float:
     floor = value if profile.lowest is None else max(profile.lowest, value)
     return floor if profile.highest is None else min(profile.highest, floor)
 
 
-def _shown(profile: Profile, interval: Interval | None) -> Interval | None:
+def _scale_interval(profile: Profile, interval: Interval | None) -> Interval | None:
     """Scale and clip an interval like its value; clipping keeps the order, so the ends stay the ends."""
     if interval is None:
         return None
-    low, high = (_clipped(profile, profile.factor * end) for end in (interval.low, interval.high))
+    low, high = (_clip(profile, profile.factor * end) for end in (interval.low, interval.high))
     # Nothing scores above the top of its scale; below the bottom penalties may take it.
     high = min(high, float(profile.scale.rpartition("-")[2]))
     return msgspec.structs.replace(interval, low=low, high=high)

@@ -66,6 +66,7 @@ def rank(names: Sequence[str], comparisons: ComparisonCounts, *, clusters: NDArr
         words = "; ".join(", ".join(names[place] for place in group) for group in groups)
         return Ranking(n=n, reason=f"these groups of candidates never met, so nothing orders them: {words}")
     wins = _wins(comparisons, count=count)
+    # The likelihood has a maximum only if wins link every candidate to every other one in both directions (Ford 1957).
     is_bounded = _reaches_all(wins > 0) and _reaches_all(wins.T > 0)
     prior = np.where(wins + wins.T > 0, 0.0 if is_bounded else 0.5, 0.0)
     strengths = _fit(wins + prior)
@@ -73,7 +74,7 @@ def rank(names: Sequence[str], comparisons: ComparisonCounts, *, clusters: NDArr
     units = n if clusters is None else len(np.unique(clusters))
     order = np.argsort(-strengths, kind="stable").tolist()
     ranked = [
-        _ranked(names, [place, *following], strengths=strengths, spread=spread, wins=wins, units=units)
+        _rank_candidate(names, [place, *following], strengths=strengths, spread=spread, wins=wins, units=units)
         for place, *following in (order[start : start + 2] for start in range(count))
     ]
     words = "" if is_bounded else "some candidates won or lost everything: half a win each way was added to every pair that met"
@@ -94,17 +95,17 @@ def _groups(comparisons: ComparisonCounts, *, count: int) -> list[list[int]]:
     met[comparisons.first, comparisons.second] = met[comparisons.second, comparisons.first] = True
     left, groups = set(range(count)), []
     while left:
-        reached = _reached(met, min(left))
+        reached = _reachable(met, min(left))
         groups.append(sorted(reached))
         left -= reached
     return groups
 
 
 def _reaches_all(beats: NDArray[np.bool_]) -> bool:
-    return len(_reached(beats, 0)) == len(beats)
+    return len(_reachable(beats, 0)) == len(beats)
 
 
-def _reached(links: NDArray[np.bool_], start: int) -> set[int]:
+def _reachable(links: NDArray[np.bool_], start: int) -> set[int]:
     reached, waiting = {start}, [start]
     while waiting:
         fresh = set(np.flatnonzero(links[waiting.pop()]).tolist()) - reached
@@ -120,6 +121,7 @@ def _fit(wins: Floats) -> Floats:
     for _ in range(_MAX_STEPS):
         chances = 1 / (1 + np.exp(strengths[None, :] - strengths[:, None]))
         gradient = (wins - met * chances).sum(axis=1)
+        # The pseudo-inverse, because the same constant added to all strengths changes no chance: the matrix is singular.
         step = np.linalg.pinv(_information(met, chances)) @ gradient
         strengths = strengths + step * min(1.0, 2 / max(float(np.abs(step).max()), 1e-300))
         if float(np.abs(step).max()) < 1e-13:
@@ -146,11 +148,12 @@ def _covariance(comparisons: ComparisonCounts, *, strengths: Floats, met: Floats
     np.add.at(scores, (units, first), surprise)
     np.add.at(scores, (units, second), -surprise)
     bread = np.linalg.pinv(_information(met, chances))
+    # The last factor corrects the estimate for few clusters.
     found: Floats = bread @ (scores.T @ scores) @ bread * (total / max(1, total - 1))
     return found
 
 
-def _ranked(
+def _rank_candidate(
     names: Sequence[str], places: list[int], *, strengths: Floats, spread: Floats, wins: Floats, units: int
 ) -> RankedCandidate:
     place = places[0]

@@ -158,7 +158,7 @@ class _Tables:
             score_mean_bounds=_bounds(score_total, n, n_valid=n_valid),
             scale=scale,
             raw_score_mean=_ratio(_sum(raw_scores), n) if scale else None,
-            raw_score_mean_interval=_rescaled(score_interval, scale) if scale else None,
+            raw_score_mean_interval=_rescale_interval(score_interval, scale) if scale else None,
             raw_score_mean_standard_error=raw_error,
             raw_score_mean_cluster_standard_error=raw_cluster_error,
             score_distribution=distribution,
@@ -298,7 +298,7 @@ def _shared_scale(scales: set[str]) -> str | None:
     return "0-1" if scales and scales <= _UNIT_SCALES else None
 
 
-def _rescaled(interval: Interval | None, scale: str) -> Interval | None:
+def _rescale_interval(interval: Interval | None, scale: str) -> Interval | None:
     if interval is None:
         return None
     return msgspec.structs.replace(interval, low=on_scale(interval.low, scale), high=on_scale(interval.high, scale))

@@ -182,7 +182,7 @@ def status_failure(refusal: ErrorResponse) -> ModelFailure:
     wording = _wording(error, refusal.body)
     if code == _status_code(refusal.status):
         code = worded_code(refusal.status, wording, error) or code
-    return ModelFailure(
+    failure = ModelFailure(
         code,
         shorten(f"HTTP {refusal.status} from '{refusal.provider}': {wording or 'no explanation'}"),
         http_status=refusal.status,
@@ -190,6 +190,8 @@ def status_failure(refusal: ErrorResponse) -> ModelFailure:
         request_id=request_id_of(refusal.headers),
         is_exhausted=refusal.status == 402 or _is_exhausted(error),
     )
+    failure.error_body = refusal.body
+    return failure
 
 
 def error_failure(refusal: ErrorResponse) -> ModelFailure:

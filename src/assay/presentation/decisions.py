@@ -41,11 +41,11 @@ class RunDecision(msgspec.Struct, frozen=True):
     word: str
     reason: str
     gate: str = ""
-    """The gate that was missed, as the plan names it; empty where the decision is about the whole run."""
+    """Gate that was missed, as the plan names it; empty where the decision is about the whole run."""
 
 
 def decisions(view: RunReport) -> list[RunDecision]:
-    """Every decision on a run; MISSED for each gate that it did not meet."""
+    """Return every decision on a run; MISSED for each gate that it did not meet."""
     # Of a run that can be resumed the verdict itself names the provider.
     is_blocked = view.result.blocked and not view.result.is_resumable
     blocked = [RunDecision(BLOCKED, f"a provider takes no more calls: {view.result.blocked}")] if is_blocked else []
@@ -53,7 +53,7 @@ def decisions(view: RunReport) -> list[RunDecision]:
 
 
 def gate_decisions(view: RunReport) -> list[RunDecision]:
-    """As `decisions`, with one for each gate, whether it was met or missed."""
+    """Return the same as `decisions`, with one for each gate, met or missed."""
     made = decisions(view)
     if not any(decision.word in (MISSED, MET) for decision in made):
         return made
@@ -63,12 +63,12 @@ def gate_decisions(view: RunReport) -> list[RunDecision]:
 
 
 def word_for(view: RunReport) -> str:
-    """The one word for a run: MISSED, NO RESULT, UNFINISHED, MET, or that no gates are set."""
+    """Return the one word for a run: MISSED, NO RESULT, UNFINISHED, MET, or that no gates are set."""
     return _verdicts(view)[0].word
 
 
 def decision_facts(view: RunReport) -> list[Fact]:
-    """Every decision as a line of a report in text; a ranking without gates has nothing to decide."""
+    """Return every decision as a line of a report in text; a ranking without gates has nothing to decide."""
     found = [_fact(decision) for decision in decisions(view) if not (decision.word == NO_GATES and view.is_ranking)]
     note = decision_note(view)
     return [*found, Fact("note", note, limit=TEXT_LIMIT)] if note else found
@@ -81,7 +81,7 @@ def _fact(decision: RunDecision) -> Fact:
 
 
 def decision_marks(view: RunReport, reasons: Mapping[str, str] = MappingProxyType({})) -> tuple[DecisionView, ...]:
-    """Every decision as a mark with its reason; `reasons` are the words of a surface for some, in place of the command line's."""
+    """Return every decision as a mark with its reason; `reasons` has a surface's own words for some."""
     return tuple(
         DecisionView(Badge(found.word, TONES.get(found.word, "quiet")), reasons.get(found.word, "{}").format(found.reason))
         for found in decisions(view)
@@ -109,7 +109,7 @@ def _verdicts(view: RunReport) -> list[RunDecision]:
 
 
 def decision_note(view: RunReport) -> str:
-    """What golden_v1's own formula says, which leaves errors out, where it differs from the decision; else empty.
+    """Return what golden_v1's own formula says, which leaves errors out, where it differs from the decision; else empty.
 
     It is a note because the run has one decision, and this is not it.
     """
@@ -136,7 +136,7 @@ def _open_reason(result: RunResult) -> str:
 
 
 def default_gates_text(plan: Plan) -> str:
-    """Which gates nobody has set, because their contract does; empty where there are none."""
+    """Return which gates are defaults of the contract; empty for none."""
     defaults = plan.default_gates
     if not defaults:
         return ""
@@ -146,7 +146,7 @@ def default_gates_text(plan: Plan) -> str:
 
 
 def _source(miss: MissedGate, plan: Plan) -> str:
-    """The contract, behind a reason that is about one of its gates."""
+    """Return the contract, behind a reason that is about one of its gates."""
     return f", the default of {plan.datasets[0].contract}" if miss.gate in plan.default_gates else ""
 
 
@@ -173,7 +173,7 @@ class CiCheck(msgspec.Struct, frozen=True, kw_only=True):
     """A word for what is wrong."""
     reason: str = ""
     is_warning: bool = False
-    """It is worth telling, and fails nothing."""
+    """It is worth a warning, and fails nothing."""
 
 
 class RecordCheck(CiCheck, frozen=True, kw_only=True):
@@ -194,7 +194,7 @@ class CheckedRun(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The run as its reader knows it."""
+        """Run as its reader knows it."""
         return self.run.folders.run_id
 
     @property
@@ -203,13 +203,13 @@ class CheckedRun(msgspec.Struct, frozen=True, kw_only=True):
         return self.run.result.candidate or "run"
 
     def records(self) -> Iterator[RecordCheck]:
-        """Every record, valid or not."""
+        """Yield every record, valid or not."""
         yield from map(_record, self.run.predictions())
         yield from (_invalid(line) for line in self.run.failures() if line.status == "invalid_record")
 
 
 def checked_run(run: api.RunReader) -> CheckedRun:
-    """A run with its own gates."""
+    """Return a run with its own gates."""
     view = RunReport(result=run.result, manifest=run.run_manifest)
     gates = [
         CiCheck(
@@ -224,7 +224,7 @@ def checked_run(run: api.RunReader) -> CheckedRun:
 
 
 def gated_run(run: api.RunReader, verdict: api.GateDecision) -> CheckedRun:
-    """A run with what `assay gate` decided about it."""
+    """Return a run with what `assay gate` decided about it."""
     gates = [
         CiCheck(
             name=_subject(finding.reason),
@@ -239,18 +239,18 @@ def gated_run(run: api.RunReader, verdict: api.GateDecision) -> CheckedRun:
 
 
 def problem_run(run: api.RunReader, reason: str) -> CheckedRun:
-    """A run that nothing could be decided about."""
+    """Return a run without a decision."""
     return CheckedRun(run=run, gates=(CiCheck(name="verdict", outcome="error", kind=NO_RESULT, reason=reason),))
 
 
 def _subject(reason: str) -> str:
-    """What a reason is about, the same from run to run: the words before its first figure."""
+    """Return what a reason is about, the same from run to run: the words before its first figure."""
     subject = _FIGURE.split(reason, maxsplit=1)[0].strip(" :") or "gate"
     return f"{subject} {BASELINE}" if BASELINE in reason and BASELINE not in subject else subject
 
 
 def optional_run(checked: CheckedRun) -> CheckedRun:
-    """A run that may fail: what its gates say against it is a warning."""
+    """Return a run that may fail: what its gates say against it is a warning."""
     gates = [
         msgspec.structs.replace(gate, outcome="passed", is_warning=True) if gate.outcome != "passed" else gate
         for gate in checked.gates
@@ -303,5 +303,5 @@ def _invalid(line: FailureLine) -> RecordCheck:
 
 
 def failing(checks: Iterable[CiCheck]) -> list[CiCheck]:
-    """Those that did not pass."""
+    """Return those that did not pass."""
     return [check for check in checks if check.outcome in ("failure", "error")]

@@ -76,14 +76,14 @@ TONES: dict[Soundness, Tone] = {
 
 
 def card_verdict(card: JudgeCard) -> str:
-    """The verdict; a probe that was not tried could have found something."""
+    """Return the verdict; a probe that was not tried could have found something."""
     untried = sum(probe.verdict == "not_tried" for probe in card.probes)
     is_open = untried and card.verdict in ("pass", "warn")
     return f"{_VERDICTS[card.verdict]}, as far as tried ({counted(untried, 'probe')} not)" if is_open else _VERDICTS[card.verdict]
 
 
 def asked_text(card: JudgeCard) -> str:
-    """`16 records of shipped questions · 272 calls · $0.12`."""
+    """Return `16 records of shipped questions · 272 calls · $0.12`."""
     left_out = f" ({card.records_left_out:,} left out)" if card.records_left_out else ""
     cost = [dollars(card.cost)] if card.cost or not card.unknown_costs else []
     cost += [price_unknown_text(card.unknown_costs, "call")] if card.unknown_costs else []
@@ -93,12 +93,12 @@ def asked_text(card: JudgeCard) -> str:
 
 
 def slips_text(probe: ProbeResult) -> str:
-    """`3/16`."""
+    """Return `3/16`."""
     return f"{probe.slips}/{probe.n}" if probe.n else UNKNOWN
 
 
 def rate_text(probe: ProbeResult) -> str:
-    """`18.8 % [6.6 %, 43.0 %]`."""
+    """Return `18.8 % [6.6 %, 43.0 %]`."""
     return with_interval(probe.rate, ends_between(probe.low, probe.high), rate)
 
 
@@ -255,7 +255,7 @@ def _disagreement(entry: Disagreement, *, why_limit: int) -> Section:
 
 
 def calibration_sections(found: api.Calibration, *, is_verbose: bool, chart: str = "") -> list[Section]:
-    """Who was compared, how far they agree, what the judge gets wrong, the corrected figures, slices."""
+    """Return who was compared, how far they agree, what the judge gets wrong, the corrected figures, slices."""
     groups = (_subject(found), _agreement(found), _errors(found), _corrected(found))
     sections = [Section(facts=tuple(Fact(label, text) for label, text in group)) for group in groups]
     judges = ", ".join(found.judges) or "programmatic grading"
@@ -269,7 +269,7 @@ def calibration_sections(found: api.Calibration, *, is_verbose: bool, chart: str
 
 
 def labels_text(found: api.Calibration) -> str:
-    """`40 labels on 20 graded records by Ann, Ben`."""
+    """Return `40 labels on 20 graded records by Ann, Ben`."""
     raters = [rater for rater in found.raters if rater]
     who = f" by {', '.join(raters)}" if raters else ""
     return f"{counted(found.n_labels, 'label')} on {counted(found.n_records, 'graded record')}{who}"
@@ -328,19 +328,19 @@ def _corrected(found: api.Calibration) -> list[tuple[str, str]]:
 
 
 def _by_people(found: api.Calibration) -> str:
-    """What people say of a run of which every record is labelled; there is nothing to correct."""
+    """Return what people say of a run of which every record is labelled; there is nothing to correct."""
     good, n = found.detection.true_positives + found.detection.false_negatives, _verdicts(found)
     return f"{rate(good / n) if n else UNKNOWN} · {good:,} of {n:,} pass"
 
 
 def _verdicts(found: api.Calibration) -> int:
-    """Answers of which people say whether they pass."""
+    """Return how many answers people have a verdict on."""
     seen = found.detection
     return seen.true_positives + seen.false_negatives + seen.true_negatives + seen.false_positives
 
 
 def corrected(correction: Any, *, is_rate: bool = False) -> str:
-    """The corrected figure and how many labels would halve its interval, or why there is none."""
+    """Return the corrected figure and how many labels would halve its interval, or why there is none."""
     if correction.corrected.value is None:
         return f"none: {correction.corrected.reason}"
     halve = f" · {correction.labels_to_halve:,} labels would halve the interval" if correction.labels_to_halve else ""
@@ -348,12 +348,12 @@ def corrected(correction: Any, *, is_rate: bool = False) -> str:
 
 
 def figure(estimate: Any) -> str:
-    """A score or coefficient: `0.83 [0.78, 0.87]`, or a dash and why."""
+    """Return a score or coefficient: `0.83 [0.78, 0.87]`, or a dash and why."""
     return _figure(estimate, decimal)
 
 
 def rate_figure(estimate: Any) -> str:
-    """A rate: `83.3 % [78.1 %, 87.4 %]`, or a dash and why."""
+    """Return a rate: `83.3 % [78.1 %, 87.4 %]`, or a dash and why."""
     return _figure(estimate, rate)
 
 
@@ -365,7 +365,7 @@ def _figure(estimate: Any, text: Callable[[float], str]) -> str:
 
 
 def calibration_slices(found: api.Calibration, *, limit: int | None) -> tuple[Table, int]:
-    """A row for each value of each slice, and how many values are left out."""
+    """Return a row for each value of each slice, and how many values are left out."""
     columns = (
         Column("slice", is_name=True, limit=SLICE_LIMIT),
         Column("value", is_name=True, limit=SLICE_LIMIT),
@@ -421,7 +421,7 @@ def agreement_metrics(found: api.Calibration) -> Iterator[KeyMetric]:
 
 
 def correction_table(found: api.Calibration) -> Table:
-    """The figures as judged, and corrected by the labels."""
+    """Return the figures as judged, and corrected by the labels."""
     rows = [
         ("Pass rate", rate_figure(found.judged), corrected(found.mean_passes, is_rate=True), "PPI++, of all answers"),
         (

@@ -71,7 +71,7 @@ from assay.presentation.words import (
 
 
 def error_table(view: RunReport, links: RecordLinks = NO_LINKS) -> Table | None:
-    """Records without a grade, by the code of what kept them from one; None where all have theirs."""
+    """Return records without a grade, by the code of what kept them from one; None where all have theirs."""
     # Where the records were removed, the summary still has the codes.
     errors = view.errors or ({} if view.summary is None else view.summary.errors)
     total, run_id = view.result.counts.total_records if view.summary is None else view.summary.total_records, view.result.run_id
@@ -92,7 +92,7 @@ def error_table(view: RunReport, links: RecordLinks = NO_LINKS) -> Table | None:
 
 
 def reason_table(view: RunReport) -> Table | None:
-    """Answers that did not pass, by reason; None where all passed."""
+    """Return answers that did not pass, by reason; None where all passed."""
     total = sum(view.reasons.values())
     columns = (
         Column("reason", "What is wrong with an answer, in the words of the contract."),
@@ -119,7 +119,7 @@ def _share_cell(count: int, total: int) -> Cell:
 
 
 def key_metrics(view: RunReport) -> Iterator[KeyMetric]:
-    """Pass rate and score, or the headline of a profile; time and cost."""
+    """Yield pass rate and score, or the headline of a profile; time and cost."""
     summary = view.summary
     if summary is None:
         return
@@ -174,7 +174,7 @@ _DECIDED = ("Comparisons with the same winner in both orders.", "Comparisons who
 
 
 def shares(view: RunReport, links: RecordLinks = NO_LINKS) -> tuple[BarSegment, ...]:
-    """What came of all records of a finished run; the counts add up to their number."""
+    """Return what came of all records of a finished run; the counts add up to their number."""
     counts, run_id = view.result.counts, view.result.run_id
     total, graded = counts.total_records, counts.evaluated_records
     passed = 0 if view.summary is None else view.summary.pass_count
@@ -219,7 +219,7 @@ _TIMES = {
 
 
 def latency_table(view: RunReport, summary: Summary) -> Table:
-    """How long the calls took."""
+    """Return how long the calls took."""
     is_grader = grading_word(view.plan) == "grader"
     names = {
         "model": ("Candidate", "The candidate's call that was answered."),
@@ -249,7 +249,7 @@ def latency_table(view: RunReport, summary: Summary) -> Table:
 
 
 def spending_table(summary: Summary) -> Table:
-    """What was used and paid."""
+    """Return what was used and paid."""
     cost = summary.cost_usd
     head = (
         Cell("Cost", "US dollars of candidate and judges."),
@@ -280,7 +280,7 @@ def spending_table(summary: Summary) -> Table:
 
 
 def note_facts(summary: Summary) -> Iterator[Fact]:
-    """What repeats, panels, rankings and profiles say, each under its label."""
+    """Yield what repeats, panels, rankings and profiles say, each under its label."""
     facts: list[Fact] = [
         *(repeat_facts(summary.repeats) if isinstance(summary.repeats, RepeatSummary) else ()),
         *(panel_facts(summary.panel) if isinstance(summary.panel, PanelSummary) else ()),
@@ -295,7 +295,7 @@ def note_facts(summary: Summary) -> Iterator[Fact]:
 
 
 def setting_facts(plan: Plan) -> Iterator[Fact]:
-    """The settings that decide what the numbers mean."""
+    """Yield the settings that decide what the numbers mean."""
     yield Fact("gates", ", ".join(gate.asked for gate in gate_texts(plan.gates, None)) or "none")
     yield Fact("concurrency", str(plan.concurrency))
     yield Fact("attempts", f"at most {plan.retry.max_attempts} at each record")
@@ -309,7 +309,7 @@ def setting_facts(plan: Plan) -> Iterator[Fact]:
 
 
 def hash_facts(manifest: Manifest) -> Iterator[Fact]:
-    """The hashes by which a run is told from any other."""
+    """Yield the hashes that identify a run."""
     named = (
         ("manifest", manifest.own_hash),
         ("plan", manifest.plan_sha256),
@@ -330,7 +330,7 @@ def hash_facts(manifest: Manifest) -> Iterator[Fact]:
 def artifact_table(
     manifest: Manifest, *, run_id: str, links: RecordLinks, files: Iterable[str], problems: Sequence[api.FileProblem] | None
 ) -> Table:
-    """The files of a finished run, of which `files` are there; `problems` is what a verification found, None before one."""
+    """Return the files of a finished run, of which `files` are there; `problems` is what a verification found, None before one."""
     known = manifest.files
     there = set(files)
     columns = (
@@ -365,7 +365,7 @@ def _condition(name: str, *, is_there: bool, problems: Sequence[api.FileProblem]
 
 
 def verification_mark(problems: Sequence[api.FileProblem]) -> Badge:
-    """What a verification of all files came to."""
+    """Return what a verification of all files came to."""
     if problems:
         return Badge("not as published", "bad", "Some files do not match the manifest; they are listed below.")
     return Badge("verified", "good", "Every file is as it was published, and the hashes of records and attempts fit together.")
@@ -378,7 +378,7 @@ _UNIT = (0.0, 1.0)
 
 
 def run_charts(views: Sequence[RunReport]) -> list[Chart]:
-    """All charts of runs that have metrics; what the runs have nothing for is left out."""
+    """Return all charts of runs that have metrics; what the runs have nothing for is left out."""
     shown = [view for view in views if view.summary is not None]
     is_one = len(shown) == 1
     rankings = [chart for view in shown if view.is_ranking for chart in _ranking(view, is_one=is_one)]
@@ -395,14 +395,14 @@ def run_charts(views: Sequence[RunReport]) -> list[Chart]:
 
 
 def _summary(view: RunReport) -> Summary:
-    """The metrics of a run of which it is known that it has some."""
+    """Return the metrics of a run that has some; raises ValueError otherwise."""
     if view.summary is None:
         raise ValueError("only runs with metrics are drawn")
     return view.summary
 
 
 def _ranking(view: RunReport, *, is_one: bool) -> Iterator[Chart]:
-    """The chance of each candidate to beat the average one; nothing where the comparisons order nobody."""
+    """Yield the chance of each candidate to beat the average one; nothing if the comparisons order no candidates."""
     ranking = _summary(view).ranking
     candidates = ranking.candidates if isinstance(ranking, RankingSummary) else ()
     rows = tuple(
@@ -422,7 +422,7 @@ def _met(candidate: CandidateSummary) -> int:
 
 
 def _names(views: Sequence[RunReport]) -> list[str]:
-    """The candidates; where one has several runs, with the id of each."""
+    """Return the candidates; where one has several runs, with the id of each."""
     counts = Counter(view.name for view in views)
     return [view.name if counts[view.name] == 1 else f"{view.name} · {view.result.run_id}" for view in views]
 
@@ -475,7 +475,7 @@ def _slice_charts(views: Sequence[RunReport], names: Sequence[str], *, mean: Mea
 def _slice_rows(
     views: Sequence[RunReport], names: Sequence[str], estimate: Callable[[RecordMetrics], PlottedEstimate]
 ) -> list[IntervalRow]:
-    """Of one run its values under the slice's name; of several their values of one slice under each other."""
+    """Return the rows of the slices: grouped by slice for one run, by slice and value for several."""
     if len(views) == 1:
         return [IntervalRow(_slice_value(found.value), estimate(found.figures), found.name) for found in views[0].slices]
     values: dict[str, list[IntervalRow]] = {}
@@ -512,7 +512,7 @@ def _domain(views: Sequence[RunReport], mean: MeanKind) -> tuple[float, float]:
 
 
 def _gate(views: Sequence[RunReport], member: str) -> ReferenceLine | None:
-    """The gate, where all runs have the same."""
+    """Return the gate, where all runs have the same."""
     gates = {getattr(view.plan.gates, member) for view in views}
     value = gates.pop() if len(gates) == 1 else None
     return None if value is None else ReferenceLine(value, f"gate {rate(value) if member == 'pass_rate' else decimal(value)}")

@@ -51,7 +51,7 @@ class WorstRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SliceValue(msgspec.Struct, frozen=True, kw_only=True):
-    """The records that share a value of a slice."""
+    """Records that share a value of a slice."""
 
     name: str
     value: str | None
@@ -70,7 +70,7 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Predictions to list one by one."""
     omitted_cases: int = 0
     worst: tuple[WorstRecord, ...] = ()
-    """The lowest scores first."""
+    """Lowest scores first."""
     slices: tuple[SliceValue, ...] = ()
     """Of the slices with more than one value; those with the fewest first, in each the largest first."""
     omitted_slice_values: int = 0
@@ -83,7 +83,7 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def summary(self) -> Summary | None:
-        """The metrics; None where there are none."""
+        """Metrics; None where there are none."""
         return self.result.summary
 
     @property
@@ -93,12 +93,12 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def name(self) -> str:
-        """The candidate; the run's id where there is none."""
+        """Candidate; the run's id where there is none."""
         return self.result.candidate or self.result.run_id
 
     @property
     def plan(self) -> Plan:
-        """The plan, redacted."""
+        """Plan, redacted."""
         return self.manifest.plan
 
     @property
@@ -109,7 +109,7 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 def view_of(run: api.RunReader, *, is_verbose: bool = False, is_worst_first: bool = True) -> RunReport:
-    """The view of an opened run; golden datasets list their cases, other contracts theirs only when everything is asked for."""
+    """Return the report data of a run; golden datasets list their cases, other contracts only in a verbose report."""
     view = RunReport(result=run.result, manifest=run.run_manifest)
     if not view.result.is_finished or view.result.is_away:
         return view
@@ -123,7 +123,7 @@ def view_of(run: api.RunReader, *, is_verbose: bool = False, is_worst_first: boo
 
 
 def sketch_of(run: api.RunReader) -> RunReport:
-    """The view of an opened run without any of its records: what its metrics say, however large it is."""
+    """Return the report data of a run from its metrics alone, without reading records, however many there are."""
     view = RunReport(result=run.result, manifest=run.run_manifest)
     if not view.result.is_finished or view.result.is_away or view.is_ranking:
         return view
@@ -131,7 +131,7 @@ def sketch_of(run: api.RunReader) -> RunReport:
 
 
 def _kept(fill: Callable[..., RunReport], run: api.RunReader, view: RunReport, **settings: Any) -> RunReport:
-    """The view with more in it; an artifact that is gone or damaged is said to be missing."""
+    """Return the report data with one more part; an artifact that is gone or damaged is listed as missing."""
     try:
         return fill(run, view, **settings)
     except (RunNotFound, StoreUnavailable) as problem:
@@ -147,7 +147,7 @@ def _with_slices(run: api.RunReader, view: RunReport) -> RunReport:
 
 
 def _with_counts(run: api.RunReader, view: RunReport) -> RunReport:
-    """Errors by code and answers that did not pass by reason: the summary counts the labels of both together."""
+    """Return errors by code and answers that did not pass by reason: the summary counts the labels of both together."""
     summary = view.summary
     labels = Counter({} if summary is None else summary.labels)
     if summary is None or not summary.errors:
@@ -160,7 +160,7 @@ def _with_counts(run: api.RunReader, view: RunReport) -> RunReport:
 
 
 def _with_failures(run: api.RunReader, view: RunReport) -> RunReport:
-    """One look at all failures: their groups, and what is said about the worst."""
+    """Read all failures once, for their groups and for the reasons of the worst answers."""
     predictions = run.worst(MAX_WORST)
     failures: dict[int, FailureLine | None] = {prediction.index: None for prediction in predictions}
     groups = grouped(_noted(run.failures(), failures))
@@ -185,7 +185,7 @@ def worst_record(prediction: PredictionLine, failure: FailureLine | None) -> Wor
 
 
 def _what_cost_points(prediction: PredictionLine) -> str:
-    """Of several criteria that one judge decided on, those that cost points, the dearest first; empty for anything else.
+    """Return the criteria that cost points, the dearest first, where one judge decided on several; otherwise empty.
 
     Where there are words about all of them and none about each, as a grader of one's own may give, those stay whole.
     """
@@ -201,7 +201,7 @@ def _what_cost_points(prediction: PredictionLine) -> str:
 
 
 def _lost(score: Score) -> float:
-    """Points that a verdict cost: not to meet a rewarded criterion, or to meet a punished one."""
+    """Return points that a verdict cost: not to meet a rewarded criterion, or to meet a punished one."""
     return score.weight * (1 - score.normalized) if score.weight > 0 else -score.weight * score.normalized
 
 
@@ -219,7 +219,7 @@ def _listed(view: RunReport, cases: tuple[PredictionLine, ...]) -> RunReport:
 
 
 def badness(case: PredictionLine) -> tuple[int, float]:
-    """What did not pass comes first, the lowest score first; then what has no score; then what passed."""
+    """Return a sort key: what did not pass first, the lowest score first; then what has no score; then what passed."""
     if case.score is None:
         return (1, 0.0)
     return (2 if case.passed else 0, case.score)
@@ -232,7 +232,7 @@ def grouped(failures: Iterable[FailureLine]) -> tuple[FailureGroup, ...]:
     messages: dict[tuple[bool, str], str] = {}
     for failure in failures:
         is_error = failure.kind == "error"
-        # A comparison that nobody won is not an answer with something wrong in it.
+        # A comparison without a winner is not an answer with something wrong in it.
         is_named = is_error or failure.code == "inconsistent"
         group = (is_error, failure.code if is_named else failure.taxonomy_label)
         counts[group] += 1
@@ -251,5 +251,5 @@ def grouped(failures: Iterable[FailureLine]) -> tuple[FailureGroup, ...]:
 
 
 def _named(failure: FailureLine) -> str:
-    """A record that broke its contract may have no id."""
+    """Return the name of a record; one that broke its contract may have no id."""
     return f"record {failure.index}" if failure.record_id is None else failure.record_id

@@ -38,13 +38,13 @@ _NAMED = ("dataset", "candidate", "judge")
 """Labels of names that others gave, which may be of any length."""
 _SHORT = {AUDIENCES["candidate_and_judge"]: "sent"}
 GRADER_CALL = "grader"
-"""The call of a grader of one's own, which stands among those of judges."""
+"""Call of a grader of one's own, which stands among those of judges."""
 _ODD_LINES = {"duplicates": "repeated", "unknown": "unknown", "malformed": "unreadable"}
 """Lines of results of batches that became nothing."""
 
 
 def subject_facts(plan: Plan, manifest: Manifest, *, has_candidate: bool = True) -> tuple[Fact, ...]:
-    """What was asked, who answered, who graded, and where it comes from, as facts."""
+    """Return what was asked, who answered, who graded, and where it comes from, as facts."""
     return tuple(
         Fact(label, " · ".join(words), limit=NAME_LIMIT if label in _NAMED else 0, parts=words)
         for label, words in subject(plan, manifest, has_candidate=has_candidate)
@@ -52,7 +52,7 @@ def subject_facts(plan: Plan, manifest: Manifest, *, has_candidate: bool = True)
 
 
 def subject(plan: Plan, manifest: Manifest, *, has_candidate: bool = True) -> Iterator[Words]:
-    """What was asked, who answered, who graded, and where it comes from."""
+    """Yield what was asked, who answered, who graded, and where it comes from."""
     datasets, more = first_datasets(plan.datasets)
     for dataset in datasets:
         yield "dataset", dataset.words
@@ -87,14 +87,14 @@ def sent_fields(plan: Plan) -> Iterator[Words]:
 
 
 def graders(plan: Plan) -> Iterator[Words]:
-    """Who graded: judges, and code of one's own."""
+    """Yield who graded: judges, and code of one's own."""
     for judge in plan.judges:
         yield "judge", model_words(judge)
     yield from own_code(plan)
 
 
 def own_code(plan: Plan) -> Iterator[Words]:
-    """The policy and the grader of a run; a policy that grades is both."""
+    """Yield the policy and the grader of a run; a policy that grades is both."""
     for plugin in plan.plugins:
         if plugin.kind in ("policy", "grader"):
             grades = ("grades too",) if plugin.kind == "policy" and plugin.grades else ()
@@ -102,25 +102,25 @@ def own_code(plan: Plan) -> Iterator[Words]:
 
 
 def grading_word(plan: Plan) -> str:
-    """What the figures of grading are about: judges, unless the run's own grader is called in their place."""
+    """Return what the figures of grading are about: judges, unless the run's own grader is called in their place."""
     is_called = any(plugin.grades and not plugin.asks_judges for plugin in plan.plugins)
     return "grader" if is_called else "judge"
 
 
 def stage_word(attempt: AttemptLine) -> str:
-    """Who was called: `candidate`, `judge`, or `grader` for code of one's own."""
+    """Return who was called: `candidate`, `judge`, or `grader` for code of one's own."""
     return GRADER_CALL if attempt.call_id == GRADER_CALL else attempt.stage
 
 
 def candidate_words(plan: Plan) -> tuple[str, ...]:
-    """The candidate, and where its answers come from if nobody asked it for them."""
+    """Return the candidate, and where its answers come from if it was not called."""
     sources = {} if plan.imported else {"prefilled": "answers from a file", "part_of_conversation": "recorded answers"}
     source = "answers of finished runs" if plan.comparison else sources.get(plan.response_source, "")
     return model_words(plan.candidate, source=source)
 
 
 def model_words(model: ModelPlan, *, source: str = "") -> tuple[str, ...]:
-    """`gpt`, `openai/gpt-5-mini`, `temperature 0`."""
+    """Return `gpt`, `openai/gpt-5-mini`, `temperature 0`."""
     # The path of a recording says less than the name that it was given.
     address = f"{model.provider}/{model.model}" if model.provider not in ("", "replay") else ""
     # Nobody was asked for a given answer, so that nothing was asked for with these parameters.
@@ -135,7 +135,7 @@ def _plain(value: object) -> str:
 
 
 def batch_words(batches: Sequence[BatchEntry]) -> Iterator[str]:
-    """What became of the batches: how many requests were answered, and what became of the others."""
+    """Yield what became of the batches: how many requests were answered, and what became of the others."""
     taken = [batch for batch in batches if batch.status != "failed"]
     errors = Counter[str]()
     for batch in taken:
@@ -155,7 +155,7 @@ def batch_words(batches: Sequence[BatchEntry]) -> Iterator[str]:
 
 
 def imported_words(imported: ImportPlan) -> tuple[str, ...]:
-    """Where an imported run comes from: `from inspect_ai 0.3.285`, `scorer includes (0/1)`, `capitals.eval`."""
+    """Return where an imported run comes from: `from inspect_ai 0.3.285`, `scorer includes (0/1)`, `capitals.eval`."""
     tool = f"from {imported.tool} {imported.version}".strip()
     scorer = f"scorer {imported.scorer} ({imported.scale})" if imported.scorer else "no scorer"
     files = [PurePath(file.name).name for file in imported.files]
@@ -174,7 +174,7 @@ _SOURCES = {"sampled": "called in this run", "prefilled": "answers from {path}",
 
 
 def plan_document(planned: api.PlannedRuns, estimate: api.CostEstimate) -> dict[str, Any]:
-    """The plans as plain values; there is no key in them."""
+    """Return the plans as plain values; there is no key in them."""
     fields = add_counts(dataset.fields for dataset in planned.plans[0].datasets)
     return {
         "runs_dir": planned.runs_dir,
@@ -189,7 +189,7 @@ def plan_document(planned: api.PlannedRuns, estimate: api.CostEstimate) -> dict[
 
 
 def plan_section(planned: api.PlannedRuns, estimate: api.CostEstimate) -> Section:
-    """What a run would do, as facts."""
+    """Return what a run would do, as facts."""
     facts = tuple(Fact(label, text, limit=TEXT_LIMIT) for label, text in _lines(planned, estimate))
     return Section(title="Dry run", heading=(Cell("dry run"), Cell("no model was called")), facts=facts)
 
@@ -217,7 +217,7 @@ def _lines(planned: api.PlannedRuns, estimate: api.CostEstimate) -> Iterator[tup
 
 
 def _subjects(planned: api.PlannedRuns) -> Iterator[tuple[str, str]]:
-    """What is asked, who answers, and who grades."""
+    """Yield what is asked, who answers, and who grades."""
     first = planned.plans[0]
     datasets, more = first_datasets(first.datasets)
     for dataset in datasets:

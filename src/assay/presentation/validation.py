@@ -75,19 +75,19 @@ class Totals:
         self.is_all_valid = self.is_all_valid and report.is_valid and report.outcome == "accepted"
 
     def line(self) -> str:
-        """`2 files: 1 accepted, 1 rejected · 37 errors, 2 warnings`."""
+        """Return `2 files: 1 accepted, 1 rejected · 37 errors, 2 warnings`."""
         verdicts = [f"{self.outcomes[outcome]:,} {words}" for outcome, words in OUTCOME_WORDS.items() if self.outcomes[outcome]]
         files = counted(self.outcomes.total(), "file")
         return f"{files}: {', '.join(verdicts) or 'none read'} · {issue_counts(self.errors.total(), self.warnings.total())}"
 
 
 def issue_counts(errors: int, warnings: int) -> str:
-    """`37 errors, 2 warnings`; warnings are named only where there are some."""
+    """Return `37 errors, 2 warnings`; warnings are named only where there are some."""
     return ", ".join([counted(errors, "error"), *([counted(warnings, "warning")] if warnings else [])])
 
 
 def contract_name(report: ValidationReport) -> str:
-    """The contract that the source was read as."""
+    """Return the contract that the source was read as."""
     return report.contract or "unknown contract"
 
 
@@ -102,7 +102,7 @@ TEXT_LIMIT = 400
 
 
 def field_lines(fields: FieldCounts, noun: str = "record") -> list[tuple[str, str]]:
-    """`not sent` with `metadata (6 records), context (5 records)`: each audience and its fields, those with most records first."""
+    """Return each audience with its fields, most records first: `not sent`, `metadata (6 records), context (5 records)`."""
     order = ("not_sent", "judge_only", "candidate_and_judge")
     return [(AUDIENCES[audience], _listed_fields(fields[audience], noun)) for audience in order if fields.get(audience)]
 
@@ -119,12 +119,12 @@ def _listed_fields(counts: Mapping[str, int], noun: str) -> str:
 
 
 def record_word(contract: str | None) -> str:
-    """What the records of a contract are called, ours or a plugin's."""
+    """Return what the records of a contract are called, ours or a plugin's."""
     return CONTRACTS[contract].record_word if contract is not None and contract in CONTRACTS else "record"
 
 
 def accepted_counts(report: ValidationReport) -> str:
-    """`12 records`, `9 of 12 records accepted`; the records of a conversation are turns."""
+    """Return `12 records`, `9 of 12 records accepted`; the records of a conversation are turns."""
     counts = report.counts
     records = counted(counts.total_records, record_word(report.contract))
     if counts.accepted_records == counts.total_records:
@@ -133,7 +133,7 @@ def accepted_counts(report: ValidationReport) -> str:
 
 
 def record_label(issue: Issue) -> str:
-    """`record 3 "q_0003"`, or `turn 4` of a conversation; empty for the dataset as a whole."""
+    """Return `record 3 "q_0003"`, or `turn 4` of a conversation; empty for the dataset as a whole."""
     if issue.index is None:
         return ""
     if issue.error_type is not None:
@@ -143,12 +143,12 @@ def record_label(issue: Issue) -> str:
 
 
 def place(path: str, issue: Issue) -> str:
-    """`path:line:column`, as far as they are known."""
+    """Return `path:line:column`, as far as they are known."""
     return ":".join([path, *(str(number) for number in (issue.line, issue.column) if number is not None)])
 
 
 def change_line(change: FixChange) -> str:
-    """`line 7 · records[0].record_id · trailing space removed`."""
+    """Return `line 7 · records[0].record_id · trailing space removed`."""
     parts = (f"line {change.line}", change.path, change.message)
     return " · ".join(part for part in parts if part)
 
@@ -166,7 +166,7 @@ FILE_COLUMNS = (
 
 
 def file_row(report: ValidationReport) -> tuple[Cell, ...]:
-    """One file: its contract, its outcome and its counts."""
+    """Return one file: its contract, its outcome and its counts."""
     texts = (report.path, contract_name(report), OUTCOME_WORDS[report.outcome], accepted_counts(report))
     return (*map(Cell, texts), *(Cell(f"{report.count(severity):,}") for severity in ("error", "warning")))
 
@@ -179,7 +179,7 @@ class FileIssue(msgspec.Struct, frozen=True):
 
 
 def finding_sections(found: Sequence[FileIssue], severity: str) -> Iterator[Section]:
-    """Issues of one severity by error type or code, the most frequent first, each with what to do about it."""
+    """Yield issues of one severity by error type or code, the most frequent first, each with what to do about it."""
     kinds: dict[str, list[FileIssue]] = {}
     for item in found:
         if item.issue.severity == severity:
@@ -224,18 +224,18 @@ class IssueSelection(msgspec.Struct, frozen=True):
 
 
 def in_order(report: ValidationReport) -> list[Issue]:
-    """Errors before warnings, each by their place in the source."""
+    """Return errors before warnings, each by their place in the source."""
     return sorted(report.issues, key=lambda issue: (issue.severity == "warning", issue.line or 0, issue.column or 0))
 
 
 def limited(report: ValidationReport, max_issues: int | None) -> tuple[Issue, ...]:
-    """The first issues in the order of the JSON form; all of them without a limit."""
+    """Return the first issues in the order of the JSON form; all of them without a limit."""
     issues = (*report.dataset_errors, *report.record_errors, *report.warnings)
     return issues[:max_issues] if max_issues else issues
 
 
 def select(report: ValidationReport, *, max_issues: int, is_collapsed: bool) -> IssueSelection:
-    """The first `max_issues` (0: all) issues, look-alikes beyond a few replaced by their count."""
+    """Return the first `max_issues` (0: all) issues, look-alikes beyond a few replaced by their count."""
     issues = in_order(report)
     totals = Counter(_kind(issue) for issue in issues) if is_collapsed else Counter()
     seen: Counter[tuple[str, str, str]] = Counter()
@@ -285,7 +285,7 @@ class PointedLine(msgspec.Struct, frozen=True):
 
 
 def pointed(issue: Issue) -> PointedLine:
-    """The issue's excerpt with the place that it points at."""
+    """Return the issue's excerpt with the place that it points at."""
     before = "…" if issue.caret >= EXCERPT_LEAD and (issue.column or 0) > issue.caret + 1 else ""
     after = "…" if len(issue.excerpt) >= EXCERPT_LENGTH else ""
     text = before + printable(issue.excerpt) + after
@@ -320,7 +320,7 @@ class ShownIssue(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def mark(self) -> Badge:
-        """The code with its severity and its meaning."""
+        """Code with its severity and its meaning."""
         return Badge(self.code, "bad" if self.severity == "error" else "warn", self.meaning)
 
 
@@ -339,7 +339,7 @@ class ValidationSummary(msgspec.Struct, frozen=True, kw_only=True):
     counts: RecordCounts
     findings: tuple[ShownIssue, ...]
     omitted: str
-    """`1,204 more errors`; empty where all are shown or counted beside their kind."""
+    """`1,204 more errors`; empty where all are shown or counted with their kind."""
     codes: tuple[tuple[str, Severity, int], ...]
     errors: int
     warnings: int

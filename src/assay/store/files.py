@@ -74,6 +74,7 @@ class LockedLog:
         """Append lines after the complete ones, which end at `at`, and flush them to the disk; an unfinished line is dropped."""
         os.ftruncate(self._handle, at)
         rest = memoryview(lines)
+        # os.write may write less than it was given.
         while rest:
             rest = rest[os.write(self._handle, rest) :]
         os.fsync(self._handle)
@@ -81,6 +82,7 @@ class LockedLog:
 
 def replace_file(path: Path, content: bytes) -> None:
     """Write a file in one step, so that readers see the old content or the new; raises StoreUnavailable."""
+    # A random name, because two processes may replace the file at the same time.
     partial = path.with_name(f"{path.name}-{secrets.token_hex(4)}")
     with disk_errors(path):
         path.parent.mkdir(mode=0o700, exist_ok=True)
@@ -142,12 +144,6 @@ def keep_card(runs_dir: Path, card: JudgeCard) -> str:
     return name
 
 
-def _upgraded(card: JudgeCard) -> JudgeCard:
-    """Fill in the run of a card that an earlier version stored, which names it in `source` only."""
-    run_id = card.source.removeprefix("run ")
-    return card if card.run_id is not msgspec.UNSET or run_id == card.source else msgspec.structs.replace(card, run_id=run_id)
-
-
 def read_cards(runs_dir: Path) -> KeptCards:
     """Read all stored cards; raises StoreUnavailable when the folder cannot be read."""
     cards: list[KeptCard] = []
@@ -155,7 +151,7 @@ def read_cards(runs_dir: Path) -> KeptCards:
     with disk_errors(runs_dir / CARDS_FOLDER):
         for path in sorted((runs_dir / CARDS_FOLDER).glob("*.json"), reverse=True):
             try:
-                cards.append(KeptCard(path.stem, _upgraded(_decode(path.read_bytes()))))
+                cards.append(KeptCard(path.stem, _decode(path.read_bytes())))
             except msgspec.DecodeError:
                 damaged.append(path.name)
     return KeptCards(tuple(cards), tuple(damaged))

@@ -74,7 +74,7 @@ class CustomRules:
 
     def __init__(self, rules: Iterable[RedactRule]) -> None:
         # A sealed run stores a pattern that matches itself only as [REDACTED:name], which would match single letters.
-        self._rules = [(rule.name, _compiled(rule.pattern)) for rule in rules if "[REDACTED:" not in rule.pattern]
+        self._rules = [(rule.name, _compile_rule(rule.pattern)) for rule in rules if "[REDACTED:" not in rule.pattern]
 
     def __bool__(self) -> bool:
         return bool(self._rules)
@@ -117,7 +117,7 @@ def rule_problem(rule: RedactRule, *, earlier: Container[str] = ()) -> RuleProbl
     if rule.name in earlier:
         return RuleProblem("name", f"two rules have the name '{rule.name}'", "give each rule its own name")
     try:
-        pattern = _compiled(rule.pattern)
+        pattern = _compile_rule(rule.pattern)
     except re2.error as problem:
         reason = problem.args[0].decode() if isinstance(problem.args[0], bytes) else str(problem.args[0])
         hint = "patterns are in the syntax of RE2, which has neither look-around nor back-references"
@@ -141,7 +141,7 @@ def rule_problems(rules: Sequence[RedactRule]) -> tuple[str, ...]:
     return tuple(problems)
 
 
-def _compiled(pattern: str) -> re2._Regexp:
+def _compile_rule(pattern: str) -> re2._Regexp:
     settings = options()
     settings.never_capture = True
     return re2.compile(pattern, settings)
@@ -224,7 +224,7 @@ class Redactor:
         triggered = self._triggers.Match(custom)
         if triggered is None:
             return text if custom is encoded else custom.decode()
-        return self._redacted(custom, sorted(triggered)).decode()
+        return self._redact_bytes(custom, sorted(triggered)).decode()
 
     def is_clean(self, texts: Iterable[str]) -> bool:
         """Return whether no rule may apply to any of the texts; one search over all of them."""
@@ -304,7 +304,7 @@ class Redactor:
         # A date or number is personal because of its name, as it would be in a sentence; the label makes the rule match.
         return self.text(f"{label}: {member}").removeprefix(f"{label}: ") if label else self._value(member, form)
 
-    def _redacted(self, text: bytes, triggered: list[int]) -> bytes:
+    def _redact_bytes(self, text: bytes, triggered: list[int]) -> bytes:
         if triggered[-1] >= len(RULES):
             text = self._without_own_secrets(text)
         for rule in (RULES[number] for number in triggered if number < len(RULES)):

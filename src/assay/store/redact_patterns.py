@@ -144,7 +144,7 @@ def is_chosen_secret(text: str) -> bool:
 
 
 Span = tuple[int, int]
-Check = Callable[[bytes, Span], Span | None]
+MatchCheck = Callable[[bytes, Span], Span | None]
 """Returns the span to replace, in bytes of UTF-8, within what a pattern has found, or None."""
 
 # What may precede a token: nothing, a sign that is not a letter or digit, or an escape that ends in one.
@@ -168,7 +168,7 @@ class Rule(msgspec.Struct, frozen=True):
     trigger: str
     """Matches wherever the rule may apply."""
     pattern: str
-    check: Check | None = None
+    check: MatchCheck | None = None
     is_secret: bool = False
     """Recognised by its context, so that the same value in other places of the text is replaced as well."""
     is_number: bool = False
@@ -180,12 +180,12 @@ def value_of(text: bytes, span: Span) -> str:
     return text[span[0] : span[1]].decode("utf-8", "replace")
 
 
-def when(is_meant: Callable[[str], bool]) -> Check:
+def when(is_meant: Callable[[str], bool]) -> MatchCheck:
     """Build a check that accepts what passes a predicate."""
     return lambda text, span: span if is_meant(value_of(text, span)) else None
 
 
-def whole_number(is_meant: Callable[[str], bool]) -> Check:
+def whole_number(is_meant: Callable[[str], bool]) -> MatchCheck:
     """Build a check that accepts a number outside longer numbers, words and decimal fractions."""
 
     def check(text: bytes, span: Span) -> Span | None:

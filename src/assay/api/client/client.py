@@ -51,11 +51,11 @@ Source = str | Path | bytes
 Watch = Callable[[RunStatus], None]
 PAGE = 500
 FIRST_LOOK, LAST_LOOK = 0.1, 1.0
-"""Seconds between two looks at a run that is waited for."""
+"""Seconds between two polls of a run that is waited for."""
 RECONNECTIONS = 10
 """Times in a row that events are asked for without getting any."""
 EVENTS_SILENCE = 60.0
-"""Seconds of silence after which events are asked for anew; a service says every 15 that it is there."""
+"""Seconds of silence after which events are requested again; a service sends a comment every 15 seconds."""
 SUBMISSION_SILENCE = 300.0
 """Seconds that a service may take to validate a large dataset, behind those of others."""
 
@@ -147,7 +147,7 @@ class Client:
         except ServerProblem as problem:
             if problem.code == UNREACHABLE:
                 problem.hint = (
-                    f"{problem.hint}; it may have taken the run all the same: the same call with idempotency_key='{key}' tells"
+                    f"{problem.hint}; it may have accepted the run: repeat the call with idempotency_key='{key}' to find out"
                 )
             raise
 
@@ -192,7 +192,7 @@ class Client:
                 failures, is_over = failures + 1, False
                 if failures > RECONNECTIONS:
                     raise again.problem from again
-            # A look at the run waits for a service that is away; where nothing was left to tell, it says whether there will be.
+            # Polling the run waits for a service that is unreachable; the state shows whether further events will come.
             if leash.is_cut or (self.run(run_id).is_stopped and is_over):
                 return
             time.sleep(LAST_LOOK)
@@ -378,7 +378,7 @@ class AsyncClient:
         """Iterate as `Client.events` does; a cancelled task disconnects at once."""
         leash = StreamHandle()
         found = self.client.events(run_id, last_event_id=last_event_id, leash=leash)
-        # A thread of its own: the ones that the loop shares would be used up by a few followers.
+        # A separate thread: a few followers would use up the loop's shared ones.
         pool = ThreadPoolExecutor(1, thread_name_prefix="assay events")
         try:
             while (event := await asyncio.get_running_loop().run_in_executor(pool, next, found, None)) is not None:

@@ -79,6 +79,7 @@ def upload_of(source: str | Path | bytes, *, media_type: str = "", packs: bool =
     if str(source) == "-" or (path.exists() and not path.is_file()):
         raise UsageProblem(f"'{source}' is not a file", hint="name the file of one dataset, or pass its content as bytes")
     with _opened(path) as file:
+        # By content, because the name of a file may be missing the .gz.
         is_gzip = file.read(2) == _GZIP_MAGIC
         size = file.seek(0, 2)
     named = path.with_suffix("") if is_gzip and path.suffix.lower() == ".gz" else path
@@ -223,7 +224,7 @@ class ServiceTransport:
         except ssl.SSLCertVerificationError as problem:
             raise self._unreachable(
                 f"its certificate is not trusted: {problem.verify_message}",
-                hint="where a CA of your own has signed it, SSL_CERT_FILE or REQUESTS_CA_BUNDLE names the file of that CA",
+                hint="if a private CA has signed it, SSL_CERT_FILE or REQUESTS_CA_BUNDLE names the file of that CA",
             ) from problem
         except (OSError, HTTPException) as problem:
             silent = self._unreachable(_reason(problem))
@@ -253,6 +254,7 @@ class ServiceTransport:
         host, port, timeout = self._target.hostname or "", self._target.port, request.timeout_s or self._timeout_s
         if self._target.scheme == "http":
             return HTTPConnection(host, port, timeout=timeout, blocksize=BLOCK)
+        # Created on first use: loading the certificates of the machine takes time that http does not need.
         if self._tls is None:
             self._tls = client_context()
         return HTTPSConnection(host, port, timeout=timeout, blocksize=BLOCK, context=self._tls)
@@ -274,7 +276,7 @@ def read_address(url: str, *, allow_http: bool = False) -> SplitResult:
         )
     if target.scheme == "http" and not allow_http and not is_loopback(target.hostname or ""):
         raise UsageProblem(
-            f"'{target.hostname}' is another machine, and http would send datasets and the key readable by everybody on the way",
+            f"'{target.hostname}' is another machine, and http would send datasets and the key unencrypted",
             hint="use https, or allow it: --allow-http, or allow_http=True",
         )
     return target._replace(path=target.path.rstrip("/"))
@@ -320,6 +322,7 @@ def _failure(answer: HTTPResponse) -> ServerProblem | RetryableFailure:
         )
     if answer.status not in TRANSIENT:
         return problem
+    # Only seconds: a date would need a clock that agrees with the server, and assay never sends one.
     named = answer.getheader("Retry-After") or ""
     return RetryableFailure(problem, pause_s=float(named) if named.isascii() and named.isdecimal() and len(named) < 10 else None)
 
@@ -349,7 +352,7 @@ def save(answer: HTTPResponse, target: Path, *, sha256: str = "") -> None:
                     file.write(piece)
             with disk_errors(target):
                 file.flush()
-        # A body that ends too early is no error for the reader of pieces.
+        # Reading in pieces does not report a body that ends too early.
         if expected and answer.length:
             raise IncompleteRead(b"", answer.length)
         if sha256 and hashed.hexdigest() != sha256:

@@ -17,6 +17,7 @@ from assay.core.plan import retry_delay
 from assay.engine.execution.limits import REJECTED, CallQueue
 from assay.engine.execution.record_events import FinishedCase
 from assay.engine.execution.run_context import Route, RunContext
+from assay.engine.records.parameters import save_adjustments
 from assay.engine.records.run_counters import UNTIMED
 from assay.grading import needs_judge, start
 from assay.grading.plugin_grader import CALL_ID as GRADER_CALL_ID
@@ -25,6 +26,8 @@ from assay.store.ledger import Claim, ClaimLost, CommitEntry, OpenRecord
 
 PROVIDER_REFUSED = "provider_refused"
 """Code that earlier versions gave to records that were not evaluated because a provider rejected all calls."""
+MAX_NEGOTIATIONS = 20
+"""Rejections of parameters after which one call gives up: more than a request has parameters."""
 CHECK = "check"
 """Call id of a request that is repeated to find out whether a provider still accepts calls."""
 
@@ -216,6 +219,7 @@ class _CaseRunner:
             missing = self._skip_permanent_failures(missing)
         while missing:
             if len(missing) == 1:
+                # The usual case, a candidate's or a single judge's call: it needs no task, and the outcome saves it.
                 attempts = [await self._attempt(missing[0])]
                 if not attempts[0].error_code:
                     break
@@ -352,7 +356,7 @@ class _CaseRunner:
                 await context.scheduler.acquire(route.queue, context.stop)
                 result: Reply | ModelFailure | None = None
                 try:
-                    result = await self._call_model(call, route)
+                    call, result = await self._negotiate(call, route)
                 finally:
                     if result is None or route.is_repeatable or _is_rejection(result):
                         context.scheduler.release(route.queue)
@@ -383,6 +387,28 @@ class _CaseRunner:
             reply = reply if is_stored else msgspec.structs.replace(reply, flags=(*reply.flags, NOT_CACHED))
         return self._record_call(call, reply, cost=route.cost(reply))
 
+    async def _negotiate(self, call: "_Call", route: Route) -> tuple["_Call", Reply | ModelFailure]:
+        """Call the model; where it rejects a parameter, store what that taught and call it again at once, which is no attempt."""
+        for _ in range(MAX_NEGOTIATIONS):
+            result = await self._call_model(call, route)
+            if isinstance(result, Reply) or not result.is_negotiable:
+                break
+            if result.adjustments:
+                writer = self._context.ledger_writer
+                await writer.call(save_adjustments, writer.ledger, route.name, result.adjustments)
+            self._record_call(call, result, cost=None, is_rejection=True)
+            self._check_strict(call, result, route)
+            call = _Call(call.request, call.address, self._context.clock())
+        return call, result
+
+    def _check_strict(self, call: "_Call", failure: ModelFailure, route: Route) -> None:
+        """Stop a run with strict parameters when its provider rejects one that the user set."""
+        explicit = [adjustment.parameter for adjustment in failure.adjustments if adjustment.is_explicit]
+        if explicit and self._context.plan.strict_parameters:
+            route.queue.limiter.give_up(failure)
+            self._stop_rejected(route, call.request.model, failure)
+            raise RunStopped
+
     async def _call_model(self, call: "_Call", route: Route) -> Reply | ModelFailure:
         """Call the model and measure the time; raises when no call may be made, or when this machine cannot make one."""
         context = self._context
@@ -390,6 +416,7 @@ class _CaseRunner:
         context.counters.in_flight += 1
         route.queue.admission.in_flight += 1
         call.started_at, call.started = context.clock(), context.stopwatch()
+        call.refused = route.refused_parameters
         try:
             return await route.model.reply(call.request)
         except ModelFailure as failure:
@@ -480,6 +507,7 @@ class _CaseRunner:
             request_id=result.request_id,
             cost=cost,
             is_rejection=is_rejection,
+            refused_parameters=call.refused,
         )
         if isinstance(result, Reply):
             self._replies[attempt.call_id] = result
@@ -547,3 +575,5 @@ class _Call(msgspec.Struct):
     started: float = 0.0
     """Time of the monotonic stopwatch, for durations."""
     seconds: float = 0.0
+    refused: tuple[str, ...] = ()
+    """Parameters that the provider had rejected before."""

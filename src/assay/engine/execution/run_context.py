@@ -13,7 +13,7 @@ from typing import ParamSpec, TypeVar
 import msgspec
 
 from assay.core.case import Case
-from assay.core.model_call import ModelRequest, Reply
+from assay.core.model_call import Adjustment, ModelRequest, Reply
 from assay.core.plan import ModelPlan, Plan, ProviderPlan
 from assay.core.plugin import Plugin
 from assay.core.provider import PROVIDERS
@@ -25,11 +25,13 @@ from assay.engine.planning.attachments import attachment_reader
 from assay.engine.planning.dataset_inputs import DatasetInput, make_room_for_handles
 from assay.engine.planning.plugins import OpenPlugins
 from assay.engine.planning.responses import open_responses
+from assay.engine.records.parameters import read_adjustments
 from assay.engine.records.redaction import redactor_of
 from assay.engine.records.run_counters import RunCounters, Snapshot
 from assay.grading import GradingSettings, settings_of
 from assay.models import Model, asked_models, open_models
 from assay.models.prices import pricing
+from assay.models.provider_protocol import negotiator_of
 from assay.models.requests import request_addressing
 from assay.store.cache import ReplyCache
 from assay.store.ledger import SHARD_BYTES, SHARD_SIZE, Claim, ClaimLost, CommitEntry, Ledger
@@ -239,7 +241,7 @@ class RunEnvironment(msgspec.Struct, kw_only=True):
     is_patient: bool = True
     """True when this process waits while another works on the run."""
     is_retried: bool = False
-    """True when the caller or another server resumes the run after an outage, so that an outage is no failure of the run."""
+    """True when the caller or another server resumes the run after an outage, so that an outage does not make the run `failed`."""
     driver: str = ""
     """Name under which this process owns a run with a shared ledger."""
 
@@ -258,6 +260,12 @@ class Route(msgspec.Struct, frozen=True):
     """True when replies may be read from and written to the cache."""
     is_repeatable: bool = False
     """True when a repeated call costs nothing, so that its reply is written together with the outcome."""
+
+    @property
+    def refused_parameters(self) -> tuple[str, ...]:
+        """Parameters that are not sent as planned, because the provider rejected them."""
+        negotiator = negotiator_of(self.model)
+        return () if negotiator is None else negotiator.sent.refused
 
 
 class RunContext(msgspec.Struct, kw_only=True):
@@ -306,6 +314,10 @@ async def open_run_context(
             open_models(plan, environ=environment.environ, functions=plugins.functions()) as models,
             open_scheduler(ledger, plan, clock=environment.stopwatch, stop=stop) as scheduler,
         ):
+            for name, adjustments in (await ledger_writer.call(_learned, ledger)).items():
+                negotiator = negotiator_of(models[name]) if name in models else None
+                if negotiator is not None:
+                    negotiator.apply(adjustments)
             counters = await ledger_writer.call(_tally, ledger, plan, started=environment.clock())
             if plan.max_cost is not None:
                 scheduler.limit_cost(counters, plan.max_cost)
@@ -359,6 +371,11 @@ def _build_run_context(
 def grading_settings(plan: Plan, plugins: OpenPlugins) -> GradingSettings:
     """Return the settings of prompts and grading, the same for single calls and for batches."""
     return plugins.into(settings_of(plan))
+
+
+def _learned(ledger: Ledger) -> Mapping[str, Sequence[Adjustment]]:
+    """Read what earlier workers learned about the models' parameters."""
+    return read_adjustments(ledger.run().notes)
 
 
 def _tally(ledger: Ledger, plan: Plan, *, started: float) -> RunCounters:

@@ -255,6 +255,7 @@ class RecordArtifacts:
             response=reply.text if reply is not None and attempt.stage == "judge" else None,
             raw=(reply and reply.raw) or None,
             sample=self.sample,
+            refused_parameters=attempt.refused_parameters or msgspec.UNSET,
         )
         if not self._is_clean:
             self._redact(line, ATTEMPT_TEXTS)

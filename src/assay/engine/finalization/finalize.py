@@ -23,6 +23,7 @@ from assay.engine.finalization.input_dataset import InputDataset
 from assay.engine.finalization.recompute import metrics_of
 from assay.engine.records import redaction
 from assay.engine.records.groups import RecordGroups
+from assay.engine.records.parameters import negotiated_models, read_adjustments, sent_parameters
 from assay.engine.records.redaction import RedactedPlan, plan_redactor
 from assay.engine.records.run_counters import rare_collection
 from assay.engine.records.run_metrics import (
@@ -331,7 +332,8 @@ class _Artifacts:
         entered = msgspec.structs.replace(run, states=tuple((state, at) for state, at in run.states if state not in TERMINAL))
         states = tuple(StateEntry(state, iso(at)) for state, at in states_with_failures(entered))
         shown = self._shown
-        first, parameters = shown.datasets[0], plan.candidate.parameters
+        first = shown.datasets[0]
+        sent = sent_parameters(plan.candidate, read_adjustments(run.notes).get(plan.candidate.name, ()))
         return Manifest(
             assay_version=__version__,
             run_id=plan.run_id,
@@ -347,10 +349,10 @@ class _Artifacts:
             counts=count_records(self._statuses),
             gate=self._gate,
             model=shown.candidate.model,
-            temperature=parameters.temperature,
-            top_p=parameters.top_p,
-            max_new_tokens=parameters.max_tokens,
-            seed=parameters.seed,
+            temperature=sent.temperature,
+            top_p=sent.top_p,
+            max_new_tokens=sent.max_tokens,
+            seed=sent.seed,
             candidate=shown.candidate,
             judges=shown.judges,
             ignored_fields=_ignored_fields(shown.datasets),
@@ -366,6 +368,7 @@ class _Artifacts:
             blocked=run.notes.get("blocked"),
             failures=self._failures_before(run),
             batches=self._batches(run),
+            negotiated=negotiated_models(plan, run.notes, self._redactor),
             redactions=dict(sorted(self._redactor.counts.items())),
             records_merkle_root=self._tree.hexdigest(),
             attempt_chain_sha256=self._chain.hexdigest(),

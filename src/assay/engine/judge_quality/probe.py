@@ -286,7 +286,6 @@ def _card(
         probes=results,
         candidate=candidate,
         source=items.source,
-        run_id=items.run.run_id if items.run is not None else msgspec.UNSET,
         source_sha256=items.sha256,
         records=len(items.items),
         records_left_out=items.left_out,

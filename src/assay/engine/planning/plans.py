@@ -1,4 +1,4 @@
-"""Requests into plans: everything that can be known before the first call is checked here, and told all at once."""
+"""Requests into plans: everything that can be known before the first call is checked here, and reported at once."""
 
 import hashlib
 import re
@@ -194,7 +194,7 @@ class _Planner:
         self.notes += reading.notes
         self._check_unique("datasets", [(("datasets",), dataset.plan.name) for dataset in self.inputs])
         if not self._is_golden and any(dataset.plan.contract == "golden_v1" for dataset in self.inputs):
-            self.notes.append("the thresholds of golden_v1 are no gates here, because other datasets are in the run")
+            self.notes.append("the thresholds of golden_v1 are not used as gates, because the run has other datasets too")
 
     @property
     def _is_golden(self) -> bool:
@@ -391,6 +391,7 @@ class _Planner:
             "response_source": self._source,
             "responses_path": self._responses.path if self._responses else "",
             "responses_sha256": self._responses.sha256 if self._responses else "",
+            "strict_parameters": value.strict_parameters or msgspec.UNSET,
             "gates": gates,
             "default_gates": default_gates,
             "criteria": tuple(dict.fromkeys(value.run.criteria)),

@@ -15,6 +15,7 @@ from assay.models import model_problems
 
 _MODEL = re.compile(r"(?P<provider>[A-Za-z0-9_.-]+)(?P<mark>:/(?!/)|/|:)(?P<model>.+)", re.DOTALL)
 _PARAMETERS = Parameters.__struct_fields__
+_DEFAULTS = {name: getattr(Parameters(), name) for name in _PARAMETERS}
 _FILE_KINDS = frozenset(kind for kind, row in PROVIDERS.items() if row.has_files)
 
 
@@ -99,7 +100,16 @@ def model_plan(entry: ModelEntry, declared: Mapping[str, ProviderEntry], *, fold
         provider=named.provider,
         model=str((folder / named.model).absolute()) if is_recording else named.model,
         parameters=parameters,
+        explicit=tuple(name for name in _PARAMETERS if _is_set(entry, name)) or msgspec.UNSET,
     )
+
+
+def _is_set(entry: ModelEntry, name: str) -> bool:
+    """Tell whether a run file or a caller set a parameter, be it to the default.
+
+    A number that was read is another object than the default, even if both are 0.
+    """
+    return getattr(entry, name) is not _DEFAULTS[name] and name != "extra_body"
 
 
 def used_providers(

@@ -62,13 +62,13 @@ def read_header(document: LazyObject, reading: ImportState) -> InspectLogHeader:
             sample_ids=tuple(map(str, dataset.get("sample_ids") or ())),
             scores_errors=bool((spec.get("config") or {}).get("score_on_error")),
             status=str(document.get("status") or "started"),
-            planned=_planned(spec, mapping(document.get("results"))),
+            planned=_planned_samples(spec, mapping(document.get("results"))),
         )
     except (RowRefused, KeyError, TypeError, AttributeError) as problem:
         raise SourceUnreadable(f"this is not a log of Inspect: {problem}", hint="name the format: --from") from problem
 
 
-def note_missing(source: ImportSource, log: InspectLogHeader, reading: ImportState) -> None:
+def note_incomplete_log(source: ImportSource, log: InspectLogHeader, reading: ImportState) -> None:
     """Note that a log is incomplete, after all its samples were read."""
     held = source.tally.read
     if log.status == _FINISHED and held >= log.planned:
@@ -88,7 +88,7 @@ def _leave_out_of(spec: Row, document: LazyObject, reading: ImportState) -> None
         reading.leave_out(f"log {name}", int(name in document))
 
 
-def _planned(spec: Row, results: Row) -> int:
+def _planned_samples(spec: Row, results: Row) -> int:
     """Return samples times epochs; the dataset's own size counts only where the evaluation was not limited to a part of it."""
     if total := _count(results.get("total_samples")):
         return total
@@ -119,12 +119,12 @@ def read_inspect(sources: list[ImportSource], reading: ImportState) -> Iterator[
     reading.tool = "inspect_ai"
     for source in sources:
         if source.is_zip:
-            yield from _archived(source, reading)
+            yield from _read_archive(source, reading)
         else:
             yield from _written_out(source, reading)
 
 
-def _archived(source: ImportSource, reading: ImportState) -> Iterator[tuple[ImportedItem, ImportSource, int]]:
+def _read_archive(source: ImportSource, reading: ImportState) -> Iterator[tuple[ImportedItem, ImportSource, int]]:
     with Archive(source.path) as archive:
         header = next((name for name in ("header.json", "_journal/start.json") if name in archive), None)
         if header is None:
@@ -137,7 +137,7 @@ def _archived(source: ImportSource, reading: ImportState) -> Iterator[tuple[Impo
             )
         for line, name in enumerate(_in_order(archive, log), 1):
             yield from _taken(source, reading, log=log, text=archive.read(name), line=line)
-        note_missing(source, log, reading)
+        note_incomplete_log(source, log, reading)
 
 
 def _in_order(archive: Archive, log: InspectLogHeader) -> list[str]:
@@ -153,7 +153,7 @@ def _written_out(source: ImportSource, reading: ImportState) -> Iterator[tuple[I
     log = read_header(document, reading)
     for line, sample in listed(source, document.part("samples"), "samples") if "samples" in document else ():
         yield from _taken(source, reading, log=log, text=sample, line=line)
-    note_missing(source, log, reading)
+    note_incomplete_log(source, log, reading)
 
 
 def _taken(
@@ -214,7 +214,7 @@ class _InspectSample:
             raise RowRefused(f"id is not text or a number but {kind(given)}")
         messages = self._messages(sample.get("input"))
         prompt = next((message["content"] for message in reversed(messages) if message["role"] == "user"), "")
-        choices = [self._resolved(choice) for choice in sample.list("choices")]
+        choices = [self._resolve_text(choice) for choice in sample.list("choices")]
         correct = self._correct(choices)
         targets = [] if correct else self._targets()
         return ImportedQuestion(
@@ -231,7 +231,7 @@ class _InspectSample:
     def _targets(self) -> list[str]:
         target = self._sample.get("target")
         listed = target if isinstance(target, list) else [target]
-        return [self._resolved(one) for one in listed if isinstance(one, str) and one.strip()]
+        return [self._resolve_text(one) for one in listed if isinstance(one, str) and one.strip()]
 
     def _correct(self, choices: list[str]) -> list[str]:
         """Return the letters of a multiple-choice target; none where the target is something else."""
@@ -264,16 +264,16 @@ class _InspectSample:
     def _content(self, content: Any) -> str:
         """Return the text of a message; parts that are not text are counted."""
         if not isinstance(content, list):
-            return self._resolved(content) if isinstance(content, str) else ""
+            return self._resolve_text(content) if isinstance(content, str) else ""
         texts: list[str] = []
         for part in content:
             if isinstance(part, dict) and part.get("type") == "text":
-                texts.append(self._resolved(part.get("text")))
+                texts.append(self._resolve_text(part.get("text")))
             else:
                 self._reading.leave_out(f"content of type {part.get('type') if isinstance(part, dict) else kind(part)}")
         return "\n".join(texts)
 
-    def _resolved(self, text: Any) -> str:
+    def _resolve_text(self, text: Any) -> str:
         """Return the text behind a reference to an attachment, or the text itself; raises RowRefused where it is missing."""
         if not isinstance(text, str):
             raise RowRefused(f"a text is {kind(text)}")
@@ -369,7 +369,7 @@ class _InspectSample:
             )
 
     def _words(self, text: Any) -> str:
-        return self._resolved(text) if isinstance(text, str) else ""
+        return self._resolve_text(text) if isinstance(text, str) else ""
 
 
 def _worth(value: Any) -> float | None:

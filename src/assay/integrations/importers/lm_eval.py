@@ -48,11 +48,11 @@ class ResultsFiles:
     def _of(self, source: ImportSource) -> list[_Results]:
         """Return the results of the same folder and time, else of the folder, else of any where only one folder has samples."""
         folder, stamp = _folder(source), _stamp(source)
-        beside = [results for results in self._results if results.folder == folder]
-        if not beside and not self._is_spread:
-            beside = self._results
-        at_once = [results for results in beside if results.stamp == stamp]
-        return at_once or beside
+        same_folder = [results for results in self._results if results.folder == folder]
+        if not same_folder and not self._is_spread:
+            same_folder = self._results
+        same_time = [results for results in same_folder if results.stamp == stamp]
+        return same_time or same_folder
 
     @property
     def _is_spread(self) -> bool:

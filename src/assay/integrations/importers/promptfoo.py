@@ -42,7 +42,7 @@ def read_promptfoo(sources: list[ImportSource], reading: ImportState) -> Iterato
         if source.ending in _YAML:
             yield from read_config(source, _yaml(source), reading)
             continue
-        document = _opened(source)
+        document = _open_results(source)
         if "results" in document:
             yield from _results(source, document, reading=reading, before=before)
         else:
@@ -57,7 +57,7 @@ def _yaml(source: ImportSource) -> Row:
     return document.value
 
 
-def _opened(source: ImportSource) -> LazyObject:
+def _open_results(source: ImportSource) -> LazyObject:
     try:
         return LazyObject(source.opened.buffer(), "the file")
     except RowRefused as problem:
@@ -180,7 +180,7 @@ class _PromptfooResult:
             scorer=SCORER,
             value=None if thrown else value,
             passed=passed if isinstance(passed, bool) and not thrown else None,
-            explanation=_explained(components) or reason,
+            explanation=_failed_checks(components) or reason,
             reason=thrown,
         )
         lost = dict(reversed(broken))
@@ -194,7 +194,7 @@ class _PromptfooResult:
             self._reading.leave_out(f"test.{name}", int(bool(test.get(name))))
 
 
-def _explained(components: list[Any]) -> str:
+def _failed_checks(components: list[Any]) -> str:
     """Return the failed checks of a test, or that all of them passed."""
     failed = [one for one in components if not one.get("pass")]
     lines = [f"{mapping(one.get('assertion')).get('type', 'check')}: {first_line(one.get('reason'))}" for one in failed]

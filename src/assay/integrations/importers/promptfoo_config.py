@@ -230,7 +230,7 @@ class ConfigFiles:
         variables = {name: value for name, value in row.items() if not name.startswith("__") and value is not None}
         test: Row = {"vars": variables}
         expected = [str(value) for name, value in row.items() if name.startswith(_EXPECTED) and value]
-        test["assert"] = [_expected(value) for value in expected]
+        test["assert"] = [_parse_expected(value) for value in expected]
         if row.get("__description"):
             test["description"] = row["__description"]
         for name in row:
@@ -260,7 +260,7 @@ class ConfigFiles:
             raise SourceUnreadable(f"cannot read '{path}': {problem.strerror}", hint="check its permissions") from problem
 
 
-def _expected(text: str) -> Row:
+def _parse_expected(text: str) -> Row:
     """Parse `contains: Danish` as an assertion; without a type the whole cell is the expected answer."""
     form, colon, value = text.partition(":")
     is_typed = bool(colon) and form.replace("-", "").isalnum() and form == form.lower() and " " not in form
@@ -333,14 +333,14 @@ def _questions(
         reading.leave_out(f"test.{name}", int(name not in _TEST))
     for prompt in prompts:
         try:
-            given = asked(chat_or_text(_filled(prompt, test.variables, reading)), reading)
+            given = asked(chat_or_text(_fill_prompt(prompt, test.variables, reading)), reading)
         except RowRefused as problem:
             source.tally.refuse(str(problem), line=line)
             continue
         yield ImportedItem(question=question_of(given, demanded, dataset=dataset, metadata=test.metadata)), source, line
 
 
-def _filled(prompt: str, variables: Row, reading: ImportState) -> str:
+def _fill_prompt(prompt: str, variables: Row, reading: ImportState) -> str:
     """Return the prompt with its variables; raises RowRefused where the value of one is in a file that was not read."""
     unread = next((name for name in variables_in(prompt) if is_file(variables.get(name))), None)
     if unread is not None:

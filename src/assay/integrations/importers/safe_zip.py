@@ -31,12 +31,12 @@ class Archive:
         self._name = str(path)
         self._stream: BinaryIO = path.open("rb")
         try:
-            self._entries = self._listed()
+            self._entries = self._read_directory()
         except (OSError, zipfile.BadZipFile, zlib.error, NotImplementedError, ValueError, struct.error) as problem:
             self._stream.close()
             raise SourceUnreadable(f"cannot read '{path}': {problem}", hint="the archive is damaged or no zip file") from problem
 
-    def _listed(self) -> dict[str, zipfile.ZipInfo]:
+    def _read_directory(self) -> dict[str, zipfile.ZipInfo]:
         with zipfile.ZipFile(self._stream) as archive:
             listed = archive.infolist()
         # ZipFile closes nothing that it has not opened itself.
@@ -65,25 +65,25 @@ class Archive:
         """Return an entry, unpacked; raises SourceUnreadable where it is damaged or grows beyond all measure."""
         entry = self._entries[name]
         try:
-            content = self._unpacked(entry)
+            content = self._unpack(entry)
         except (OSError, ValueError, zlib.error, struct.error) as problem:
             raise SourceUnreadable(
                 f"cannot unpack '{name}' of '{self._name}': {problem}", hint="the archive is damaged or not what it seems"
             ) from problem
         return content
 
-    def _unpacked(self, entry: zipfile.ZipInfo) -> bytes:
+    def _unpack(self, entry: zipfile.ZipInfo) -> bytes:
         if entry.flag_bits & _ENCRYPTED:
             raise ValueError("it is encrypted")
         most = min(MAX_ENTRY_BYTES, max(_FREE_BYTES, entry.compress_size * _MAX_RATIO))
         if entry.file_size > most:
             raise ValueError(f"it grows to {entry.file_size:,} bytes, at most {most:,} are read")
-        content = _inflated(entry.compress_type, self._packed(entry), size=entry.file_size)
+        content = _inflate(entry.compress_type, self._read_packed(entry), size=entry.file_size)
         if len(content) != entry.file_size or zlib.crc32(content) != entry.CRC:
             raise ValueError("its content does not match its size and checksum")
         return content
 
-    def _packed(self, entry: zipfile.ZipInfo) -> bytes:
+    def _read_packed(self, entry: zipfile.ZipInfo) -> bytes:
         """Return the entry's own bytes; only its local header states the length of what precedes them."""
         self._stream.seek(entry.header_offset)
         header = _LOCAL_HEADER.unpack(self._stream.read(_LOCAL_HEADER.size))
@@ -93,7 +93,7 @@ class Archive:
         return self._stream.read(entry.compress_size)
 
 
-def _inflated(method: int, packed: bytes, *, size: int) -> bytes:
+def _inflate(method: int, packed: bytes, *, size: int) -> bytes:
     """Return the content, of which never more than one byte beyond its stated size is unpacked."""
     if method == _STORED:
         return packed

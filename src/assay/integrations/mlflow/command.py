@@ -79,7 +79,7 @@ def push_command(context: click.Context, /, **given: Any) -> None:
     """Push one finished run."""
     place = destination(given["uri"], given["experiment"])
     to = msgspec.structs.replace(place, traces=read_choice(given["traces"]), labels=given["labels"] or "")
-    pushed = _metered(api.open_run(given["run"], runs_dir=given["runs_dir"]), to)
+    pushed = _push_with_progress(api.open_run(given["run"], runs_dir=given["runs_dir"]), to)
     if given["is_json"]:
         write_json(msgspec.to_builtins(pushed))
     else:
@@ -91,7 +91,7 @@ def push_after_run(run_id: str, shown: OutputOptions) -> None:
     """Push a run that has just ended; when MLflow does not take it, warn with the command that pushes it later."""
     try:
         to = destination(shown.mlflow, shown.experiment)
-        pushed = _metered(api.open_run(run_id, runs_dir=shown.runs_dir), to)
+        pushed = _push_with_progress(api.open_run(run_id, runs_dir=shown.runs_dir), to)
     except AssayError as problem:
         named = ("--experiment", shown.experiment) if shown.experiment else ()
         later = command_line("mlflow", "push", run_id, "--uri", shown_uri(shown.mlflow or ""), *named, shown=shown)
@@ -102,7 +102,7 @@ def push_after_run(run_id: str, shown: OutputOptions) -> None:
             click.echo(f"assay: {printable(line)}", err=True)
 
 
-def _metered(run: api.RunReader, to: Destination) -> PushResult:
+def _push_with_progress(run: api.RunReader, to: Destination) -> PushResult:
     progress = _Progress()
     try:
         return push(run, to, watch=progress.watch)

@@ -37,7 +37,7 @@ def push_dataset(run: api.RunReader, tracking: TrackingConnection, target: Track
     hashes = sorted({line.record_sha256 for line in run.predictions()})
     digest = sha256_hex("\n".join(hashes).encode())
     name = f"{_UNQUOTABLE.sub('_', run.run_manifest.dataset_id)[:LONGEST_NAME]}@{digest[:12]}"
-    stored = _found(tracking, name, target) or _made(tracking, name, target=target, tags=_tags(run, digest))
+    stored = _find_dataset(tracking, name, target) or _create_dataset(tracking, name, target=target, tags=_tags(run, digest))
     if _count(stored) < len(hashes):
         records = _records(run)
         while part := list(islice(records, AT_ONCE)):
@@ -47,12 +47,12 @@ def push_dataset(run: api.RunReader, tracking: TrackingConnection, target: Track
     return dataset
 
 
-def _found(tracking: TrackingConnection, name: str, target: TrackedRun) -> Any:
+def _find_dataset(tracking: TrackingConnection, name: str, target: TrackedRun) -> Any:
     found = tracking.client.search_datasets([target.experiment_id], f"name = '{name}'", max_results=1)
     return tracking.client.get_dataset(found[0].dataset_id) if found else None
 
 
-def _made(tracking: TrackingConnection, name: str, *, target: TrackedRun, tags: dict[str, str]) -> Any:
+def _create_dataset(tracking: TrackingConnection, name: str, *, target: TrackedRun, tags: dict[str, str]) -> Any:
     # Without a source the client would add the name of the user who is logged in here.
     return tracking.store.create_dataset(name=name, tags=tags, experiment_ids=[target.experiment_id])
 

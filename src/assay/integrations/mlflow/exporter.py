@@ -65,7 +65,7 @@ def chosen_records(run: api.RunReader, choice: Choice) -> SelectedRecords:
     first ones, and of two runs over a dataset the same records are there to be compared.
     """
     if choice == "failed":
-        return _failed(run)
+        return _failed_records(run)
     lines = [(line.record_sha256, line.index) for line in run.predictions()]
     limit = len(lines) if choice == "all" else 0 if choice == "none" else choice
     if limit >= len(lines):
@@ -79,7 +79,7 @@ def chosen_records(run: api.RunReader, choice: Choice) -> SelectedRecords:
     return SelectedRecords(limit, frozenset(index for _, index in nsmallest(limit, lines)), how)
 
 
-def _failed(run: api.RunReader) -> SelectedRecords:
+def _failed_records(run: api.RunReader) -> SelectedRecords:
     lines = [(line.index, line.passed) for line in run.predictions()]
     places = frozenset(index for index, passed in lines if not passed)
     left = len(lines) - len(places)
@@ -238,13 +238,13 @@ class _Push:
         if chosen.note:
             self._notes.append(chosen.note)
         filled = api.filled_labels(self._run, self._to.labels) if self._to.labels else ()
-        setting = self._setting(target, filled)
+        setting = self._trace_context(target, filled)
         raters = {short_name(label.rater or UNNAMED) for label in filled}
         traces = (trace_of(entry, setting) for entry in self._run.entries() if chosen.has(entry.prediction))
         watch = self._watch
         return sender.send(traces, sent=lambda done: watch("traces", done, chosen.count), raters=raters) if chosen.count else 0
 
-    def _setting(self, target: TrackedRun, filled: Sequence[api.KeptLabel]) -> TraceContext:
+    def _trace_context(self, target: TrackedRun, filled: Sequence[api.KeptLabel]) -> TraceContext:
         # A label in the file replaces one that the same rater gave on the pages.
         said = {(label.answer, label.rater): label for label in (*api.kept_labels(self._run), *filled)}
         labels: dict[tuple[str, str, int], list[api.KeptLabel]] = {}

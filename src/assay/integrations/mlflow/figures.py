@@ -131,7 +131,7 @@ def _amounts(name: str, amount: Amount) -> Iterator[tuple[str, float]]:
 
 
 def _rates(summary: Summary) -> Iterator[tuple[str, float]]:
-    """Pass rate and mean with the ends of their intervals, and with what they could be at worst and at best."""
+    """Yield pass rate and mean with the ends of their intervals, and with what they could be at worst and at best."""
     yield from _with_ends("pass_rate", summary.pass_rate_metric)
     yield from _with_ends("average_score", summary.raw_score_mean_metric)
     yield from _with_ends("score_mean", summary.score_mean_metric)
@@ -189,7 +189,7 @@ def _of_slice(group: SliceSummary) -> Iterator[tuple[str, float]]:
 
 def _nameable(metrics: Mapping[str, float]) -> dict[str, float]:
     """Return the metrics under names that MLflow takes; two that would become one keep apart by a hash."""
-    return {_fitting("/".join(map(_plain, name.split("/")))): value for name, value in metrics.items()}
+    return {_fit_name("/".join(map(_plain, name.split("/")))): value for name, value in metrics.items()}
 
 
 def _plain(text: str) -> str:
@@ -200,7 +200,7 @@ def _plain(text: str) -> str:
     return f"{plain if plain.strip('_') else 'value'}-{_digest(text)}"
 
 
-def _fitting(name: str) -> str:
+def _fit_name(name: str) -> str:
     return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 9]}-{_digest(name)}"
 
 

@@ -54,9 +54,9 @@ class MlflowGrader:
             raise ScorerFailed(f"the scorer '{self.name}' says {error.error_code}: {error.error_message}")
         value = getattr(said, "value", said) if not isinstance(said, Enum) else said.value
         value = value.value if isinstance(value, Enum) else value
-        return getattr(said, "name", self.name) or self.name, self._judged(value, getattr(said, "rationale", None) or "")
+        return getattr(said, "name", self.name) or self.name, self._judgement(value, getattr(said, "rationale", None) or "")
 
-    def _judged(self, value: Any, why: str) -> Judgement:
+    def _judgement(self, value: Any, why: str) -> Judgement:
         if isinstance(value, bool):
             return Judgement(score=float(value), passed=value, justification=why, scale="0/1")
         if isinstance(value, str):
@@ -140,14 +140,14 @@ def assay_scorer(*, name: str = "assay", criteria: Sequence[str] = (), **options
     def grade(inputs: Any, outputs: Any, expectations: Any = None) -> Any:
         answer = _answer(outputs)
         if answer is None:
-            return [_failed("no_answer", "there is no answer to grade", name=name, entities=entities)]
-        line = _graded(_row(inputs or {}, expectations or {}, criteria), answer, options)
+            return [_error_feedback("no_answer", "there is no answer to grade", name=name, entities=entities)]
+        line = _grade_answer(_row(inputs or {}, expectations or {}, criteria), answer, options)
         return _feedbacks(line, name=name, entities=entities)
 
     return scorers.scorer(grade, name=name)
 
 
-def _graded(document: Json, answer: str, options: Json) -> PredictionLine:
+def _grade_answer(document: Json, answer: str, options: Json) -> PredictionLine:
     """Return the prediction of a run over this one record and its answer."""
     with tempfile.TemporaryDirectory(prefix="assay-") as made:
         folder = Path(made)
@@ -221,7 +221,7 @@ def _text(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _failed(code: str, message: str, *, name: str, entities: Any, evaluator: str = "assay") -> Any:
+def _error_feedback(code: str, message: str, *, name: str, entities: Any, evaluator: str = "assay") -> Any:
     """Return a feedback with an error instead of a verdict."""
     error = imported("mlflow.entities.assessment_error").AssessmentError(error_code=code, error_message=message)
     return entities.Feedback(name=f"{name}/passed", error=error, source=entities.AssessmentSource("CODE", evaluator))
@@ -231,7 +231,7 @@ def _feedbacks(line: PredictionLine, *, name: str, entities: Any) -> list[Any]:
     evaluator = line.evaluator or "assay"
     if line.status != "evaluated":
         code, message = line.error_code or line.status, line.error_message or ""
-        return [_failed(code, message, name=name, entities=entities, evaluator=evaluator)]
+        return [_error_feedback(code, message, name=name, entities=entities, evaluator=evaluator)]
     judges = list(dict.fromkeys(score.judge for score in line.evaluator_scores if score.judge))
     source = entities.AssessmentSource("LLM_JUDGE", ", ".join(judges)) if judges else entities.AssessmentSource("CODE", evaluator)
     noted = {"scale": line.scale, "evaluator": evaluator, "label": line.label}

@@ -72,9 +72,9 @@ class EntityMapper:
 
     def spans(self, trace: Trace) -> list[Any]:
         """Return the spans of a trace."""
-        return [self._made(span, trace) for span in trace.spans]
+        return [self._make_span(span, trace) for span in trace.spans]
 
-    def _made(self, span: TraceSpan, trace: Trace) -> Any:
+    def _make_span(self, span: TraceSpan, trace: Trace) -> Any:
         attributes = {
             "mlflow.traceRequestId": trace.trace_id,
             "mlflow.spanType": span.kind,
@@ -153,7 +153,7 @@ class TraceSender:
                 max_results=PAGE,
                 page_token=token,
             )
-            yield from ((trace.info.trace_id, _known(trace.info)) for trace in page)
+            yield from ((trace.info.trace_id, _stored_trace(trace.info)) for trace in page)
             token = page.token
             if not token:
                 return
@@ -180,9 +180,9 @@ class TraceSender:
 
     def _is_changed(self, trace: Trace) -> bool:
         known = self._known.get(trace.trace_id)
-        return known is None or known.digest != digest_of(trace) or bool(self._gone(trace))
+        return known is None or known.digest != digest_of(trace) or bool(self._withdrawn_labels(trace))
 
-    def _gone(self, trace: Trace) -> list[str]:
+    def _withdrawn_labels(self, trace: Trace) -> list[str]:
         """List the labels that MLflow has of a trace and that were withdrawn here."""
         known, kept = self._known.get(trace.trace_id), {mark.mark_id for mark in trace.marks}
         labels = known.labels if known is not None else {}
@@ -190,11 +190,11 @@ class TraceSender:
 
     def _send_one(self, trace: Trace) -> None:
         self._tracking.store.start_trace(self._wire.trace(trace, self._run.experiment_id))
-        for mark_id in self._gone(trace):
+        for mark_id in self._withdrawn_labels(trace):
             self._tracking.store.delete_assessment(trace.trace_id, mark_id)
 
 
-def _known(found: Any) -> StoredTrace:
+def _stored_trace(found: Any) -> StoredTrace:
     labels = {
         mark.assessment_id: mark.source.source_id if mark.metadata[LABEL_NOTE] == IN_FILE else ""
         for mark in found.assessments

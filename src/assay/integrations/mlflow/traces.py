@@ -14,8 +14,8 @@ from assay.core.open_fields import grading_fields, question_fields
 from assay.core.outcome import Score
 
 Json = dict[str, Any]
-Kind = Literal["feedback", "expectation"]
-Source = Literal["LLM_JUDGE", "CODE", "HUMAN"]
+AssessmentKind = Literal["feedback", "expectation"]
+AssessmentSource = Literal["LLM_JUDGE", "CODE", "HUMAN"]
 
 MOST_CRITERIA = 20
 """Maximum number of criteria with names of their own; more would be a column each in MLflow's table."""
@@ -58,9 +58,9 @@ class Assessment(msgspec.Struct, frozen=True, kw_only=True):
 
     mark_id: str
     name: str
-    kind: Kind
+    kind: AssessmentKind
     value: Any
-    source: Source
+    source: AssessmentSource
     source_id: str
     rationale: str | None = None
     metadata: dict[str, str] = {}
@@ -255,7 +255,7 @@ def _marks(entry: RecordDetails, trace_id: str, setting: TraceContext) -> Iterat
 def _grades(entry: RecordDetails, trace_id: str, setting: TraceContext) -> Iterator[Assessment]:
     line = entry.prediction
     judges = list(dict.fromkeys(score.judge for score in line.evaluator_scores if score.judge))
-    by: tuple[Source, str] = ("LLM_JUDGE", ", ".join(judges)) if judges else ("CODE", line.evaluator or "assay")
+    by: tuple[AssessmentSource, str] = ("LLM_JUDGE", ", ".join(judges)) if judges else ("CODE", line.evaluator or "assay")
     noted = {
         "scale": line.scale or "",
         "score_0_1": str(line.score),
@@ -300,14 +300,14 @@ def criterion_name(criterion: str) -> str:
 
 def _label(trace_id: str, label: api.KeptLabel) -> Iterator[Assessment]:
     """Yield a label under the names of the judge's own assessments, so that MLflow shows them side by side."""
-    by: tuple[Source, str] = ("HUMAN", label.rater or UNNAMED)
+    by: tuple[AssessmentSource, str] = ("HUMAN", label.rater or UNNAMED)
     noted = {LABEL_NOTE: label.at or IN_FILE}
     for name, value in (("passed", label.passed), ("score", label.score)):
         if value is not None:
             yield _mark(trace_id, name, value, by=by, rationale=label.note or None, metadata=noted, place="label")
 
 
-def _mark(trace_id: str, name: str, value: Any, *, by: tuple[Source, str], place: str = "", **further: Any) -> Assessment:
+def _mark(trace_id: str, name: str, value: Any, *, by: tuple[AssessmentSource, str], place: str = "", **further: Any) -> Assessment:
     source, source_id = by
     return Assessment(
         mark_id=f"a-{_digest(trace_id, name, source, source_id, place)[:32]}",

@@ -64,17 +64,17 @@ def check_uri(uri: str) -> None:
             hint="write http://localhost:5000, sqlite:///mlflow.db, or another address that `mlflow server` takes",
         )
     if scheme in WEB and not _is_proper(uri):
-        raise _malformed(uri)
+        raise _malformed_address(uri)
 
 
 def _split(uri: str) -> SplitResult:
     try:
         return urlsplit(uri)
     except ValueError:
-        raise _malformed(uri) from None
+        raise _malformed_address(uri) from None
 
 
-def _malformed(uri: str) -> UsageProblem:
+def _malformed_address(uri: str) -> UsageProblem:
     return UsageProblem(
         f"'{shown_uri(uri)}' is a malformed address of MLflow",
         hint="write http://host:port; in a user name or password /, ?, # and @ are written as %2F, %3F, %23 and %40",
@@ -229,6 +229,7 @@ class TrackingConnection:
                 self.store.get_host_creds(), "/version", "GET", timeout=5, max_retries=0, raise_on_status=False
             )
         except (errors.MlflowException, OSError) as problem:
+            # urllib3 puts the reasons of a failure one into the other: the innermost one is the last part of the text.
             reason = scrubbed(str(problem), self.uri).rpartition(": ")[2].rstrip("\"')")
             raise ServerProblem(f"no MLflow server answers at {shown_uri(self.uri)} ({reason})") from None
         version = answer.text.strip() if answer.status_code == 200 else ""
@@ -253,11 +254,11 @@ class TrackingConnection:
         """Find the oldest run with these tags."""
         wanted = " and ".join(f"tags.`{name}` = '{value}'" for name, value in tags.items())
         found = self.client.search_runs([experiment_id], wanted, max_results=1, order_by=["attributes.start_time ASC"])
-        return _tracked(found[0]) if found else None
+        return _tracked_run(found[0]) if found else None
 
     def create_run(self, experiment_id: str, name: str, *, start_ms: int, tags: Mapping[str, str]) -> TrackedRun:
         """Create a run that has its tags from its first moment on."""
-        return _tracked(self.client.create_run(experiment_id, start_time=start_ms, tags=dict(tags), run_name=name))
+        return _tracked_run(self.client.create_run(experiment_id, start_time=start_ms, tags=dict(tags), run_name=name))
 
     def log_figures(self, run_id: str, parameters: Mapping[str, str], metrics: Mapping[str, float], *, at_ms: int) -> None:
         """Log parameters and metrics; logging them again changes nothing, because time and step are the same."""
@@ -308,7 +309,7 @@ def imported(name: str) -> Any:
         raise MissingExtra(f"this needs MLflow ({problem})", hint="pip install 'assay[mlflow]'") from None
 
 
-def _tracked(run: Any) -> TrackedRun:
+def _tracked_run(run: Any) -> TrackedRun:
     return TrackedRun(run.info.run_id, str(run.info.experiment_id), dict(run.data.tags))
 
 

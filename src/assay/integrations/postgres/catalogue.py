@@ -81,7 +81,7 @@ _WAITING: LiteralString = (
 )
 
 
-class _KeyTaken(Exception):
+class _IdempotencyKeyTaken(Exception):
     """Another server has a run under the same idempotency key."""
 
 
@@ -101,7 +101,7 @@ class PostgresSubmissions:
         connection = ReconnectingConnection(self._address, patience=FIRST_PATIENCE)
         try:
             connection.transact(lambda database: self._insert(database, row, submitted))
-        except _KeyTaken:
+        except _IdempotencyKeyTaken:
             return False
         finally:
             connection.close()
@@ -118,18 +118,18 @@ class PostgresSubmissions:
             (run, row.owner, row.key, row.fingerprint, row.answer, row.at),
         )
         if inserted.rowcount == 0:
-            raise _KeyTaken
+            raise _IdempotencyKeyTaken
         PostgresLedger(self._address, row.run_id, run).write_records(database, submitted.records())
         for name, value in {READ: "1", **submitted.notes}.items():
             database.execute("INSERT INTO note VALUES (%s, %s, %s)", (run, name, value.encode()))
 
     def under(self, owner: str, key: str) -> SubmissionRow | None:
         """Find the submission under an idempotency key."""
-        return self._found(f"{_SELECT} WHERE owner = %s AND key = %s AND key != ''", (owner, key))
+        return self._find(f"{_SELECT} WHERE owner = %s AND key = %s AND key != ''", (owner, key))
 
     def of(self, run_id: str) -> SubmissionRow | None:
         """Find the submission of a run."""
-        return self._found(f"{_SELECT} WHERE run_id = %s", (run_id,))
+        return self._find(f"{_SELECT} WHERE run_id = %s", (run_id,))
 
     def waiting(self, limit: int) -> list[WaitingRun]:
         """List submitted runs that have not ended and have no driver, the oldest first."""
@@ -144,7 +144,7 @@ class PostgresSubmissions:
         """Close the database."""
         self._connection.close()
 
-    def _found(self, query: LiteralString, values: tuple[Any, ...]) -> SubmissionRow | None:
+    def _find(self, query: LiteralString, values: tuple[Any, ...]) -> SubmissionRow | None:
         rows = self._rows(query, values)
         return SubmissionRow(*rows[0]) if rows else None
 

@@ -24,7 +24,7 @@ from assay.surfaces.cli.progress import LINE_EVERY, Throughput, plain_line
 from assay.surfaces.python_api.runs import Run, open_run, plain, run
 
 NAME = 100
-"""Characters of an id that name a test; a longer one is told apart by its hash."""
+"""Characters of an id that name a test; a longer one is identified by its hash."""
 TEXT = 2_000
 """Characters of a text that a failure shows."""
 MOST = 500

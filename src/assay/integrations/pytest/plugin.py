@@ -77,7 +77,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Evaluate the record of a test, with all others of its dataset, whether or not the test looks at it."""
+    """Evaluate the record of a test, with all others of its dataset, whether or not the test uses it."""
     if _is_case(item):
         _runs(item.config).case(item)
     elif item.get_closest_marker(MARKER) is not None and CASE not in item.keywords:

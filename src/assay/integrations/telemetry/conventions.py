@@ -92,7 +92,7 @@ def described(call: api.CallEvent) -> Attributes:
 def evaluations(seen: api.RecordEvent) -> list[Attributes]:
     """Yield the result of the record, named by its evaluator and scaled to 0..1, and one for each criterion on its own scale.
 
-    An answer that could not be graded has one with the code of what happened; where there is no answer, there is none.
+    An answer that could not be graded has one result with the error code; a record without an answer has none.
     """
     if seen.score is None:
         return [{EVALUATION_NAME: OVERALL, ERROR_TYPE: seen.code}] if seen.stage == "judge" else []

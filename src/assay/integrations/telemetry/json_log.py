@@ -71,7 +71,7 @@ def _stream(path: str | None) -> TextIO:
     if path is None:
         return sys.stderr
     try:
-        # Line by line, so that whoever follows the file sees whole lines, and a crash loses none.
+        # Line by line, so that a reader of the file sees whole lines, and a crash loses none.
         return Path(path).open("a", encoding="ascii", buffering=1)
     except OSError as problem:
         raise UsageProblem(f"--log-file '{path}': {(problem.strerror or str(problem)).lower()}") from problem

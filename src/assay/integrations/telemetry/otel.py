@@ -1,4 +1,4 @@
-"""Spans on their way to a collector: a bounded number of them, sent by a thread of its own, so that no run waits for anybody."""
+"""Spans, logs and metrics for a collector: a bounded number, sent by a separate thread, so that no run waits for it."""
 
 import hashlib
 import logging
@@ -172,7 +172,7 @@ class Otel:
         """Send what waits, for so long at most; one sentence on what the collector did not take, or none."""
         self._is_ending = True
         lost, sent = self._outbox.close(seconds), self._outbox.sent
-        # Before the exporter is shut down, which has a word of its own on what that cut off.
+        # Before the exporter's shutdown, which logs its own message about what it cuts off.
         logging.getLogger("opentelemetry").removeHandler(self._last_word)
         self._spans.shutdown()  # type: ignore[no-untyped-call]  # the library's own omission
         self._metrics.shutdown()

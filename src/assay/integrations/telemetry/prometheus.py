@@ -42,7 +42,7 @@ FAMILIES = (RECORDS, FAILURES, CALLS, ERRORS, TOKENS, COST, SECONDS, RUNS, PASS_
 
 
 class PrometheusMetrics:
-    """An observer that counts; any thread may tell it, any thread may read."""
+    """An observer that counts; any thread may call and read it."""
 
     wants_texts = False
 

@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from assay import api
+from assay.core.canonical import json_text
 from assay.core.contract import CONTRACTS
 from assay.core.errors import UsageProblem
 from assay.core.plugin import declared_plugins
@@ -28,7 +29,6 @@ from assay.surfaces.cli.streams import (
     write_file,
     write_stream,
 )
-from assay.surfaces.reporters.json_document import json_text
 from assay.surfaces.reporters.settings import ReportSettings
 from assay.surfaces.reporters.terminal import report_text
 

@@ -153,7 +153,7 @@ def _explain(error: BaseException) -> int:
 
 def _explain_usage(error: click.ClickException) -> None:
     if isinstance(error, click.exceptions.NoArgsIsHelpError) and isinstance(error.ctx.command, click.Group):
-        # Its message is the whole help, which is no line.
+        # Its message is the whole help, not one line.
         commands = ", ".join(error.ctx.command.list_commands(error.ctx))
         print_error(f"missing command of '{error.ctx.command_path}'", hint=f"commands: {commands}; --help says what they do")
         return

@@ -227,7 +227,7 @@ def _check_folder(folder: Path, *, is_forced: bool) -> None:
     if not folder.exists():
         return
     if not folder.is_dir() or not is_export(folder):
-        raise UsageProblem(f"'{folder}' exists, and is no earlier export", hint="name another folder: this one stays as it is")
+        raise UsageProblem(f"'{folder}' exists, and is not an earlier export", hint="name another folder: this one stays as it is")
     if not is_forced:
         raise UsageProblem(f"'{folder}' exists", hint="name another folder, or replace it with --force")
 

@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from assay import api
+from assay.core.canonical import json_text
 from assay.core.errors import UsageProblem
 from assay.core.judge_card import JudgeCard
 from assay.core.text import printable
@@ -29,7 +30,6 @@ from assay.surfaces.cli.run_options import (
 )
 from assay.surfaces.cli.streams import STANDARD, check_writable, encoded, standard_output, write_file, write_stream
 from assay.surfaces.reporters.comments import judge_card_markdown
-from assay.surfaces.reporters.json_document import json_text
 from assay.surfaces.reporters.terminal import report_text
 
 PROBE_HELP = """Test a judge for consistency and bias before you use its grades.

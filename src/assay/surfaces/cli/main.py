@@ -20,6 +20,7 @@ def main() -> None:
     try:
         import_module("assay.surfaces.cli.program").program.main(prog_name="assay")
     except SystemExit as end:
+        # Only Temporal's library has native threads that still run then.
         if "temporalio" in sys.modules:
             _end_at_once(end.code)
         raise
@@ -29,7 +30,7 @@ def main() -> None:
 
 
 def _end_at_once(code: object) -> NoReturn:
-    """End without taking the interpreter apart: threads of Temporal's library go on meanwhile, and a busy process may die of it."""
+    """End without finalizing the interpreter: threads of Temporal's library still run, and a busy process may crash then."""
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join()

@@ -68,7 +68,7 @@ _GROUPS = {
     "service": "serve keys worker",
     "setup": "init check doctor plugins",
 }
-"""Modules that hold several commands; any other command has a module of its own name."""
+"""Modules that hold several commands; any other command has a module with its name."""
 _MODULES = {command: module for module, commands in _GROUPS.items() for command in commands.split()}
 
 EXIT_CODES = """\b
@@ -110,10 +110,11 @@ class Program(click.Group):
         """Import the command of that name; raises UsageProblem with the nearest name."""
         if cmd_name not in COMMANDS:
             if ctx.resilient_parsing:
-                # A shell asks how to go on; a line that is wrong already has no continuation.
+                # A shell asks for continuations; an invalid line has none.
                 return None
             raise UsageProblem(f"no such command '{cmd_name}'", hint=nearest_of(cmd_name, COMMANDS, what="commands"))
         command = _load_command(cmd_name)
+        # Completion only: suggestions read files and folders.
         if ctx.resilient_parsing:
             import_module("assay.surfaces.cli.completion").add_suggestions(command)
         _fit_help(command)

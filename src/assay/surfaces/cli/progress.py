@@ -177,7 +177,7 @@ def _stopping_note(now: api.Snapshot) -> dict[str, str]:
 
 
 def _live_display(console: Console | None) -> LiveDisplay | None:
-    """Create the live display on a terminal; elsewhere rich is not loaded."""
+    """Create the live display on a terminal; otherwise rich is not loaded."""
     is_forced = bool(os.environ.get("FORCE_COLOR") or os.environ.get("TTY_COMPATIBLE"))
     if console is None and not is_forced and not (sys.stderr is not None and sys.stderr.isatty()):
         return None
@@ -227,7 +227,7 @@ def _calls(now: api.Snapshot) -> list[str]:
     if now.p50_ms is not None:
         parts.append(f"p50 {latency(now.p50_ms)}, p95 {latency(now.p95_ms)}")
     unknown = price_unknown_text(now.unknown_costs, "call")
-    # Where nobody was called one by one, answers of batches may have a price that is not known.
+    # Without single calls, answers of batches may have an unknown price.
     known = dollars(now.cost) if now.cost or (now.calls and not unknown) else ""
     return [*parts, *filter(None, (known, unknown))]
 

@@ -76,7 +76,7 @@ def remote_of(given: dict[str, Any]) -> RemoteOptions | None:
 
 
 class RemoteRunFollower(msgspec.Struct, frozen=True, kw_only=True):
-    """A run of a server, and how it is told here."""
+    """A run of a server, with the options for its local report."""
 
     remote: RemoteOptions
     client: api.Client
@@ -153,7 +153,7 @@ def _snapshot(status: api.RunStatus, *, elapsed_s: float) -> api.Snapshot:
         "invalid_record": counts.invalid_records,
     }
     return api.Snapshot(
-        # What is said while a run goes on is said of its end too; the report names its state.
+        # The last event repeats the progress at the end; the report names the state.
         state="running" if status.is_finished else status.state,
         total=counts.total_records,
         done=status.done_records,

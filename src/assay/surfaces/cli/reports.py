@@ -61,7 +61,7 @@ Exit codes:
   2  could not run: no such run, an unfinished run, a file that cannot be written"""
 
 MANY = 5_000
-"""Records that a file has unless told otherwise: it should open at once, and go into a mail."""
+"""Default maximum of records in a file: it should open at once, and fit into a mail."""
 
 
 class ReportOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,6 +15,7 @@ import click
 import msgspec
 
 from assay import api
+from assay.core.canonical import json_text
 from assay.core.errors import UsageProblem
 from assay.core.integrations import load_integration
 from assay.core.run_result import RunResult
@@ -35,7 +36,6 @@ from assay.surfaces.cli.streams import (
     write_file,
     write_stream,
 )
-from assay.surfaces.reporters.json_document import json_text
 from assay.surfaces.reporters.settings import ReportSettings
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def markdown_option(command: Decorated) -> Decorated:
 
 
 def check_mlflow(uri: str | None, experiment: str | None = None) -> None:
-    """Raise UsageProblem, before any work, for what is no address of MLflow."""
+    """Raise UsageProblem, before any work, for an invalid address of MLflow."""
     if uri is not None:
         load_integration("mlflow", "exporter", user="--mlflow").destination(uri, experiment)
 
@@ -243,7 +243,7 @@ def report_options(shown: OutputOptions) -> list[str]:
 
 def _write_for_pipeline(results: Sequence[RunResult], shown: OutputOptions) -> None:
     if shown.pipeline.is_wanted:
-        # A run that was handed in as it was asked for has nothing to tell before it is collected.
+        # A detached run has no results before it is collected.
         ended = [result for result in results if result.is_finished or not shown.is_detached]
         _reports().write_pipeline([api.open_run(result.run_id, runs_dir=shown.runs_dir) for result in ended], shown)
 
@@ -309,6 +309,7 @@ def exit_code(results: Sequence[RunResult]) -> int:
 
 def command_line(*words: str, shown: OutputOptions) -> str:
     """Format a command that the reader can copy."""
+    # Leave --runs-dir out where the command would use the same folder anyway.
     usual = Path(os.environ.get(RUNS_DIR_VARIABLE) or RUNS_DIR)
     is_usual = Path(shown.runs_dir).absolute() == usual.absolute()
     return shlex.join(["assay", *words, *([] if is_usual else ["--runs-dir", near(shown.runs_dir)])])

@@ -14,6 +14,7 @@ from assay.core.artifact_lines import InvalidRecord, RecordDetails
 from assay.core.errors import RunNotFound, UsageProblem
 from assay.core.text import printable
 from assay.presentation.judges import disagreement_sections
+from assay.presentation.record import record_sections
 from assay.presentation.run_list import run_list_sections
 from assay.presentation.words import counted
 from assay.surfaces.cli import exits
@@ -32,7 +33,6 @@ from assay.surfaces.cli.run_options import (
 )
 from assay.surfaces.cli.run_reports import report
 from assay.surfaces.cli.streams import guarded
-from assay.surfaces.reporters.run_record import record_text
 from assay.surfaces.reporters.terminal import report_text
 
 RUNS_HELP = """List the runs of a folder, the newest first, finished or not.
@@ -148,7 +148,9 @@ def _show_record(run: api.RunReader, options: ShowOptions) -> None:
     if options.is_json:
         write_json(found)
     else:
-        write_text(guarded(record_text(found, text_settings(is_verbose=options.verbose))))
+        write_text(
+            guarded(report_text(record_sections(found, is_verbose=options.verbose), text_settings(is_verbose=options.verbose)))
+        )
 
 
 def _record(run: api.RunReader, options: ShowOptions) -> RecordDetails | InvalidRecord:
@@ -444,4 +446,4 @@ def fetch_command(*, address: str, runs_dir: str, is_json: bool) -> None:
         write_json({"run_id": run.folders.run_id, "run_dir": str(run.folders.sealed)})
     else:
         show = command_line("show", run.folders.run_id, shown=OutputOptions(runs_dir=runs_dir))
-        write_text([printable(f"{run.folders.sealed} holds every file of the run; look at it: {show}") + "\n"])
+        write_text([printable(f"{run.folders.sealed} holds every file of the run; show it: {show}") + "\n"])

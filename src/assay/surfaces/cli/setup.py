@@ -50,7 +50,7 @@ SCRIPTED = "scripted/"
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@+-]*[A-Za-z0-9_]")
 """Matches text that YAML reads as a string without quotes."""
 _CANDIDATES = """
-candidates: # who answers; each candidate is a run of its own
+candidates: # models under evaluation; each candidate is a separate run
   - $candidate
   # - openai/gpt-5-mini # needs OPENAI_API_KEY in the environment
   # - {name: house, model: gpu/house-model, temperature: 0.2, max_tokens: 1024}
@@ -66,7 +66,7 @@ class Starter(msgspec.Struct, frozen=True):
     name: str = "questions"
     """Of the dataset, without its ending."""
     candidate: str = "scripted/echo"
-    """A model that needs no key; empty where nobody is asked."""
+    """A model that needs no key; empty if no model is called."""
     candidate_words: str = "answers with what it was asked, without a key"
 
 
@@ -175,7 +175,7 @@ def write_files(wanted: InitOptions) -> None:
         if path.exists() or path.is_symlink():
             raise UsageProblem(f"'{path}' exists, and nothing is overwritten", hint="name another folder: assay init DIR")
     if wanted.folder.exists() and not wanted.folder.is_dir():
-        raise UsageProblem(f"'{wanted.folder}' is no folder", hint="name a folder, or one that is to be made: assay init DIR")
+        raise UsageProblem(f"'{wanted.folder}' is not a folder", hint="name a folder, or one that is to be made: assay init DIR")
     wanted.folder.mkdir(parents=True, exist_ok=True)
     for path, text in contents.items():
         with path.open("x", encoding="utf-8", newline="\n") as file:
@@ -212,7 +212,7 @@ def _text_of(name: str) -> str:
 def _next_steps(wanted: InitOptions) -> list[str]:
     dataset, settings = str(wanted.folder / wanted.dataset), str(wanted.folder / RUN_FILE)
     width = max(map(len, (dataset, settings)))
-    # Whoever named a real model hears first whether its key is there.
+    # With a real model, the first thing to know is whether its key is set.
     is_scripted = not wanted.model or wanted.model.startswith(SCRIPTED)
     first = ("validate", dataset) if is_scripted else ("check", settings)
     commands = [shlex.join(("assay", *words)) for words in (first, ("run", settings), ("show", "latest"))]
@@ -313,7 +313,7 @@ def _terminal() -> Iterator[api.DoctorCheck]:
     settings = text_settings()
     is_terminal = settings.width is not None
     colours = "with colours" if settings.is_coloured else "without colours" if is_terminal else ""
-    shown = f"{settings.width} columns, {colours}" if is_terminal else "standard output is no terminal: plain text"
+    shown = f"{settings.width} columns, {colours}" if is_terminal else "standard output is not a terminal: plain text"
     yield api.DoctorCheck(area="terminal", name="output", says=shown)
     encoding = (sys.stdout.encoding or "").lower().replace("-", "") if sys.stdout is not None else ""
     if encoding == "utf8":
@@ -329,7 +329,7 @@ def _browser() -> api.DoctorCheck:
         name = webbrowser.get().name if not os.environ.get("SSH_CONNECTION") else ""
     except webbrowser.Error:
         name = ""
-    hint = "assay serve prints its address; assay report writes a file to open elsewhere"
+    hint = "assay serve prints its address; assay report writes a file to open on another machine"
     return api.DoctorCheck(area="terminal", name="browser", says=name) if name else _no_browser(hint)
 
 

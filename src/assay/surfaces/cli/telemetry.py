@@ -67,7 +67,7 @@ def metrics_file_option(command: Decorated) -> Decorated:
 
 
 def check_local(
-    telemetry: TelemetryOptions, elsewhere: str = "--server", *, who: str = "a server reports its runs: assay serve"
+    telemetry: TelemetryOptions, other: str = "--server", *, who: str = "a server reports its runs: assay serve"
 ) -> None:
     """Raise UsageProblem when the command line, not only the environment, asks for telemetry that another process sends."""
     asked = {
@@ -77,7 +77,7 @@ def check_local(
         "--metrics-file": telemetry.metrics_file is not None,
     }
     for option in (option for option, is_asked in asked.items() if is_asked):
-        raise UsageProblem(f"{option} cannot be used with {elsewhere}", hint=f"{who} --help")
+        raise UsageProblem(f"{option} cannot be used with {other}", hint=f"{who} --help")
 
 
 def telemetry_of(given: dict[str, Any]) -> TelemetryOptions:
@@ -106,6 +106,7 @@ def open_observers(telemetry: TelemetryOptions) -> Iterator[ObserverGroup]:
         yield ObserverGroup(observers)
     except AssayError as problem:
         for observer in observers:
+            # Optional in the protocol: only the log has a line for a failed run.
             if hasattr(observer, "run_failed"):
                 observer.run_failed(problem)
         raise

@@ -25,7 +25,7 @@ NAME_LENGTH = 32
 
 
 class ProgressMeter:
-    """Shows how much of the current source is done, in bytes unless told otherwise; it hides while a report is printed."""
+    """Shows how much of the current source is done, by default in bytes; it hides while a report is printed."""
 
     def __init__(
         self,

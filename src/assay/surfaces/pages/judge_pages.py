@@ -44,7 +44,7 @@ class JudgeRow(msgspec.Struct, frozen=True, kw_only=True):
     cards: int
     runs: int
     newest: tuple[Cell, ...]
-    """The judge pages of its newest runs."""
+    """Judge pages of its newest runs."""
 
 
 class JudgesPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +55,7 @@ class JudgesPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def judges_page(listings: Sequence[RunListing], kept: api.KeptCards, *, place: PageLinks) -> JudgesPage:
-    """The judges of all runs and cards; those that were probed last come first."""
+    """Return the judges of all runs and cards; those that were probed last come first."""
     runs: dict[str, list[RunListing]] = {}
     for listing in listings:
         for judge in listing.judges:
@@ -107,7 +107,7 @@ class CardPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def card_page(kept: api.KeptCard, others: Sequence[api.KeptCard]) -> CardPage:
-    """The page of a card."""
+    """Return the page of a card."""
     card = kept.card
     measured = [probe for probe in card.probes if probe.rate is not None]
     return CardPage(
@@ -129,7 +129,7 @@ def card_page(kept: api.KeptCard, others: Sequence[api.KeptCard]) -> CardPage:
 
 
 class CalibrationView(msgspec.Struct, frozen=True, kw_only=True):
-    """A judge beside people."""
+    """Agreement of a judge with people."""
 
     subject: str
     key_figures: tuple[KeyMetric, ...]
@@ -141,7 +141,7 @@ class CalibrationView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunJudgePage(msgspec.Struct, frozen=True, kw_only=True):
-    """The judge of a run: its card, and what the labels of people say of it."""
+    """Judge of a run: its card, and what the labels of people say of it."""
 
     run_id: str
     judges: tuple[JudgeRow, ...]
@@ -154,7 +154,7 @@ class RunJudgePage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def calibration_view(found: api.Calibration) -> CalibrationView:
-    """What labels say of the judge of a run."""
+    """Return what labels say of the judge of a run."""
     return CalibrationView(
         subject=labels_text(found),
         key_figures=tuple(agreement_metrics(found)),

@@ -1,4 +1,4 @@
-"""The page of one run: whether it is good enough and why, what was counted, and the evidence."""
+"""Page of one run: whether it is good enough and why, what was counted, and the evidence."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -51,7 +51,7 @@ class RunProgressView(msgspec.Struct, frozen=True, kw_only=True):
     attempts: tuple[Fact, ...]
     """Failed attempts by code: most of them are retried."""
     failures: tuple[Fact, ...]
-    """The last records that failed, each with its reason."""
+    """Last records that failed, each with its reason."""
     problem: str
     """Why work on it has stopped."""
     live_address: str
@@ -137,7 +137,7 @@ def run_page(
     standing: RunProgressView | None = None,
     problems: Sequence[api.FileProblem] | None = None,
 ) -> RunPage:
-    """The page of a run.
+    """Return the page of a run.
 
     `files` are its artifacts by name, `standing` is how it goes while it is under way, and `problems` what a verification of
     its files found, None before one.

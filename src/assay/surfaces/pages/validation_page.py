@@ -62,7 +62,7 @@ class ValidateChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class ValidatePage(msgspec.Struct, frozen=True, kw_only=True):
-    """The form that takes a file."""
+    """Form that takes a file."""
 
     contract: str
     contracts: tuple[tuple[str, str], ...]
@@ -73,7 +73,7 @@ class ValidatePage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def validate_page(contract: str, max_bytes: int, *, problem: str = "", hint: str = "") -> ValidatePage:
-    """The form; a problem is told above it."""
+    """Return the form, with a problem above it."""
     return ValidatePage(
         contract=contract,
         contracts=CHOICES,
@@ -111,7 +111,7 @@ else:
 
 
 class RunFormQuery(_ChosenSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The settings of a run as its form sends them: those of `core/settings.py` that have a field there."""
+    """Settings of a run as its form sends them: those of `core/settings.py` that have a field there."""
 
     @property
     def judges(self) -> tuple[str, ...]:
@@ -133,7 +133,7 @@ class RunFormQuery(_ChosenSettings, frozen=True, kw_only=True, forbid_unknown_fi
         return bool(self.judge2 or self.judge3) or any(one.value for one in self.inputs(is_extra=True, has_rejected=True))
 
     def query(self) -> str:
-        """The same as the query of an address."""
+        """Return the same as the query of an address."""
         given = {name: getattr(self, name) for name in RunFormQuery.__struct_fields__}
         return urlencode({name: value for name, value in given.items() if value not in ("", None)})
 
@@ -150,7 +150,7 @@ def _form_input(setting: Setting, field: FormField, *, chosen: RunFormQuery) -> 
 
 
 class ModelChoices(msgspec.Struct, frozen=True, kw_only=True):
-    """The models that a reader may choose."""
+    """Models that a reader may choose."""
 
     names: tuple[str, ...]
     """By their whole names."""
@@ -178,7 +178,7 @@ class EstimateView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DraftPage(msgspec.Struct, frozen=True, kw_only=True):
-    """The report on an upload, and the form that makes a run of it."""
+    """Report on an upload, and the form that makes a run of it."""
 
     address: str
     file_name: str
@@ -203,7 +203,7 @@ class DraftPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def with_report(page: DraftPage, examined: ValidationSummary) -> DraftPage:
-    """The page with what validation found."""
+    """Return the page with what validation found."""
     return msgspec.structs.replace(
         page,
         examined=examined,

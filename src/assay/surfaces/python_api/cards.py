@@ -38,7 +38,7 @@ FLIPS = 5
 TEXT = 1_000
 """Characters of a text that are shown."""
 WIDTH = 400
-"""Pixels of a chart; two stand beside each other in most notebooks."""
+"""Pixels of a chart; most notebooks show two side by side."""
 LOOKED_UP = 2_000
 """Records of a run up to which the questions of the worst are looked up."""
 MAX_GROUPS = 8
@@ -130,7 +130,7 @@ class ProgressCard(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_cards(runs: Sequence[api.RunReader]) -> str:
-    """One run as a card; several beside each other, and each of them in a part that opens."""
+    """Return one run as a card; several side by side, and each of them in a part that opens."""
     views = [view_of(run) for run in runs]
     is_several = len(views) > 1
     titles = ("candidate", "gates", "graded", "errors", "pass rate", shared_mean(views).title, "cost")
@@ -143,7 +143,7 @@ def run_cards(runs: Sequence[api.RunReader]) -> str:
 
 
 def comparison_card(found: api.RunComparison) -> str:
-    """What changed between two runs, and the first records that changed sides."""
+    """Return what changed between two runs, and the first records that changed sides."""
     shown = ComparisonCard(
         verdict=conclusion_mark(found),
         before=f"{found.before.candidate} · {found.before.run_id}",
@@ -158,13 +158,13 @@ def comparison_card(found: api.RunComparison) -> str:
 
 
 def progress_card(name: str, now: api.Snapshot, line: str, *, is_over: bool) -> str:
-    """A bar, and how it is going in words."""
+    """Return a bar and the progress in words."""
     shown = ProgressCard(name=name, done=now.done, total=now.total, line=line, is_over=is_over)
     return rendered("notebook_progress.html", shown)
 
 
 def rendered(template: str, view: msgspec.Struct) -> str:
-    """What a template of a notebook makes of a view."""
+    """Render a template of a notebook."""
     return page(template, view, place=_PLACE, reader=_READER)
 
 
@@ -224,7 +224,7 @@ def _worst(run: api.RunReader, found: WorstRecord) -> WorstAnswer:
 
 
 def _question(run: api.RunReader, record_id: str) -> str:
-    """What was asked; empty where it would take long to find, or is gone."""
+    """Return what was asked; empty where it would take long to find, or is gone."""
     if run.result.counts.total_records > LOOKED_UP:
         return ""
     try:
@@ -260,7 +260,7 @@ class ReportCard(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def report_card(report: ValidationReport) -> str:
-    """The outcome, and every issue with its place and what to do, the first ones of many."""
+    """Return the outcome, and every issue with its place and what to do, the first ones of many."""
     more = report.issue_counts.total() - ISSUES
     card = ReportCard(
         name=report.path,

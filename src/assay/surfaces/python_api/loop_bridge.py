@@ -1,4 +1,4 @@
-"""Work that has an event loop of its own, called where one is running already, as in every cell of a notebook."""
+"""Calls of functions that start an event loop, from code where one is running already, such as a cell of a notebook."""
 
 import asyncio
 import threading
@@ -9,7 +9,7 @@ from typing import TypeVar
 from assay.api import Snapshot
 
 LOOK = 0.1
-"""Seconds between two looks at how the work is going."""
+"""Seconds between two calls of `watch`."""
 T = TypeVar("T")
 Watch = Callable[[Snapshot], None]
 IsStopping = Callable[[], bool]
@@ -36,7 +36,7 @@ def run_outside_loop(work: Work[T], watch: Watch | None) -> T:
         _wait(future, latest, watch)
         raise
     finally:
-        # A watch that has raised is told no more.
+        # A `watch` that has raised is not called again.
         stopping.set()
         _wait(future, latest, None)
     return future.result()

@@ -1,4 +1,4 @@
-"""A run under way in a notebook: one output that is drawn anew, of plain HTML, so that nothing has to be installed for it."""
+"""Progress of a run in a notebook: one output that is redrawn as plain HTML, so that no extra package is needed."""
 
 import sys
 from collections.abc import Iterator

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from assay import api
-from assay.core.canonical import JsonObject
+from assay.core.canonical import JsonObject, json_text
 from assay.core.errors import UsageProblem
 from assay.core.run_result import RunResult
 from assay.core.runs import RUNS_DIR, RunCounts, State
@@ -20,10 +20,9 @@ from assay.surfaces.python_api import frames
 from assay.surfaces.python_api.figures import Metric, pass_rate_of, score_of
 from assay.surfaces.python_api.loop_bridge import run_outside_loop
 from assay.surfaces.python_api.progress import shown_progress
-from assay.surfaces.reporters.json_document import json_text
 
 RECORDS = 5_000
-"""Records that a report has unless told otherwise: it should open at once, and go into a mail."""
+"""Default maximum of records in a report: it should open at once, and fit into a mail."""
 Mode = Literal["absolute", "superiority", "non-inferiority"]
 
 
@@ -281,7 +280,7 @@ def run(
     watch: Any = None,
     **options: Any,
 ) -> Runs:
-    """Run a request, a run file or a dataset, one run for each candidate; an unfinished run of the same id goes on.
+    """Run a request, a run file or a dataset, one run for each candidate; an unfinished run of the same id is resumed.
 
     `options` are the members of RunRequest; `model` and `judge` may be used for one model each. A notebook shows how it is
     going; a script only with `progress=True`. Interrupted, it waits for the calls in flight and saves the progress.

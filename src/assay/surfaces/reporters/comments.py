@@ -18,10 +18,10 @@ from assay.presentation.comparison import (
     conclusion,
     difference_table,
     flip_table,
+    further_notes,
     listed_records,
     suite_run_word,
     suite_word,
-    told_notes,
 )
 from assay.presentation.comparison import slice_table as slice_differences
 from assay.presentation.decisions import decision_note, decisions, word_for
@@ -87,7 +87,7 @@ def run_markdown(
     images: Mapping[str, str] = MappingProxyType({}),
     is_linked: bool = True,
 ) -> Iterator[str]:
-    """The whole comment; `waiting` are candidates without a run, `folder` leads from where the text will be to the runs.
+    """Write the whole comment; `waiting` are candidates without a run, `folder` leads from where the text will be to the runs.
 
     `images` are files as seen from there, with the title of each. Where the text is read apart from the files, nothing is linked.
     """
@@ -139,7 +139,7 @@ def _subject(view: RunReport) -> Iterator[str]:
 
 
 def _profiles(views: Sequence[RunReport]) -> Iterator[str]:
-    """The official score of each candidate, with what it rests on."""
+    """Write the official score of each candidate, with what it rests on."""
     found = [(view, view.summary.profile) for view in views if view.summary is not None and view.summary.profile is not None]
     yield from ("\n",) if found else ()
     for view, profile in found:
@@ -147,7 +147,7 @@ def _profiles(views: Sequence[RunReport]) -> Iterator[str]:
 
 
 def _unscored(views: Sequence[RunReport]) -> Iterator[str]:
-    """What the records without a score could change."""
+    """Write what the records without a score could change."""
     graded = [(view, view.summary) for view in views if view.summary is not None and not view.is_ranking]
     found = [(view, summary) for view, summary in graded if summary.n_unscored]
     yield from ("\n",) if found else ()
@@ -195,10 +195,10 @@ def _name(view: RunReport) -> str:
 
 
 def comparison_markdown(found: api.RunComparison, *, is_verbose: bool = False) -> Iterator[str]:
-    """The whole comment: the decision, both runs, slices, flips with both answers."""
+    """Write the whole comment: the decision, both runs, slices, flips with both answers."""
     word, reason = conclusion(found)
     yield f"## Comparison: {word}\n\n- {inert(reason)}\n"
-    yield from (f"- {inert(note)}\n" for note in told_notes(found))
+    yield from (f"- {inert(note)}\n" for note in further_notes(found))
     if found.n:
         yield "\n"
         titles = ("", inline_name(found.before.candidate), inline_name(found.after.candidate), "difference", "p")
@@ -225,7 +225,7 @@ def verdict_markdown(verdict: api.GateDecision) -> Iterator[str]:
 
 
 def suite_markdown(found: api.SuiteResult) -> Iterator[str]:
-    """The same as a comment on a pull request: the decision, a row for each run, then the reasons of each."""
+    """Write the same as a comment on a pull request: the decision, a row for each run, then the reasons of each."""
     yield f"## Suite {inline_name(found.suite)}: {suite_word(found)}\n\n"
     yield "| run | required | gate |\n|---|---|---|\n"
     for one in found.runs:
@@ -242,7 +242,7 @@ def suite_markdown(found: api.SuiteResult) -> Iterator[str]:
 
 
 def judge_card_markdown(card: JudgeCard) -> Iterator[str]:
-    """The whole card."""
+    """Write the whole card."""
     yield f"# Judge card: {card_verdict(card)}\n\n{inline_name(card.judge)} · {inert(asked_text(card))}\n\n"
     rows = [
         (TITLES[probe.id], f"**{WORDS[probe.verdict]}**", slips_text(probe), rate_text(probe), inert(failed_text(probe)))

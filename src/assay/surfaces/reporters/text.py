@@ -1,4 +1,4 @@
-"""The source line of an issue, cut to the terminal, and the marks below it."""
+"""Source line of an issue, cut to the terminal, and the marks below it."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -42,7 +42,7 @@ class MarkedLine(msgspec.Struct, frozen=True):
 
 
 def marked(issue: Issue, *, room: int | None) -> MarkedLine:
-    """The issue's excerpt in at most `room` cells, with the marked place always in view."""
+    """Return the issue's excerpt in at most `room` cells, with the marked place always in view."""
     found = pointed(issue)
     text, caret = found.before + found.mark + found.after, len(found.before)
     stop = caret + len(found.mark)
@@ -75,7 +75,7 @@ COUNT_WIDTH = 10
 
 
 def text_report(reports: Iterable[ValidationReport], settings: ReportSettings) -> Iterator[str]:
-    """The reports for people, one file after the other, then counts by code and a summary line."""
+    """Write the reports for people, one file after the other, then counts by code and a summary line."""
     paint = painter(is_coloured=settings.is_coloured)
     tally = Totals()
     is_after_issues = True

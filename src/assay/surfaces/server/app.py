@@ -184,7 +184,7 @@ def _answer_disconnected(_: AnyRequest, __: ClientGone) -> Response[bytes]:
 async def _lifespan(app: Litestar) -> AsyncIterator[None]:
     server: Server = app.state.server
     # Disks are slow, and requests that follow a run or upload wait for one: more threads than processors.
-    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="beside"))
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="requests"))
     for run_id in server.submissions.unfinished():
         if api.has_failed(run_id, server.runs_dir):
             # It waits until a user resumes it.

@@ -107,6 +107,7 @@ async def _load_comparison(server: Server, caller: Caller, choice: CompareChoice
     kept = await asyncio.to_thread(api.kept_comparison, before, after, runs_dir=server.runs_dir, cluster=cluster)
     if kept is not None:
         return kept
+    # The size decides whether the pool uses a thread or a process.
     size = sum(_size(path) for path in (before, after))
 
     async def make() -> None:
@@ -190,9 +191,9 @@ def _visible_cards(request: AnyRequest, listings: Iterable[RunListing]) -> api.K
     kept = api.kept_cards(server.runs_dir)
     if caller.sees_all:
         return kept
-    runs = {listing.run_id for listing in listings}
+    visible = {listing.run_id for listing in listings}
     is_default = caller.sees(DEFAULT_PROJECT)
-    cards = (one for one in kept.cards if (is_default if one.card.run_id is msgspec.UNSET else one.card.run_id in runs))
+    cards = (one for one in kept.cards if (one.card.run_id in visible if one.card.run_id else is_default))
     return api.KeptCards(tuple(cards), kept.damaged if is_default else ())
 
 
@@ -211,11 +212,11 @@ def _judge_page(request: AnyRequest, run_id: str) -> RunJudgePage:
     server.sealed_path(run_id, caller)
     names = {judge.name for judge in run.plan.judges}
     listings = server.visible(caller)
-    everybody = judges_page(listings, _visible_cards(request, listings), place=PLACE)
+    all_judges = judges_page(listings, _visible_cards(request, listings), place=PLACE)
     labels = api.kept_labels(run)
     return RunJudgePage(
         run_id=run_id,
-        judges=tuple(row for row in everybody.rows if row.judge in names),
+        judges=tuple(row for row in all_judges.rows if row.judge in names),
         source="labels that people gave on the pages of its records" if labels else "",
         records_address=PLACE.records(run_id),
         labels_address=PLACE.run(run_id, "labels.jsonl") if labels else "",

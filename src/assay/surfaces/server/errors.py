@@ -14,7 +14,7 @@ from litestar.exceptions import HTTPException
 from litestar.types import HTTPScope
 
 from assay import api
-from assay.core.canonical import JsonObject
+from assay.core.canonical import JsonObject, json_text
 from assay.core.errors import (
     ArtifactGone,
     AssayError,
@@ -28,7 +28,6 @@ from assay.core.errors import (
 )
 from assay.surfaces.observers import FIELDS
 from assay.surfaces.pages.page_renderer import PageViewer, ServerLinks, page, problem_view
-from assay.surfaces.reporters.json_document import json_text
 from assay.surfaces.server.keys import Caller, own_page
 
 _UPLOAD = re.compile(r"[^\s'\"]*\.active/[^/\s'\"]+/upload/")
@@ -126,7 +125,7 @@ def render_error(refusal: HttpError, scope: HTTPScope, *, request_id: str, heade
     is_asked_for = scope["method"] == "GET"
     target = own_page(_asked(scope) if is_asked_for else str(details.get("next", "")))
     hint = str(details.get("hint", ""))
-    message = "This server shows its runs to those who have a key" if refusal.status == 401 else refusal.message
+    message = "This server needs an API key" if refusal.status == 401 else refusal.message
     view = problem_view(refusal.status, message, request_id=request_id, hint=hint, next_page=target)
     caller: Caller | None = scope.get("state", {}).get("caller")
     reader = PageViewer() if caller is None else PageViewer(name=caller.name, is_signed_in=caller.is_signed_in)

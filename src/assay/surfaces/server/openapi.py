@@ -122,7 +122,7 @@ def _operations(app: Litestar) -> Iterator[tuple[str, str, HTTPRouteHandler]]:
 
 
 def _operation(path: str, method: str, *, handler: HTTPRouteHandler, components: JsonObject) -> JsonObject:
-    # The framework wraps handlers that run in threads, and the wrapper has a docstring of its own.
+    # The framework wraps handlers that run in threads, and the wrapper has its own docstring.
     summary = " ".join((getattr(handler.fn, "func", handler.fn).__doc__ or "").split())
     query = components[handler.opt["query"].__name__]
     found: JsonObject = {

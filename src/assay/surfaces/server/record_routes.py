@@ -14,14 +14,14 @@ from msgspec import Meta
 
 from assay import api
 from assay.core.artifact_lines import FailureLine, InvalidRecord, PredictionLine, RecordDetails
-from assay.core.canonical import JsonObject
+from assay.core.canonical import JsonObject, json_text
 from assay.core.errors import RunNotFound
 from assay.core.http_answers import Distribution, LinesPage, RecordResponse, Submission
 from assay.core.issue import RecordIssue
 from assay.core.record_query import VALID, RecordSearch
-from assay.surfaces.pages.record import RecordNavigation, RecordView, label_view, record_view
+from assay.presentation.record import label_view
+from assay.surfaces.pages.record import RecordNavigation, RecordView, record_view
 from assay.surfaces.pages.records import PAGE, RecordsChoice, indexing_view, records_view
-from assay.surfaces.reporters.json_document import json_text
 from assay.surfaces.server.errors import HttpError, request_id_of
 from assay.surfaces.server.queries import AnyRequest, NoQuery, PageQuery, RecordQuery, RecordsQuery, read_query
 from assay.surfaces.server.server import (
@@ -71,7 +71,7 @@ def _records(request: AnyRequest, run: api.RunReader, query: RecordsQuery) -> By
     percent = server_of(request).indexer.wait(run, search, PATIENCE)
     if percent is not None:
         raise HttpError(503, f"the records are being indexed: {percent} %", headers={"Retry-After": "2"})
-    # In the order of the records the index of the next one names a page, also of a run that goes on meanwhile; else its number.
+    # In record order the cursor is the next record's index, which stays valid while the run continues; otherwise its number.
     place = "first" if search.sort == "order" else "offset"
     found = api.find_records(run, search, limit=query.limit + 1, **{place: start})
     lines = [record.line for record in found.records]
@@ -200,6 +200,7 @@ def records_page(request: AnyRequest, run_id: FromPath[str]) -> BytesResponse:
 
 def _records_page(request: AnyRequest, server: Server, run: api.RunReader, choice: RecordsChoice) -> BytesResponse:
     run_id = run.folders.run_id
+    # Searching without an index would read the whole run for each page.
     percent = server.indexer.wait(run, choice.search)
     if percent is not None:
         return page_response(request, "records.html", indexing_view(run_id, choice, percent, place=PLACE))

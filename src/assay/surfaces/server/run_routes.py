@@ -14,6 +14,7 @@ from litestar.params import FromPath
 from litestar.response import Stream
 
 from assay import api
+from assay.core.canonical import json_text
 from assay.core.errors import RunSealed
 from assay.core.http_answers import RunsPage, RunStatus
 from assay.core.run_result import RunListing, RunResult
@@ -23,7 +24,6 @@ from assay.presentation.run_report import sketch_of
 from assay.surfaces.pages.page_renderer import MEDIA_TYPES, STATIC_NAMES, PageViewer, page, static
 from assay.surfaces.pages.run import RunProgressView, progress_view, run_page
 from assay.surfaces.pages.runs import LiveChoice, RunsChoice, is_wanted, run_row, runs_view
-from assay.surfaces.reporters.json_document import json_text
 from assay.surfaces.server.concurrency import POLL_SECONDS
 from assay.surfaces.server.errors import HttpError, request_id_of
 from assay.surfaces.server.keys import Caller
@@ -128,7 +128,7 @@ def run_view(server: Server, run_id: str, *, caller: Caller, request_id: str) ->
 
 def _view(server: Server, run: api.RunReader, *, request_id: str) -> RunStatus:
     run_id = run.folders.run_id
-    # Asked before the run is looked at: work that ends in between has not stopped before the end.
+    # Asked before the run is read: a run that ends in between has not stopped early.
     is_waiting = server.queue.has(run_id)
     result, moments, plan = run.result, run.moments, run.plan
     total, done = _progress(server, result)

@@ -8,12 +8,12 @@ import msgspec
 from litestar import Response
 
 from assay import api
+from assay.core.canonical import json_text
 from assay.core.errors import LedgerUnavailable, RunNotFound, StoreUnavailable
 from assay.core.http_answers import RunStatus
 from assay.core.run_result import RunListing, RunResult
 from assay.core.runs import TERMINAL, RunBackend
 from assay.surfaces.pages.page_renderer import PageViewer, ServerLinks, page
-from assay.surfaces.reporters.json_document import json_text
 from assay.surfaces.server.concurrency import BackgroundTasks, ConcurrencyQuota, KeyedLocks, SharedPolling
 from assay.surfaces.server.errors import PAGE_HEADERS, HttpError, without_folders
 from assay.surfaces.server.keys import Caller, KeyStore, SessionStore
@@ -84,7 +84,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
             return read(run_id, self.runs_dir)
 
     def read_run(self, run_id: str, caller: Caller, at: Callable[[api.RunReader], T]) -> T:
-        """Apply a function to a run, and again if the run was sealed meanwhile, here or elsewhere. Raises RunNotFound."""
+        """Apply a function to a run, and again if any server sealed the run meanwhile. Raises RunNotFound."""
         run = self.run(run_id, caller)
         try:
             return at(run)

@@ -34,7 +34,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         tuple[str, ...] | None,
         _says(
             "Candidates that a request may name besides those of the run file; `*` stands for any part of a name. Without this "
-            "list an admin key may name any model, and so may everybody where no key is needed; other keys may name no others."
+            "list an admin key may name any model, as may every client where no key is needed; other keys may name no others."
         ),
     ] = None
     judges: Annotated[tuple[str, ...] | None, _says("Judges that a request may name, in the same way.")] = None
@@ -99,7 +99,7 @@ def read_server_settings(path: str) -> ServerSettings:
         raise UsageProblem(f"'{path}': {problem}", hint="docs/how-to/operate-a-server.md lists the settings") from problem
     # Too few days are refused at the start, not at the first run.
     longest_retention(settings.retention, retention_in(os.environ))
-    problems = api.redact_rule_problems(settings.redact)
+    problems = api.rule_problems(settings.redact)
     if problems:
         raise UsageProblem(f"'{path}': {'; '.join(problems)}", hint="nothing was started; fix these and start again")
     run_file = str((Path(path).parent / settings.run_file).absolute()) if settings.run_file else ""
@@ -133,6 +133,7 @@ class ModelOffer(msgspec.Struct, frozen=True, kw_only=True):
 
     def check(self, name: str, *, is_file: bool) -> None:
         """Raise Refusal for a model that is not listed; one that is a file or a function must be listed by its whole name."""
+        # A pattern such as * must not offer files and code of the server.
         is_listed = name in self.patterns if is_file else any(fnmatchcase(name, pattern) for pattern in self.patterns)
         if is_listed or name in self.in_run_file:
             return

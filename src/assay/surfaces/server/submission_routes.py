@@ -242,7 +242,7 @@ class PendingUpload:
     def _fingerprint(self) -> str:
         settings = msgspec.to_builtins(self._query)
         for setting in SUBMITTED:
-            # Left out where it is not given, so that idempotency keys of the first version go on meaning the same.
+            # Left out where it is not given, so that idempotency keys of the first version keep their meaning.
             if setting.parameter and setting.parameter.is_later and settings[setting.parameter_name] is None:
                 del settings[setting.parameter_name]
         return hashlib.sha256(self._spooled.sha256.encode() + msgspec.json.encode(settings)).hexdigest()
@@ -443,6 +443,7 @@ async def _with_estimate(request: AnyRequest, server: Server, *, page: DraftPage
         check_settings(server, caller_of(request), query)
     except HttpError as refusal:
         return msgspec.structs.replace(page, problems=_problems(refusal))
+    # Estimate exactly the request that would be submitted.
     asked = PendingUpload(request, server, query=query, upload=draft.upload, spooled=draft.spooled).request()
     found = await _found(server, draft, f"cost {page.choice.query()}", work=estimated, arguments=(asked,))
     if found is None:

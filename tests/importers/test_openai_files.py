@@ -8,7 +8,7 @@ import pytest
 
 from assay import api
 from tests.commands import assay
-from tests.importing.bringing import FIXTURES, brought, predictions_of, rows_of, run_of
+from tests.importers.bringing import FIXTURES, brought, predictions_of, rows_of, run_of
 
 REALDATA = Path(os.environ.get("ASSAY_REALDATA", "/nonexistent")) / "openai_evals"
 BATCH = ("batch_output.jsonl", "batch_input.jsonl")

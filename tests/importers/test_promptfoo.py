@@ -11,7 +11,7 @@ import pytest
 
 from assay import api
 from tests.commands import assay
-from tests.importing.bringing import FIXTURES, brought, predictions_of
+from tests.importers.bringing import FIXTURES, brought, predictions_of
 
 PROMPTFOO = os.environ.get("ASSAY_PROMPTFOO", "")
 RESULTS = json.loads((FIXTURES / "promptfoo_results.json").read_text())

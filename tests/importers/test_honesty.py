@@ -8,7 +8,7 @@ import pytest
 
 from assay import api
 from tests.commands import assay
-from tests.importing.bringing import FIXTURES, brought, predictions_of, run_of
+from tests.importers.bringing import FIXTURES, brought, predictions_of, run_of
 
 STAMP = "2026-01-01T00-00-00.000000"
 LOG = json.loads((FIXTURES / "capitals.json").read_text().replace("NaN", "null"))

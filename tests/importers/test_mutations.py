@@ -10,7 +10,7 @@ import pytest
 
 from assay import api
 from assay.core.errors import AssayError
-from tests.importing.bringing import FIXTURES
+from tests.importers.bringing import FIXTURES
 
 VALUES = [None, "x", [1], {"a": 1}, True, -1e300, [], [None], {}, ""]
 CASES = [

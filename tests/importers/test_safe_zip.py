@@ -13,7 +13,7 @@ from assay.datasets.converters.rows import RowRefused
 from assay.integrations.importers.json_values import LazyObject, elements, strict_value
 from assay.integrations.importers.safe_zip import Archive
 from tests.commands import assay
-from tests.importing.bringing import FIXTURES
+from tests.importers.bringing import FIXTURES
 
 
 def packed(entries: dict[str, bytes], *, method: int = zipfile.ZIP_DEFLATED) -> bytes:

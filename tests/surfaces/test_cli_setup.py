@@ -119,7 +119,7 @@ def test_a_scripted_model_that_does_not_exist_is_refused_with_those_that_do(fold
 def test_a_place_where_no_folder_can_be_is_said_to_be_none() -> None:
     Path("mine").write_text("mine", encoding="utf-8")
     result = invoke("init", "mine")
-    assert (result.exit_code, result.stderr.splitlines()[0]) == (2, "assay: 'mine' is no folder")
+    assert (result.exit_code, result.stderr.splitlines()[0]) == (2, "assay: 'mine' is not a folder")
 
 
 def test_nothing_is_written_where_nothing_can_be_said(folder: Path) -> None:

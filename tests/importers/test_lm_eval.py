@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.importing.bringing import FIXTURES, brought, predictions_of, rows_of, run_of
+from tests.importers.bringing import FIXTURES, brought, predictions_of, rows_of, run_of
 
 PYTHON = os.environ.get("ASSAY_LM_EVAL_PYTHON", "")
 RESULTS = json.loads((FIXTURES / "lm_eval_results.json").read_text())

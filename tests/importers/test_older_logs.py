@@ -5,7 +5,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from tests.importing.bringing import FIXTURES, brought, predictions_of, rows_of, run_of
+from tests.importers.bringing import FIXTURES, brought, predictions_of, rows_of, run_of
 
 LOG = json.loads((FIXTURES / "capitals.json").read_text().replace("NaN", "null"))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.importing.bringing import FIXTURES, brought, predictions_of, rows_of, run_of
+from tests.importers.bringing import FIXTURES, brought, predictions_of, rows_of, run_of
 
 PYTHON = os.environ.get("ASSAY_DEEPEVAL_PYTHON", "")
 MEASURED = {entry["metric"]: entry for entry in json.loads((FIXTURES / "deepeval_test_run.json").read_text())["metricsScores"]}
