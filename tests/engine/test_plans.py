@@ -81,7 +81,7 @@ def test_gates_of_a_contract_are_for_runs_over_it_alone(tmp_path: Path) -> None:
     datasets = (str(write_golden(tmp_path / "g.json")), str(write_batch(tmp_path / "b.json", batch_record("a"))))
     runs = planned(RunRequest(datasets=datasets, models=("scripted/echo",), judges=(JUDGE,)))
     assert (runs.plans[0].gates, runs.plans[0].default_gates, runs.plans[0].candidate.parameters.max_tokens) == (Gates(), (), None)
-    assert any("thresholds of golden_v1 are no gates here" in note for note in runs.notes)
+    assert any("thresholds of golden_v1 are not used as gates" in note for note in runs.notes)
 
 
 def test_gates_that_are_set_as_the_contract_has_them_make_the_same_run(tmp_path: Path) -> None:
@@ -314,7 +314,7 @@ def test_no_candidate_is_asked_when_the_place_of_another_is_taken(tmp_path: Path
     models = ("scripted/echo", "scripted/mcq-first")
     (problem,) = problems_of(RunRequest(datasets=(str(dataset),), models=models, run_id="x", runs_dir=str(tmp_path)))
     assert problem.startswith("--run-id: ")
-    assert "exists and is no run" in problem
+    assert "exists and is not a run" in problem
 
 
 def test_candidates_whose_names_differ_in_case_alone_have_different_ids(tmp_path: Path) -> None:

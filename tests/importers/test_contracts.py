@@ -70,7 +70,7 @@ def test_open_questions_do_not_fit_legal_eval_v1_and_are_refused_one_by_one() ->
         (("{}", "--run", "--to", "golden_v1"), "cannot be kept as golden_v1"),
         (("{}", "--run", "--scorer", "nobody"), "there are no scores of 'nobody'"),
         (("{}", "--run", "--candidate", "nobody"), "there are no answers of 'nobody'"),
-        (("{}", "--run", "--scale", "10"), "'10' is no scale"),
+        (("{}", "--run", "--scale", "10"), "'10' is not a scale"),
         (("{}", "--run", "--scorer", "shape/words", "--scale", "0-2"), "is not on the scale 0-2"),
         (("{}", "--from", "deepeval", "--run"), "nothing could be imported"),
         (("-",), "standard input"),

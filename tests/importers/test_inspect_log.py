@@ -82,7 +82,7 @@ def test_other_scorers_stand_beside_the_grade_without_weight() -> None:
 
 def test_a_scorer_beyond_0_to_1_needs_its_scale() -> None:
     refused = assay("import", str(FIXTURES / "capitals.eval"), "--run", "--scorer", "shape/words")
-    assert "say its scale" in refused.output
+    assert "give its scale" in refused.output
     run = run_of("capitals.eval", options=("--scorer", "shape/words", "--scale", "0-10"))
     line = predictions_of(run)["capital-fr", 0]
     assert (line["raw_score"], line["score"], line["scale"]) == (4.0, 0.4, "0-10")

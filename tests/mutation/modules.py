@@ -34,13 +34,15 @@ _RUNS = (
 _STORE = "store engine/test_canaries.py engine/test_retention.py engine/test_runs.py crash"
 
 MODULES: tuple[Module, ...] = (
-    Module("core/gate_text.py", "metrics/test_gates.py core/test_number_text.py", "engine/test_gate.py surfaces/test_cli_gates.py"),
+    Module(
+        "core/gate_text.py", "metrics/test_gates.py core/test_number_text.py", "engine/test_gate.py surfaces/test_cli_decisions.py"
+    ),
     Module("datasets/batch_v1/rules.py", _CONTRACTS, _DATASETS),
     Module("datasets/legal_eval_v1/rules.py", _CONTRACTS, _DATASETS),
     Module(
         "engine/comparison/gate.py",
         "engine/test_gate.py",
-        "engine/test_comparison.py engine/test_trends.py surfaces/test_cli_gates.py",
+        "engine/test_comparison.py engine/test_trends.py surfaces/test_cli_decisions.py",
     ),
     Module(
         "engine/execution/case.py",

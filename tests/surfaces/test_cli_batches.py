@@ -17,7 +17,7 @@ from tests.engine.batch_runs import write_run
 from tests.models.batch_provider import BatchProvider, Faults
 from tests.surfaces.conftest import HOSTILE
 from tests.surfaces.run_views import golden_view
-from tests.surfaces.test_cli_run_progress import Screen, at
+from tests.surfaces.test_cli_progress import Screen, at
 
 
 def test_a_detached_run_ends_well_and_says_how_its_batches_are_collected(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def _calibrate_kept(run: PublishedRun, slices: tuple[str, ...] | None) -> Calibr
 
 
 def keep_label(run: RunReader, record_index: int, opinion: LabelInput) -> KeptLabel:
-    """Keep what a person says of an answer of a finished run; raises UsageProblem, RunNotFound."""
+    """Store a person's label of an answer of a finished run; raises UsageProblem, RunNotFound."""
     row = row_at(run, record_index)
     at = datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     # By way of plain values: members that the line has not set take the defaults of AnswerLine.
@@ -126,7 +126,7 @@ def probe(
 
 
 def keep_card(card: JudgeCard, runs_dir: str | Path) -> str:
-    """Keep a judge card beside runs, where the pages of a server show it; raises StoreUnavailable."""
+    """Store a judge card with the runs, where the pages of a server show it; raises StoreUnavailable."""
     return store_card(Path(runs_dir), card)
 
 

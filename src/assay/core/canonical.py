@@ -50,6 +50,7 @@ def _is_plain(value: Any) -> bool:
     if kind is str or value is None or kind is bool:
         return True
     if kind is dict:
+        # RFC 8785 sorts names by UTF-16 units, msgspec by bytes; for ASCII both orders are the same.
         return len(value) <= MOST_SORTED and "".join(value).isascii() and all(map(_is_plain, value.values()))
     if kind is list or kind is tuple:
         return all(map(_is_plain, value))
@@ -105,10 +106,12 @@ def _number(value: float) -> str:
     """Write a double as ECMAScript does (RFC 8785, 3.2.2.3)."""
     if value != value or value in (float("inf"), float("-inf")):
         raise ValueError("JSON has no NaN or infinity")
+    # Also -0, which ECMAScript writes without its sign.
     if value == 0:
         return "0"
     sign, digits, exponent = _digits(value)
     count = len(digits)
+    # ECMAScript uses an exponent only from 1e21 on, and below 1e-6 (Number::toString).
     if 0 < exponent <= 21:
         whole = digits.ljust(exponent, "0")
         return sign + (whole if count <= exponent else f"{digits[:exponent]}.{digits[exponent:]}")

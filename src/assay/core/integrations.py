@@ -28,6 +28,7 @@ def load_integration(name: str, part: str = "", *, user: str) -> ModuleType:
     try:
         return import_module(f"{module}.{part}" if part else module)
     except ModuleNotFoundError as problem:
+        # The part itself is gone; any other missing name is a package that it needs.
         if f"{module}.{part}.".startswith(f"{problem.name}."):
             raise _missing(name, user) from problem
         raise

@@ -48,6 +48,7 @@ class FieldCounter:
             return
         counts = self._counts[audience]
         name = field[:_MAX_NAME]
+        # A dataset may have another field name in every record; memory must stay bounded.
         if name not in counts and len(counts) >= _MAX_NAMES:
             name = OTHERS
         counts[name] = counts.get(name, 0) + records
@@ -240,7 +241,7 @@ def _references(case: Case) -> Iterator[OpenField]:
             yield OpenField(name, field_text(name, value))
 
 
-def field_uses(given: Mapping[str, Any], reference: Mapping[str, Any]) -> Iterator[FieldUse]:
+def field_uses(given: Mapping[str, Any], reference: Mapping[str, object]) -> Iterator[FieldUse]:
     """List where each open member of `input` and `reference` goes, in the order of the record."""
     prompt, answer = given.get("prompt"), reference.get("answer")
     listed = _listed_answers(given, (answer,) if type(answer) is str else ())
@@ -296,12 +297,12 @@ def _is_message(value: object) -> bool:
     )
 
 
-def _member_part(name: str, value: object, *, prompt: str) -> Any:
+def _member_part(name: str, value: object, *, prompt: str) -> object:
     """Return the part of a member of `input` that the candidate sees; None for nothing."""
     return _question_part(name, _unanswered(value, prompt))
 
 
-def _unanswered(value: object, prompt: str) -> Any:
+def _unanswered(value: object, prompt: str) -> object:
     """Remove the reply to the prompt from a conversation in another tool's form, `{"from": "human", "value": …}`."""
     if type(value) is not list or not all(map(_is_turn, value)):
         return value
@@ -418,7 +419,7 @@ def _members(case: Case, field: str) -> list[tuple[str, Any]]:
     return [item for item in members.items() if not (field == "input" and item[0] == _MESSAGES and case.messages)]
 
 
-def _question_part(name: str, value: object, *, depth: int = 1, is_example: bool = False) -> Any:
+def _question_part(name: str, value: object, *, depth: int = 1, is_example: bool = False) -> object:
     """Return the part of a value that the candidate sees; None for nothing."""
     if type(value) is str:
         return _shown_text(name, value, depth=depth, is_example=is_example)
@@ -430,7 +431,7 @@ def _question_part(name: str, value: object, *, depth: int = 1, is_example: bool
     return _shown(value, depth=depth, is_example=is_example or (kind == "demonstrations" and type(value) is list))
 
 
-def _shown_text(name: str, text: str, *, depth: int, is_example: bool) -> Any:
+def _shown_text(name: str, text: str, *, depth: int, is_example: bool) -> object:
     """Return a text unchanged, or, if it is JSON or a list of choices, without what means grading."""
     if text.lstrip()[:1] in ("{", "["):
         value = _decoded(text)
@@ -446,7 +447,7 @@ def _shown_text(name: str, text: str, *, depth: int, is_example: bool) -> Any:
     return None if len(lines) > 1 and _kind(name) == "choices" and _are_marked(lines) else text
 
 
-def _decoded(text: str) -> Any:
+def _decoded(text: str) -> object:
     """Decode a JSON text, else return None; text nested too deeply is not examined."""
     try:
         return msgspec.json.decode(text)
@@ -454,16 +455,17 @@ def _decoded(text: str) -> Any:
         return None
 
 
-def _python_value(text: str) -> Any:
+def _python_value(text: str) -> object:
     """Evaluate a Python literal, as tables write lists and objects; None for any other text."""
     try:
+        # literal_eval compiles the text, and the compiler warns of escapes such as `\d`.
         with warnings.catch_warnings(action="ignore"):
             return msgspec.to_builtins(ast.literal_eval(text.strip()), str_keys=True)
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         return None
 
 
-def _shown(value: Any, *, depth: int, is_example: bool) -> Any:
+def _shown(value: Any, *, depth: int, is_example: bool) -> object:
     """Remove members whose names mean grading, at any depth."""
     if type(value) is str:
         return _shown_text("", value, depth=depth, is_example=is_example)
@@ -477,7 +479,7 @@ def _shown(value: Any, *, depth: int, is_example: bool) -> Any:
         parts = ((member, _shown(member, depth=depth + 1, is_example=is_example)) for member in value)
         return [part for member, part in parts if part is not None or member is None]
     value = _without_key_columns(value)
-    shown = {}
+    shown: dict[str, object] = {}
     listed = _listed_answers(value)
     for name, member in value.items():
         if name in _PROPERTIES and type(member) is dict and all(map(_is_schema, member.values())):
@@ -523,7 +525,7 @@ def _is_schema(value: object) -> bool:
     return type(value) is dict and value.keys() <= _SCHEMA and not _SCHEMA_TYPES.isdisjoint(value)
 
 
-def _shown_choices(name: str, value: Any) -> Any:
+def _shown_choices(name: str, value: Any) -> object:
     """Reduce each choice to its label and text; None when these are not obvious."""
     if type(value) is dict:
         return _named_choices(value)
@@ -538,7 +540,7 @@ def _shown_choices(name: str, value: Any) -> Any:
     return _shown_rows(value) if kinds == {list} else None
 
 
-def _named_choices(value: JsonObject) -> Any:
+def _named_choices(value: JsonObject) -> object:
     """Reduce choices by label, texts next to a list of labels, or texts that each have a label."""
     if not value:
         return value
@@ -614,7 +616,7 @@ def _is_text_column(name: str, values: list[Any], label: str | None) -> bool:
     return _are_texts(values) and not (is_worth and any(map(_is_number, values)))
 
 
-def _are_texts(values: list[Any]) -> bool:
+def _are_texts(values: Sequence[object]) -> bool:
     return all(type(value) is str for value in values) and not any(map(_is_verdict, values))
 
 
@@ -630,7 +632,7 @@ def _are_marked(texts: list[str]) -> bool:
     return (any(marks) and not all(marks)) or heads == {"=", "~"}
 
 
-def _are_labels(values: list[Any]) -> bool:
+def _are_labels(values: Sequence[object]) -> bool:
     """Return whether labels only count: consecutive letters or numbers after the same prefix, which is not a verdict."""
     if not all(type(value) is int or (type(value) is str and len(value) <= _LONGEST_NAME) for value in values):
         return False
@@ -721,13 +723,13 @@ def _lines_of_object(value: JsonObject) -> list[str]:
     return _lines(value[labels[0]] if labels else None, value[texts]) if len(labels) < 2 else []
 
 
-def _only_member(choice: object) -> Any:
+def _only_member(choice: object) -> object:
     if type(choice) is dict and len(choice) == 1:
         return next(iter(choice.values()))
     return choice[0] if type(choice) is list and len(choice) == 1 else choice
 
 
-def _lines(labels: list[Any] | None, texts: list[Any]) -> list[str]:
+def _lines(labels: list[Any] | None, texts: Sequence[object]) -> list[str]:
     """Label choices without labels by letters of the alphabet, unless they begin with them."""
     if not all(type(text) in (str, int, float) for text in texts):
         return []

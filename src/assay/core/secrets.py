@@ -47,6 +47,7 @@ def forms_of(secret: str) -> Iterable[str]:
     yield secret
     for is_ascii in (True, False):
         once = json.dumps(secret, ensure_ascii=is_ascii)[1:-1]
+        # Some encoders escape slashes; the last form is JSON in a JSON string, such as a quoted request body.
         yield from (once, once.replace("/", "\\/"), json.dumps(once, ensure_ascii=is_ascii)[1:-1])
     yield quote(secret, safe="")
     yield quote(secret)

@@ -29,7 +29,7 @@ class Location(NamedTuple):
     column: int
 
 
-ProblemKind = Literal["", "duplicate_name", "surrogate", "too_deep", "too_many_values", "second_value"]
+ProblemKind = Literal["", "duplicate_name", "surrogate", "too_deep", "too_many_values", "second_value", "unclosed_mapping"]
 """Kinds of problems that callers tell apart although the code is the same; empty for all others."""
 
 
@@ -189,6 +189,7 @@ class JsonDocument(Document):
         if not new:
             return
         self._located.update(new)
+        # Paths share their beginnings: as a tree, each container is walked once for all of them.
         wanted: _Wanted = {}
         for path in new:
             node = wanted
@@ -287,6 +288,7 @@ _write = msgspec.json.Encoder().encode
 
 def plain_document(text: str) -> JsonDocument | None:
     """Parse `text` if it certainly has no problem; None otherwise."""
+    # An escaped quotation mark is written in another form, so that marks could not be compared below.
     if len(text) > MAX_LENGTH or text.count("[") + text.count("{") > MAX_BRACKETS or _ESCAPED_QUOTE in text:
         return None
     try:
@@ -442,6 +444,7 @@ class _JsonParser:
             end = self._skip(end)
             if end < len(line):
                 raise _FatalJsonProblem("a second value follows on the same line", end, "write one value per line")
+        # The memory limit is that of the whole file, so the lines after this one are not parsed either.
         except _TooLarge as stop:
             self.flaws.append(msgspec.structs.replace(stop.flaw, offset=start + stop.flaw.offset))
             return False
@@ -481,9 +484,11 @@ class _JsonParser:
 
     def _string(self, at: int, path: Path) -> tuple[str, int]:
         try:
+            # Strict: control characters in a string must be escaped (RFC 8259, section 7).
             value, end = _scan_string(self.text, at + 1, True)
         except JSONDecodeError as problem:
-            raise _FatalJsonProblem(_string_problem(self.text, problem), problem.pos, _string_hint(problem)) from None
+            message, hint = _string_problem(self.text, problem)
+            raise _FatalJsonProblem(message, problem.pos, hint) from None
         self._take(STRING_BYTES + len(value), at)
         if not value.isascii() and _SURROGATE.search(value):
             self._note(
@@ -558,6 +563,7 @@ class _JsonParser:
     def _scalar(self, at: int, path: Path) -> tuple[Any, int]:
         match = _NUMBER.match(self.text, at)
         word = _WORD.match(self.text, at)
+        # `0123` and `1.5x` only begin with a number.
         if match and word and word.end() == match.end():
             return self._number(match, path), match.end()
         if word and word.group() in _LITERALS:
@@ -603,20 +609,16 @@ def _duplicate_key(key: str, path: Path, offset: int) -> ParseProblem:
     )
 
 
-def _string_problem(text: str, problem: JSONDecodeError) -> str:
+def _string_problem(text: str, problem: JSONDecodeError) -> tuple[str, str]:
+    """Return message and hint for a string that the scanner of the standard library rejects."""
+    # The scanner has no error codes: its messages are compared here and nowhere else.
     if problem.msg.startswith("Unterminated"):
-        return "a string without its closing quote"
+        return "a string without its closing quote", "the file looks cut off, or a quote inside the text is not escaped"
     if problem.msg.startswith("Invalid control character"):
-        return f"an unescaped control character U+{ord(text[problem.pos]):04X} in a string"
-    return f"invalid escape in a string: {text[problem.pos : problem.pos + 6]!r}"
-
-
-def _string_hint(problem: JSONDecodeError) -> str:
-    if problem.msg.startswith("Unterminated"):
-        return "the file looks cut off, or a quote inside the text is not escaped"
-    if problem.msg.startswith("Invalid control character"):
-        return "write line breaks as \\n and tabs as \\t"
-    return 'allowed escapes are \\" \\\\ \\/ \\b \\f \\n \\r \\t and \\uXXXX'
+        message = f"an unescaped control character U+{ord(text[problem.pos]):04X} in a string"
+        return message, "write line breaks as \\n and tabs as \\t"
+    message = f"invalid escape in a string: {text[problem.pos : problem.pos + 6]!r}"
+    return message, 'allowed escapes are \\" \\\\ \\/ \\b \\f \\n \\r \\t and \\uXXXX'
 
 
 def _syntax_hint(word: str, start: str) -> str:

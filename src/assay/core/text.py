@@ -50,6 +50,7 @@ def _picture(match: re.Match[str]) -> str:
 
 def iso(seconds: float) -> str:
     """Format a time in UTC, with milliseconds and a Z."""
+    # Formatted in two cached halves: the events of a run share seconds, and milliseconds repeat.
     second, millisecond = divmod(int(seconds * 1000), 1000)
     return _second(second) + _fraction(millisecond)
 

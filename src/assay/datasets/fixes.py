@@ -182,6 +182,7 @@ def _batch_pieces(source: Source, contract: Contract, config: ValidationConfig) 
     cursor = LocationCursor(split.buffer)
     members: list[tuple[Path, msgspec.Raw, Fix]] = [(("records", index), record, fix) for index, record in enumerate(split.records)]
     members += _head_members(split)
+    # In the order of the text, since the cursor only moves forward.
     for path, member, its_fix in sorted(members, key=lambda one: split.offset(one[1])):
         start = split.offset(member)
         raw = split.original(start, len(memoryview(member)))
@@ -190,6 +191,7 @@ def _batch_pieces(source: Source, contract: Contract, config: ValidationConfig) 
             yield from _without_member(split, str(path[0]), start, line)
         else:
             yield from _rewritten(raw, path, its_fix, start=start, line=line)
+    # The buffer may be a map that other readers of the source share, so the patches must not stay in it.
     split.restore()
 
 

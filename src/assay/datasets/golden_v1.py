@@ -71,6 +71,7 @@ def read(source: Source, config: ValidationConfig, options: ReadOptions) -> Vali
         issues=issues.issues,
         unlisted=issues.unlisted,
         broken=rejected,
+        # All or nothing: a golden dataset with an invalid case has no cases.
         open_records=lambda: iter(()) if found.has_errors else _to_cases(document.value, source.name),
         fields={} if found.has_errors else _field_counts(cases),
     )

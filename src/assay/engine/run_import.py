@@ -141,8 +141,8 @@ def _scorer(imported: ImportResult, wanted: ImportRequest) -> tuple[str, ScorerS
         return name, _given_scale(wanted.scale, name, low=spread.low, high=spread.high)
     if spread.scored and not spread.is_share:
         raise UsageProblem(
-            f"the values of '{name}' go from {spread.low:g} to {spread.high:g}, and nothing says on what scale",
-            hint="say its scale, such as --scale 1-10, or choose another --scorer",
+            f"the values of '{name}' go from {spread.low:g} to {spread.high:g}, on an unknown scale",
+            hint="give its scale, such as --scale 1-10, or choose another --scorer",
         )
     return name, ScorerScale("0/1" if spread.is_binary else "0-1", 0.0, 1.0)
 
@@ -151,7 +151,7 @@ def _given_scale(text: str, scorer: str, *, low: float, high: float) -> ScorerSc
     match = _SCALE.fullmatch(text)
     scale = ScorerScale(text, float(match["low"]), float(match["high"])) if match else None
     if scale is None or scale.low >= scale.high:
-        raise UsageProblem(f"'{text}' is no scale", hint="write the lowest and the highest value, such as 1-10")
+        raise UsageProblem(f"'{text}' is not a scale", hint="write the lowest and the highest value, such as 1-10")
     if low < scale.low or high > scale.high:
         raise UsageProblem(
             f"the values of '{scorer}' go from {low:g} to {high:g}, which is not on the scale {text}", hint="correct --scale"

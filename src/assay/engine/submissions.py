@@ -210,7 +210,7 @@ def _called(plan: Plan, request: RunRequest) -> Plan:
     if any(isinstance(dataset, DatasetEntry) and dataset.name for dataset in request.datasets):
         return plan
     if len(plan.datasets) > 1:
-        # A document with several datasets says what each is called.
+        # A document with several datasets names each of them.
         return plan
     datasets = tuple(msgspec.structs.replace(dataset, name=dataset.dataset_id) for dataset in plan.datasets)
     return msgspec.structs.replace(plan, datasets=datasets)

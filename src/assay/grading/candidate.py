@@ -75,6 +75,7 @@ def candidate_ask(assignment: GradingAssignment) -> ModelRequest:
     return ModelRequest(stage="candidate", call_id=CALL_ID, model=settings.candidate, messages=candidate_messages(assignment))
 
 
+# Cached, because all records of such a run share one request.
 @lru_cache(maxsize=64)
 def _given_answer(model: str) -> ModelRequest:
     return ModelRequest(stage="candidate", call_id=CALL_ID, model=model, messages=())

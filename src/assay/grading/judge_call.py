@@ -137,6 +137,7 @@ class JudgeCall:
         system, user = first.messages
         reminder = fill(load_template(ASK_AGAIN).text.rstrip("\n"), {"reason": self.refusal.reason})
         messages = (system, Message("user", user.content + reminder))
+        # Fresh: the cache must not repeat a reply that could not be used.
         return msgspec.structs.replace(first, call_id=self.call_id + AGAIN, messages=messages, is_fresh=True)
 
     def accept_reply(self, reply: Reply) -> None:
@@ -192,10 +193,12 @@ def _block(name: str, text: str, *, mark: str) -> str:
 
 def _mark(answer: CandidateAnswer, call_id: str, *, texts: tuple[str, ...]) -> str:
     """Derive a code that differs from call to call, and is the same when a call is repeated."""
+    # The mark depends on the answer, so no answer can contain its own mark and end its block early.
     seed = "\0".join((answer.record_sha256, call_id, answer.text))
     while True:
         seed = hashlib.sha256(seed.encode("utf-8", "replace")).hexdigest()
         mark = seed[:_MARK_LENGTH]
+        # Records and references are not trusted either: one that happens to contain the mark needs another mark.
         if not any(mark in text for text in texts):
             return mark
 

@@ -87,6 +87,7 @@ def _plain_name(answer: str) -> str:
     """Return the name in an answer that is just a name, or the requested object; most answers are one of these."""
     if answer[:3] == "```":
         answer = answer.strip().removeprefix("```json").strip("`").strip()
+    # Only with a single such member: of a duplicate name, msgspec would silently take the last.
     if answer[:1] == "{" and answer.count('nswer"') + answer.count('nswers"') == 1:
         try:
             return _decode_given(answer).answer

@@ -82,6 +82,7 @@ def _collect_replies(calls: JudgeCalls) -> CallRounds:
     """Send all calls in parallel, and repeat those with an unusable reply once."""
     if not calls:
         return
+    # One yield for all calls: the driver sends the requests of a round in parallel.
     replies = yield tuple(call.ask() for call in calls)
     for call, reply in zip(calls, replies, strict=True):
         call.accept_reply(reply)
@@ -133,6 +134,7 @@ def _is_doubtful(verdict: Verdict, call: JudgeCall, settings: GradingSettings) -
         case "1-5":
             return verdict.value == settings.case_pass_score - 1
         case "0-1":
+            # Tenths are not exact in binary: 0.8 - 0.7 is a little more than 0.1.
             return abs(verdict.value - settings.pass_threshold) <= NEAR + _TOLERANCE
         case _:
             return False
@@ -165,6 +167,7 @@ def _combine(part: RubricPart, number: int, voting: JudgeCalls, *, missing: tupl
     scale = voting[0].question.shape.scale
     decision = PanelDecision(
         criterion=part.criterion,
+        # The lower of two middle votes: a tie never counts in favour of the answer.
         score=values[(len(values) - 1) // 2],
         spread=normalized(values[-1], scale=scale) - normalized(values[0], scale=scale),
         is_tied=_is_tied(values),

@@ -32,6 +32,7 @@ def _called(assignment: GradingAssignment, answer: str) -> GraderFlow:
     """Call the grader like a judge, so that a slow one does not block the event loop and its result is logged."""
     case, grader = assignment.case, assignment.settings.grader
     assert grader is not None
+    # The messages only identify the call in the log; the grader receives case and answer themselves.
     messages = (Message("user", case.record_sha256), Message("assistant", answer))
     ask = GraderRequest(stage="judge", call_id=CALL_ID, model=f"grader/{grader.name}", messages=messages, case=case, answer=answer)
     (reply,) = yield (ask,)
@@ -43,6 +44,7 @@ def _driven(assignment: GradingAssignment, answer: str) -> GraderFlow:
     sent: Any = None
     asked_count = 0
     try:
+        # StopIteration carries the grader's result, so it passes through.
         with ThirdPartyCode(StopIteration):
             flow = assignment.settings.grader_code(assignment.case, answer)
         while True:

@@ -147,6 +147,7 @@ def _messages(returned: object) -> tuple[Message, ...]:
     if isinstance(returned, str):
         return (Message("user", returned),)
     try:
+        # By way of plain values, so that dictionaries and Message structs are accepted alike.
         messages = msgspec.convert(msgspec.to_builtins(returned), tuple[Message, ...])
     except (msgspec.ValidationError, TypeError) as problem:
         raise GradingFailure(POLICY_ERROR, f"the policy returned something other than messages: {problem}") from None

@@ -55,6 +55,7 @@ def read_call(answer: str) -> ToolCall | None:
     found = only_object(answer)
     if isinstance(found, UnusableReply):
         return None
+    # `{"tool": "x"}` alone is a call without input. With other members and no `input`, their meaning is unknown.
     tool, given = found.get("tool"), found.get("input", {} if len(found) == 1 else None)
     if not isinstance(tool, str) or not (isinstance(given, dict) or "input" not in found):
         return None

@@ -43,6 +43,7 @@ def states_both(text: str, value: tuple[str, object], words: tuple[str, str]) ->
 def unescape_json(text: str) -> str:
     """Decode the escapes of JSON; surrogate pairs become one character."""
     decoded = _ESCAPE.sub(lambda escape: _character(escape.group(1)), text)
+    # Escapes are UTF-16 units: the round trip joins the halves of a pair and replaces a lone one.
     return decoded.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -146,6 +147,7 @@ def find_object(text: str) -> ParsedObject | UnusableReply:
     block, around = (bare, "") if bare.startswith("{") else _only_block(bare)
     if not block or has_thought_tag(around) or _OBJECT_LIKE.search(around):
         return UnusableReply(_NO_OBJECT)
+    # Nearly all replies are plain objects, which msgspec reads far faster than the strict parser.
     members = _plain_object(block) or _exact_object(block)
     return members if isinstance(members, UnusableReply) else ParsedObject(members, around)
 
@@ -325,6 +327,7 @@ def read_verdict(text: str, shape: ReplySchema, *, answer: str) -> Verdict | Unu
     if isinstance(found, UnusableReply):
         return found
     verdict = _verdict(found.members, shape, label=_label(found.members.get("label")))
+    # A reply that the answer contains word for word may be the answer's, echoed by the judge.
     if isinstance(verdict, Verdict) and _repeats(found.members, shape, answer=answer):
         return _REPEATED
     if isinstance(verdict, Verdict) and states_another(found.around, shape.value, value=found.members[shape.value]):
@@ -364,6 +367,7 @@ def _verdict(found: Mapping[str, object], shape: ReplySchema, *, label: FailureL
         return UnusableReply(f'"{shape.value}" must be {shape.wanted}')
     if not reason:
         return UnusableReply(f'"{shape.reason}" must be a text of one or two sentences')
+    # With `"Score"` next to `"score"`, nothing says which of them the judge means.
     if [name for name in found if name != shape.value and name.casefold() == shape.value]:
         return UnusableReply("a member of the object is there twice")
     stored = replace_unstorable(reason)
@@ -427,9 +431,11 @@ def _scaled(value: Any, shape: ReplySchema) -> float | None:
     scale, is_boolean = shape.scale, isinstance(value, bool)
     if scale == "0/1" and not shape.is_digit:
         return float(value) if is_boolean else None
+    # In Python a boolean is an integer; a judge that replies true to a question for a number has misread it.
     if is_boolean or not isinstance(value, int | float if scale == "0-1" else int):
         return None
     if scale == "0-1":
+        # As a decimal: rounding the binary value would send 0.35 down and 0.45 up.
         return float(Decimal(repr(value)).quantize(Decimal("0.1"), ROUND_HALF_UP)) if 0 <= value <= 1 else None
     return float(value) if value in ((0, 1) if shape.is_digit else (1, 2, 3, 4, 5)) else None
 

@@ -151,6 +151,7 @@ class Transport:
 
     async def post(self, head: bytes, body: bytes, *, decoder: "msgspec.json.Decoder[_Value]") -> HttpResult[_Value]:
         """Send one request and decode its reply; raises ModelFailure for anything but an answer."""
+        # As in `_transfer`, but without its coroutine: a run makes this call for every request.
         try:
             reply = await self._pool.send(b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body))
         except (ExchangeFailed, OSError) as problem:
@@ -263,7 +264,7 @@ class Transport:
         return content
 
     def _explanation(self, reply: HttpReply) -> bytes:
-        """Return the body of an error response; empty when it cannot be decompressed, since status and headers say enough."""
+        """Return the body of an error response; empty when it cannot be decompressed, since status and headers suffice."""
         try:
             return self._content(reply)
         except ModelFailure:

@@ -48,6 +48,7 @@ class AuditLog:
         if not self._is_unchanged(log):
             self._reset()
             self._inode = log.inode
+        # Only the lines that this process has not checked yet, so that the cost of a line does not grow with the log.
         text = log.read(self._size)
         complete = log.complete(text)
         self._check_lines(complete)

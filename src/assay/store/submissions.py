@@ -67,6 +67,7 @@ class SubmissionBook:
         with database_errors(path):
             self._database = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
             self._database.execute("PRAGMA journal_mode = WAL")
+            # With NORMAL a power failure could lose the last commits, whose callers have their answer already.
             self._database.execute("PRAGMA synchronous = FULL")
             self._database.executescript(_TABLES)
 

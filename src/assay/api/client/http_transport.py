@@ -79,6 +79,7 @@ def upload_of(source: str | Path | bytes, *, media_type: str = "", packs: bool =
     if str(source) == "-" or (path.exists() and not path.is_file()):
         raise UsageProblem(f"'{source}' is not a file", hint="name the file of one dataset, or pass its content as bytes")
     with _opened(path) as file:
+        # By content, because the name of a file may be missing the .gz.
         is_gzip = file.read(2) == _GZIP_MAGIC
         size = file.seek(0, 2)
     named = path.with_suffix("") if is_gzip and path.suffix.lower() == ".gz" else path
@@ -253,6 +254,7 @@ class ServiceTransport:
         host, port, timeout = self._target.hostname or "", self._target.port, request.timeout_s or self._timeout_s
         if self._target.scheme == "http":
             return HTTPConnection(host, port, timeout=timeout, blocksize=BLOCK)
+        # Created on first use: loading the certificates of the machine takes time that http does not need.
         if self._tls is None:
             self._tls = client_context()
         return HTTPSConnection(host, port, timeout=timeout, blocksize=BLOCK, context=self._tls)
@@ -320,6 +322,7 @@ def _failure(answer: HTTPResponse) -> ServerProblem | RetryableFailure:
         )
     if answer.status not in TRANSIENT:
         return problem
+    # Only seconds: a date would need a clock that agrees with the server, and assay never sends one.
     named = answer.getheader("Retry-After") or ""
     return RetryableFailure(problem, pause_s=float(named) if named.isascii() and named.isdecimal() and len(named) < 10 else None)
 

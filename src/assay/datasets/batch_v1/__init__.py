@@ -174,6 +174,7 @@ class _BatchReader:
         size = len(memoryview(raw))
         message = f"the record has {size:,} bytes; the limit is {rules.MAX_RECORD_BYTES:,} as compact JSON"
         too_large = Finding("record_too_large", path, message, "shorten texts or move attachments out of the record")
+        # Not parsed, since it may be 100 MB; its first characters are enough for the excerpt.
         document = Document(None, bytes(memoryview(raw)[:200]).decode("utf-8", "replace"), {}, ())
         members = _members(raw)
         found = FindingList()

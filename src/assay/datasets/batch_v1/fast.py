@@ -207,6 +207,7 @@ def _shares(raws: Sequence[Raw], workers: int) -> list[range]:
 
 
 def _judged(raws: Sequence[Raw], share: range, suspects: frozenset[int]) -> Iterator[list[CleanRecord | None]]:
+    # Each process counts its records from 0.
     own = frozenset(at - share.start for at in suspects if at in share)
     return clean_records(raws[share.start : share.stop], suspects=own)
 
@@ -227,6 +228,7 @@ class _WorkerProcess:
 
     def verdicts(self) -> Iterator[list[CleanRecord | None]]:
         """Yield the verdicts of the process; compute them here if it did not answer."""
+        # The pipe is read to its end: closing it early would end a process that is still writing.
         blocks = []
         while block := os.read(self._reading, _BLOCK):
             blocks.append(block)

@@ -318,6 +318,7 @@ def check_metadata(found: FindingList, value: object, path: Path, *, limit: int)
             f"metadata nests deeper than {MAX_METADATA_DEPTH} levels",
             hint="flatten it; the object itself is level 1",
         )
+    # The limit is on normalised text, which may be shorter or longer than the given one.
     size = len(canonical_json(NormalizedRecord(FindingList(), members, ()).value)) if _may_exceed(members, limit) else 0
     if size > limit:
         _too_large(found, path, size, limit)

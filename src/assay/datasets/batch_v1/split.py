@@ -155,6 +155,7 @@ class SplitDocument:
         try:
             return self._cut(is_flood=is_flood)
         except msgspec.DecodeError:
+            # msgspec refuses the whole document for one unpaired surrogate, although the contract rejects only its record.
             offsets = lone_surrogates(self.buffer, most=_MOST_SURROGATES)
             if not offsets or len(offsets) > _MOST_SURROGATES:
                 raise
@@ -258,6 +259,7 @@ class SplitDocument:
             self._check_whole()
             if self.is_rejected:
                 return
+        # msgspec has no error codes: its messages are compared here and nowhere else.
         match = re.search(_BYTE_OFFSET, problem)
         offset = self.start + int(match.group(1)) if match else len(self.buffer)
         offset -= "trailing characters" in problem

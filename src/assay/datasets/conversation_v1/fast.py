@@ -54,6 +54,7 @@ class _ConversationChecks:
 
     def _are_clean_calls(self, calls: list[Any], inputs: list[Any], outputs: list[Any]) -> bool:
         config = self._config
+        # A tool on a turn of the user is a warning, which only the exact rules write.
         if "user" in {turn.speaker for turn in calls}:
             return False
         if config.allowed_tools is not None and not {turn.tool_used for turn in calls} <= set(config.allowed_tools):

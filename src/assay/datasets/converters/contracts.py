@@ -97,6 +97,7 @@ def _record(draft: RecordDraft, tally: ConversionCounts) -> Row:
     members = {"reference": reference, "tags": tags, "metadata": metadata}
     record = {"record_id": draft.record_id, "input": draft.input, **drop_empty(members)}
     dropped = _drop_overflow(record, overflow)
+    # The contract's own rules decide, so that validation never rejects a converted record.
     checked = rules.CheckedRecord(record, ("records", 0), ValidationConfig())
     problems = [finding.message for finding in checked.found if finding.severity == "error"]
     if problems:

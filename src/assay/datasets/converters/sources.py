@@ -156,6 +156,7 @@ def _parquet_rows(file: Path) -> Iterator[SourceLine]:
         raise MissingExtra(f"reading '{file}' needs pyarrow", hint="pip install 'assay[tables]'") from None
     numbers = count(1)
     try:
+        # In small batches, so that memory does not grow with the file.
         for batch in parquet.ParquetFile(file).iter_batches(batch_size=256):
             yield from ((next(numbers), _plain_row(row)) for row in batch.to_pylist())
     except (OSError, ValueError) as problem:  # pyarrow's ArrowInvalid is a ValueError

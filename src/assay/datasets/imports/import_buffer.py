@@ -124,6 +124,7 @@ class ImportBuffer:
         if merged is None:
             return False
         answers.answered += earlier is None and item.answer is not None and not item.error_code
+        # Appended, also when merged: the earlier line stays unused in the temporary file.
         answers.put(record, item.sample, place=self._items.seek(0, io.SEEK_END))
         self._items.write(_encode(merged) + b"\n")
         for mark in item.marks:

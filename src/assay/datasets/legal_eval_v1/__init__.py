@@ -143,6 +143,7 @@ class _LegalEvalReader:
         """Accept clean rows on the next lines, unless one of them needs its line."""
         ids = [row.id for row in rows]
         kinds = [kind for row in rows if row.messages is not UNSET for kind in warning_kinds(row)]
+        # A first warning of its kind and a duplicate id are reported with their line, which is not split off here.
         if not self._warned_rows.keys() >= set(kinds) or not self._ids.add_all(ids):
             return False
         self._rows.extend(range(self.total, self.total + len(ids)))

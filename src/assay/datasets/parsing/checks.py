@@ -193,6 +193,7 @@ def integer_at(found: FindingList, value: object, path: Path, *, low: int, high:
 
 def shown_integer(value: int) -> str:
     """Format an integer, unless its digits are too many for a message."""
+    # Decimal digits of a huge integer take quadratic time, and Python refuses more than 4,300 of them.
     return f"{value:,}" if value.bit_length() < 100 else "a very large number"
 
 
@@ -227,6 +228,7 @@ def unknown_members(value: Mapping[str, object], known: Collection[str]) -> Iter
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """Return `did you mean 'prompt'?`; empty without a similar word."""
+    # difflib takes quadratic time in the length of the words.
     close = _nearest(word[:MOST_CHARACTERS], tuple(known))
     return f"did you mean {close!r}?" if close else ""
 
@@ -249,6 +251,7 @@ def _nearest(word: str, known: tuple[str, ...]) -> str:
 
 def short(text: str) -> str:
     """Quote a text, cut to a length that fits into a message."""
+    # A lone surrogate in a message could not be written to a terminal or a file.
     return repr(text if len(text) <= 60 else text[:57] + "...").encode("utf-8", "replace").decode("utf-8")
 
 

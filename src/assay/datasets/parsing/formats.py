@@ -23,6 +23,7 @@ def sniff_format(source: Source) -> Format:
     if start not in (b"[", b"{") or _BARE_KEY.match(head):
         return "yaml"
     lines = filled_lines(source)
+    # The first line of an indented document is not a JSON value, that of JSON Lines is.
     first, second = next(lines, None), next(lines, None)
     return "jsonl" if first and second and _is_json(first.content) else "json"
 
@@ -127,6 +128,7 @@ def guess_contract(source: Source) -> FormatGuess:
         )
     head = source.head()
     contract = row_document(source) or _contract_of(head)
+    # The first record may be larger than the head.
     if contract is None and source.size > len(head):
         contract = _contract_of(bytes(source.buffer()[:BEGINNING]).removeprefix(BOM))
     return FormatGuess(contract, "" if contract else _TRIED)

@@ -84,6 +84,7 @@ class RecordHasher:
     def _digest(self, value: object, content: bytes) -> bytes:
         try:
             canonical = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+        # orjson refuses integers above 64 bits and unpaired surrogates, which JSON can hold.
         except orjson.JSONEncodeError:
             return hashlib.sha256(canonical_json(msgspec.json.decode(content))).digest()
         if not self._floats.exact or (may_be_astral(canonical) and has_astral_name(value)):

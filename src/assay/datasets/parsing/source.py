@@ -176,6 +176,7 @@ class Source:
                 if cut:
                     yield LineBlock(buffer, cut)
                     buffer[: end - cut] = buffer[cut:end]
+                # The rest is the beginning of a line and has no line feed, so the next search starts after it.
                 kept = searched = end - cut
                 if kept + BATCH_BYTES > len(buffer):
                     buffer = _longer(buffer)
@@ -233,6 +234,7 @@ def open_source(source: str | Path | bytes | bytearray | memoryview, *, name: st
         stream: BinaryIO = io.BytesIO(source)
         return _unpacked(name, stream)
     if str(source) == "-":
+        # A source is read several times, which a pipe does not allow.
         return _unpacked("-", _spooled(sys.stdin.buffer))
     path = Path(source)
     try:

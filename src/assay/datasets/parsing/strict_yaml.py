@@ -239,12 +239,13 @@ class _YamlParser:
             return Document(None, self.text, {}, (*self.flaws, stop.flaw), more_flaws=self.more_flaws)
         except YAMLError as problem:
             flaw = _syntax_flaw(self.text, problem)
-            as_json = parse_json(self.text) if flaw.message.startswith(_UNCLOSED_MAPPING) else None
+            as_json = parse_json(self.text) if flaw.kind == "unclosed_mapping" else None
             return as_json if as_json and not as_json.flaws else _unreadable(self.text, *self.flaws, flaw)
         return Document(value, self.text, self.marks, tuple(self.flaws), more_flaws=self.more_flaws)
 
     def _document(self) -> Any:
         self.next_event()
+        # The event before is the start of the stream; a text of comments alone has no document.
         if type(self.next_event()) is StreamEndEvent:
             return None
         value = self._value(self.next_event(), 0)
@@ -390,6 +391,7 @@ class _YamlParser:
             raise _FatalYamlProblem(f"the alias *{name[:40]} is inside the value that it repeats", at, "write the value out")
         self.weight += target.weight
         self.growth += target.weight
+        # Aliases of aliases multiply ("billion laughs"), so the growth is checked before the copy is made.
         if self.growth > MAX_ALIAS_GROWTH:
             raise _FatalYamlProblem(
                 "aliases repeat more than a document may hold", at, "write the values out, as JSON if they are many"
@@ -439,11 +441,13 @@ def _syntax_flaw(text: str, problem: YAMLError) -> ParseProblem:
         return _fatal("not YAML: " + str(problem).partition("\n")[0], 0, "")
     message = str(problem.problem)
     offset = min(problem.problem_mark.index, len(text.rstrip()))
+    # libyaml has no error codes: its messages are compared here and nowhere else.
     hint = _HINTS.get(message, "")
+    kind: ProblemKind = "unclosed_mapping" if message == _UNCLOSED_MAPPING else ""
     if message == "found character that cannot start any token":
         hint = "indent with spaces, not tabs" if text[offset : offset + 1] == "\t" else "quote a text that starts like this"
     if problem.context:
         message += f" {problem.context}"
     if problem.context_mark and problem.context_mark.line != problem.problem_mark.line:
         message += f" that starts on line {problem.context_mark.line + 1}"
-    return _fatal(message, offset, hint)
+    return _fatal(message, offset, hint, kind=kind)

@@ -54,7 +54,7 @@ NAME = "batch_name"
 TRIES = 5
 """Maximum submissions of a batch before the run gives up for now."""
 REFUSALS = frozenset({400, 401, 402, 403, 404, 413, 422, 429})
-"""Statuses that say for certain that no batch was created; after any other it is looked for."""
+"""Statuses after which no batch was created for certain; after any other the provider is searched for it."""
 FILE_REFUSALS = frozenset({400, 404, 413, 422})
 """Those of them that may be due to the file, which is then uploaded again."""
 MISSES = 6
@@ -121,7 +121,7 @@ class _BatchCollector:
         self._folder = collecting.folder / FOLDER
         self._stop = asyncio.Event()
         self._cancelled: set[str] = set()
-        """Batches that the provider was told to cancel."""
+        """Batches for which a cancel was sent."""
         self._problem = ""
         """Reason why the last poll failed."""
         self._misses: Counter[int] = Counter()
@@ -332,7 +332,7 @@ class _BatchCollector:
             except ModelFailure as failure:
                 if failure.is_transient:
                     continue
-                # A batch that has ended meanwhile refuses, and so does one that is gone: the next look tells.
+                # A batch that has ended meanwhile refuses, and so does one that is gone: the next poll shows which.
             self._cancelled.add(row.batch_id)
 
     async def _look(self, row: BatchRow) -> None:
@@ -348,7 +348,7 @@ class _BatchCollector:
             elif self._is_cancelled and not row.is_certain:
                 self._leave(row)
             else:
-                # Of one that has ended they count on: a look that succeeds brings nothing while its results cannot be had.
+                # For an ended batch failures keep counting: a successful poll is worth nothing while its results cannot be fetched.
                 self._saved(row, lost_looks=0)
                 del self._misses[row.number]
         except ModelFailure as failure:
@@ -377,8 +377,8 @@ class _BatchCollector:
 
     def _leave(self, row: BatchRow) -> None:
         """Leave a batch that may not be ours: a cancelled run neither cancels it nor waits for it."""
-        told = f"batch {row.batch_id} may not be ours, so that it was not cancelled"
-        self._close(msgspec.structs.replace(row, problems=(told,)), "uncertain")
+        problem = f"batch {row.batch_id} may not be ours, so that it was not cancelled"
+        self._close(msgspec.structs.replace(row, problems=(problem,)), "uncertain")
 
     def _close(self, row: BatchRow, word: str) -> None:
         """Close a batch that yields no more results."""
@@ -388,7 +388,7 @@ class _BatchCollector:
     def _pass_over(self, row: BatchRow) -> None:
         """Resume the search for our batch."""
         strangers = (*row.strangers, row.batch_id)
-        # What was said of the other one is not said of ours.
+        # The other batch's status does not apply to ours.
         changes = {"state": "submitting", "batch_id": "", "is_certain": True, "status": "", "done": 0, "problems": ()}
         self._saved(row, strangers=strangers, lost_looks=0, **changes)
 
@@ -429,9 +429,9 @@ class _BatchCollector:
             # When the others have ended, there is room for these.
             self._has_waiting = True
             return
-        told = "; ".join(status.problems) or "it does not say why"
+        problem = "; ".join(status.problems) or "it does not say why"
         raise ServerProblem(
-            f"the provider refused batch {row.batch_id} ({row.requests:,} requests): {told}",
+            f"the provider refused batch {row.batch_id} ({row.requests:,} requests): {problem}",
             hint=f"nothing of it was paid for; when the cause is fixed, resume with: assay resume {self._plan.run_id}",
         )
 
@@ -483,7 +483,7 @@ class _BatchCollector:
 
 
 class _TransferWriter:
-    """Writes pieces to a file; a disk that takes no more is told when the transfer is over, not in the middle of it."""
+    """Writer of pieces to a file; a full disk is reported when the transfer is over, not in the middle of it."""
 
     def __init__(self, write: Callable[[bytes], object]) -> None:
         self._write = write

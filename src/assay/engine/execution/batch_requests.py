@@ -162,7 +162,7 @@ class RequestSpooler:
             ask = next(flow)[0]
             flow.close()
         except (StopIteration, GradingFailure):
-            # Graded without an answer, or not to be graded at all: the usual way says so.
+            # Graded without an answer, or not to be graded at all: `run_case` handles it.
             return None
         # After a stop attachments are no longer read, so that a request may lack them.
         if ask.stage != "candidate" or not ask.messages or self._from.stop.is_set():
@@ -177,8 +177,8 @@ class RequestSpooler:
         if self._from.tariff is None:
             return 0.0
         sent = sum(len(message.content.encode("utf-8", "replace")) for message in ask.messages)
-        said = self._from.plan.candidate.parameters.max_tokens or ANSWER_TOKENS
-        return usage_cost(self._from.tariff, Usage(input_tokens=ceil(sent / BYTES_PER_TOKEN), output_tokens=said)) or 0.0
+        answered = self._from.plan.candidate.parameters.max_tokens or ANSWER_TOKENS
+        return usage_cost(self._from.tariff, Usage(input_tokens=ceil(sent / BYTES_PER_TOKEN), output_tokens=answered)) or 0.0
 
     def _is_over(self, asked: _PendingRequest) -> bool:
         most = self._from.plan.max_cost
@@ -364,7 +364,7 @@ class Merger:
     def _count(self, name: str) -> None:
         self.row = msgspec.structs.replace(self.row, **{name: getattr(self.row, name) + 1})
 
-    def _attempt(self, request: BatchRequest, said: Reply | ModelFailure) -> Attempt:
+    def _attempt(self, request: BatchRequest, result: Reply | ModelFailure) -> Attempt:
         attempt = Attempt(
             stage="candidate",
             call_id="candidate",
@@ -375,13 +375,13 @@ class Merger:
             request_sha256=request.address,
             request_id=f"{self.row.batch_id}/{request.custom_id}",
         )
-        if isinstance(said, ModelFailure):
-            return self._failed(attempt, said)
-        flags = (*said.flags, BATCHED)
-        if self._from.cache is not None and said.text and not self._from.cache.put(request.address, said):
+        if isinstance(result, ModelFailure):
+            return self._failed(attempt, result)
+        flags = (*result.flags, BATCHED)
+        if self._from.cache is not None and result.text and not self._from.cache.put(request.address, result):
             flags = (*flags, NOT_CACHED)
-        reply = msgspec.structs.replace(said, flags=flags)
-        return msgspec.structs.replace(attempt, reply=reply, cost=self._from.cost(said))
+        reply = msgspec.structs.replace(result, flags=flags)
+        return msgspec.structs.replace(attempt, reply=reply, cost=self._from.cost(result))
 
     def _failed(self, attempt: Attempt, failure: ModelFailure) -> Attempt:
         """Add a failure to an attempt; with `fallback = "live"` a single call repeats a request that the batch could not answer."""

@@ -364,6 +364,6 @@ class RunEvaluation:
             try:
                 self._environment.watch(snapshot)
             except BaseException as problem:
-                # `_record_failures` tells by the note that the run itself has not failed.
+                # `_record_failures` recognizes by the note that the run itself has not failed.
                 problem.add_note(WATCH_RAISED)
                 raise

@@ -241,7 +241,7 @@ class RunEnvironment(msgspec.Struct, kw_only=True):
     is_patient: bool = True
     """True when this process waits while another works on the run."""
     is_retried: bool = False
-    """True when the caller or another server resumes the run after an outage, so that an outage is no failure of the run."""
+    """True when the caller or another server resumes the run after an outage, so that an outage does not make the run `failed`."""
     driver: str = ""
     """Name under which this process owns a run with a shared ledger."""
 

@@ -258,7 +258,7 @@ def read_pinned(folders: Sequence[Path], attachment: Attachment) -> str:
         else:
             changed = f"the attachment {short(path)} has changed since the run was prepared"
             problems.append(GradingFailure("attachment_changed", changed))
-    # Where one folder has the file and another has not, the one that has it says more.
+    # When only one folder has the file, its problem is the more specific one.
     raise min(problems, key=lambda failure: failure.code == "attachment_missing")
 
 

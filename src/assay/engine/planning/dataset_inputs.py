@@ -315,7 +315,7 @@ def shown_path(path: str) -> str:
 
 
 FAULTY_FILES = 10
-"""Files of which everything is said before those that cannot be used are only counted."""
+"""Unusable files that are reported in full before further ones are only counted."""
 
 
 def on_invalid(wanted: OnInvalid | None, contract: str) -> OnInvalid:

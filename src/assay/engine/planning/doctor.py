@@ -23,7 +23,7 @@ from assay.models.connectivity import ConnectivityResult, ask_for_models
 from assay.store.folder_check import check_runs_folder
 
 CONCURRENCY = 32
-"""Calls in flight that a run makes unless it is told otherwise."""
+"""Calls in flight of a run by default."""
 SQLITE = (3, 35)
 RELEASED = 1_760_000_000.0
 """Seconds since 1970 before which no clock can be right: this code did not exist."""

@@ -199,19 +199,19 @@ class _CostPricer:
         )
 
     def _model(self, stage: Stage, model: ModelPlan, *, provider: ProviderPlan, load: _ModelLoad, scale: float) -> ModelEstimate:
-        said = ANSWER_TOKENS if stage == "candidate" else VERDICT_TOKENS
-        said = min(said, model.parameters.max_tokens or said)
+        answered = ANSWER_TOKENS if stage == "candidate" else VERDICT_TOKENS
+        answered = min(answered, model.parameters.max_tokens or answered)
         asked = ceil(load.bytes / BYTES_PER_TOKEN / load.calls)
         calls = round(load.calls * scale)
         is_free = not is_paid(provider)
         tariff = None if is_free else tariff_of(provider, model, environ=self._environ, at=self._at)
-        each = 0.0 if is_free else None if tariff is None else usage_cost(tariff, Usage(input_tokens=asked, output_tokens=said))
+        each = 0.0 if is_free else None if tariff is None else usage_cost(tariff, Usage(input_tokens=asked, output_tokens=answered))
         return ModelEstimate(
             stage=stage,
             model=model.name,
             calls=calls,
             input_tokens=asked * calls,
-            output_tokens=said * calls,
+            output_tokens=answered * calls,
             cost=None if each is None else each * calls,
             is_free=is_free,
         )

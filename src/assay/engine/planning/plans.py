@@ -1,4 +1,4 @@
-"""Requests into plans: everything that can be known before the first call is checked here, and told all at once."""
+"""Requests into plans: everything that can be known before the first call is checked here, and reported at once."""
 
 import hashlib
 import re
@@ -194,7 +194,7 @@ class _Planner:
         self.notes += reading.notes
         self._check_unique("datasets", [(("datasets",), dataset.plan.name) for dataset in self.inputs])
         if not self._is_golden and any(dataset.plan.contract == "golden_v1" for dataset in self.inputs):
-            self.notes.append("the thresholds of golden_v1 are no gates here, because other datasets are in the run")
+            self.notes.append("the thresholds of golden_v1 are not used as gates, because the run has other datasets too")
 
     @property
     def _is_golden(self) -> bool:

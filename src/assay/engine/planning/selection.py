@@ -2,7 +2,7 @@
 
 In this order: the records that are named, the split of a dataset, the limit of a dataset, the sample, the limit of the run. A
 limit counts records in the order of the file, those that broke their contract included. A broken record belongs to no split and
-to no sample and has no name, because its metadata and its id cannot be trusted: it is left out there, and a note says so.
+to no sample and has no name, because its metadata and its id cannot be trusted: it is left out there, with a note.
 """
 
 import hashlib
@@ -198,7 +198,7 @@ def prepared_records(plan: Plan, inputs: Sequence[DatasetInput] | None = None) -
             elif selector.takes(number, entry.case.id, entry.case.metadata):
                 case = _pinned(_named(entry.case, names[number]), dataset)
                 for sampled in _samples(case, plan.repeat):
-                    # The answers to one record come one after the other, and its warnings are told with the first.
+                    # The answers to one record come one after the other; its warnings are noted with the first.
                     warnings = issues.take(case.index)
                     written = _written(warnings) if warnings else b""
                     row, head = source.take(entry.record)
@@ -373,7 +373,7 @@ def survey(
 ) -> DatasetSurvey:
     """Survey the selected records; `answers` returns which records each candidate has an answer for, if they are given.
 
-    Where the run has a policy of its own, those that records name are of no account; `is_custom` tells names of custom ones.
+    With a policy of the run, those that records name are ignored; `is_custom` recognizes names of custom ones.
     `wanted` are members of metadata that it looks for.
     """
     look = _SurveyState(rules, inputs, answers)

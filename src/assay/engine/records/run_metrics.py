@@ -227,7 +227,7 @@ def replies_of(attempts: Iterable[Attempt]) -> Replies:
 
 
 class UnsupportedRecords:
-    """Records that a profile cannot score, told in words."""
+    """Records that a profile cannot score, for notes."""
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
@@ -272,11 +272,11 @@ def why_no_eval_run(plan: Plan) -> str:
     if not golden:
         return ""
     if plan.comparison is not None:
-        return "it tells of answers, and the run compares those of others"
+        return "it holds answers, and the run compares answers of other runs"
     if plan.grader() is not None:
-        return "it tells of scores from 1 to 5, and the run has a grader of its own"
+        return "it holds scores from 1 to 5, and the run has a custom grader"
     if len(plan.datasets) > 1:
-        return f"it tells of one golden dataset, and the run has {len(plan.datasets)} datasets; run each by itself, or as a suite"
+        return f"it holds one golden dataset, and the run has {len(plan.datasets)} datasets; run each by itself, or as a suite"
     if plan.case_pass_score != PASS_SCORE:
         return f"its cases pass with {PASS_SCORE}, and those of the run with {plan.case_pass_score}"
     if plan.profile is not None and plan.gates.min_score is not None:

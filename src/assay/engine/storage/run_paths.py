@@ -298,7 +298,7 @@ def check_target_free(folders: RunPaths) -> None:
     with disk_errors(folders.sealed):
         is_obstructed = folders.is_obstructed
     if is_obstructed:
-        raise UsageProblem(f"'{folders.sealed}' exists and is no run", hint="choose another --run-id, or move it away")
+        raise UsageProblem(f"'{folders.sealed}' exists and is not a run", hint="choose another --run-id, or move it away")
 
 
 def find_run(runs_dir: Path, run: str) -> RunPaths:

@@ -229,6 +229,7 @@ class TrackingConnection:
                 self.store.get_host_creds(), "/version", "GET", timeout=5, max_retries=0, raise_on_status=False
             )
         except (errors.MlflowException, OSError) as problem:
+            # urllib3 puts the reasons of a failure one into the other: the innermost one is the last part of the text.
             reason = scrubbed(str(problem), self.uri).rpartition(": ")[2].rstrip("\"')")
             raise ServerProblem(f"no MLflow server answers at {shown_uri(self.uri)} ({reason})") from None
         version = answer.text.strip() if answer.status_code == 200 else ""

@@ -176,6 +176,7 @@ def _is_passing(problem: psycopg.Error) -> bool:
     """Return whether waiting may help: a server that starts, stops or is away, unlike a wrong password or a missing database."""
     state = problem.sqlstate
     if state is None:
+        # libpq reports a failed connection without an SQLSTATE: only its text tells a wrong password from a server that is away.
         return "password" not in str(problem) and "does not exist" not in str(problem)
     return state[:2] in {"08", "40", "53", "55", "57"} or state == errors.IdleInTransactionSessionTimeout.sqlstate
 

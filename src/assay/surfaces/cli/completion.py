@@ -177,6 +177,7 @@ def _models(context: click.Context, typed: str) -> list[CompletionItem]:
 
 def _records(context: click.Context, typed: str) -> list[CompletionItem]:
     """Suggest the first records of the run given by the argument before."""
+    # Read the first bytes only: a shell waits for the answer at every key press.
     runs = _named_runs(context)
     run = runs[0] if context.params.get("run") == "latest" and runs else context.params.get("run") or ""
     try:
@@ -191,6 +192,7 @@ def _records(context: click.Context, typed: str) -> list[CompletionItem]:
 def _named_runs(context: click.Context) -> list[str]:
     """List the runs as the engine would; loading the engine takes too long after a key press."""
     folder = _runs_dir(context)
+    # .active holds unfinished runs.
     places = [*_subfolders(folder), *_subfolders(folder / ".active")]
     newest = sorted(places, key=lambda place: place.stat().st_mtime, reverse=True)
     return list(dict.fromkeys(place.name for place in newest))

@@ -20,6 +20,7 @@ def main() -> None:
     try:
         import_module("assay.surfaces.cli.program").program.main(prog_name="assay")
     except SystemExit as end:
+        # Only Temporal's library has native threads that still run then.
         if "temporalio" in sys.modules:
             _end_at_once(end.code)
         raise

@@ -114,6 +114,7 @@ class Program(click.Group):
                 return None
             raise UsageProblem(f"no such command '{cmd_name}'", hint=nearest_of(cmd_name, COMMANDS, what="commands"))
         command = _load_command(cmd_name)
+        # Completion only: suggestions read files and folders.
         if ctx.resilient_parsing:
             import_module("assay.surfaces.cli.completion").add_suggestions(command)
         _fit_help(command)

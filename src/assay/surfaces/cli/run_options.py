@@ -309,6 +309,7 @@ def exit_code(results: Sequence[RunResult]) -> int:
 
 def command_line(*words: str, shown: OutputOptions) -> str:
     """Format a command that the reader can copy."""
+    # Leave --runs-dir out where the command would use the same folder anyway.
     usual = Path(os.environ.get(RUNS_DIR_VARIABLE) or RUNS_DIR)
     is_usual = Path(shown.runs_dir).absolute() == usual.absolute()
     return shlex.join(["assay", *words, *([] if is_usual else ["--runs-dir", near(shown.runs_dir)])])

@@ -43,6 +43,7 @@ def guarded(chunks: Iterable[str], *, is_wanted: bool = False) -> Iterator[str]:
     if not is_wanted and os.environ.get("GITHUB_ACTIONS") != "true":
         yield from chunks
         return
+    # Random, so that a model cannot print the line that enables commands again.
     token = secrets.token_hex(16)
     yield f"::stop-commands::{token}\n"
     try:
@@ -85,10 +86,12 @@ def _special(target: Path) -> Iterator[BinaryIO]:
 def _whole(target: Path) -> Iterator[BinaryIO]:
     """Open a temporary file that replaces the target after a clean end."""
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    # Exclusive: processes of two containers may have the same id, and must not write into one temporary file.
     with partial.open("xb") as stream:
         try:
             yield stream
             stream.flush()
+            # Before the rename: after a power failure the name must not lead to an empty file.
             os.fsync(stream.fileno())
             with suppress(FileNotFoundError):
                 partial.chmod(target.stat().st_mode)

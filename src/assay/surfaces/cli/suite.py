@@ -96,6 +96,7 @@ def suite_command(context: click.Context, /, suite: str, runs_dir: str, *, run_i
     except OSError as problem:
         kept = [f"run '{one.run_id}' is in {Path(runs_dir, one.run_id)}" for one in found.runs]
         options = [*report_options(msgspec.structs.replace(shown, markdown=given["markdown"])), *pipeline.options]
+        # With the same prefix of ids the finished runs are found again, so that nothing is paid for twice.
         again = command_line(*same, *options, shown=shown)
         context.exit(exits.complain_of_report(problem, kept=kept, again=f"repeat it; no call is repeated: {again}"))
     if not found.is_finished:

@@ -106,6 +106,7 @@ def open_observers(telemetry: TelemetryOptions) -> Iterator[ObserverGroup]:
         yield ObserverGroup(observers)
     except AssayError as problem:
         for observer in observers:
+            # Optional in the protocol: only the log has a line for a failed run.
             if hasattr(observer, "run_failed"):
                 observer.run_failed(problem)
         raise

@@ -46,6 +46,7 @@ class FairSemaphore:
 
     def _leave(self) -> None:
         while self._waiting:
+            # Dictionaries keep the order of insertion, so that the first caller is the one served longest ago (round robin).
             caller = next(iter(self._waiting))
             line = self._waiting.pop(caller)
             called = line.popleft()
@@ -97,6 +98,7 @@ class SharedPolling(Generic[T]):
         feed.followers += 1
         try:
             while True:
+                # Shielded: a follower that disconnects must not cancel the poll that others wait for.
                 yield await asyncio.shield(feed.found)
         finally:
             feed.followers -= 1
@@ -117,6 +119,7 @@ class _PolledValue(Generic[T]):
     async def _watch(self) -> None:
         while True:
             try:
+                # In a thread, because a poll reads files or the ledger and would block the event loop.
                 found = await asyncio.to_thread(self._look)
             except AssayError as problem:
                 self.found.set_exception(problem)
@@ -149,6 +152,7 @@ class BackgroundTasks:
         if task is None:
             self._sweep()
             task = self._tasks[name] = asyncio.create_task(_awaited(work))
+        # Not wait_for, which would cancel the task at the timeout; the work continues for the next request.
         await asyncio.wait({task}, timeout=seconds)
         if not task.done():
             return False
@@ -223,6 +227,7 @@ class CallerRateLimiter:
         now, per_second = self._clock(), self._limit / 60
         with self._lock:
             level, at = self._used.get(caller, (0.0, now))
+            # The level falls evenly: with fixed minutes a caller could use two allowances around the start of one.
             level = max(0.0, level - (now - at) * per_second)
             is_allowed = level + 1 <= self._limit
             level += is_allowed

@@ -107,6 +107,7 @@ async def _load_comparison(server: Server, caller: Caller, choice: CompareChoice
     kept = await asyncio.to_thread(api.kept_comparison, before, after, runs_dir=server.runs_dir, cluster=cluster)
     if kept is not None:
         return kept
+    # The size decides whether the pool uses a thread or a process.
     size = sum(_size(path) for path in (before, after))
 
     async def make() -> None:
@@ -190,9 +191,9 @@ def _visible_cards(request: AnyRequest, listings: Iterable[RunListing]) -> api.K
     kept = api.kept_cards(server.runs_dir)
     if caller.sees_all:
         return kept
-    sources = {f"run {listing.run_id}" for listing in listings}
+    visible = {listing.run_id for listing in listings}
     is_default = caller.sees(DEFAULT_PROJECT)
-    cards = (one for one in kept.cards if one.card.source in sources or (is_default and not one.card.source.startswith("run ")))
+    cards = (one for one in kept.cards if (one.card.run_id in visible if one.card.run_id else is_default))
     return api.KeptCards(tuple(cards), kept.damaged if is_default else ())
 
 

@@ -88,6 +88,7 @@ class KeyStore:
     def _found(self) -> tuple[KeyEntry, ...] | None:
         try:
             found = self._path.stat()
+            # The inode too: the file is replaced, not rewritten, and two changes may have the same time.
             version = (found.st_mtime_ns, found.st_ino)
             if self._read[0] != version:
                 self._read = (version, msgspec.json.decode(self._path.read_bytes(), type=tuple[KeyEntry, ...]))
@@ -137,6 +138,7 @@ class KeyStore:
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = os.open(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
+            # A separate lock file: the keys file itself is replaced, and a lock on the old inode would not exclude the next writer.
             fcntl.flock(handle, fcntl.LOCK_EX)
             yield
         finally:

@@ -130,6 +130,7 @@ class AccessControl:
         # Use the router's view of the path: another spelling of an address needs the same scope.
         path = normalize_path(scope["path"])
         self._check_host(headers, scope["method"])
+        # Forms are sent by browsers, also from other sites; programs use /v1/ and send no origin.
         if scope["method"] in CHANGING_METHODS and not path.startswith("/v1/"):
             _check_same_origin(headers)
         if path in OPEN_PATHS or path.startswith(OPEN_FOLDER):
@@ -139,6 +140,7 @@ class AccessControl:
         except StoreUnavailable as problem:
             log.warning("%s", problem.message)
             raise HttpError(503, "the keys of this service cannot be read", headers={"Retry-After": "5"}) from problem
+        # Counted before the scope is checked: refused requests use the allowance too.
         wanted = _wanted(scope["method"], path)
         allowance = self._rates.take(caller.name)
         if allowance.retry_after_s:

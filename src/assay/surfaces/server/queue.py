@@ -77,6 +77,7 @@ class RunQueue:
     def reserve(self) -> Iterator[None]:
         """Reserve a place for a run that is being submitted; raises HttpError when the queue is full."""
         with self._lock:
+            # Checked and reserved under one lock: otherwise concurrent submissions could all take the last place.
             self._check_room()
             self._reserved += 1
         try:
@@ -160,6 +161,7 @@ class RunQueue:
             if line:
                 # A served caller goes to the end of the line.
                 self._waiting[owner] = line
+            # A daemon thread: calls that outlast the grace period must not keep the process from ending; the run is durable.
             thread = threading.Thread(target=self._work, args=(run_id,), name=f"run {run_id}", daemon=True)
             thread.start()
             self._working[run_id] = thread

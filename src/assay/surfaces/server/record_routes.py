@@ -200,6 +200,7 @@ def records_page(request: AnyRequest, run_id: FromPath[str]) -> BytesResponse:
 
 def _records_page(request: AnyRequest, server: Server, run: api.RunReader, choice: RecordsChoice) -> BytesResponse:
     run_id = run.folders.run_id
+    # Searching without an index would read the whole run for each page.
     percent = server.indexer.wait(run, choice.search)
     if percent is not None:
         return page_response(request, "records.html", indexing_view(run_id, choice, percent, place=PLACE))

@@ -133,6 +133,7 @@ class ModelOffer(msgspec.Struct, frozen=True, kw_only=True):
 
     def check(self, name: str, *, is_file: bool) -> None:
         """Raise Refusal for a model that is not listed; one that is a file or a function must be listed by its whole name."""
+        # A pattern such as * must not offer files and code of the server.
         is_listed = name in self.patterns if is_file else any(fnmatchcase(name, pattern) for pattern in self.patterns)
         if is_listed or name in self.in_run_file:
             return

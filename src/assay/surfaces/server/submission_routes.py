@@ -443,6 +443,7 @@ async def _with_estimate(request: AnyRequest, server: Server, *, page: DraftPage
         check_settings(server, caller_of(request), query)
     except HttpError as refusal:
         return msgspec.structs.replace(page, problems=_problems(refusal))
+    # Estimate exactly the request that would be submitted.
     asked = PendingUpload(request, server, query=query, upload=draft.upload, spooled=draft.spooled).request()
     found = await _found(server, draft, f"cost {page.choice.query()}", work=estimated, arguments=(asked,))
     if found is None:

@@ -75,7 +75,9 @@ def _new_pool() -> ProcessPoolExecutor:
 def begin_worker() -> None:
     """Prepare a worker as the command does: freeze long-lived objects for the garbage collector, and end with the server."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    # Validation does not use linear algebra, whose threads cost memory in each process.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # Validation makes many long-lived values; the default threshold would search them for cycles every 700 objects.
     gc.set_threshold(50_000, 20, 20)
 
 
