@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assay.core.narrow_text import first_not_utf8
 from assay.core.strict_json import Location
 from assay.datasets.parsing.checks import strings_in
 from assay.datasets.parsing.scan import (
     Cursor,
     LineScanner,
     Pieces,
-    first_not_utf8,
     lone_surrogates,
     may_outgrow,
     scan_texts,

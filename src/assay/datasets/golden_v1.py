@@ -8,6 +8,7 @@ from typing import Any
 from assay.core.canonical import JsonObject, canonical_json, sha256_hex
 from assay.core.case import Case, Criterion
 from assay.core.issue import Finding, Path
+from assay.core.narrow_text import LARGE_BYTES
 from assay.core.open_fields import FieldCounter, FieldCounts
 from assay.core.report import Counts, ValidationReport
 from assay.core.strict_json import parse_json
@@ -51,7 +52,7 @@ _VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+\Z")
 
 def read(source: Source, config: ValidationConfig, effort: ReadOptions) -> ValidationReport:
     """The report on one golden dataset; any error rejects the file, since a part of its cases is no golden dataset."""
-    document = parse_json(source.buffer())
+    document = source.document_to_check()
     found = check_document(document.value, config, effort.interface) if document.is_readable else Findings()
     check_flaws(found, document, (), whole=f"golden_v1 is one JSON document: {_DOCUMENT}")
     cases = _cases_of(document.value)
@@ -63,7 +64,11 @@ def read(source: Source, config: ValidationConfig, effort: ReadOptions) -> Valid
         for issue in import_module("assay.datasets.parsing.rubric_lint").lint_cases(document):
             issues.add(issue)
     rejected = _rejected(found, cases)
-    report = ValidationReport(
+    is_rejected = found.has_errors
+    value = document.value
+    # Of a large document long texts were not read as they are.
+    read_again = (lambda: value) if source.size <= LARGE_BYTES else (lambda: parse_json(source.buffer()).value)
+    return ValidationReport(
         path=source.name,
         contract="golden_v1",
         outcome="rejected" if found.has_errors else "accepted",
@@ -71,12 +76,14 @@ def read(source: Source, config: ValidationConfig, effort: ReadOptions) -> Valid
         issues=issues.issues,
         unlisted=issues.unlisted,
         broken=rejected,
-        open_records=lambda: iter(()) if found.has_errors else _to_cases(document.value, source.name),
+        open_records=lambda: iter(()) if is_rejected else _to_cases(read_again(), source.name),
         fields={} if found.has_errors else _field_counts(cases),
+        open_head=lambda: _head_of(read_again()),
     )
-    if type(document.value) is dict:
-        report.head = {name: member for name, member in document.value.items() if name != "cases"}
-    return report
+
+
+def _head_of(value: object) -> JsonObject:
+    return {name: member for name, member in value.items() if name != "cases"} if type(value) is dict else {}
 
 
 def _field_counts(cases: list[JsonObject]) -> FieldCounts:

@@ -10,12 +10,13 @@ from msgspec import UNSET
 from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.case import Case
 from assay.core.issue import Finding, Issue
+from assay.core.narrow_text import LARGE_BYTES
 from assay.core.open_fields import FieldCounter
 from assay.core.report import Counts, Outcome, ValidationReport
-from assay.core.strict_json import Document, Location, parse_json
+from assay.core.strict_json import Document, Location
 from assay.datasets.conversation_v1.fast import lane_for
 from assay.datasets.conversation_v1.rules import check_document, drop_conversation_nulls, to_case
-from assay.datasets.conversation_v1.texts import conversations_in, has_conversation_lines, whole_document
+from assay.datasets.conversation_v1.texts import conversations_in, document_to_check, has_conversation_lines
 from assay.datasets.parsing.checks import Findings
 from assay.datasets.parsing.config import Progress, ReadOptions, ValidationConfig, no_progress
 from assay.datasets.parsing.formats import sniff_format
@@ -69,10 +70,10 @@ class _ConversationReader:
     def read_whole(self, source: Source) -> None:
         """A source that is one conversation."""
         turns = None
-        if sniff_format(source) == "json" and self.lane is not None:
+        if sniff_format(source) == "json" and self.lane is not None and source.size <= LARGE_BYTES:
             (turns,) = self.lane.clean_rows([bytes(source.buffer()).removeprefix(BOM)])
         if turns is None:
-            self._check(whole_document(source), START, conversation=None)
+            self._check(document_to_check(source), START, conversation=None)
         else:
             self._count_fields(turns)
             self._count(len(turns))
@@ -105,7 +106,7 @@ class _ConversationReader:
 
     def _read_line(self, line: Line, turns: list[Any] | None) -> None:
         if turns is None:
-            self._check(parse_json(line.text, is_whole=False), Location(line.number, 1), conversation=self.conversations)
+            self._check(line.document_to_check(), Location(line.number, 1), conversation=self.conversations)
         else:
             self._count_fields(turns)
             self._count(len(turns))

@@ -30,6 +30,12 @@ def whole_document(source: Source) -> Document:
     return document
 
 
+def document_to_check(source: Source) -> Document:
+    """As `whole_document`, for checks: long strings of a large text may have stand-ins."""
+    shape = sniff_format(source)
+    return whole_document(source) if shape == "yaml" else source.document_to_check(by_line=shape == "jsonl")
+
+
 class Conversation(NamedTuple):
     """The turns of one conversation and their hash."""
 

@@ -9,6 +9,7 @@ import msgspec
 import orjson
 from msgspec import UNSET, Meta, UnsetType
 
+from assay.core.narrow_text import LARGE_BYTES
 from assay.core.open_fields import FieldUse
 from assay.datasets.legal_eval_v1 import rules
 from assay.datasets.parsing.fast_path import FastPath, RowSchema, ShallowObject, StringCounts
@@ -86,7 +87,7 @@ def clean_rows(lane: FastPath[Any], lines: Sequence[bytes]) -> list[CleanRow | N
 
 def _with_unknown(line: bytes) -> CleanRow | None:
     """A row that is clean but for unknown fields, which are allowed; a name that appears twice is not."""
-    if may_outgrow(line):
+    if len(line) > LARGE_BYTES or may_outgrow(line):
         return None
     try:
         members = orjson.loads(line)
