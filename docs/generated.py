@@ -11,7 +11,7 @@ import msgspec
 from assay.core import settings
 from assay.core.provider import PROVIDERS
 from assay.core.settings import run_settings
-from assay.engine.planning.run_file import run_file_schema
+from assay.engine.planning.request import run_file_schema
 from docs.house import house_svg
 
 ROOT = Path(__file__).parents[1]

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import assay
@@ -147,7 +148,7 @@ def test_python_example_runs_and_its_exit_code_is_the_verdict() -> None:
 def predictions(dataset: str, folder: Path, **models: str) -> dict[str, dict[str, Any]]:
     """What a run over an example on recorded replies says of each record."""
     (result,) = api.run(EXAMPLES / dataset, judge=REPLAYED, runs_dir=str(folder), **models)
-    return {line["record_id"]: line for line in api.open_run(result.run_id, runs_dir=folder).predictions()}
+    return {line.record_id: msgspec.to_builtins(line) for line in api.open_run(result.run_id, runs_dir=folder).predictions()}
 
 
 def not_passed(found: dict[str, dict[str, Any]]) -> dict[str, str]:
@@ -167,10 +168,10 @@ def test_every_recorded_reply_says_that_no_model_made_it() -> None:
 def test_of_two_candidates_one_reaches_the_gates(tmp_path: Path) -> None:
     results = api.run(EXAMPLES / "runs" / "two-candidates.yaml", run_id="pair", runs_dir=str(tmp_path))
     assert [(result.candidate, result.gate.passed) for result in results] == [("careful", True), ("hasty", False)]
-    asked_again = api.open_run("pair-careful", runs_dir=tmp_path).record("tone-apology")["prediction"]
-    talks_to_judge = api.open_run("pair-hasty", runs_dir=tmp_path).record("tone-apology")["prediction"]
-    assert (asked_again["flags"], asked_again["passed"]) == (["asked_again"], True)
-    assert (talks_to_judge["flags"], talks_to_judge["passed"]) == (["suspected_injection"], False)
+    asked_again = api.open_run("pair-careful", runs_dir=tmp_path).record("tone-apology").prediction
+    talks_to_judge = api.open_run("pair-hasty", runs_dir=tmp_path).record("tone-apology").prediction
+    assert (asked_again.flags, asked_again.passed) == (("asked_again",), True)
+    assert (talks_to_judge.flags, talks_to_judge.passed) == (("suspected_injection",), False)
 
 
 def test_the_judge_of_a_batch_gives_one_record_no_score(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import msgspec
 
 from assay.core.errors import SourceUnreadable
 from assay.core.issue import Finding
+from assay.datasets.conversation_v1 import documents_in
 from assay.datasets.conversation_v1.rules import (
     check_ids,
     check_plain,
@@ -23,7 +24,6 @@ from assay.datasets.conversation_v1.rules import (
     drop_conversation_nulls,
     is_empty,
 )
-from assay.datasets.conversation_v1.texts import documents_in
 from assay.datasets.parsing.config import ValidationConfig, check_config
 from assay.datasets.parsing.source import open_source
 
@@ -31,7 +31,7 @@ __all__ = ["AgentDataValidator", "ErrorType", "ValidationConfig", "ValidationErr
 
 
 class ErrorType(enum.Enum):
-    """The seven kinds of errors of the contract."""
+    """One of the contract's seven kinds of errors."""
 
     STRUCTURE_ERROR = "structure_error"
     REQUIRED_FIELD_MISSING = "required_field_missing"
@@ -52,7 +52,7 @@ class ValidationError(msgspec.Struct):
 
 
 class ValidationResult(msgspec.Struct):
-    """What validation found; `is_valid` turns false with the first error."""
+    """Result of a validation; `is_valid` becomes false with the first error."""
 
     is_valid: bool = True
     total_turns: int = 0
@@ -76,7 +76,7 @@ class AgentDataValidator:
         self.config = check_config(config or ValidationConfig())
 
     def validate_file(self, path: str | Path) -> ValidationResult:
-        """The result for a JSON, YAML or JSONL file; one that cannot be read is a STRUCTURE_ERROR."""
+        """Validate a JSON, YAML or JSONL file; an unreadable one is a STRUCTURE_ERROR."""
         result = ValidationResult()
         try:
             conversations = list(documents_in(open_source(path)))
@@ -85,14 +85,14 @@ class AgentDataValidator:
             return result
         for document in conversations:
             self._note(check_text(document), document.value, result)
-            # A line that is no JSON was noted as such; it is no turn of a wrong type on top.
+            # A line that is not JSON was noted already; it is not reported again as a turn of the wrong type.
             unread = {flaw.path[0] for flaw in document.flaws if flaw.path and flaw.code == "invalid_json"}
             if document.is_readable and not is_empty(document):
                 self._validate(document.value, result, skip=unread)
         return result
 
     def validate_data(self, data: Any) -> ValidationResult:
-        """The result for a list of turns."""
+        """Validate a list of turns."""
         result = ValidationResult()
         turns = enumerate(data) if isinstance(data, list) else ()
         odd = {position: list(check_plain(turn, (position,))) for position, turn in turns}
@@ -116,7 +116,7 @@ class AgentDataValidator:
         self._note(check_ids(turns, self.config), turns, result)
 
     def _validate_turn(self, turn: Any, position: int, result: ValidationResult) -> None:
-        """Every rule for one turn; `position` counts from 0."""
+        """Check every rule for one turn; `position` counts from 0."""
         self._note(check_turn(turn, position, self.config), {position: turn}, result)
 
     def _note(self, found: Iterable[Finding], turns: Any, result: ValidationResult) -> None:
@@ -131,7 +131,7 @@ class AgentDataValidator:
 
 
 def _turn_id(turns: Any, position: Any) -> int | None:
-    """The turn's own id, or its place in the conversation where it has none."""
+    """Return the turn's own id, or its position in the conversation."""
     if not isinstance(position, int):
         return None
     try:
@@ -164,6 +164,6 @@ _INVALID = [
 
 
 def create_example_files(folder: str | Path = ".") -> None:
-    """Writes valid_example.json and invalid_example.json."""
+    """Write valid_example.json and invalid_example.json."""
     for name, turns in (("valid_example.json", _VALID), ("invalid_example.json", _INVALID)):
         (Path(folder) / name).write_text(json.dumps(turns, indent=2) + "\n", encoding="utf-8")

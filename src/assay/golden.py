@@ -37,7 +37,7 @@ _TOLERANCE = 1e-9
 
 
 def _trimmed(minimum: int) -> AfterValidator:
-    """White space at the ends does not count towards a minimum length."""
+    """Make a validator of a minimum length, in which white space at the ends does not count."""
 
     def check(text: str) -> str:
         if len(text.strip()) < minimum:
@@ -93,7 +93,7 @@ class TestCase(BaseModel):
 
 
 class GoldenDataset(BaseModel):
-    """A golden dataset file: 5 to 20 cases, each with an id of its own."""
+    """A golden dataset file: 5 to 20 cases with unique ids."""
 
     version: Version
     description: Text | None = None
@@ -102,7 +102,7 @@ class GoldenDataset(BaseModel):
     @field_validator("cases")
     @classmethod
     def unique_ids(cls, cases: list[TestCase]) -> list[TestCase]:
-        """Raises where two cases have the same id."""
+        """Raise if two cases have the same id."""
         ids = [case.id for case in cases]
         repeated = sorted({case_id for case_id in ids if ids.count(case_id) > 1})
         if repeated:
@@ -111,7 +111,7 @@ class GoldenDataset(BaseModel):
 
 
 class EvalResult(BaseModel):
-    """The result of one case; score and passed are None only where `error` says why there is no score."""
+    """Result of one case; score and passed are None only if `error` has the reason."""
 
     case_id: StrictStr
     user_prompt: StrictStr
@@ -126,8 +126,8 @@ class EvalResult(BaseModel):
     @field_validator("score")
     @classmethod
     def score_or_error(cls, score: int | None, info: ValidationInfo) -> int | None:
-        """Raises for a case that has neither a score nor an error."""
-        # An error of the wrong type is a finding of its own, and missing here.
+        """Raise for a case with neither a score nor an error."""
+        # An error of the wrong type is reported separately, and missing here.
         if score is None and not (info.data.get("error", "wrong") or "").strip():
             raise ValueError("may be null only where error says why")
         return score
@@ -135,7 +135,7 @@ class EvalResult(BaseModel):
     @field_validator("passed")
     @classmethod
     def passed_by_score(cls, passed: StrictBool | None, info: ValidationInfo) -> StrictBool | None:
-        """Raises unless passed says the same as the score."""
+        """Raise unless `passed` agrees with the score."""
         if "score" not in info.data:
             return passed
         score = info.data["score"]
@@ -156,7 +156,7 @@ class EvalRunParameters(BaseModel):
     pass_rate_threshold: Rate
     score_threshold: MeanScore
     max_error_rate: Rate | None = None
-    """Share of the cases that may have errored: a gate of the run that the contract does not know; None is no cap."""
+    """Share of the cases that may have errored: a gate that the contract does not have; None for no limit."""
 
 
 class EvalRunMetrics(BaseModel):
@@ -172,7 +172,7 @@ class EvalRunMetrics(BaseModel):
 
     @classmethod
     def from_results(cls, results: Iterable[EvalResult], parameters: EvalRunParameters) -> Self:
-        """The contract's formulas over the results of a run; thresholds are inclusive."""
+        """Compute the contract's formulas over the results of a run; thresholds are inclusive."""
         kept = list(results)
         scores = [result.score for result in kept if result.error is None and result.score is not None]
         passed = sum(score >= PASS_SCORE for score in scores)
@@ -190,7 +190,7 @@ class EvalRunMetrics(BaseModel):
 
     @model_validator(mode="after")
     def add_up(self) -> Self:
-        """Raises where the counts do not give the total, or the rate is not theirs."""
+        """Raise if the counts do not add up to the total, or the rate is not theirs."""
         graded = self.passed_cases + self.failed_cases
         if self.total_cases != graded + self.error_cases:
             raise ValueError("total_cases must be passed_cases + failed_cases + error_cases")
@@ -203,7 +203,7 @@ class EvalRunMetrics(BaseModel):
         return self
 
     def _can_have(self, average: float, graded: int) -> bool:
-        """Passed cases have a 4 or 5, failed ones a 1 to 3."""
+        """Return whether the average is possible: passed cases have a score of 4 or 5, others of 1 to 3."""
         lowest = (PASS_SCORE * self.passed_cases + self.failed_cases) / graded
         highest = (5 * self.passed_cases + (PASS_SCORE - 1) * self.failed_cases) / graded
         return lowest - _ROUNDED <= average <= highest + _ROUNDED
@@ -230,11 +230,11 @@ class EvalRun(BaseModel):
     status: Literal["complete", "partial"] | None = None
     """`partial` where a case errored; the contract has no word for it."""
     gates: list[GateCheck] | None = None
-    """The gates of the run: those of the formula, and `max_error_rate`, which the contract does not know."""
+    """Gates of the run: those of the formula, and `max_error_rate`, which the contract does not know."""
 
     @model_validator(mode="after")
     def tells_of_its_results(self) -> Self:
-        """Raises where a figure is not that of the results."""
+        """Raise if a metric differs from that of the results."""
         metrics, computed = self.metrics, EvalRunMetrics.from_results(self.results, self.parameters)
         for name in ("total_cases", "passed_cases", "failed_cases", "error_cases"):
             if getattr(metrics, name) != getattr(computed, name):
@@ -247,7 +247,7 @@ class EvalRun(BaseModel):
 
     @model_validator(mode="after")
     def decided_by_thresholds(self) -> Self:
-        """Raises where the decision is not the one that the figures and thresholds give."""
+        """Raise if the decision differs from that of metrics and thresholds."""
         metrics, cap = self.metrics, self.parameters.max_error_rate
         if self.gates is None and cap is not None and metrics.error_cases > (cap + _TOLERANCE) * metrics.total_cases:
             # Documents of earlier versions, which list no gates, have the cap on errors in the formula.

@@ -1,4 +1,4 @@
-"""For tests of your own: models that answer by script, a provider on loopback, and small valid datasets."""
+"""Test doubles for users' tests: scripted models, a provider on loopback, and small valid datasets."""
 
 import json
 import threading
@@ -67,7 +67,7 @@ class StubProvider:
 
     @property
     def base_url(self) -> str:
-        """What a plan's provider has as its base_url."""
+        """Value for a provider's base_url."""
         return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
 
     def answer(self, request: StubRequest) -> StubReply:
@@ -90,7 +90,7 @@ class StubProvider:
 
 
 def example_dataset(contract: ContractId) -> bytes:
-    """A small valid dataset of a contract: JSON Lines where it is written so, otherwise one JSON document."""
+    """Return a small valid dataset of a contract: JSON Lines if the contract has lines, otherwise one JSON document."""
     if CONTRACTS[contract].is_lines:
         return b"".join(json.dumps(row).encode() + b"\n" for row in _EXAMPLES[contract])
     return json.dumps(_EXAMPLES[contract], indent=2).encode()
@@ -134,7 +134,7 @@ def _exchange_for(provider: StubProvider) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(sent)
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the parent's names
-            """Say nothing on standard error."""
+            """Log nothing to standard error."""
 
     return Exchange
 

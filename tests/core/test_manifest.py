@@ -41,7 +41,7 @@ def test_what_is_read_is_what_was_written() -> None:
 def test_numbers_and_the_plan_stay_as_they_were_written() -> None:
     found = read_manifest(document(temperature=0))
     assert str(found.temperature) == "0"
-    assert found.plan == document()["plan"]
+    assert found.plan_members == document()["plan"]
 
 
 def test_members_of_a_later_version_are_kept_but_not_needed() -> None:
@@ -52,7 +52,8 @@ def test_members_of_a_later_version_are_kept_but_not_needed() -> None:
 
 def test_a_plan_that_only_a_later_version_can_read_does_not_hide_the_run() -> None:
     found = read_manifest(document(plan={**document()["plan"], "rubric_mode": "one_call_for_two"}))
-    assert (found.run_id, found.plan["rubric_mode"]) == ("earlier", "one_call_for_two")
+    assert (found.run_id, found.plan_members["rubric_mode"]) == ("earlier", "one_call_for_two")
+    assert (found.plan.rubric_mode, found.plan.run_id, len(found.plan.datasets)) == ("per_criterion", "earlier", 1)
     with pytest.raises(RunDamaged, match=r"cannot be read: Invalid enum value 'one_call_for_two'"):
         _ = found.settings
 

@@ -59,13 +59,13 @@ def agrees(data: bytes, *, by_line: bool = False) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@given(values, st.booleans())
-def test_what_is_found_in_a_text_does_not_depend_on_its_size(value: Any, escaped: bool) -> None:
+@given(value=values, escaped=st.booleans())
+def test_what_is_found_in_a_text_does_not_depend_on_its_size(value: Any, *, escaped: bool) -> None:
     agrees(json.dumps(value, ensure_ascii=escaped).encode("utf-8", "replace"))
 
 
-@given(st.lists(values.filter(lambda value: value is not None), max_size=4), st.booleans())
-def test_nor_do_the_lines_of_one(rows: list[Any], escaped: bool) -> None:
+@given(rows=st.lists(values.filter(lambda value: value is not None), max_size=4), escaped=st.booleans())
+def test_nor_do_the_lines_of_one(rows: list[Any], *, escaped: bool) -> None:
     agrees("\n".join(json.dumps(row, ensure_ascii=escaped) for row in rows).encode("utf-8", "replace"), by_line=True)
 
 

@@ -15,7 +15,7 @@ from assay import RunRequest
 from assay.core.exposure import Setting
 from assay.core.plan import Plan
 from assay.core.settings import PanelSection, RunFile, RunSection, run_settings, stated
-from assay.engine.planning.run_file import run_file_schema
+from assay.engine.planning.request import run_file_schema
 from assay.surfaces.cli.program import program
 from assay.surfaces.pages.validation_page import RunFormQuery
 from assay.surfaces.server.queries import SubmitQuery
@@ -32,23 +32,23 @@ from pathlib import Path
 from typing import Annotated, Literal
 import click, msgspec
 import assay.core.settings as settings
-from assay.core.exposure import FormField, Option, Parameter, described, exposed
+from assay.core.exposure import CommandOption, FormField, QueryParameter, described, exposed
 
 class PanelSection(settings.PanelSection, frozen=True, kw_only=True):
     ties: Annotated[Literal["pass", "fail"] | None, exposed(
-        "How ties end.", option=Option("How ties end."), parameter=Parameter("What a tie means."),
+        "How ties end.", option=CommandOption("How ties end."), parameter=QueryParameter("What a tie means."),
         form=FormField("Ties", "as usual", words={"fail": "not passed"}, is_extra=True))] = None
 
 class RunFile(settings.RunFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
     panel: Annotated[PanelSection, described("The panel.")] = PanelSection()
     patience: Annotated[settings.Count, exposed(
-        "Rounds to wait.", option=Option("Rounds.", "N", default="one, or {}"), parameter=Parameter(is_later=True),
+        "Rounds to wait.", option=CommandOption("Rounds.", "N", default="one, or {}"), parameter=QueryParameter(is_later=True),
         form=FormField("Patience", "none"))] = 2
 
 settings.RunFile = RunFile
 
 from assay.engine.planning.request import MergedSettings, RunRequest
-from assay.engine.planning.run_file import load_run_file, run_file_schema
+from assay.engine.planning.request import load_run_file, run_file_schema
 from assay.surfaces.cli.main import main
 from assay.surfaces.cli.program import program
 from assay.surfaces.pages.validation_page import RunFormQuery

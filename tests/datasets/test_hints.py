@@ -164,3 +164,11 @@ def test_a_misspelt_member_of_the_document_is_named(contract: str, member: str) 
 def test_an_unknown_field_of_legal_eval_v1(tmp_path: Path, member: str, hint: str) -> None:
     row = {**RUBRIC, "rubric": [{"id": "c1", "title": "Says no."}], member: "x"}
     assert issue_of(tmp_path, "legal_eval_v1", row, code="unsupported_field").hint == hint
+
+
+@pytest.mark.parametrize(
+    ("value", "hint"), [(None, "set null_as_absent: true if an export wrote nulls"), ([], "remove it or change task_type")]
+)
+def test_a_field_of_another_task_type_says_how_it_goes(tmp_path: Path, value: Any, hint: str) -> None:
+    row = {**RUBRIC, "rubric": [{"id": "a", "title": "A"}], "choices": value}
+    assert issue_of(tmp_path, "legal_eval_v1", row, code="unsupported_field").hint == hint

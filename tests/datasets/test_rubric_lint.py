@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from assay import ValidationConfig, validate
 from assay.core.case import Criterion
-from assay.datasets.parsing.rubric_lint import MOST_ISSUES, doubtful_rows, lint_rubric, undecidable
-from assay.datasets.parsing.unsent_fields import fact_of_context
+from assay.datasets.parsing.rubric_lint import MOST_ISSUES, doubtful_rows, fact_of_context, lint_rubric, undecidable
 
 REALDATA = Path(os.environ.get("ASSAY_REALDATA", "/nonexistent")) / "eu_legal_benchmark"
 LINTS = {

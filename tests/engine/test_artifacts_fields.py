@@ -278,8 +278,8 @@ def test_redacted_ids_stay_apart_and_lead_to_their_records(tmp_path: Path) -> No
     predictions = lines(result, "predictions.jsonl")
     assert [line["record_id"] for line in predictions] == [f"[REDACTED:email]#{line['record_sha256'][:8]}" for line in predictions]
     opened = api.open_run(result.run_dir)
-    assert [opened.record(line["record_id"])["input"]["id"] for line in predictions] == [line["record_id"] for line in predictions]
-    assert [len(opened.record(line["record_id"])["attempts"]) for line in predictions] == [2, 2]
+    assert [opened.record(line["record_id"]).input.id for line in predictions] == [line["record_id"] for line in predictions]
+    assert [len(opened.record(line["record_id"]).attempts) for line in predictions] == [2, 2]
 
 
 def test_the_export_of_a_run_with_redacted_ids_is_a_response_file(tmp_path: Path) -> None:
@@ -293,12 +293,12 @@ def test_the_export_of_a_run_with_redacted_ids_is_a_response_file(tmp_path: Path
 @pytest.mark.parametrize(("index", "member"), [("0", "prediction"), ("1", "failure")])
 def test_a_record_is_found_by_its_index_too(tmp_path: Path, index: str, member: str) -> None:
     result = finished(write_batch(tmp_path / "d.json", batch_record("a"), {"record_id": "broken"}), on_invalid="skip")
-    assert api.open_run(result.run_dir).record(index)[member]["index"] == int(index)
+    assert getattr(api.open_run(result.run_dir).record(index), member).index == int(index)
 
 
 def test_an_id_that_looks_like_an_index_is_an_id(tmp_path: Path) -> None:
     result = finished(write_batch(tmp_path / "d.json", batch_record("1"), batch_record("0")))
-    assert api.open_run(result.run_dir).record("0")["prediction"]["index"] == 1
+    assert api.open_run(result.run_dir).record("0").prediction.index == 1
 
 
 # What the document says of itself
@@ -428,4 +428,4 @@ def test_id_of_which_nothing_is_redacted_stays_as_it_is(tmp_path: Path, record_i
     dataset.write_text(json.dumps({**head, "records": [record]}), encoding="utf-8")
     request = RunRequest(datasets=(str(dataset),), models=("scripted/echo",), judges=("scripted/judge-5",), runs_dir=str(tmp_path))
     (run,) = api.run(request)
-    assert [line["record_id"] for line in api.open_run(run.run_id, runs_dir=tmp_path).predictions()] == [record_id]
+    assert [line.record_id for line in api.open_run(run.run_id, runs_dir=tmp_path).predictions()] == [record_id]

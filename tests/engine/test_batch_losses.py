@@ -16,7 +16,7 @@ from assay.engine.execution.run_context import RunEnvironment
 from assay.engine.planning.request import RunRequest
 from assay.engine.runs import start
 from assay.models.batch_api import SKEW, BatchKey, earliest
-from assay.presentation.run_subject import batch_words
+from assay.presentation.subject import batch_words
 from tests.engine.batch_runs import attempts, manifest, resumed, run, write_run
 from tests.engine.run_settings import planned
 from tests.models.batch_provider import BatchProvider, Faults, Refused, Request
@@ -101,7 +101,7 @@ def test_a_run_is_cancelled_at_once_although_its_batch_may_be_somebody_elses(tmp
         result = api.cancel("x", runs_dir=tmp_path / "runs")
     told = " · ".join(batch_words(read_manifest(manifest(run_file)).batches))
     assert (result.state, provider.seen["POST /v1/messages/batches/ID/cancel"]) == ("cancelled", 0)
-    assert told.startswith("1 batch · 0 of 6 requests answered · batch_uncertain 6 · batch msgbatch_0001 may be ours or")
+    assert told.startswith("1 batch · 0 of 6 requests answered · batch_uncertain 6 · batch msgbatch_0001 may not be ours, so")
 
 
 def test_a_cancelled_run_counts_nothing_as_asked_one_by_one(tmp_path: Path) -> None:

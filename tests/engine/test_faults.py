@@ -13,7 +13,7 @@ import pytest
 from assay import api
 from assay.core.errors import StoreUnavailable
 from assay.core.run_result import RunResult
-from assay.engine.execution.in_flight import InFlightRecords
+from assay.engine.execution.run_context import InFlightRecords
 from tests.crash.check import problems_of, stable_artifacts
 from tests.crash.job import VERDICT, Job, steady, write_job
 from tests.crash.provider import Answer, CountingProvider, Script, error

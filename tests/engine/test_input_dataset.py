@@ -490,16 +490,16 @@ def test_a_run_of_an_earlier_version_still_opens(earlier: Path) -> None:
     assert api.verify("earlier", runs_dir=earlier) == []
     assert api.replay("earlier", runs_dir=earlier) == []
     found = api.open_run("earlier", runs_dir=earlier)
-    assert [asked["prompt"] for _, asked in found.pairs()] == [f"What is {n} + {n}?" for n in range(1, 4)]
-    assert found.record("q-2")["input"]["references"] == ["4"]
+    assert [case.prompt for _, case in found.pairs()] == [f"What is {n} + {n}?" for n in range(1, 4)]
+    assert found.record("q-2").input.references == ("4",)
     index = api.index_run(earlier / "earlier")
-    assert found.record_of(index.at_position(2))["input"]["prompt"] == "What is 3 + 3?"
+    assert found.record_of(index.at_position(2)).input.prompt == "What is 3 + 3?"
 
 
 def test_a_run_of_an_earlier_version_is_compared_rescored_and_purged(earlier: Path) -> None:
     api.rescore("earlier", profile="weighted_mean", runs_dir=earlier, run_id="rescored")
     assert api.verify("rescored", runs_dir=earlier) == []
-    assert [asked["id"] for _, asked in api.open_run("rescored", runs_dir=earlier).pairs()] == ["q-1", "q-2", "q-3"]
+    assert [case.id for _, case in api.open_run("rescored", runs_dir=earlier).pairs()] == ["q-1", "q-2", "q-3"]
     assert api.compare("earlier", "rescored", runs_dir=earlier).n == 3
 
 
@@ -533,7 +533,7 @@ def test_rows_in_one_line_leave_memory_without_the_collector(contract: str, text
     is_enabled = gc.isenabled()
     gc.disable()
     try:
-        issues = read(source, contract, config=ValidationConfig(), effort=ReadOptions()).issues
+        issues = read(source, contract, config=ValidationConfig(), options=ReadOptions()).issues
         held = weakref.ref(source.rows.source), weakref.ref(source)
         del source
         assert len({issue.column for issue in issues}) == 3

@@ -4,9 +4,9 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from assay.core.model_call import ModelFailure, Usage
+from assay.core.model_call import ModelFailure, ModelRequest, Usage
 from assay.core.plan import DatasetPlan, ModelPlan, Plan, ProviderPlan
-from assay.engine.execution.limits import CallQueue, CallScheduler
+from assay.engine.execution.limits import CallQueue, CallScheduler, ModelAdmission
 from assay.engine.records.run_counters import RunCounters
 
 QUOTA = ModelFailure("quota_exceeded", "no more", is_exhausted=True)
@@ -167,3 +167,30 @@ def test_a_full_round_of_successes_after_a_429_makes_room_for_one_more_call() ->
     for _ in range(4):
         limiter.succeeded(Usage(), 11.0)
     assert 4.8 < limiter.limit < 5.0
+
+
+def test_a_wait_leaves_no_tasks_behind() -> None:
+    async def tasks_left() -> int:
+        limits = limits_of(asyncio.Event())
+        await limits.pause(0.0, [limits.new_queue("a", "candidate")])
+        await asyncio.sleep(0)
+        return len(asyncio.all_tasks()) - 1
+
+    assert asyncio.run(tasks_left()) == 0
+
+
+def test_a_call_that_succeeds_in_the_moment_of_a_rejection_shows_that_it_is_about_one_record() -> None:
+    request = ModelRequest(stage="candidate", call_id="candidate", model="m", messages=())
+
+    async def is_answered(_: ModelRequest) -> bool:
+        return False
+
+    async def found() -> bool | None:
+        admission = ModelAdmission()
+        admission.in_flight = 1
+        rejected = asyncio.create_task(admission.is_records_own(1.0, check=is_answered, now=lambda: 2.0, stop=asyncio.Event()))
+        await asyncio.sleep(0)
+        admission.succeeded(request, started=1.0)
+        return await asyncio.wait_for(rejected, 60)
+
+    assert asyncio.run(found()) is True

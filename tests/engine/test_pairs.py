@@ -88,7 +88,7 @@ def test_the_majority_of_judges_decides_and_all_votes_are_kept(folder: Path) -> 
     found = ranking_of(rank(folder, "long", "short", judges=(FAIR, BIASED, "scripted/judge-3")))
     assert found["candidates"][0]["inconsistent"] == 6
     line = next(api.open_run("ranking", runs_dir=folder / "runs").predictions())
-    votes = [(vote["judge"], vote["criterion"], vote["score"]) for vote in line["evaluator_scores"]]
+    votes = [(vote.judge, vote.criterion, vote.score) for vote in line.evaluator_scores]
     assert votes == [
         *((judge, "in_order", score) for judge, score in ((FAIR, 1.0), (BIASED, 1.0), ("scripted/judge-3", 0.5))),
         *((judge, "swapped", score) for judge, score in ((FAIR, 1.0), (BIASED, 0.0), ("scripted/judge-3", 0.5))),
@@ -130,10 +130,10 @@ def test_the_evidence_is_that_of_any_run(folder: Path) -> None:
     assert api.replay("ranking", runs_dir=folder / "runs") == []
     run = api.open_run("ranking", runs_dir=folder / "runs")
     record = run.record("q0#1-3")
-    assert [choice["text"] for choice in record["input"]["choices"]] == [LONG, SHORT]
-    assert record["prediction"]["evaluator"] == "judge_pairwise/1"
-    assert {attempt["stage"] for attempt in record["attempts"]} == {"judge"}
-    assert [entry["run_id"] for entry in run.shown_plan["comparison"]["runs"]] == ["long", "middle", "short"]
+    assert [choice.text for choice in record.input.choices] == [LONG, SHORT]
+    assert record.prediction.evaluator == "judge_pairwise/1"
+    assert {attempt.stage for attempt in record.attempts} == {"judge"}
+    assert [entry.run_id for entry in run.plan.comparison.runs] == ["long", "middle", "short"]
 
 
 def test_what_cannot_be_compared_is_named(folder: Path) -> None:

@@ -59,10 +59,10 @@ def test_metrics_of_a_panel_are_replayed_from_the_artifacts(tmp_path: Path) -> N
 def test_disagreements_are_listed_with_every_vote_the_widest_apart_first(tmp_path: Path) -> None:
     run(tmp_path, ("scripted/judge-any", "scripted/judge-5"))
     found = api.open_run("x", runs_dir=tmp_path / "runs").disagreements()
-    spreads = [entry["spread"] for entry in found]
+    spreads = [entry.spread for entry in found]
     assert spreads == sorted(spreads, reverse=True)
-    assert {len(entry["votes"]) for entry in found} == {2}
-    assert all("lower one counts" in entry["words"] for entry in found)
+    assert {len(entry.votes) for entry in found} == {2}
+    assert all("lower one counts" in entry.words for entry in found)
 
 
 def test_a_judge_alone_disagrees_with_nobody(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_a_killed_run_does_not_ask_a_judge_again_whose_vote_was_lost(tmp_path: P
     ("options", "problem"),
     [
         ({"quorum": 4}, "--quorum: 4 judges must vote, but the run has 3"),
-        ({"escalate": True, "judges": THREE[:1]}, "--escalate: there is nobody to escalate to; name at least two judges"),
+        ({"escalate": True, "judges": THREE[:1]}, "--escalate: there is no judge to escalate to; name at least two judges"),
     ],
 )
 def test_a_panel_that_cannot_decide_is_found_before_any_call(tmp_path: Path, options: dict[str, Any], problem: str) -> None:

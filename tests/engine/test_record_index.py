@@ -6,9 +6,11 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from assay import api
+from assay.core.case import Case, Message, Turn
 from assay.core.errors import RunNotFound, StoreUnavailable, UsageProblem
 from assay.engine.execution.run_context import RunEnvironment
 from assay.engine.readers.record_search import question_of
@@ -41,7 +43,7 @@ def rubric_row(number: int) -> dict[str, Any]:
 
 def found(runs_dir: Path, run_id: str, **search: Any) -> list[str | None]:
     run = api.open_run(run_id, runs_dir=runs_dir)
-    return [record.line["record_id"] for record in api.find_records(run, api.RecordSearch(**search), limit=100).records]
+    return [record.line.record_id for record in api.find_records(run, api.RecordSearch(**search), limit=100).records]
 
 
 @pytest.mark.parametrize("repeat", [1, 2])
@@ -94,7 +96,7 @@ def test_records_are_found_by(judged: Path, search: dict[str, Any], expected: li
 def test_parts_of_what_is_found_make_the_whole(judged: Path) -> None:
     run, search = api.open_run("panel", runs_dir=judged), api.RecordSearch(sort="-order")
     parts = [api.find_records(run, search, limit=4, offset=offset) for offset in (0, 4)]
-    assert [record.line["index"] for part in parts for record in part.records] == [5, 4, 3, 2, 1, 0]
+    assert [record.line.index for part in parts for record in part.records] == [5, 4, 3, 2, 1, 0]
     assert [(part.total, part.next_offset) for part in parts] == [(6, 4), (6, None)]
 
 
@@ -131,7 +133,7 @@ def test_record_is_the_same_with_an_index_and_without(judged: Path, tmp_path: Pa
     plain = [api.open_run(str(copy)).record(name) for name in names]
     api.index_run(copy)
     assert [api.open_run(str(copy)).record(name) for name in names] == plain
-    assert len(plain[0]["attempts"]) == 5
+    assert len(plain[0].attempts) == 5
     with pytest.raises(RunNotFound, match="no finished record 'r-9'") as problem:
         api.open_run(str(copy)).record("r-9")
     assert problem.value.hint == f"list its records with: assay show {copy.name} --verbose"
@@ -144,7 +146,7 @@ def test_index_of_a_record_is_not_taken_for_the_id_of_another(tmp_path: Path) ->
     plain = [run.record_at(0), run.record("0")]
     api.index_run(run.folders.sealed)
     assert [run.record_at(0), run.record("0")] == plain
-    assert [record["prediction"]["record_id"] for record in plain] == ["1", "0"]
+    assert [record.prediction.record_id for record in plain] == ["1", "0"]
 
 
 def test_errors_of_both_kinds_are_found_as_failed(tmp_path: Path) -> None:
@@ -160,12 +162,12 @@ def test_samples_of_a_record_are_told_apart_and_their_split_is_found(tmp_path: P
     dataset = write_rows(tmp_path / "law.jsonl", *rows)
     api.run(dataset, model="scripted/mcq-any", repeat=2, run_id="twice", runs_dir=str(tmp_path / "runs"))
     run = api.open_run("twice", runs_dir=tmp_path / "runs")
-    verdicts = {(line["record_id"], line["sample"]): line["passed"] for line in run.predictions()}
+    verdicts = {(line.record_id, line.sample): line.passed for line in run.predictions()}
     split = [row["id"] for row in rows if verdicts[row["id"], 0] != verdicts[row["id"], 1]]
     assert found(tmp_path / "runs", "twice", flips="repeats") == [name for name in split for _ in range(2)]
     assert 0 < len(split) < len(rows)
-    assert run.record("q-1", sample=1)["prediction"]["sample"] == 1
-    assert [sample["sample"] for sample in run.record("q-1")["samples"]] == [0, 1]
+    assert run.record("q-1", sample=1).prediction.sample == 1
+    assert [sample.sample for sample in run.record("q-1").samples] == [0, 1]
 
 
 def test_flips_against_another_run_are_those_of_the_comparison(tmp_path: Path) -> None:
@@ -252,15 +254,15 @@ def test_index_that_was_cut_off_is_made_anew(tmp_path: Path) -> None:
 
 def test_run_under_way_is_searched_by_status_and_verdict(tmp_path: Path) -> None:
     run = half_done(tmp_path)
-    known = [line["record_id"] for line in run.predictions()]
+    known = [line.record_id for line in run.predictions()]
     passed = api.find_records(run, api.RecordSearch(status="valid", passed=True), limit=2, offset=1)
     everything = api.find_records(run, api.RecordSearch(), limit=1000)
     assert 3 < len(known) < 200
-    assert (passed.total, [record.line["record_id"] for record in passed.records]) == (len(known), known[1:3])
-    assert [record.line["record_id"] for record in everything.records] == ["broken", *known]
+    assert (passed.total, [record.line.record_id for record in passed.records]) == (len(known), known[1:3])
+    assert [record.line.record_id for record in everything.records] == ["broken", *known]
     assert everything.records[1].question == "Say hello"
     assert run.record_at(2) == run.record(known[1])
-    assert run.record_at(0)["failure"]["record_id"] == "broken"
+    assert run.record_at(0).failure.record_id == "broken"
     with pytest.raises(RunNotFound, match="no finished record '200'"):
         run.record_at(200)
     with pytest.raises(UsageProblem, match="can be searched by status and result only"):
@@ -281,10 +283,11 @@ def half_done(folder: Path) -> api.RunReader:
 
 
 def test_question_of_a_record_is_what_it_asks_last() -> None:
-    messages = [{"role": "user", "content": "First"}, {"role": "assistant", "content": "Yes"}, {"role": "user", "content": "Then"}]
-    assert question_of({"prompt": "", "messages": messages}) == "Then"
-    assert question_of({"prompt": "", "turns": [{"message": "Hi"}, {"message": ""}]}) == "Hi"
-    assert question_of({}) == ""
+    messages = (Message("user", "First"), Message("assistant", "Yes"), Message("user", "Then"))
+    case = Case(id="r", index=0, contract="batch_v1", task="open", dataset="d", prompt="")
+    assert question_of(msgspec.structs.replace(case, messages=messages)) == "Then"
+    assert question_of(msgspec.structs.replace(case, turns=(Turn(1, "user", "Hi"), Turn(2, "user", "")))) == "Hi"
+    assert question_of(case) == ""
 
 
 def test_unpaired_surrogates_do_not_keep_a_text_from_being_searched() -> None:

@@ -178,9 +178,9 @@ def test_show_has_one_answer_whole_and_what_came_of_the_others(tmp_path: Path) -
     run(tmp_path, "x", repeat=3)
     opened = api.open_run("x", runs_dir=tmp_path / "runs")
     found = opened.record("case-2", sample=1)
-    assert (found["prediction"]["sample"], found["prediction"]["index"]) == (1, 7)
-    assert {line["index"] for line in found["attempts"]} == {7}
-    assert [(sample["sample"], sample["passed"]) for sample in found["samples"]] == [(0, True), (1, True), (2, True)]
+    assert (found.prediction.sample, found.prediction.index) == (1, 7)
+    assert {line.index for line in found.attempts} == {7}
+    assert [(sample.sample, sample.passed) for sample in found.samples] == [(0, True), (1, True), (2, True)]
     with pytest.raises(RunNotFound, match="'case-2' with a sample 3"):
         opened.record("case-2", sample=3)
 

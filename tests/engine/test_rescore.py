@@ -13,7 +13,6 @@ import msgspec
 import pytest
 
 from assay import api
-from assay.core.artifact_lines import PredictionLine
 from assay.core.case import Criterion
 from assay.core.contract import MANIFEST
 from assay.core.errors import RunSealed, UsageProblem
@@ -21,7 +20,7 @@ from assay.core.plan import plan_sha256, read_plan
 from assay.core.run_result import RunResult
 from assay.engine.finalization.artifact_lines import VOLATILE_FIELDS
 from assay.engine.planning.request import PlanProblems, RunRequest
-from assay.engine.records.run_figures import profiler_of
+from assay.engine.records.run_metrics import profiler_of
 from assay.store.artifacts import ARTIFACTS, AttemptChain, StagingFolder
 from assay.store.retention import purgeable
 from assay.testing import StubAnswer, StubProvider, StubReply, StubRequest
@@ -90,7 +89,7 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> RunResult:
 
 def scores(result: RunResult) -> dict[str, Any]:
     lines = api.open_run(result.run_dir).predictions()
-    return {line["record_id"]: line["profile_unscored"] or line["profile_score"] for line in lines}
+    return {line.record_id: line.profile_unscored or line.profile_score for line in lines}
 
 
 def document(result: RunResult, name: str) -> dict[str, Any]:
@@ -173,8 +172,8 @@ def test_a_rubric_without_a_positive_weight_has_the_score_of_a_profile_that_give
 
 def test_such_a_score_is_flagged_and_given_later_too(tmp_path: Path) -> None:
     finished = run_all(tmp_path, *POINTLESS, profile="apex_v1")
-    flags = {line["record_id"]: line["flags"] for line in api.open_run(finished.run_dir).predictions()}
-    assert flags == {"whole": [], "negative": ["scored_by_profile"], "zero": ["scored_by_profile"]}
+    flags = {line.record_id: line.flags for line in api.open_run(finished.run_dir).predictions()}
+    assert flags == {"whole": (), "negative": ("scored_by_profile",), "zero": ("scored_by_profile",)}
     again = api.rescore(finished.run_dir, profile="prbench_normalized")
     assert scores(again) == {"whole": 0.4, "negative": 0.75, "zero": "no_weight"}
 
@@ -193,8 +192,8 @@ def test_what_nobody_was_asked_about_has_no_score_in_either(tmp_path: Path, *, c
 def test_a_record_that_failed_says_what_it_could_have_had_and_the_headline_what_that_changes(tmp_path: Path) -> None:
     finished = run_all(tmp_path, *ROWS, profile="prbench")
     lines = list(api.open_run(finished.run_dir).predictions())
-    assert {line["record_id"] for line in lines if "profile_bounds" in line} == {
-        line["record_id"] for line in lines if line["profile_unscored"] not in (None, "no_positive_weight")
+    assert {line.record_id for line in lines if line.profile_bounds is not msgspec.UNSET} == {
+        line.record_id for line in lines if line.profile_unscored not in (None, "no_positive_weight")
     }
     bounds, headline = finished.metrics["profile"]["headline_bounds"], finished.metrics["profile"]["headline"]
     assert bounds["worst"] < headline < bounds["best"]
@@ -202,11 +201,9 @@ def test_a_record_that_failed_says_what_it_could_have_had_and_the_headline_what_
 
 
 def test_what_was_cancelled_has_not_failed(first: RunResult) -> None:
-    stopped = {**next(iter(api.open_run(first.run_dir).predictions())), "status": "cancelled", "error_code": "max_cost"}
-    line, profiler = (
-        msgspec.convert(stopped, PredictionLine),
-        profiler_of(plan_of(provider_of("scripted"), profile="prbench", compat=True)),
-    )
+    line = next(api.open_run(first.run_dir).predictions())
+    line.status, line.error_code = "cancelled", "max_cost"
+    profiler = profiler_of(plan_of(provider_of("scripted"), profile="prbench", compat=True))
     assert profiler is not None
     profiler.apply(line, rubric_case(criteria=(Criterion("c0", "Good"),)), {})
     assert (line.profile_score, line.profile_unscored) == (None, "max_cost")
@@ -285,7 +282,7 @@ def test_golden_results_of_the_new_run_are_decided_by_its_gates(tmp_path: Path) 
 def test_the_answers_to_one_record_count_by_their_median(tmp_path: Path) -> None:
     levels = tuple((f"level {level}.", 1) for level in (1, 2, 3, 4))
     finished = run_all(tmp_path, rubric_row("levels", levels), speaker=climber(), repeat=3, profile="apex_v1")
-    assert sorted(line["profile_score"] for line in api.open_run(finished.run_dir).predictions()) == [25.0, 50.0, 100.0]
+    assert sorted(line.profile_score for line in api.open_run(finished.run_dir).predictions()) == [25.0, 50.0, 100.0]
     profile = finished.metrics["profile"]
     assert (profile["headline"], profile["n"], profile["n_scored"]) == (50.0, 1, 3)
     again = api.rescore(finished.run_dir, profile="apex_v1", compat=True)
@@ -391,7 +388,7 @@ def as_of_an_earlier_version(finished: RunResult, target: Path) -> Path:
                 staging.write(path.name, path.read_bytes())
         writer = staging.open_lines("attempt_logs.jsonl")
         for line in api.open_run(str(old)).predictions():
-            for attempt in api.open_run(str(old)).attempts(line["record_id"]):
+            for attempt in map(msgspec.to_builtins, api.open_run(str(old)).attempts(line.record_id)):
                 kept = {name: value for name, value in attempt.items() if name not in ("raw", "chain_sha256")}
                 writer.line(chain.line(json.dumps({**kept, "response": attempt["raw"]}).encode()))
         manifest = {**document(finished, MANIFEST), "attempt_chain_sha256": chain.hexdigest()}

@@ -9,7 +9,7 @@ import pytest
 
 from assay import api
 from assay.core.errors import UsageProblem
-from assay.core.retention import RetentionSettings, longest
+from assay.core.retention import RetentionSettings, longest_retention
 from assay.store.artifacts import MANIFEST
 from assay.store.retention import AGGREGATE
 from tests.commands import assay as command
@@ -148,5 +148,5 @@ def test_server_does_not_start_with_fewer_days_than_the_contract_demands(tmp_pat
 
 
 def test_the_longest_of_what_is_set_counts() -> None:
-    found = longest(RetentionSettings(raw_days=40), RetentionSettings(aggregate_days=200), RetentionSettings(raw_days=35))
+    found = longest_retention(RetentionSettings(raw_days=40), RetentionSettings(aggregate_days=200), RetentionSettings(raw_days=35))
     assert (found.raw_days, found.aggregate_days) == (40, 200)

@@ -154,7 +154,7 @@ def test_an_id_in_two_datasets_is_an_error_with_both_places(tmp_path: Path) -> N
     write_rows(tmp_path / "a.jsonl", mcq_row("x"), mcq_row("same"))
     write_batch(tmp_path / "b.json", batch_record("same"))
     (problem,) = problems_of(run_file(tmp_path, "datasets: [a.jsonl, b.json]"))
-    assert problem == f"the id 'same' stands in {tmp_path}/a.jsonl:2 and {tmp_path}/b.json records[0]; ids are unique in a run"
+    assert problem == f"the id 'same' appears in {tmp_path}/a.jsonl:2 and {tmp_path}/b.json records[0]; ids must be unique in a run"
 
 
 def test_a_file_that_is_named_twice_is_one_problem(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from assay import ValidationConfig, validate
 from assay.core.open_fields import OTHERS, FieldCounter, FieldUse
 from assay.datasets import read
 from assay.datasets.parsing.config import ReadOptions
+from assay.datasets.parsing.record_fields import SENT_METADATA, batch_uses, golden_uses, legal_uses, turn_uses
 from assay.datasets.parsing.source import open_source
-from assay.datasets.parsing.unsent_fields import SENT_METADATA, batch_uses, golden_uses, legal_uses, turn_uses
 from assay.grading import POLICIES
 from assay.surfaces.cli.program import program
 from tests.engine.run_settings import batch_record, write_batch, write_rows
@@ -205,7 +205,7 @@ def test_several_processes_count_together_what_one_counts(tmp_path: Path) -> Non
     records[7]["input"] |= {"context": "c", "answer_key": "k"}
     source = open_source(write_batch(tmp_path / "data.json", *records))
     counted = [
-        read(source, "batch_v1", config=ValidationConfig(), effort=ReadOptions(workers=workers)).fields for workers in (1, 2)
+        read(source, "batch_v1", config=ValidationConfig(), options=ReadOptions(workers=workers)).fields for workers in (1, 2)
     ]
     assert (
         counted[0]

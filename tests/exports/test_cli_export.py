@@ -86,7 +86,7 @@ def test_a_folder_is_replaced_only_when_it_is_an_earlier_export() -> None:
     assert assay("export", "latest", "--format", "hf", "--force").exit_code == 0
     Path("hostile-hf", "mine.txt").write_text("mine", encoding="utf-8")
     refused = assay("export", "latest", "--format", "hf", "--force")
-    assert "is no earlier export" in refused.stderr
+    assert "is not an earlier export" in refused.stderr
     assert Path("hostile-hf", "mine.txt").read_text(encoding="utf-8") == "mine"
     assert sorted(path.name for path in Path().iterdir() if "hostile-hf" in path.name) == ["hostile-hf"]
 
@@ -106,7 +106,7 @@ def test_a_folder_that_looks_like_an_export_and_is_not_is_left_alone() -> None:
         (mine / name).write_text("precious", encoding="utf-8")
     assert assay("export", "latest", "--format", "hf", "-o", "mine", "--force").exit_code == 2
     (mine / "data" / "labels.csv").rename(mine / "data" / "test-00000-of-00001.parquet")
-    assert "is no earlier export" in assay("export", "latest", "--format", "hf", "-o", "mine", "--force").stderr
+    assert "is not an earlier export" in assay("export", "latest", "--format", "hf", "-o", "mine", "--force").stderr
     assert (mine / "README.md").read_text(encoding="utf-8") == "precious"
 
 

@@ -105,7 +105,7 @@ def test_a_run_over_several_golden_datasets_says_why_it_has_none() -> None:
     assay("run", "one.json", "two.json", "--model", "scripted/echo", "--judge", "scripted/judge-4", "--run-id", "both", "--quiet")
     refused = assay("export", "both", "--as", "eval-results")
     assert refused.exit_code == 2
-    assert "run 'both' has no eval_results.json: it tells of one golden dataset, and the run has 2 datasets" in refused.stderr
+    assert "run 'both' has no eval_results.json: it holds one golden dataset, and the run has 2 datasets" in refused.stderr
 
 
 def test_reports_show_the_contracts_decision_next_to_the_gate_on_errors() -> None:

@@ -20,7 +20,7 @@ def folder(workplace: Path) -> Path:
 
 def grades(run_id: str) -> list[dict[str, Any]]:
     names = ("record_id", "model_response", "response_sha256", "score", "raw_score", "passed", "justification", "evaluator_scores")
-    return [{name: line[name] for name in names} for line in api.open_run(run_id).predictions()]
+    return [{name: getattr(line, name) for name in names} for line in api.open_run(run_id).predictions()]
 
 
 @pytest.mark.parametrize("name", ["answers.jsonl", "answers.json"])

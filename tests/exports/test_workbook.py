@@ -17,8 +17,8 @@ pytest.importorskip("xlsxwriter")
 LONG = "x" * 32_767
 
 
-def workbook(run: api.RunReader, teller: ExportProgress | None = None) -> Any:
-    content = b"".join(EXPORTS["xlsx"].write(run, teller or ExportProgress()))
+def workbook(run: api.RunReader, progress: ExportProgress | None = None) -> Any:
+    content = b"".join(EXPORTS["xlsx"].write(run, progress or ExportProgress()))
     return openpyxl.load_workbook(io.BytesIO(content))
 
 
@@ -76,21 +76,21 @@ def test_the_workbook_says_which_run_it_is_of(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", [LONG + "y", "\U0001f600" * 20_000])
 def test_a_text_that_no_cell_can_hold_is_cut_marked_and_listed(tmp_path: Path, text: str) -> None:
-    teller = ExportProgress()
-    book = workbook(hostile_run(tmp_path, "A", text), teller)
+    progress = ExportProgress()
+    book = workbook(hostile_run(tmp_path, "A", text), progress)
     shown = column(book, "model_response")[1]
     (cut,) = rows(book, "Cut cells")
     assert len(shown.encode("utf-16-le")) // 2 <= 32_767
     assert shown[: cut["kept"]] == text[: cut["kept"]]
     assert f"[cut: the text has {len(text):,} characters" in shown
     assert (cut["sheet"], cut["row"], cut["column"], cut["characters"]) == ("Records", 3, "model_response", len(text))
-    assert "1 text longer than a cell" in teller.notes[0]
+    assert "1 text longer than a cell" in progress.notes[0]
 
 
 def test_a_text_that_just_fits_is_not_cut(tmp_path: Path) -> None:
-    teller = ExportProgress()
-    book = workbook(hostile_run(tmp_path, LONG), teller)
-    assert (column(book, "model_response"), teller.notes) == ([LONG], [])
+    progress = ExportProgress()
+    book = workbook(hostile_run(tmp_path, LONG), progress)
+    assert (column(book, "model_response"), progress.notes) == ([LONG], [])
 
 
 def test_the_same_run_gives_the_same_file(tmp_path: Path) -> None:

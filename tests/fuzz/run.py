@@ -34,7 +34,12 @@ MAX_SEED = 4096
 """Bytes of a shipped dataset that the coverage-guided stage starts from."""
 CHUNK = 250
 STAGES = ("mutated", "guided", "properties")
-PROPERTIES = ("tests/datasets/test_agreement.py", "tests/test_canonical.py", "tests/test_strict_json.py", "tests/test_bombs.py")
+PROPERTIES = (
+    "tests/datasets/test_reader_agreement.py",
+    "tests/core/test_canonical.py",
+    "tests/core/test_strict_json.py",
+    "tests/datasets/test_bombs.py",
+)
 
 
 class Chunk(NamedTuple):

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from assay.api.runs import run
 from assay.api.stored_runs import open_run
 from assay.engine.planning.request import RunRequest
@@ -41,7 +43,8 @@ def run_file(folder: Path, *rows: dict[str, Any], judge: str = "echo", **setting
 
 def predictions(path: Path) -> dict[str, dict[str, Any]]:
     run(path)
-    return {line["record_id"]: line for line in open_run("first", runs_dir=path.parent / "runs").predictions()}
+    lines = open_run("first", runs_dir=path.parent / "runs").predictions()
+    return {line.record_id: msgspec.json.decode(msgspec.json.encode(line)) for line in lines}
 
 
 def test_every_prediction_names_its_policy_and_the_hash_of_its_template(tmp_path: Path) -> None:
@@ -76,7 +79,7 @@ def test_a_rubric_is_judged_in_one_call_where_the_run_file_says_so(tmp_path: Pat
     verdicts = [{"number": number, "criteria_met": number == 1, "explanation": "x"} for number in (1, 2)]
     path = run_file(tmp_path, row("r", rubric=RUBRIC), judge=f"say-{json.dumps({'verdicts': verdicts})}", rubric_mode="one_call")
     (line,) = predictions(path).values()
-    calls = [attempt["call_id"] for attempt in open_run("first", runs_dir=tmp_path / "runs").attempts("r")]
+    calls = [attempt.call_id for attempt in open_run("first", runs_dir=tmp_path / "runs").attempts("r")]
     assert (line["score"], line["evaluator"], calls) == (0.5, "rubric_one_call/1", ["candidate", "judge:rubric"])
 
 
@@ -103,6 +106,6 @@ def test_tool_use_of_a_replayed_conversation_is_compared_and_labelled(tmp_path: 
     call = '{"tool": "hold_seat", "input": {"train": "RJ 131", "position": "window"}}'
     judge = 'scripted/say-{"score": 0.2, "justification": "Not as friendly."}'
     run(TRAVEL, model=f"scripted/say-{call}", judge=judge, runs_dir=str(tmp_path), run_id="first")
-    lines = list(open_run("first", runs_dir=tmp_path).predictions())
+    lines = list(map(msgspec.to_builtins, open_run("first", runs_dir=tmp_path).predictions()))
     assert [line["passed"] for line in lines] == [False, True, False]
     assert [line["label"] for line in lines] == ["tool_or_retrieval_misuse", None, "tool_or_retrieval_misuse"]

@@ -12,7 +12,7 @@ from assay.engine.planning.request import PlanProblems
 from assay.grading import (
     GRADING_METHODS,
     GradingSettings,
-    Kind,
+    MethodKind,
     UnknownCall,
     is_judged,
     kind_of,
@@ -23,12 +23,12 @@ from assay.grading import (
 from tests.engine.run_settings import mcq_row, write_rows
 from tests.grading.driving import SETTINGS, Driven, drive, golden_case, judged, mcq_case, reference_case, rubric_case
 from tests.grading.test_pairwise import fair, pair
-from tests.grading.test_turn import TRAVEL, turns
+from tests.grading.test_reference import TRAVEL, turns
 
 MET = '{"criteria_met": true, "explanation": "It does."}'
 TENTHS = '{"score": 0.8, "justification": "Nearly."}'
 CALL = '{"tool": "search_trains", "input": {}}'
-OURS: dict[Kind, tuple[Case, Any]] = {
+OURS: dict[MethodKind, tuple[Case, Any]] = {
     "five_point": (golden_case(), judged('{"score": 4, "justification": "Good."}')),
     "rubric": (rubric_case(criteria=(Criterion("one", "Says four."),)), judged(MET)),
     "reference": (reference_case(), judged(TENTHS)),
@@ -45,12 +45,12 @@ def driven_log(driven: Driven, answering: Any) -> dict[str, str]:
 
 
 def test_every_kind_has_its_row() -> None:
-    assert tuple(GRADING_METHODS) == get_args(Kind)
+    assert tuple(GRADING_METHODS) == get_args(MethodKind)
     assert [*OURS, "plugin"] == list(GRADING_METHODS)
 
 
 @pytest.mark.parametrize("kind", OURS)
-def test_a_case_is_graded_as_the_row_of_its_kind_says(kind: Kind) -> None:
+def test_a_case_is_graded_as_the_row_of_its_kind_says(kind: MethodKind) -> None:
     case, answering = OURS[kind]
     way, driven = GRADING_METHODS[kind], drive(case, answering)
     assert (kind_of(case), driven.grade.scale) == (kind, way.scale)
@@ -60,7 +60,7 @@ def test_a_case_is_graded_as_the_row_of_its_kind_says(kind: Kind) -> None:
 
 @pytest.mark.parametrize("is_first", [False, True])
 @pytest.mark.parametrize("kind", [kind for kind in OURS if GRADING_METHODS[kind].needs_judge])
-def test_the_log_of_judges_is_read_back_as_they_graded(kind: Kind, *, is_first: bool) -> None:
+def test_the_log_of_judges_is_read_back_as_they_graded(kind: MethodKind, *, is_first: bool) -> None:
     case, answering = OURS[kind]
     driven = drive(case, answering)
     heard = results_from_log(case, SETTINGS, replies=driven_log(driven, answering), answer=driven.grade.answer, is_first=is_first)
@@ -68,7 +68,7 @@ def test_the_log_of_judges_is_read_back_as_they_graded(kind: Kind, *, is_first: 
 
 
 @pytest.mark.parametrize("kind", [kind for kind in OURS if not GRADING_METHODS[kind].needs_judge])
-def test_what_no_judge_graded_is_read_back_as_marks_without_a_value(kind: Kind) -> None:
+def test_what_no_judge_graded_is_read_back_as_marks_without_a_value(kind: MethodKind) -> None:
     case, answering = OURS[kind]
     graded = marks_of(drive(case, answering).grade.scores)
     heard = results_from_log(case, SETTINGS, replies={}, answer=CALL)
@@ -83,7 +83,7 @@ def test_what_a_grader_of_others_heard_is_read_by_nobody_else() -> None:
 
 @pytest.mark.parametrize("kind", [None, *OURS])
 @pytest.mark.parametrize("asks_judges", [False, True])
-def test_a_grader_decides_for_every_kind_whether_a_judge_is_needed(kind: Kind | None, *, asks_judges: bool) -> None:
+def test_a_grader_decides_for_every_kind_whether_a_judge_is_needed(kind: MethodKind | None, *, asks_judges: bool) -> None:
     assert is_judged(kind, grader=PluginPlan(kind="grader", name="own", asks_judges=asks_judges)) == asks_judges
 
 
@@ -95,7 +95,7 @@ def row(kind: str, **members: Any) -> dict[str, Any]:
     return {"schema_version": "legal_eval_v1", "id": "r:1", "dataset": "law", "task_type": kind, "prompt": "2+2?", **members}
 
 
-def dataset(folder: Path, kind: Kind) -> Path:
+def dataset(folder: Path, kind: MethodKind) -> Path:
     rows = {
         "rubric": row("rubric_qa", rubric=[{"id": "one", "title": "Says four.", "weight": 1}]),
         "reference": row("reference_qa", reference_answers=["Four."]),
@@ -107,7 +107,7 @@ def dataset(folder: Path, kind: Kind) -> Path:
 
 
 @pytest.mark.parametrize("kind", [kind for kind in OURS if kind != "pairwise"])
-def test_a_run_over_each_kind_names_one_of_its_evaluators(tmp_path: Path, kind: Kind) -> None:
+def test_a_run_over_each_kind_names_one_of_its_evaluators(tmp_path: Path, kind: MethodKind) -> None:
     options: dict[str, Any] = {"model": "scripted/say-A", "runs_dir": str(tmp_path / "runs"), "limit": 3}
     (run,) = assay.run(dataset(tmp_path, kind), judge="scripted/judge-any", **options)
     evaluators = {line["evaluator"] for line in assay.open_run(run.run_dir).predictions()}
@@ -115,7 +115,7 @@ def test_a_run_over_each_kind_names_one_of_its_evaluators(tmp_path: Path, kind: 
 
 
 @pytest.mark.parametrize("kind", ["five_point", "rubric", "reference", "turn"])
-def test_planning_asks_for_a_judge_where_the_row_needs_one(tmp_path: Path, kind: Kind) -> None:
+def test_planning_asks_for_a_judge_where_the_row_needs_one(tmp_path: Path, kind: MethodKind) -> None:
     assert GRADING_METHODS[kind].needs_judge
     with pytest.raises(PlanProblems, match="cannot be graded without a judge"):
         assay.run(dataset(tmp_path, kind), model="scripted/echo", runs_dir=str(tmp_path / "runs"))

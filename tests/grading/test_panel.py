@@ -238,3 +238,8 @@ def test_an_unsure_first_judge_without_a_verdict_leaves_it_to_the_quorum() -> No
     settings = panel(3, escalate=True, quorum=2)
     driven = graded(batch_case(), settings, {"one": "no verdict", "two": five(4), "three": five(4)})
     assert (driven.grade.raw_score, decision(driven).missing) == (4.0, ("one",))
+
+
+def test_a_lone_judge_is_not_named_for_each_criterion() -> None:
+    grade = graded(rubric_case(criteria=PAIR), panel(1), {"one": met(True)}).grade
+    assert grade.justification == "law: 1. x\ncourt: 1. x"

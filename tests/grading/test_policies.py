@@ -10,7 +10,7 @@ import pytest
 from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.case import Attachment, Criterion, Message
 from assay.core.outcome import FailureLabel, GradingFailure
-from assay.grading import GRADING_METHODS, POLICIES, GradingSettings, graded_by, policies, resolved, templates
+from assay.grading import GRADING_METHODS, POLICIES, GradingSettings, graded_by, policies, resolve_policy, templates
 from assay.grading.templates import load_template
 from tests.grading.driving import (
     SETTINGS,
@@ -149,7 +149,7 @@ def test_every_template_of_every_policy_exists() -> None:
 
 def test_a_policy_is_known_by_its_own_id() -> None:
     assert [policy.id for policy in POLICIES.values()] == list(POLICIES)
-    assert resolved("", "open")[0] is POLICIES["default"]
+    assert resolve_policy("", "open")[0] is POLICIES["default"]
 
 
 @pytest.mark.parametrize(

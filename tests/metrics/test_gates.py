@@ -86,3 +86,9 @@ def test_a_run_that_was_cancelled_passes_no_gate() -> None:
     assert check_gates(Gates(), run_of(1, None), is_cancelled=True).reasons == (
         "the run was cancelled: 1 of 2 records were evaluated",
     )
+
+
+def test_gates_are_about_all_records_so_a_cancelled_run_has_no_result_for_any() -> None:
+    gates = Gates(pass_rate=0.5)
+    assert len(check_gates(gates, run_of(5, None)).gates) == 1
+    assert check_gates(gates, run_of(5, None), is_cancelled=True).gates == ()

@@ -377,3 +377,9 @@ def test_the_interval_of_a_headline_ends_where_its_scale_does() -> None:
     shown = headline_figures(profile, np.array([0.2, 0.9]), interval=wide, clustered=None, errors=(None, None)).headline_interval
     assert shown is not None
     assert (shown.low, shown.high) == (-0.2, 1.0)
+
+
+def test_a_headline_without_clusters_has_no_clustered_error() -> None:
+    shown = figures("lexam_open", 1.0, 0.0, 1.0)
+    assert shown["headline_standard_error"] is not None
+    assert shown["headline_cluster_standard_error"] is None

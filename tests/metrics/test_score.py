@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 
-from assay.metrics.intervals import Design, score_bounds
+from assay.metrics.intervals import ClusterSums, score_bounds
 
 Z = 1.959963984540054
 UNIT = (0.0, 1.0)
@@ -85,7 +85,7 @@ def test_clusters_of_one_record_are_records(values: list[float]) -> None:
 def test_clusters_whose_records_contradict_each_other_change_nothing() -> None:
     values, clusters = np.tile([0.0, 1.0], 20), np.repeat(np.arange(20), 2)
     assert score_bounds(values, UNIT, clusters=clusters) == pytest.approx(score_bounds(values, UNIT), abs=0.01)
-    assert Design.of(values, clusters).effect(0.5) == 1.0
+    assert ClusterSums.of(values, clusters).effect(0.5) == 1.0
 
 
 def test_a_longer_scale_leaves_more_open() -> None:

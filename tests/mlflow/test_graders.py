@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from assay import api
@@ -30,7 +31,7 @@ def graded_by(folder: Path, grader: Any, **options: Any) -> list[dict[str, Any]]
     """The predictions of a run over five sums whose answer is always 4."""
     (folder / "sums.json").write_bytes(example_dataset("batch_v1"))
     api.run(folder / "sums.json", model="scripted/say-4", grader=grader, run_id="r", runs_dir=str(folder / "runs"), **options)
-    return list(api.open_run("r", runs_dir=folder / "runs").predictions())
+    return list(map(msgspec.to_builtins, api.open_run("r", runs_dir=folder / "runs").predictions()))
 
 
 def saying(mlflow: Any, what: Any) -> Any:
@@ -121,7 +122,7 @@ def test_a_judge_made_with_mlflow_grades_a_run(mlflow: Any, tmp_path: Path, monk
 
 
 def test_what_is_no_scorer_is_refused() -> None:
-    with pytest.raises(UsageProblem, match="is no scorer of MLflow"):
+    with pytest.raises(UsageProblem, match="is not a scorer of MLflow"):
         mlflow_scorer(len)
 
 

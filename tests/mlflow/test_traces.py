@@ -51,7 +51,7 @@ def test_every_grade_and_every_vote_is_a_feedback_of_its_judge(client: Any, serv
     trace = traces_of(client, pushed(run, server.uri, "votes"))["sum-1"]
     (passed,), (score,) = marks(trace, "passed"), marks(trace, "score")
     assert (passed.value, score.value, score.metadata["scale"]) == (True, 4.0, "1-5")
-    assert passed.rationale == run.record("sum-1")["prediction"]["justification"]
+    assert passed.rationale == run.record("sum-1").prediction.justification
     votes = {vote.source.source_id: vote.value for vote in marks(trace, "rubric")}
     assert votes == {"scripted/judge-5": 5.0, "scripted/judge-4": 4.0, "scripted/judge-2": 2.0}
     assert {vote.source.source_type for vote in marks(trace, "rubric")} == {"LLM_JUDGE"}

@@ -6,6 +6,7 @@ import pytest
 
 from assay.core.model_call import ModelFailure, Usage
 from assay.core.settings import Parameters
+from assay.models.negotiation import UNBOUNDED
 from assay.testing import StubProvider, StubReply
 from tests.models.asking import KEY, SCHEMA, ask_of, plan_of, provider_of, reply_to
 
@@ -28,16 +29,22 @@ def test_the_system_prompt_goes_apart_and_only_known_parameters_are_sent() -> No
         "max_tokens": 100,
         "temperature": 0.5,
         "top_p": 0.9,
+        "output_config": {"format": {"type": "json_schema", "schema": SCHEMA}},
     }
 
 
-def test_a_token_limit_is_always_sent() -> None:
-    assert sent(Parameters(), system="")["max_tokens"] == 4096
+def test_a_limit_above_every_models_own_is_sent_where_the_plan_has_none() -> None:
+    assert sent(Parameters(), system="")["max_tokens"] == UNBOUNDED
+
+
+def test_effort_and_schema_share_a_member() -> None:
+    config = sent(Parameters(reasoning_effort="low"))["output_config"]
+    assert config == {"effort": "low", "format": {"type": "json_schema", "schema": SCHEMA}}
 
 
 def test_thinking_leaves_room_for_the_answer_and_takes_no_temperature() -> None:
     body = sent(Parameters(thinking_budget=2000))
-    assert (body["max_tokens"], body["thinking"]) == (6096, {"type": "enabled", "budget_tokens": 2000})
+    assert (body["max_tokens"], body["thinking"]) == (UNBOUNDED, {"type": "enabled", "budget_tokens": 2000})
     assert "temperature" not in body
 
 

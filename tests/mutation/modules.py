@@ -20,38 +20,41 @@ class Module(NamedTuple):
         return tuple(tuple(f"tests/{name}" for name in stage.split()) for stage in (self.nearest, self.area))
 
 
-_DATASETS = "datasets test_conformance.py test_fixes.py"
+_DATASETS = "core datasets"
+_CONTRACTS = "datasets/test_fixtures.py datasets/test_hints.py datasets/test_fast_path.py"
 _GRADING = "grading engine/test_panels.py engine/test_rescore.py engine/test_probe.py"
 _METRICS = (
-    "metrics engine/test_finalize.py engine/test_slices.py engine/test_rescore.py engine/test_repeats.py"
+    "metrics engine/test_finalize.py engine/test_groups.py engine/test_rescore.py engine/test_repeats.py"
     " surfaces/test_every_figure.py"
 )
 _RUNS = (
-    "engine/test_faults.py engine/test_resume.py engine/test_finalize.py engine/test_cancelled.py engine/test_rounds.py"
-    " engine/test_in_flight.py engine/test_batches.py simulation models/test_faults.py"
+    "engine/test_faults.py engine/test_runs.py engine/test_finalize.py engine/test_cancelled.py engine/test_case.py"
+    " engine/test_run_context.py engine/test_batch_collector.py simulation models/test_faults.py"
 )
-_STORE = "store engine/test_canaries.py engine/test_retention.py engine/test_resume.py crash"
+_STORE = "store engine/test_canaries.py engine/test_retention.py engine/test_runs.py crash"
 
 MODULES: tuple[Module, ...] = (
-    Module("core/gate_text.py", "metrics/test_gates.py test_number_text.py", "engine/test_gate.py surfaces/test_cli_gates.py"),
-    Module("datasets/batch_v1/rules.py", "datasets/test_fixtures.py datasets/test_hints.py datasets/test_lane.py", _DATASETS),
-    Module("datasets/legal_eval_v1/rules.py", "datasets/test_fixtures.py datasets/test_hints.py datasets/test_lane.py", _DATASETS),
+    Module(
+        "core/gate_text.py", "metrics/test_gates.py core/test_number_text.py", "engine/test_gate.py surfaces/test_cli_decisions.py"
+    ),
+    Module("datasets/batch_v1/rules.py", _CONTRACTS, _DATASETS),
+    Module("datasets/legal_eval_v1/rules.py", _CONTRACTS, _DATASETS),
     Module(
         "engine/comparison/gate.py",
         "engine/test_gate.py",
-        "engine/test_comparison.py engine/test_trends.py surfaces/test_cli_gates.py",
+        "engine/test_comparison.py engine/test_trends.py surfaces/test_cli_decisions.py",
     ),
     Module(
         "engine/execution/case.py",
-        "engine/test_rounds.py engine/test_faults.py engine/test_clocks.py engine/test_in_flight.py",
+        "engine/test_case.py engine/test_faults.py engine/test_clocks.py engine/test_run_context.py",
         _RUNS,
     ),
     Module("engine/execution/limits.py", "engine/test_limits.py engine/test_clocks.py", _RUNS),
-    Module("grading/choice_parser.py", "grading/test_mcq.py", _GRADING),
+    Module("grading/choice_parser.py", "grading/test_choice_parser.py grading/test_mcq.py", _GRADING),
     Module("grading/panel.py", "grading/test_panel.py engine/test_panels.py", _GRADING),
     Module("grading/verdict.py", "grading/test_verdict.py grading/test_five_point.py grading/test_rubric.py", _GRADING),
     Module("metrics/gates.py", "metrics/test_gates.py", "engine/test_gate.py surfaces/test_every_figure.py"),
-    Module("metrics/intervals.py", "metrics/test_intervals.py metrics/test_clusters.py", _METRICS),
+    Module("metrics/intervals.py", "metrics/test_intervals.py metrics/test_intervals_meant.py metrics/test_clusters.py", _METRICS),
     Module(
         "metrics/summary.py",
         "metrics/test_summary.py metrics/test_repeats.py metrics/test_clusters.py metrics/test_profiles.py",

@@ -34,7 +34,7 @@ def build(folder: Path) -> list[str]:
             said = assay(folder, "run", "run.json", "--run-id", run_id, "--runs-dir", "runs", "--verbose", "--on-invalid", "skip")
     run = api.open_run("x", runs_dir=folder / "runs")
     opinion = api.LabelInput(rater=EVIL[:100], passed=True, score=1.0, note=EVIL[:4000])
-    aside(api.keep_label, run, next(line["index"] for line in run.predictions() if line["passed"] is not None), opinion)
+    aside(api.keep_label, run, next(line.index for line in run.predictions() if line.passed is not None), opinion)
     return [said, *(assay(folder, *words, "--runs-dir", "runs") for words in COMMANDS)]
 
 

@@ -24,7 +24,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     make_run(serving.runs_dir, "talked-about", records=20)
     run = api.open_run("talked-about", runs_dir=serving.runs_dir)
     for line in list(run.predictions())[:10]:
-        api.keep_label(run, line["index"], api.LabelInput(rater="ann", passed=line["passed"]))
+        api.keep_label(run, line.index, api.LabelInput(rater="ann", passed=line.passed))
     for judge in ("judge-sound", "judge-gullible"):
         card = aside(api.probe, api.ProbeRequest(judge=f"scripted/{judge}"))
         api.keep_card(card, serving.runs_dir)
@@ -35,9 +35,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 def labels(serving: Serving, path: Path, **members: Any) -> Path:
     """A sample of the run's answers on which people agree with the judge, but for every seventh."""
     sample = api.label_text(api.label_sample("judged", 40, runs_dir=serving.runs_dir))
-    judged = {line["record_id"]: line for line in api.open_run("judged", runs_dir=serving.runs_dir).predictions()}
+    judged = {line.record_id: line for line in api.open_run("judged", runs_dir=serving.runs_dir).predictions()}
     rows = [json.loads(line) for line in sample.splitlines()]
-    said = [judged[row["record_id"]]["passed"] != (place % 7 == 0) for place, row in enumerate(rows)]
+    said = [judged[row["record_id"]].passed != (place % 7 == 0) for place, row in enumerate(rows)]
     told = [{**row, "passed": passed, **members} for row, passed in zip(rows, said, strict=True)]
     path.write_text("".join(json.dumps(row) + "\n" for row in told), encoding="utf-8")
     return path

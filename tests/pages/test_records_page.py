@@ -8,11 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from playwright.sync_api import Locator, expect
 
 from assay import api
-from assay.surfaces.server.keys import Keys
+from assay.surfaces.server.keys import KeyStore
 from tests.engine.graded_runs import graded, question
 from tests.pages.browsing import Visit, Visitor, barriers, listen, make_run
 from tests.server.serving import Serving, dataset
@@ -152,7 +153,7 @@ def test_keys_move_through_the_list_and_through_records(archive: Serving, visit:
 def test_flips_against_another_run_are_listed(archive: Serving, visit: Visit) -> None:
     visitor = visit(archive, "/runs/plain/records?against=other")
     run = api.open_run("plain", runs_dir=archive.runs_dir)
-    passed = [line["record_id"] for line in run.predictions() if line["passed"]]
+    passed = [line.record_id for line in run.predictions() if line.passed]
     expect(names(visitor)).to_have_text(passed[:50])
     expect(visitor.page.locator(".chips")).to_contain_text("flipped against: other")
 
@@ -273,7 +274,7 @@ def test_reader_without_the_right_to_write_cannot_label(tmp_path: Path) -> None:
     serving.runs_dir.mkdir()
     with ThreadPoolExecutor(1) as thread:
         thread.submit(make_run, serving.runs_dir, "good", records=2).result()
-    keys = Keys(serving.runs_dir)
+    keys = KeyStore(serving.runs_dir)
     reader, writer = {"x-api-key": keys.add("reader", "read")}, {"x-api-key": keys.add("writer", "write")}
     with serving:
         pages = [serving.ask("GET", "/runs/good/records/0", headers=headers).body.decode() for headers in (reader, writer)]
@@ -293,7 +294,7 @@ def test_record_is_copied_as_json(archive: Serving, visit: Visit) -> None:
     button.click()
     expect(button).to_have_attribute("data-said", re.compile("^Copied"))
     copied = json.loads(visitor.page.evaluate("navigator.clipboard.readText()"))
-    assert copied == api.open_run("exam", runs_dir=archive.runs_dir).record("mcq-0", sample=1)
+    assert copied == json.loads(msgspec.json.encode(api.open_run("exam", runs_dir=archive.runs_dir).record("mcq-0", sample=1)))
 
 
 def test_label_is_kept_shown_and_calibrated_with(archive: Serving, visit: Visit) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 from playwright.sync_api import Page, expect
 
-from assay.surfaces.server.keys import SECONDS, Keys, Sessions
+from assay.surfaces.server.keys import SECONDS, KeyStore, SessionStore
 from tests.pages.browsing import Visit, barriers, make_run
 from tests.server.serving import Serving, dataset
 
@@ -18,7 +18,7 @@ SLOW = "candidates: [scripted/slow-500]\njudges: [scripted/judge-any]\nrun: {con
 
 class Locked(NamedTuple):
     serving: Serving
-    keys: Keys
+    keys: KeyStore
     reader: str
     writer: str
 
@@ -28,7 +28,7 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Locked]:
     serving = Serving(tmp_path_factory.mktemp("locked"), run_file=SLOW)
     serving.runs_dir.mkdir()
     make_run(serving.runs_dir, "good", records=4)
-    keys = Keys(serving.runs_dir)
+    keys = KeyStore(serving.runs_dir)
     found = Locked(serving, keys, keys.add("reader", "read"), keys.add("writer", "write"))
     with serving:
         yield found
@@ -153,7 +153,7 @@ def test_a_revoked_key_ends_what_it_follows(locked: Locked) -> None:
 
 def test_where_the_runs_are_is_not_told_to_those_with_a_key(tmp_path: Path) -> None:
     serving = Serving(tmp_path)
-    headers = {"x-api-key": Keys(serving.runs_dir).add("operator", "admin")}
+    headers = {"x-api-key": KeyStore(serving.runs_dir).add("operator", "admin")}
     with serving:
         told = [serving.ask("GET", "/runs", headers=headers)]
         (serving.runs_dir / "broken").mkdir()
@@ -186,8 +186,8 @@ def test_signing_in_leads_nowhere_else(locked: Locked, target: str) -> None:
 
 def test_a_session_ends_by_itself(tmp_path: Path) -> None:
     now = [0.0]
-    keys = Keys(tmp_path)
-    sessions = Sessions(keys, lambda: now[0])
+    keys = KeyStore(tmp_path)
+    sessions = SessionStore(keys, lambda: now[0])
     token = sessions.begin(keys.add("reader", "read")) or ""
     assert sessions.caller(token) is not None
     now[0] = SECONDS

@@ -6,7 +6,7 @@ from jinja2 import UndefinedError
 
 from assay.core.run_result import RunListing
 from assay.surfaces.charts import Caption, interval_plot
-from assay.surfaces.pages.page_renderer import FileLinks, ServerLinks, environment, titled, told
+from assay.surfaces.pages.page_renderer import FileLinks, ServerLinks, environment, escaped, titled
 from assay.surfaces.pages.runs import RunsChoice, is_wanted, sort_runs
 
 RUNS = (
@@ -69,9 +69,9 @@ def test_every_text_is_escaped_and_loses_what_would_reorder_it() -> None:
 
 def test_a_text_without_blanks_says_where_its_lines_may_end_and_stays_whole() -> None:
     text = "<&>" * 1_000
-    assert told(text).count("<wbr>") == 29
-    assert told(text).replace("<wbr>", "").unescape() == text
-    assert "<wbr>" not in told("a word " * 1_000)
+    assert escaped(text).count("<wbr>") == 29
+    assert escaped(text).replace("<wbr>", "").unescape() == text
+    assert "<wbr>" not in escaped("a word " * 1_000)
 
 
 def test_a_name_that_a_view_lacks_is_an_error() -> None:

@@ -114,7 +114,7 @@ def test_a_document_that_is_no_json_is_rejected_as_a_whole(contract: str) -> Non
 
 CODE_FAULTS = {
     "raises": (lambda row, _: row["nothing"], "KeyError: 'nothing'"),
-    "gives nothing": (lambda *_: None, "made no case of the row, and said nothing"),
+    "gives nothing": (lambda *_: None, "made no case of the row, and reported no issue"),
     "gives text": (lambda *_: "case", "it gave str, not a dict"),
     "unknown member": (lambda *_: {"id": "1", "promt": "x"}, "did you mean 'prompt'?"),
     "member of ours": (lambda *_: {"id": "1", "prompt": "x", "index": 7}, "'index'"),

@@ -70,7 +70,7 @@ def test_the_comment_on_a_change_names_grader_and_policy(named: tuple[str, ...])
 
 
 def test_the_card_of_a_notebook_names_grader_and_policy(graded: str) -> None:
-    card = run_cards([assay.open_run(graded)])
+    card = run_cards([assay.open_run(graded).reader])
     assert "policy own.py:shout" in card
     assert "grader own.py:strict" in card
 

@@ -18,6 +18,7 @@ JUDGE: dict[str, Any] = {
     "latency_ms": latencies(3.0, 4.0),
     "tokens": amount(None),
 }
+SUBJECT = "Dataset and models"
 
 
 def column(table: Table, title: str) -> list[str]:
@@ -56,9 +57,25 @@ def test_records_that_are_left_out_are_counted_with_their_reasons() -> None:
 
 
 def test_a_report_has_its_sections_in_the_order_of_reading_and_none_that_is_empty() -> None:
-    assert titles(run_sections(golden_view())) == ["Records", "Results", "Slices", "Errors", "Not passed", "Decision"]
-    assert titles(run_sections(unlisted_view())) == ["Results", "Slices", "Errors", "Not passed", "Worst records", "Decision"]
-    assert titles(run_sections(unfinished_view())) == ["Results", "Decision"]
+    assert titles(run_sections(golden_view())) == [
+        "Dataset and models",
+        "Records",
+        "Results",
+        "Slices",
+        "Errors",
+        "Not passed",
+        "Decision",
+    ]
+    assert titles(run_sections(unlisted_view())) == [
+        SUBJECT,
+        "Results",
+        "Slices",
+        "Errors",
+        "Not passed",
+        "Worst records",
+        "Decision",
+    ]
+    assert titles(run_sections(unfinished_view())) == [SUBJECT, "Results", "Decision"]
 
 
 def test_runs_side_by_side_have_a_row_each_for_every_value_of_a_slice() -> None:

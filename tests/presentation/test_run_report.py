@@ -1,5 +1,8 @@
 """What a report knows of a run: failures in groups, the worst answers, and metrics as a type."""
 
+import msgspec
+
+from assay.core.outcome import Score
 from assay.core.summary import Summary
 from assay.presentation.run_report import badness, grouped, worst_record
 from tests.surfaces.run_views import failure, golden_view, prediction, unfinished_view
@@ -12,17 +15,17 @@ def test_failures_are_grouped_by_what_went_wrong_errors_first() -> None:
 
 def test_the_worst_records_say_what_cost_them_points() -> None:
     scores = [
-        {"criterion": name, "score": value, "normalized": value, "weight": weight, "judge": "j", "justification": f"{name}!"}
+        Score(criterion=name, score=value, scale="0-1", normalized=value, weight=weight, judge="j", justification=f"{name}!")
         for name, value, weight in (("a", 1.0, 2.0), ("b", 0.0, 1.0), ("c", 1.0, -5.0))
     ]
-    found = worst_record(prediction("r", 2, "a: 1. a!", evaluator_scores=scores), {})
+    found = worst_record(prediction("r", 2, "a: 1. a!", evaluator_scores=msgspec.to_builtins(scores)), None)
     assert found.why == "c: 1. c! b: 0. b!"
-    assert worst_record(prediction("r", 2, "Says yes."), {}).why == "Says yes."
+    assert worst_record(prediction("r", 2, "Says yes."), None).why == "Says yes."
 
 
 def test_what_did_not_pass_comes_before_what_has_no_score_and_what_passed() -> None:
     cases = [prediction("passed", 5, ""), prediction("error", None, ""), prediction("poor", 2, ""), prediction("poorest", 1, "")]
-    assert [case["record_id"] for case in sorted(cases, key=badness)] == ["poorest", "poor", "error", "passed"]
+    assert [case.record_id for case in sorted(cases, key=badness)] == ["poorest", "poor", "error", "passed"]
 
 
 def test_metrics_are_a_type_and_an_unfinished_run_has_none() -> None:

@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from assay.surfaces.server.keys import Keys
+from assay.surfaces.server.keys import KeyStore
 from tests.server.serving import JSON, PATIENCE, Answered, Serving, dataset
 
 Attack = dict[str, Any]
@@ -125,7 +125,7 @@ def _without_key(attack: Attack, service: Serving, seen: Observed) -> None:
     folder = service.folder / f"open-{next(FRESH)}"
     folder.mkdir()
     serving = Serving(folder, host="0.0.0.0")
-    Keys(serving.runs_dir).add("somebody", "write")
+    KeyStore(serving.runs_dir).add("somebody", "write")
     with serving:
         request = attack["request"]
         path = request["path"].replace("RUN", "run_1")

@@ -90,7 +90,7 @@ def test_command_sends_it_to_a_server(service: Serving, tmp_path: Path, monkeypa
     Path("golden.json").write_text(json.dumps(golden(2)), encoding="utf-8")
     where = ("--server", f"http://127.0.0.1:{service.port}", "--no-download")
     refused = command("run", "golden.json", *MODELS, *where)
-    assert (refused.exit_code, "hint: add cases, or give --allow-size to accept" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "hint: give --allow-size to accept golden datasets" in refused.stderr) == (2, True)
     assert "allow_size=" not in refused.stderr
     assert command("run", "golden.json", "--allow-size", *MODELS, *where).exit_code == 0
 

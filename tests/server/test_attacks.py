@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from assay.surfaces.server.keys import Keys
+from assay.surfaces.server.keys import KeyStore
 from tests.server.attacks import OWN_ATTACKS, broken_promises, carried_out
 from tests.server.serving import Serving, dataset
 
@@ -34,7 +34,7 @@ def test_attack_of_our_own_fails(service: Serving, attack: dict[str, Any]) -> No
 
 def test_service_for_others_answers_only_keys_with_the_right_scope(tmp_path: Path) -> None:
     serving = Serving(tmp_path, host="0.0.0.0")
-    keys = Keys(serving.runs_dir)
+    keys = KeyStore(serving.runs_dir)
     reader, writer = keys.add("reader", "read"), keys.add("writer", "write")
     with serving:
         assert serving.submit(dataset(1)).status == 401
@@ -49,7 +49,7 @@ def test_service_for_others_answers_only_keys_with_the_right_scope(tmp_path: Pat
 
 def test_revoking_the_last_key_opens_nothing(tmp_path: Path) -> None:
     serving = Serving(tmp_path)
-    keys = Keys(serving.runs_dir)
+    keys = KeyStore(serving.runs_dir)
     key = keys.add("only", "admin")
     with serving:
         assert serving.ask("GET", "/v1/audit", headers={"x-api-key": key}).status == 200
@@ -67,8 +67,8 @@ def test_keys_that_cannot_be_read_let_nobody_in_and_say_no_path(tmp_path: Path) 
 
 def test_keys_that_are_made_at_once_are_all_kept(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda number: Keys(tmp_path).add(f"key-{number}", "read"), range(40)))
-    assert {entry.name for entry in Keys(tmp_path).entries()} == {f"key-{number}" for number in range(40)}
+        list(pool.map(lambda number: KeyStore(tmp_path).add(f"key-{number}", "read"), range(40)))
+    assert {entry.name for entry in KeyStore(tmp_path).entries()} == {f"key-{number}" for number in range(40)}
 
 
 def test_busy_port_and_missing_run_file_are_said_before_anything_is_begun(tmp_path: Path, service: Serving) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.surfaces.server.keys import Keys
+from assay.surfaces.server.keys import KeyStore
 from tests.server.serving import Answered, Serving, dataset
 
 GOLDEN = Path(__file__).parents[2] / "examples" / "golden_v1" / "assistant.json"
@@ -63,7 +63,7 @@ def test_validation_page_works_while_the_run_file_cannot_be_read_in_part(tmp_pat
 def locked(tmp_path_factory: pytest.TempPathFactory) -> object:
     with Serving(tmp_path_factory.mktemp("locked"), settings="hosts: [assay.example]\n") as serving:
         serving.headers = {"Host": "assay.example"}
-        yield serving, Keys(serving.runs_dir).add("reader", "read")
+        yield serving, KeyStore(serving.runs_dir).add("reader", "read")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from assay import api
-from assay.surfaces.server.keys import Keys
+from assay.surfaces.server.keys import KeyStore
 from tests.crash.provider import CountingProvider, error
 from tests.server.serving import Serving, dataset
 
@@ -137,7 +137,7 @@ def test_a_ledger_that_is_lost_fails_the_run_and_its_owner_resumes_it(
     tmp_path: Path, lose: Callable[[Path], None], why: str
 ) -> None:
     serving = Serving(tmp_path, run_file=SLOW)
-    keys = Keys(serving.runs_dir)
+    keys = KeyStore(serving.runs_dir)
     owner, other = ({"x-api-key": keys.add(name, "write", project=name)} for name in ("ours", "theirs"))
     with serving:
         serving.headers = owner

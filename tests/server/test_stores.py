@@ -135,7 +135,7 @@ def test_a_run_that_ends_elsewhere_while_a_server_looks_at_it_is_fetched_and_loo
             api.resume(begun.run_id, runs_dir=tmp_path / "a", placement=placement)
         return len(list(run.predictions()))
 
-    assert (begun.is_finished, server.look(begun.run_id, Caller(), at)) == (False, 1)
+    assert (begun.is_finished, server.read_run(begun.run_id, Caller(), at)) == (False, 1)
     server.shared.close()
     assert bucket.ask("HEAD", f"/runs/looked/{begun.run_id}/run_manifest.json")[0] == 200
 

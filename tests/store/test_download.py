@@ -47,7 +47,7 @@ def test_what_retention_has_removed_stays_removed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", [b"../responses.jsonl", b"/responses.jsonl", b"run_manifest.json"])
 def test_a_manifest_that_names_other_places_is_refused(name: bytes, tmp_path: Path) -> None:
     place = changed(sealed_run(tmp_path, "wandering"), b'"responses.jsonl"', b'"%s"' % name)
-    with pytest.raises(RunDamaged, match="is no name of an artifact"):
+    with pytest.raises(RunDamaged, match="is not a name of an artifact"):
         fetch_run(place, tmp_path / "there", work=tmp_path / "work")
     assert not (tmp_path / "there").exists()
 

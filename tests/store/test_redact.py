@@ -418,3 +418,10 @@ def test_redactors_with_the_same_keys_share_what_is_compiled() -> None:
     first, second = Redactor(["key-one-0123456789", "key-two-0123456789"]), Redactor(["key-two-0123456789", "key-one-0123456789"])
     assert first._triggers is second._triggers
     assert first._triggers is not Redactor()._triggers
+
+
+@pytest.mark.parametrize(
+    ("text", "is_address"), [("31.31.31.31", False), ("32.1.1.1", True), ("10.1.1.1", True), ("0.0.0.0", True)]
+)
+def test_four_numbers_below_32_are_a_version_and_not_an_address(text: str, *, is_address: bool) -> None:
+    assert Redactor().text(f"It was {text} then.") == f"It was {'[REDACTED:ip_address]' if is_address else text} then."

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from assay.core.issue import Issue
-from assay.core.report import Counts, ValidationReport
+from assay.core.report import RecordCounts, ValidationReport
 from assay.core.strict_json import excerpt
 from tests.regenerating import check_file
 
@@ -48,7 +48,9 @@ def missing(index: int) -> Issue:
 
 @pytest.fixture
 def clean() -> ValidationReport:
-    return ValidationReport(path="data/clean.json", contract="batch_v1", outcome="accepted", counts=Counts(12, 12, 0), issues=())
+    return ValidationReport(
+        path="data/clean.json", contract="batch_v1", outcome="accepted", counts=RecordCounts(12, 12, 0), issues=()
+    )
 
 
 @pytest.fixture
@@ -85,7 +87,7 @@ def broken() -> ValidationReport:
         ),
     ]
     return ValidationReport(
-        path="data/broken.json", contract="batch_v1", outcome="rejected", counts=Counts(13, 0, 13), issues=issues
+        path="data/broken.json", contract="batch_v1", outcome="rejected", counts=RecordCounts(13, 0, 13), issues=issues
     )
 
 
@@ -118,7 +120,7 @@ def conversation() -> ValidationReport:
             hint="number the turns 1, 2, 3",
         ),
     ]
-    counts = Counts(2, 1, 1)
+    counts = RecordCounts(2, 1, 1)
     return ValidationReport(
         path="talk.yaml", contract="conversation_v1", outcome="accepted_with_record_errors", counts=counts, issues=issues
     )
@@ -140,4 +142,4 @@ def hostile() -> ValidationReport:
         caret=2,
     )
     path = HOSTILE.replace("\ud800", "\udcff")  # how Python spells a byte of a file name that is not UTF-8
-    return ValidationReport(path=path, contract="batch_v1", outcome="rejected", counts=Counts(1, 0, 1), issues=[issue])
+    return ValidationReport(path=path, contract="batch_v1", outcome="rejected", counts=RecordCounts(1, 0, 1), issues=[issue])

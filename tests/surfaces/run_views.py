@@ -4,6 +4,8 @@ from typing import Any
 
 import msgspec
 
+from assay.core.artifact_lines import AttemptLine, FailureLine, PredictionLine, RecordDetails
+from assay.core.case import Case, Criterion
 from assay.core.manifest import Manifest
 from assay.core.plan import ModelPlan
 from assay.core.run_result import RunResult
@@ -51,8 +53,15 @@ METRICS: Json = {
 }
 
 
+def dataset_plan(**changes: str) -> dict[str, str]:
+    """A dataset in a manifest's plan."""
+    given = {"name": "assistant", "dataset_id": "assistant", "dataset_version": "1.2.0", "contract": "golden_v1"}
+    return {"path": "", "schema_version": "", "sha256": "", **given, **changes}
+
+
 PLAN: Json = {
-    "datasets": [{"name": "assistant", "dataset_id": "assistant", "dataset_version": "1.2.0", "contract": "golden_v1"}],
+    "run_id": "r",
+    "datasets": [dataset_plan()],
     "candidate": {"name": "small", "provider": "openai", "model": "gpt-5-mini", "parameters": {"temperature": 0.0}},
     "judges": [{"name": "openai/gpt-5", "provider": "openai", "model": "gpt-5", "parameters": {"max_tokens": 400}}],
     "response_source": "sampled",
@@ -73,54 +82,83 @@ def manifest(plan: Json = PLAN, **changes: Any) -> Manifest:
         counts=COUNTS,
         gate=GateResult(True),
         candidate=ModelPlan(name="small", provider="openai", model="gpt-5-mini"),
-        plan={**plan, **changes},
+        plan_members={**plan, **changes},
     )
 
 
-def prediction(record_id: str, score: int | None, why: str, **changes: Any) -> Json:
-    """A line of predictions.jsonl, with what a report reads of it."""
-    return {
-        "record_id": record_id,
-        "candidate_name": "small",
-        "status": "evaluated" if score is not None else "evaluation_error",
-        "score": None if score is None else (score - 1) / 4,
-        "raw_score": score,
-        "scale": "1-5",
-        "passed": None if score is None else score >= 4,
-        "justification": why,
-        "error_code": None if score is not None else "rate_limited",
-        "error_message": None if score is not None else why,
-        "model_response": "No: 2100 is not divisible by 400.",
-        "evaluator_scores": [],
-        "selected_choice_ids": [],
-        "label": None,
-        "flags": [],
-        **changes,
-    }
+def prediction(record_id: str, score: int | None, why: str, **changes: Any) -> PredictionLine:
+    """A line of predictions.jsonl, with what a report reads of it; the rest is None."""
+    rest = dict.fromkeys(field.name for field in msgspec.structs.fields(PredictionLine) if field.required)
+    line: PredictionLine = msgspec.convert(
+        {
+            **rest,
+            "index": 0,
+            "record_id": record_id,
+            "dataset": "assistant",
+            "record_sha256": "",
+            "candidate_name": "small",
+            "model": "small",
+            "status": "evaluated" if score is not None else "evaluation_error",
+            "score": None if score is None else (score - 1) / 4,
+            "raw_score": score,
+            "scale": "1-5",
+            "passed": None if score is None else score >= 4,
+            "justification": why,
+            "error_code": None if score is not None else "rate_limited",
+            "error_message": None if score is not None else why,
+            "model_response": "No: 2100 is not divisible by 400.",
+            "evaluator_scores": [],
+            "selected_choice_ids": [],
+            "flags": [],
+            "record_attempts": 1,
+            **changes,
+        },
+        PredictionLine,
+    )
+    return line
 
 
-def failure(record_id: str | None, kind: str, word: str, *, index: int = 0) -> Json:
-    return {"record_id": record_id, "index": index, "kind": kind, "code": word, "taxonomy_label": word}
+def failure(record_id: str | None, kind: str, word: str, *, index: int = 0) -> FailureLine:
+    """A line of failures.jsonl."""
+    return FailureLine(
+        index=index,
+        record_id=record_id,
+        record_sha256=None,
+        kind=kind,
+        status="evaluation_error" if kind == "error" else "evaluated",
+        code=word,
+        message="",
+        taxonomy_label=word,
+        stage=None,
+        record_attempts=1,
+    )
 
 
-def attempt(number: int, stage: str, **changes: Any) -> Json:
-    return {
-        "attempt": number,
-        "stage": stage,
-        "record_attempt": 1,
-        "call_id": stage,
-        "model": "small",
-        "latency_ms": 812.4,
-        "total_tokens": 52,
-        "cost": 0.0012,
-        "error_code": None,
-        "error_message": None,
-        "http_status": None,
-        "wait_s": None,
-        "finish_reason": "stop",
-        "response": None,
-        **changes,
-    }
+def attempt(number: int, stage: str, **changes: Any) -> AttemptLine:
+    """A line of attempt_logs.jsonl, with what a report reads of it; the rest is None."""
+    rest = dict.fromkeys(field.name for field in msgspec.structs.fields(AttemptLine) if field.required)
+    line: AttemptLine = msgspec.convert(
+        {
+            **rest,
+            "index": 0,
+            "record_id": "leap-year",
+            "attempt": number,
+            "stage": stage,
+            "record_attempt": 1,
+            "call_id": stage,
+            "at": "2026-11-15T10:00:00.000Z",
+            "model": "small",
+            "request_sha256": "",
+            "latency_ms": 812.4,
+            "total_tokens": 52,
+            "cost": 0.0012,
+            "finish_reason": "stop",
+            "flags": [],
+            **changes,
+        },
+        AttemptLine,
+    )
+    return line
 
 
 def result(run_id: str, *reasons: str, state: State = "completed_with_failures", **changes: Any) -> RunResult:
@@ -182,7 +220,7 @@ def other_view() -> RunReport:
     """The same dataset with a candidate that reached its gates."""
     counts = RunCounts(total_records=6, valid_records=6, evaluated_records=6)
     reached = {**METRICS, "pass_rate": 1.0, "pass_count": 6, "n_scored": 6, "cost_usd": amount(None, unknown=6)}
-    cases = tuple(prediction(case["record_id"], 5, "Good.") for case in CASES)
+    cases = tuple(prediction(case.record_id, 5, "Good.") for case in CASES)
     good = result("nightly-2", state="completed", counts=counts, metrics=reached, candidate="large")
     return RunReport(result=good, manifest=manifest(), cases=cases, slices=SLICES[:2])
 
@@ -190,7 +228,7 @@ def other_view() -> RunReport:
 def hostile_view() -> RunReport:
     """Every text that a model or a user has a hand in is an attack on the terminal."""
     candidate = {"name": HOSTILE, "provider": HOSTILE, "model": HOSTILE, "parameters": {"reasoning_effort": HOSTILE}}
-    datasets = [{"name": HOSTILE, "dataset_id": HOSTILE, "dataset_version": HOSTILE, "contract": "golden_v1"}]
+    datasets = [dataset_plan(name=HOSTILE, dataset_id=HOSTILE, dataset_version=HOSTILE)]
     return RunReport(
         result=result(HOSTILE, HOSTILE, HOSTILE, blocked=HOSTILE, candidate=HOSTILE),  # more reasons than gates: as they are stored
         manifest=manifest(candidate=candidate, datasets=datasets, parent_run_id=HOSTILE),
@@ -208,20 +246,29 @@ def unfinished_view() -> RunReport:
     return RunReport(result=open_result, manifest=msgspec.structs.replace(manifest(), started_at=None, completed_at=None))
 
 
-def record() -> Json:
+def asked(prompt: str, **members: Any) -> Case:
+    """A case with this prompt."""
+    return Case(id="leap-year", index=0, contract="golden_v1", task="rubric", dataset="assistant", prompt=prompt, **members)
+
+
+def record() -> RecordDetails:
     """One record with a rubric, a retried call and a judge's score."""
-    score = {"criterion": "rubric", "score": 2.0, "scale": "1-5", "judge": "openai/gpt-5", "justification": "Says yes."}
+    score = {
+        "criterion": "rubric",
+        "score": 2.0,
+        "scale": "1-5",
+        "normalized": 0.25,
+        "judge": "openai/gpt-5",
+        "justification": "Says yes.",
+    }
     limited = {"error_code": "rate_limited", "error_message": "slow down", "http_status": 429, "wait_s": 2.2, "total_tokens": None}
-    return {
-        "input": {
-            "prompt": "Is 2100 a leap year?\nWhy?",
-            "criteria": [{"id": "rubric", "title": "Says no, and why.", "weight": 1}],
-            "notes": "Ask again next year.",
-        },
-        "prediction": prediction("leap-year", 2, "Says yes.", evaluator_scores=[score], label="incorrect_answer"),
-        "attempts": [
+    criterion = Criterion("rubric", "Says no, and why.")
+    return RecordDetails(
+        input=asked("Is 2100 a leap year?\nWhy?", criteria=(criterion,), notes="Ask again next year."),
+        prediction=prediction("leap-year", 2, "Says yes.", evaluator_scores=[score], label="incorrect_answer"),
+        attempts=(
             attempt(1, "candidate", cost=None, finish_reason=None, **limited),
             attempt(2, "candidate", record_attempt=2),
             attempt(3, "judge", record_attempt=2, model="openai/gpt-5", latency_ms=None, response='{"score": 2}'),
-        ],
-    }
+        ),
+    )

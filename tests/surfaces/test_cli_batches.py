@@ -8,15 +8,16 @@ import pytest
 
 from assay.core.manifest import BatchEntry
 from assay.engine.records.run_counters import BatchProgress
+from assay.presentation.run import run_sections
 from assay.surfaces.cli.progress import RunProgress, Throughput, plain_line
-from assay.surfaces.reporters.run_text import run_text
 from assay.surfaces.reporters.settings import ReportSettings
+from assay.surfaces.reporters.terminal import report_text
 from tests.commands import assay
 from tests.engine.batch_runs import write_run
 from tests.models.batch_provider import BatchProvider, Faults
 from tests.surfaces.conftest import HOSTILE
 from tests.surfaces.run_views import golden_view
-from tests.surfaces.test_cli_run_progress import Screen, at
+from tests.surfaces.test_cli_progress import Screen, at
 
 
 def test_a_detached_run_ends_well_and_says_how_its_batches_are_collected(tmp_path: Path) -> None:
@@ -120,7 +121,7 @@ def test_words_of_a_provider_are_harmless_in_a_report() -> None:
         problems=(HOSTILE,),
     )
     view = msgspec.structs.replace(golden_view(), manifest=msgspec.structs.replace(golden_view().manifest, batches=(batch,)))
-    said = "".join(run_text(view, ReportSettings(version="1")))
+    said = "".join(report_text(run_sections(view), ReportSettings(version="1")))
     assert "batches     1 batch · 0 of 1 request answered" in said
     assert "\x1b" not in said
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from click.testing import Result
 
-from assay.presentation.run_charts import run_charts
+from assay.presentation.run_details import run_charts
 from assay.presentation.run_report import RunReport
 from assay.surfaces.charts import draw
 from tests.commands import assay

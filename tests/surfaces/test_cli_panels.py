@@ -1,13 +1,15 @@
 """Repeats and panels on the command line: reports, lists, dry runs, and what is refused."""
 
 import json
-from typing import Any
 
 import pytest
 from click.testing import Result
 
-from assay.surfaces.reporters.run_text import disagreement_text
+from assay.core.artifact_lines import Disagreement
+from assay.core.outcome import Score
+from assay.presentation.judges import disagreement_sections
 from assay.surfaces.reporters.settings import ReportSettings
+from assay.surfaces.reporters.terminal import report_text
 from tests.commands import assay
 from tests.surfaces.conftest import HOSTILE
 
@@ -73,9 +75,21 @@ def test_a_markdown_report_says_that_records_were_asked_several_times_and_judges
 
 
 def test_what_judges_say_cannot_move_the_cursor_or_begin_a_line() -> None:
-    vote: dict[str, Any] = {"judge": HOSTILE, "score": 3.0, "justification": HOSTILE}
-    entry = {"record_id": HOSTILE, "criterion": HOSTILE, "words": "judges say 1, 3", "passed": True, "votes": [vote]}
-    text = "".join(disagreement_text("x", [entry], PLAIN))
+    vote = Score(criterion=HOSTILE, score=3.0, scale="1-5", normalized=0.5, judge=HOSTILE, justification=HOSTILE)
+    entry = Disagreement(
+        record_id=HOSTILE,
+        index=0,
+        passed=True,
+        criterion=HOSTILE,
+        score=2.0,
+        spread=0.5,
+        is_tied=False,
+        is_escalated=False,
+        missing=(),
+        words="judges say 1, 3",
+        votes=(vote,),
+    )
+    text = "".join(report_text(disagreement_sections("x", [entry], is_verbose=False), PLAIN))
     assert "\x1b" not in text
     assert "\u202e" not in text
     assert "\n::warning" not in text

@@ -1,28 +1,32 @@
 """Reports on runs, compared with golden files."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import msgspec
 import pytest
 from rich.cells import cell_len
 
 from assay.api import CostEstimate, ModelEstimate, PlannedRuns
+from assay.core.artifact_lines import InvalidRecord, RecordDetails
+from assay.core.case import Choice, Message
 from assay.core.plan import DatasetPlan, ModelPlan, Plan, ProviderPlan
 from assay.core.run_result import RunListing
 from assay.core.settings import Gates
+from assay.presentation.record import record_sections
+from assay.presentation.run import candidate_sections, run_sections
 from assay.presentation.run_list import run_list_sections
 from assay.presentation.run_report import RunReport
+from assay.presentation.subject import plan_section
+from assay.surfaces.reporters.comments import run_markdown
 from assay.surfaces.reporters.markdown import inert
-from assay.surfaces.reporters.run_markdown import run_markdown
-from assay.surfaces.reporters.run_record import record_text
-from assay.surfaces.reporters.run_text import candidates_text, plan_text, run_text
 from assay.surfaces.reporters.settings import ReportSettings
 from assay.surfaces.reporters.terminal import report_text
 from tests.surfaces.conftest import HOSTILE, Snapshot
 from tests.surfaces.run_views import (
     CASES,
     METRICS,
+    asked,
     golden_view,
     hostile_view,
     manifest,
@@ -78,7 +82,11 @@ LISTINGS = (
 
 
 def shown(view: RunReport, settings: ReportSettings = PLAIN, commands: tuple[str, ...] = ()) -> str:
-    return "".join(run_text(view, settings, commands=commands))
+    return "".join(report_text(run_sections(view, is_verbose=settings.is_verbose, commands=commands), settings))
+
+
+def record_text(found: RecordDetails | InvalidRecord, settings: ReportSettings) -> Iterator[str]:
+    return report_text(record_sections(found, is_verbose=settings.is_verbose), settings)
 
 
 def test_the_report_on_a_golden_run_matches_its_golden_file(snapshot: Snapshot) -> None:
@@ -94,7 +102,9 @@ def test_the_report_on_an_unfinished_run_matches_its_golden_file(snapshot: Snaps
 
 
 def test_several_candidates_side_by_side_match_their_golden_file(snapshot: Snapshot) -> None:
-    snapshot("run-candidates.txt", "".join(candidates_text([golden_view(), other_view(), unfinished_view()], PLAIN)))
+    snapshot(
+        "run-candidates.txt", "".join(report_text(candidate_sections([golden_view(), other_view(), unfinished_view()]), PLAIN))
+    )
 
 
 def test_the_report_on_records_that_are_not_listed_matches_its_golden_file(snapshot: Snapshot) -> None:
@@ -170,12 +180,12 @@ def test_the_list_of_runs_fits_a_narrow_terminal() -> None:
 
 def test_a_record_says_once_what_judges_said_and_what_each_cost() -> None:
     votes = [
-        {"criterion": "c", "score": score, "scale": "1-5", "judge": judge, "justification": why}
+        {"criterion": "c", "score": score, "scale": "1-5", "normalized": 0.5, "judge": judge, "justification": why}
         for judge, score, why in (("a", 2, "Too short."), ("b", 4, "It will do."))
     ]
     words = "c: judges say 2, 4; a tie.\nc (a): 2. Too short.\nc (b): 4. It will do."
     changes = {"evaluator_scores": votes, "justification": words, "judge_costs": {"a": 0.5, "b": None}}
-    text = "".join(record_text({**record(), "prediction": prediction("r", 2, "", **changes)}, PLAIN))
+    text = "".join(record_text(msgspec.structs.replace(record(), prediction=prediction("r", 2, "", **changes)), PLAIN))
     assert "justification\n    c: judges say 2, 4; a tie.\n\n" in text
     assert (text.count("Too short."), "cost by judge\n    a: $0.5000\n    b: unknown price\n" in text) == (1, True)
 
@@ -187,19 +197,15 @@ def test_no_line_of_a_report_is_wider_than_the_terminal() -> None:
 
 HOSTILE_TEXTS: dict[str, Callable[[], str]] = {
     "run": lambda: shown(hostile_view(), commands=(HOSTILE,)),
-    "candidates": lambda: "".join(candidates_text([hostile_view(), hostile_view()], PLAIN)),
+    "candidates": lambda: "".join(report_text(candidate_sections([hostile_view(), hostile_view()]), PLAIN)),
     "list": lambda: "".join(report_text(run_list_sections(LISTINGS), PLAIN)),
     "record": lambda: "".join(
         record_text(
-            {
-                "input": {
-                    "prompt": HOSTILE,
-                    "messages": [{"role": HOSTILE, "content": HOSTILE}],
-                    "choices": [{"id": "A", "text": HOSTILE}],
-                },
-                "prediction": prediction(HOSTILE, None, HOSTILE, model_response=HOSTILE, flags=[HOSTILE], label=HOSTILE),
-                "attempts": [],
-            },
+            RecordDetails(
+                input=asked(HOSTILE, messages=(Message("user", HOSTILE),), choices=(Choice("A", HOSTILE),)),
+                prediction=prediction(HOSTILE, None, HOSTILE, model_response=HOSTILE, flags=[HOSTILE], label=HOSTILE),
+                attempts=(),
+            ),
             PLAIN,
         )
     ),
@@ -214,13 +220,13 @@ def test_no_control_or_override_character_reaches_the_terminal(name: str) -> Non
 
 
 def test_a_record_whose_verdict_could_not_be_read_shows_what_the_judge_said() -> None:
-    found = record()
-    broken = {**found, "prediction": {**found["prediction"], "error_code": "judge_parse_error"}}
+    broken = record()
+    broken.prediction.error_code = "judge_parse_error"
     assert '{"score": 2}' in "".join(record_text(broken, PLAIN))
 
 
 def test_a_long_answer_is_cut_unless_everything_is_asked_for() -> None:
-    long = {**record(), "prediction": prediction("leap-year", 2, "", model_response="x" * 5_000)}
+    long = msgspec.structs.replace(record(), prediction=prediction("leap-year", 2, "", model_response="x" * 5_000))
     assert "… and 1,000 more characters (--verbose shows all)" in "".join(record_text(long, PLAIN))
     assert "x" * 5_000 in "".join(record_text(long, ReportSettings(version="9", is_verbose=True)))
 
@@ -287,4 +293,4 @@ def plan_lines() -> list[str]:
         records=50,
         sampled=50,
     )
-    return list(plan_text(planned, estimate, PLAIN))
+    return list(report_text([plan_section(planned, estimate)], PLAIN))

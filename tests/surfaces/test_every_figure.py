@@ -10,12 +10,13 @@ import pytest
 
 from assay import api
 from assay.integrations.mlflow.figures import figures_of
+from assay.presentation.run import run_sections
 from assay.presentation.run_report import view_of
 from assay.surfaces.exports.summary_rows import summary_rows
 from assay.surfaces.pages.page_renderer import FileLinks
 from assay.surfaces.pages.run import run_page
-from assay.surfaces.reporters.run_text import run_text
 from assay.surfaces.reporters.settings import ReportSettings
+from assay.surfaces.reporters.terminal import report_text
 from tests.engine.run_settings import batch_record, write_batch
 
 NOT_SHOWN = {
@@ -76,7 +77,7 @@ def shown(runs: Path) -> list[object]:
     run = api.open_run("x", runs_dir=runs)
     view = view_of(run, is_verbose=True)
     return [
-        "".join(run_text(view, ReportSettings(version="1", is_verbose=True))),
+        "".join(report_text(run_sections(view, is_verbose=True), ReportSettings(version="1", is_verbose=True))),
         run_page(view, place=FileLinks(), moments=run.moments, files={}),
         list(summary_rows(run)),
         figures_of(run).metrics,

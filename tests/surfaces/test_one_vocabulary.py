@@ -8,11 +8,12 @@ from click.testing import CliRunner
 
 import assay
 from assay import api
+from assay.presentation.record import verdict_mark
 from assay.presentation.run_report import sketch_of
 from assay.surfaces.cli.program import program
 from assay.surfaces.pages.page_renderer import FileLinks, ServerLinks
 from assay.surfaces.pages.record import RecordNavigation, record_view
-from assay.surfaces.pages.records import RecordsChoice, records_view, verdict_mark
+from assay.surfaces.pages.records import RecordsChoice, records_view
 from assay.surfaces.pages.run import RunPage, run_page
 from assay.surfaces.pages.runs import run_row
 from tests.engine.run_settings import mcq_row, write_rows

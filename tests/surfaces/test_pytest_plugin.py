@@ -143,7 +143,7 @@ def test_only_the_records_of_selected_tests_are_evaluated(tmp_path: Path) -> Non
     ended = run_pytest(project(tmp_path), "-k", "right-1 or wrong")
     assert ended.counts == {"failed": 1, "passed": 1, "deselected": 2}
     assert sorted(ended.calls) == ["right 1?", "wrong 0?"]
-    assert ended.run().shown_plan["records"] == ["right-1", "wrong-0"]
+    assert ended.run().plan.records == ("right-1", "wrong-0")
 
 
 def test_gates_decide_about_all_records_and_only_about_all(tmp_path: Path) -> None:

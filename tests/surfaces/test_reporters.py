@@ -9,7 +9,7 @@ import pytest
 from rich.cells import cell_len
 
 from assay.core.issue import CODES, Issue
-from assay.core.report import Counts, ValidationReport
+from assay.core.report import RecordCounts, ValidationReport
 from assay.presentation.validation import SUGGESTIONS
 from assay.surfaces.reporters.formats import FORMATS
 from assay.surfaces.reporters.settings import ReportSettings
@@ -44,7 +44,7 @@ def issues_like(count: int, **fields: Any) -> ValidationReport:
         for n in range(count)
     ]
     return ValidationReport(
-        path="many.json", contract="batch_v1", outcome="rejected", counts=Counts(count, 0, count), issues=issues
+        path="many.json", contract="batch_v1", outcome="rejected", counts=RecordCounts(count, 0, count), issues=issues
     )
 
 

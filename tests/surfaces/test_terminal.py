@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 from rich.cells import cell_len
 
-from assay.core.printable import printable_id
+from assay.core.text import printable_id
 from assay.presentation.sections import Column
 from assay.surfaces.reporters.terminal import Row, painter, table
 

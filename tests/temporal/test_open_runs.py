@@ -14,13 +14,12 @@ import pytest
 from assay import api
 from assay.core.errors import AssayError, RunDamaged, StoreUnavailable
 from assay.core.runs import RunBackend, TemporalServer
-from assay.engine.execution.engines import PROBLEM, TEMPORAL
 from assay.engine.execution.run import open_or_create, prepare, seal
 from assay.engine.execution.run_context import RunEnvironment
-from assay.engine.execution.shutdown import StopEvent
 from assay.engine.planning.request import RunRequest
+from assay.engine.readers.run_list import PROBLEM, TEMPORAL
 from assay.engine.storage.run_paths import RunPaths
-from assay.integrations.temporal.activities import OpenRuns
+from assay.integrations.temporal.activities import OpenRuns, StopEvent
 from assay.store.lock import RunLock
 from tests.store.databases import Database
 from tests.temporal.machines import PATIENCE

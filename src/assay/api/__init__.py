@@ -1,4 +1,4 @@
-"""The functions that surfaces call; each module is imported when one of its names is first used."""
+"""Functions that surfaces call; each module is imported when one of its names is first used."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -11,43 +11,147 @@ if TYPE_CHECKING:
     from assay.api.judges import *
     from assay.api.runs import *
     from assay.api.stored_runs import *
-    from assay.api.submissions import *
     from assay.api.validation import *
+    from assay.core.doctor import DoctorCheck as DoctorCheck
+    from assay.core.record_query import RecordSearch as RecordSearch
+    from assay.core.runs import RunBackend as RunBackend
+    from assay.core.settings import DatasetEntry as DatasetEntry
+    from assay.datasets.converters import ConversionReport as ConversionReport
+    from assay.datasets.dataset_paths import find_sources as find_sources
+    from assay.datasets.imports import DatasetRows as DatasetRows
+    from assay.datasets.imports import ImportFormat as ImportFormat
+    from assay.datasets.imports import ImportReport as ImportReport
+    from assay.datasets.imports import ImportResult as ImportResult
+    from assay.datasets.parsing.config import ValidationConfig as ValidationConfig
+    from assay.datasets.parsing.config import load_config as load_config
+    from assay.engine.comparison.alignment import Flip as Flip
+    from assay.engine.comparison.gate import GateDecision as GateDecision
+    from assay.engine.comparison.gate import GateSpec as GateSpec
+    from assay.engine.comparison.run_comparison import RunComparison as RunComparison
+    from assay.engine.comparison.run_comparison import StoredComparison as StoredComparison
+    from assay.engine.comparison.trends import RunTrend as RunTrend
+    from assay.engine.execution.record_events import CallEvent as CallEvent
+    from assay.engine.execution.record_events import Observer as Observer
+    from assay.engine.execution.record_events import RecordEvent as RecordEvent
+    from assay.engine.judge_quality.calibration import Calibration as Calibration
+    from assay.engine.judge_quality.label_matching import KeptLabel as KeptLabel
+    from assay.engine.judge_quality.label_matching import LabelInput as LabelInput
+    from assay.engine.judge_quality.probe import ProbeRequest as ProbeRequest
+    from assay.engine.planning.estimate import CostEstimate as CostEstimate
+    from assay.engine.planning.estimate import ModelEstimate as ModelEstimate
+    from assay.engine.planning.pairs import RankRequest as RankRequest
+    from assay.engine.planning.plans import PlannedRuns as PlannedRuns
+    from assay.engine.planning.plugins import PluginListing as PluginListing
+    from assay.engine.planning.plugins import list_plugins as list_plugins
+    from assay.engine.planning.providers import model_problem as model_problem
+    from assay.engine.planning.request import PlanProblems as PlanProblems
+    from assay.engine.planning.request import RunRequest as RunRequest
+    from assay.engine.planning.request import is_run_file as is_run_file
+    from assay.engine.readers.record_search import RecordHit as RecordHit
+    from assay.engine.readers.record_search import RecordHits as RecordHits
+    from assay.engine.readers.record_search import facets_of as facets_of
+    from assay.engine.readers.record_search import find_records as find_records
+    from assay.engine.readers.record_search import index_run as index_run
+    from assay.engine.readers.record_search import missing_indexes as missing_indexes
+    from assay.engine.readers.record_search import neighbours_of as neighbours_of
+    from assay.engine.readers.record_search import question_of as question_of
+    from assay.engine.readers.record_search import row_at as row_at
+    from assay.engine.readers.run_list import RunListCache as RunListCache
+    from assay.engine.readers.run_list import SharedRuns as SharedRuns
+    from assay.engine.readers.run_reader import RunReader as RunReader
+    from assay.engine.readers.stored_dataset import StoredDataset as StoredDataset
+    from assay.engine.readers.tables import SCORE_MEMBERS as SCORE_MEMBERS
+    from assay.engine.readers.tables import RecordTable as RecordTable
+    from assay.engine.readers.tables import arrow_of as arrow_of
+    from assay.engine.readers.tables import arrow_table as arrow_table
+    from assay.engine.readers.tables import run_facts as run_facts
+    from assay.engine.readers.tables import run_table as run_table
+    from assay.engine.readers.tables import table_rows as table_rows
+    from assay.engine.readers.tables import typed_rows as typed_rows
+    from assay.engine.records.run_counters import Snapshot as Snapshot
+    from assay.engine.run_import import ImportRequest as ImportRequest
+    from assay.engine.submissions import MOST_ERRORS as MOST_ERRORS
+    from assay.engine.submissions import NamedModels as NamedModels
+    from assay.engine.submissions import Submissions as Submissions
+    from assay.engine.submissions import UploadTarget as UploadTarget
+    from assay.engine.submissions import UploadVerdict as UploadVerdict
+    from assay.engine.submissions import accept_records as accept_records
+    from assay.engine.submissions import file_models as file_models
+    from assay.engine.submissions import has_failed as has_failed
+    from assay.engine.submissions import is_driven as is_driven
+    from assay.engine.submissions import leave_failure as leave_failure
+    from assay.engine.submissions import named_run as named_run
+    from assay.engine.submissions import no_such_run as no_such_run
+    from assay.engine.submissions import prepare_run as prepare_run
+    from assay.engine.submissions import record_errors as record_errors
+    from assay.engine.submissions import record_failure as record_failure
+    from assay.engine.submissions import run_file_models as run_file_models
+    from assay.engine.submissions import run_file_problems as run_file_problems
+    from assay.engine.submissions import run_project as run_project
+    from assay.store.files import KeptCard as KeptCard
+    from assay.store.files import KeptCards as KeptCards
+    from assay.store.record_index import Facets as Facets
+    from assay.store.record_index import IndexedRecord as IndexedRecord
+    from assay.store.redact import rule_problems as rule_problems
+    from assay.store.submissions import SubmissionRow as SubmissionRow
 
 _NAMES = {
-    "checks": "CostEstimate DoctorCheck ModelEstimate PluginListing estimate_cost examine_place list_plugins",
-    "client": "AsyncClient Client RunStatus",
-    "datasets": """
-        ArrowTable ConversionReport DatasetRows ImportFormat ImportReport ImportRequest ImportResult RecordTable SCORE_MEMBERS
-        TABLE_COLUMNS TABLE_LISTS arrow_of arrow_table convert convert_benchmark convert_contract dataset_table import_files
-        import_runs run_facts run_table table_rows typed_rows
-    """,
-    "decisions": """
-        Baseline Flip GateDecision GateSpec PlannedComparison PlannedSuite RankRequest RunComparison RunTrend
-        StoredComparison SuiteResult SuiteRun audit compare decide_suite gate keep_comparison kept_comparison list_baselines
+    "api.checks": "check_upload estimate_cost examine_place warm_up",
+    "api.client": "AsyncClient Client RunStatus",
+    "api.datasets": "TABLE_COLUMNS TABLE_LISTS convert convert_benchmark convert_contract dataset_table import_files import_runs",
+    "api.decisions": """
+        PlannedSuite SuiteResult SuiteRun audit compare decide_suite gate keep_comparison kept_comparison list_baselines
         note_audit plan_rank plan_suite rank read_flips run_suite set_baseline trend
     """,
-    "judges": """
-        Calibration KeptCard KeptCards KeptLabel LabelInput LabelSample ProbeRequest calibrate filled_labels keep_card
-        keep_label kept_cards kept_labels label_sample label_text probe
+    "api.judges": "calibrate filled_labels keep_card keep_label kept_cards kept_labels label_sample label_text probe",
+    "api.runs": "cancel check list_records plan_runs resume retry run run_async work",
+    "api.stored_runs": """
+        PurgeResult fetch filled_eval_run index_progress list_runs open_run publish purge removed replay rescore run_id_of
+        verify
     """,
-    "runs": """
-        CallEvent ListedRecords Observer PlanProblems PlannedRuns RecordEvent RunBackend RunRequest ScoreSeen Snapshot
-        cancel check is_run_file list_records model_problem plan_runs resume retry run run_async work
+    "api.validation": "FixReport fix stream validate validate_with_hashes",
+    "core.doctor": "DoctorCheck",
+    "core.record_query": "RecordSearch",
+    "core.runs": "RunBackend",
+    "core.settings": "DatasetEntry",
+    "datasets.converters": "ConversionReport",
+    "datasets.dataset_paths": "find_sources",
+    "datasets.imports": "DatasetRows ImportFormat ImportReport ImportResult",
+    "datasets.parsing.config": "ValidationConfig load_config",
+    "engine.comparison.alignment": "Flip",
+    "engine.comparison.gate": "GateDecision GateSpec",
+    "engine.comparison.run_comparison": "RunComparison StoredComparison",
+    "engine.comparison.trends": "RunTrend",
+    "engine.execution.record_events": "CallEvent Observer RecordEvent",
+    "engine.judge_quality.calibration": "Calibration",
+    "engine.judge_quality.label_matching": "KeptLabel LabelInput",
+    "engine.judge_quality.probe": "ProbeRequest",
+    "engine.planning.estimate": "CostEstimate ModelEstimate",
+    "engine.planning.pairs": "RankRequest",
+    "engine.planning.plans": "PlannedRuns",
+    "engine.planning.plugins": "PluginListing list_plugins",
+    "engine.planning.providers": "model_problem",
+    "engine.planning.request": "PlanProblems RunRequest is_run_file",
+    "engine.readers.record_search": """
+        RecordHit RecordHits facets_of find_records index_run missing_indexes neighbours_of question_of row_at
     """,
-    "stored_runs": """
-        Facets IndexedRecord Neighbours PurgeResult RecordHit RecordHits RecordSearch RunReader StoredDataset facets_of
-        fetch filled_eval_run find_records index_progress index_run list_runs missing_indexes neighbours_of open_run publish
-        purge question_of removed replay rescore row_at run_id_of verify
+    "engine.readers.run_list": "RunListCache SharedRuns",
+    "engine.readers.run_reader": "RunReader",
+    "engine.readers.stored_dataset": "StoredDataset",
+    "engine.readers.tables": "RecordTable SCORE_MEMBERS arrow_of arrow_table run_facts run_table table_rows typed_rows",
+    "engine.records.run_counters": "Snapshot",
+    "engine.run_import": "ImportRequest",
+    "engine.submissions": """
+        MOST_ERRORS NamedModels Submissions UploadTarget UploadVerdict accept_records file_models has_failed is_driven
+        leave_failure named_run no_such_run prepare_run record_errors record_failure run_file_models
+        run_file_problems run_project
     """,
-    "submissions": """
-        DatasetEntry MOST_ERRORS NamedModels RunListCache SharedRuns SubmissionRow Submissions UploadTarget UploadVerdict
-        accept_records check_upload file_models has_failed is_driven leave_failure named_run no_such_run prepare_run
-        record_errors record_failure redact_rule_problems run_file_models run_file_problems run_project warm_up
-    """,
-    "validation": "FixReport ValidationConfig find_sources fix load_config stream validate validate_with_hashes",
+    "store.files": "KeptCard KeptCards",
+    "store.record_index": "Facets IndexedRecord",
+    "store.redact": "rule_problems",
+    "store.submissions": "SubmissionRow",
 }
-"""The public names of each module."""
+"""Public names and the modules that define them: functions of this folder, and values and readers of the layers below."""
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = sorted(_MODULES)
@@ -56,11 +160,11 @@ __all__ = sorted(_MODULES)
 def load_all() -> None:
     """Import every module now, as a server does before its first request."""
     for module in _NAMES:
-        import_module(f"assay.api.{module}")
+        import_module(f"assay.{module}")
 
 
 def __getattr__(name: str) -> Any:
     """Import a module on first use: validation must not pay for an event loop and a database."""
     if name not in _MODULES:
         raise AttributeError(f"module 'assay.api' has no attribute {name!r}")
-    return getattr(import_module(f"assay.api.{_MODULES[name]}"), name)
+    return getattr(import_module(f"assay.{_MODULES[name]}"), name)

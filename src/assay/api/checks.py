@@ -1,22 +1,36 @@
-"""Checks before a run: the installation, its plugins, and the estimated cost; apart from `runs`, which starts without them."""
+"""Checks before a run: the installation, its plugins, the estimated cost, and uploads; `runs` starts without them."""
 
 import os
 import time
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from assay.api.runs import plan_runs
+import msgspec
+
+from assay.api.runs import plan_runs, run
+from assay.api.validation import validate
+from assay.core.contract import BUILT_IN, CONTRACTS
 from assay.core.doctor import DoctorCheck
 from assay.core.plan import Plan
+from assay.core.provider import PROVIDERS
 from assay.core.runs import RUNS_DIR
+from assay.datasets.dataset_paths import find_sources
 from assay.engine.planning.doctor import examine
-from assay.engine.planning.estimate import CostEstimate, ModelEstimate
+from assay.engine.planning.estimate import CostEstimate
 from assay.engine.planning.estimate import estimate_cost as estimate_planned
 from assay.engine.planning.plans import PlannedRuns
-from assay.engine.planning.plugins import PluginListing, list_plugins
 from assay.engine.planning.request import PlanProblems, RunRequest
+from assay.engine.submissions import UploadVerdict, one_report, verdict_on
+from assay.models import load_provider
 
-__all__ = ["CostEstimate", "DoctorCheck", "ModelEstimate", "PluginListing", "estimate_cost", "examine_place", "list_plugins"]
+__all__ = [
+    "check_upload",
+    "estimate_cost",
+    "examine_place",
+    "warm_up",
+]
 
 
 def examine_place(
@@ -46,3 +60,27 @@ def examine_place(
 def estimate_cost(planned: PlannedRuns, *, environ: Mapping[str, str] | None = None) -> CostEstimate:
     """Estimate the calls, tokens and dollars of planned runs; an unknown price is None, never a guess."""
     return estimate_planned(planned, environ=os.environ if environ is None else environ, now=time.time())
+
+
+def warm_up(place: Path) -> None:
+    """Load everything that uploads and runs need, by making a small run: several threads that begin to import at once may hang."""
+    for kind, row in PROVIDERS.items():
+        if row.vendor:
+            load_provider(kind)
+    for contract in CONTRACTS:
+        validate(b"{}", contract)
+    with TemporaryDirectory(dir=place) as folder:
+        dataset, run_file = Path(folder, "dataset.json"), Path(folder, "run.yaml")
+        record = {"record_id": "1", "input": {"prompt": "Hello"}}
+        head = {"dataset_id": "warm-up", "dataset_version": "1", "schema_version": "1.0"}
+        dataset.write_bytes(msgspec.json.encode({**head, "records": [record]}))
+        run_file.write_text("candidates: [scripted/echo]\njudges: [scripted/judge-5]\n", encoding="utf-8")
+        run(RunRequest(run_file=str(run_file), datasets=(str(dataset),), runs_dir=str(Path(folder, "runs"))))
+
+
+def check_upload(path: Path, contract: str, *, allow_size: bool = False, null_as_absent: bool = False) -> UploadVerdict:
+    """Validate an upload."""
+    known = BUILT_IN if contract == "auto" else contract
+    sources = find_sources([str(path)])
+    check = partial(validate, allow_size=allow_size, null_as_absent=null_as_absent, interface="http")
+    return verdict_on(one_report([check(source, known) for source in sources]))

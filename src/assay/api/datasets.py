@@ -10,63 +10,40 @@ from typing import Any
 from assay.api.validation import validate, validate_with_hashes
 from assay.core.errors import UsageProblem
 from assay.core.plugin import find_plugin, given_plugin
-from assay.core.retention import longest, retention_in
+from assay.core.retention import longest_retention, retention_in
 from assay.core.run_result import RunResult
 from assay.core.runs import RUNS_DIR
 from assay.datasets import contract_named
-from assay.datasets.converters import CONVERTERS, ConversionReport, ConversionResult, IdStyle, convert_cases, convert_files
+from assay.datasets.converters import CONVERTERS, ConversionResult, IdStyle, convert_cases, convert_files
 from assay.datasets.converters.report import with_rejected
-from assay.datasets.imports import DatasetRows, ImportFormat, ImportReport, ImportResult, read_files
+from assay.datasets.imports import DatasetRows, ImportFormat, ImportResult, read_files
 from assay.datasets.parsing.source import open_source
+from assay.engine.readers.run_list import result_of
 from assay.engine.readers.tables import COLUMNS as TABLE_COLUMNS
 from assay.engine.readers.tables import LISTS as TABLE_LISTS
 from assay.engine.readers.tables import (
-    SCORE_MEMBERS,
-    ArrowTable,
     RecordTable,
-    arrow_of,
-    arrow_table,
     case_table,
-    run_facts,
-    run_table,
-    table_rows,
-    typed_rows,
 )
 from assay.engine.run_import import ImportRequest, candidates_of, check_new, dataset_of, import_plans, publish
-from assay.engine.runs import result_of
 from assay.engine.storage.run_paths import new_run_id
 
 __all__ = [
-    "SCORE_MEMBERS",
     "TABLE_COLUMNS",
     "TABLE_LISTS",
-    "ArrowTable",
-    "ConversionReport",
-    "DatasetRows",
-    "ImportFormat",
-    "ImportReport",
-    "ImportRequest",
-    "ImportResult",
-    "RecordTable",
-    "arrow_of",
-    "arrow_table",
     "convert",
     "convert_benchmark",
     "convert_contract",
     "dataset_table",
     "import_files",
     "import_runs",
-    "run_facts",
-    "run_table",
-    "table_rows",
-    "typed_rows",
 ]
 
 
 def convert(
     sources: str | Path | Sequence[str | Path], converter: str | Callable[..., Any], *, id_style: IdStyle = "stable"
 ) -> ConversionResult:
-    """Rows of legal_eval_v1 from files, by the name of a converter, or by a function that makes rows of a source row."""
+    """Convert files to rows of legal_eval_v1, with a converter's name or a function that makes rows of a source row."""
     paths = [sources] if isinstance(sources, str | Path) else sources
     if isinstance(converter, str):
         return convert_benchmark(converter, paths, id_style=id_style)
@@ -74,17 +51,17 @@ def convert(
 
 
 def convert_benchmark(name: str, paths: Sequence[str | Path], *, id_style: IdStyle = "stable") -> ConversionResult:
-    """Rows of legal_eval_v1 from the files of a published benchmark, or of one that a plugin knows."""
+    """Convert the files of a published benchmark, or of one that a plugin knows, to rows of legal_eval_v1."""
     known = name if name in CONVERTERS else find_plugin("converter", name, folder=Path(), built_in=CONVERTERS)
     return convert_files(known, paths, id_style=id_style)
 
 
 def convert_contract(path: str | Path, *, source: str, target: str) -> ConversionResult:
-    """The valid cases of a dataset in another contract, with a remark for everything that has no place there."""
+    """Convert the valid cases of a dataset to another contract, with a remark for everything that it cannot hold."""
     report = validate(path, source)
     known = report.contract
     if known is None or report.outcome == "rejected":
-        raise UsageProblem(f"'{path}' is no usable {source} dataset", hint=f"see what is wrong with: assay validate {path}")
+        raise UsageProblem(f"'{path}' is not a usable {source} dataset", hint=f"see what is wrong with: assay validate {path}")
     converted = convert_cases(report.cases, source=contract_named(known), target=contract_named(target), name=str(path))
     return with_rejected(converted, report.record_errors)
 
@@ -92,7 +69,7 @@ def convert_contract(path: str | Path, *, source: str, target: str) -> Conversio
 def import_files(
     sources: Sequence[str], form: ImportFormat | None = None, *, follows_files: bool = False, wants_turns: bool = False
 ) -> ImportResult:
-    """What files of another tool hold; `dataset().lines()` writes it as a dataset, `report()` says what is missing there.
+    """Read files of another tool; `dataset().lines()` writes them as a dataset, `report()` lists what is missing there.
 
     With `follows_files`, files that a config names are read too, as far as they are below its folder; with `wants_turns` whole
     conversations are kept, which conversation_v1 needs.
@@ -109,11 +86,11 @@ def import_runs(
     run_id: str | None = None,
     dataset: str | Path | None = None,
 ) -> tuple[RunResult, ...]:
-    """A finished run for each candidate, with the answers and grades of the other tool; no model is called.
+    """Make a finished run for each candidate, with the answers and grades of the other tool; no model is called.
 
     `dataset` is the file that the rows were written to; without it they are written to one that is not kept.
     """
-    retention = longest(retention_in(os.environ))
+    retention = longest_retention(retention_in(os.environ))
     with tempfile.TemporaryDirectory(prefix="assay-import-") as folder:
         path = Path(folder) / "dataset.jsonl" if dataset is None else Path(dataset).absolute()
         if dataset is None:
@@ -130,7 +107,7 @@ def import_runs(
 
 
 def dataset_table(path: str | Path) -> RecordTable:
-    """The records of a dataset; raises UsageProblem for one with errors: a table has all its records, or there is none."""
+    """Return the table of a dataset's records; raises UsageProblem for one with errors, since a table must be complete."""
     report = validate_with_hashes(str(path))
     errors = report.count("error")
     if errors:

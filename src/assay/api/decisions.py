@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from assay.api.runs import OnBusy, RunHooks, RunRequest, Watch, plan_runs, run, run_environment
+from assay.api.runs import OnBusy, RunHooks, Watch, plan_runs, run, run_environment
 from assay.api.stored_runs import sealed_folder
 from assay.core.canonical import JsonObject
 from assay.core.errors import AssayError, RunNotFound, SourceUnreadable, UsageProblem
@@ -18,8 +18,6 @@ from assay.core.summary import METRICS
 from assay.engine.comparison import comparison_cache
 from assay.engine.comparison.alignment import Flip, FlipOffsets, load_flips
 from assay.engine.comparison.gate import (
-    MEASURES,
-    MODES,
     NO_BASELINE,
     PREVIOUS,
     Baseline,
@@ -39,28 +37,16 @@ from assay.engine.comparison.run_comparison import compare as compare_folders
 from assay.engine.comparison.run_comparison import compare as compare_runs
 from assay.engine.comparison.suite_file import SuiteEntry, load_suite
 from assay.engine.comparison.trends import RunTrend, TrendChoice, run_trend
-from assay.engine.execution.engines import check_placement
 from assay.engine.planning.pairs import PlannedComparison, RankRequest, plan_comparison
 from assay.engine.planning.plans import PlannedRuns
-from assay.engine.planning.request import PlanProblems
-from assay.engine.runs import start
+from assay.engine.planning.request import PlanProblems, RunRequest
+from assay.engine.runs import check_placement, start
 from assay.engine.storage.run_paths import check_unchanged, find_run, new_run_id
 from assay.store.audit import read_audit
 from assay.store.published_run import PublishedRun
 
 __all__ = [
-    "MEASURES",
-    "MODES",
-    "Baseline",
-    "Flip",
-    "GateDecision",
-    "GateSpec",
-    "PlannedComparison",
     "PlannedSuite",
-    "RankRequest",
-    "RunComparison",
-    "RunTrend",
-    "StoredComparison",
     "SuiteResult",
     "SuiteRun",
     "audit",
@@ -90,7 +76,7 @@ def compare(
     slices: tuple[str, ...] | None = None,
     max_flips: int | None = 20,
 ) -> RunComparison:
-    """Two finished runs record by record; raises RunNotFound, and UsageProblem where they have nothing in common."""
+    """Compare two finished runs record by record; raises RunNotFound, and UsageProblem when they have nothing in common."""
     choices = ComparisonOptions(cluster=cluster, slices=slices, max_flips=max_flips)
     return compare_folders(sealed_folder(before, runs_dir), sealed_folder(after, runs_dir), choices)
 
@@ -110,12 +96,12 @@ def keep_comparison(before: str, after: str, *, runs_dir: str | Path = RUNS_DIR,
 
 
 def read_flips(places: Sequence[FlipOffsets], *, before: str, after: str, runs_dir: str | Path = RUNS_DIR) -> tuple[Flip, ...]:
-    """Flips of a kept comparison with both answers; raises RunNotFound where retention has removed them."""
+    """Load the flips of a stored comparison with both answers; raises RunNotFound when retention has removed them."""
     return load_flips(places, before=sealed_folder(before, runs_dir), after=sealed_folder(after, runs_dir))
 
 
 DECIDING = (METRICS, "predictions.jsonl")
-"""What decisions rest on: thresholds on the first, comparisons on the second, too."""
+"""Artifacts that decisions rest on: thresholds on the first, comparisons on the second, too."""
 
 
 def set_baseline(run_name: str, *, runs_dir: str | Path = RUNS_DIR, name: str = "", reason: str = "") -> Baseline:
@@ -126,7 +112,7 @@ def set_baseline(run_name: str, *, runs_dir: str | Path = RUNS_DIR, name: str = 
 
 
 def list_baselines(runs_dir: str | Path = RUNS_DIR) -> list[Baseline]:
-    """All baselines of a folder, by name."""
+    """List all baselines of a folder, by name."""
     return sorted(baselines(Path(runs_dir)).values(), key=lambda baseline: baseline.name)
 
 
@@ -157,7 +143,7 @@ def gate(
     if comparison is not None and not comparison.n:
         raise UsageProblem(
             f"nothing can be compared: {comparison.passes.reason or 'no record was graded in both runs'}",
-            hint=f"look at: assay compare {comparison.before.run_id} {comparison.after.run_id}",
+            hint=f"compare them with: assay compare {comparison.before.run_id} {comparison.after.run_id}",
         )
     plan = run.manifest.settings
     verdict = decide_gate(plan, run.summary(), demand, comparison=comparison)
@@ -190,10 +176,10 @@ def _against(run: PublishedRun, runs_dir: Path, name: str) -> PublishedRun | Non
 
 
 def check_demand(demand: GateSpec, *, has_baseline: bool) -> None:
-    """Raises UsageProblem for a demand that makes no sense."""
+    """Raise UsageProblem for thresholds that make no sense."""
     mode, delta = demand.mode, demand.delta
     if delta is not None and not isfinite(delta):
-        raise UsageProblem(f"--delta is {delta}, which is no number to compare with")
+        raise UsageProblem(f"--delta is {delta}, which is not a number to compare with")
     if mode != "absolute" and not has_baseline:
         raise UsageProblem(
             f"--mode {mode} needs a baseline", hint="name one: --baseline RUN, or promote one: assay baseline set RUN"
@@ -213,23 +199,23 @@ def trend(
     measure: Measure = "pass_rate",
     is_any_version: bool = False,
 ) -> RunTrend:
-    """The complete runs of one candidate over one dataset in the order of time, and the direction that a test supports."""
+    """Return the complete runs of one candidate over one dataset in order of time, and the direction that a test supports."""
     wanted = TrendChoice(dataset=dataset, candidate=candidate, measure=measure, is_any_version=is_any_version)
     return run_trend(Path(runs_dir), wanted, last=last)
 
 
 def note_audit(runs_dir: Path, action: str, members: Mapping[str, object]) -> None:
-    """A line in the audit log of a folder of runs: who did what, and when."""
+    """Append a line to the audit log of a folder of runs: who did what, and when."""
     record(runs_dir, action, members)
 
 
 def audit(runs_dir: str | Path = RUNS_DIR) -> list[JsonObject]:
-    """Every decision about the runs of a folder, the oldest first; raises StoreUnavailable when the log was tampered with."""
+    """List every decision about the runs of a folder, the oldest first; raises StoreUnavailable when the log was tampered with."""
     return read_audit(Path(runs_dir))
 
 
 def plan_rank(request: RankRequest, *, environ: Mapping[str, str] | None = None) -> PlannedComparison:
-    """The comparisons that a request describes; raises PlanProblems, UsageProblem and RunNotFound before any call."""
+    """Return the comparisons that a request describes; raises PlanProblems, UsageProblem and RunNotFound before any call."""
     return plan_comparison(request, environ=os.environ if environ is None else environ, new_run_id=new_run_id)
 
 
@@ -242,15 +228,15 @@ def rank(
     placement: RunBackend = LOCAL_BACKEND,
 ) -> RunResult:
     """Have judges compare the answers of finished runs in both orders, as a run with sealed evidence; `ranking` of its metrics
-    has who is ahead. An unfinished run of the same id goes on. `placement` says where it is kept, as for `run`.
+    has the order. An unfinished run of the same id is resumed. `placement` says where it is stored, as for `run`.
     """
     planned = source if isinstance(source, PlannedComparison) else plan_rank(source)
     hooks = RunHooks(watch=watch, on_busy=on_busy, takes_signals=takes_signals, placement=placement)
     return start(planned.plan, Path(planned.runs_dir), run_environment(**hooks))
 
 
-_GRAVITY: tuple[Word, ...] = ("REGRESSION", "WARNING", "IMPROVED", "PASS")
-"""Which word a suite has when its runs have several."""
+_SEVERITY: tuple[Word, ...] = ("REGRESSION", "WARNING", "IMPROVED", "PASS")
+"""Words by severity, the worst first: a suite takes the worst word of its runs."""
 
 
 class SuiteRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -261,21 +247,21 @@ class SuiteRun(msgspec.Struct, frozen=True, kw_only=True):
     required: bool
     verdict: GateDecision | None
     problem: str = ""
-    """Why a finished run could not be decided about."""
+    """Reason why a finished run could not be decided about."""
 
 
 class SuiteResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a suite comes to."""
+    """Result of a suite."""
 
     suite: str
     word: Word
     passed: bool
     runs: tuple[SuiteRun, ...]
     is_finished: bool = True
-    """False when it was interrupted; the same command with the same id goes on."""
+    """False when it was interrupted; the same command with the same id resumes it."""
 
     def to_dict(self) -> JsonObject:
-        """The result as JSON documents hold it."""
+        """Return the result as JSON documents have it."""
         members: JsonObject = msgspec.to_builtins(self)
         runs = [{**msgspec.to_builtins(one), "verdict": one.verdict.to_dict() if one.verdict else None} for one in self.runs]
         return {
@@ -302,7 +288,7 @@ def plan_suite(
 ) -> PlannedSuite:
     """Read a suite file and plan all its runs; raises PlanProblems with everything that is wrong, before any call.
 
-    `placement` says where they will be kept and worked on.
+    `placement` says where they will be stored and evaluated.
     """
     suite = load_suite(path)
     prefix = run_id or f"{suite.suite}-{new_run_id()}"
@@ -328,7 +314,7 @@ def plan_suite(
 
 
 def _misplaced(entry: SuiteEntry, planned: PlannedRuns, placement: RunBackend) -> list[str]:
-    """Why runs of a part cannot be kept or worked on where they are to be."""
+    """Return why runs of a part cannot be stored or evaluated on the chosen backend."""
     try:
         for plan in planned.plans:
             check_placement(plan, placement)
@@ -338,7 +324,7 @@ def _misplaced(entry: SuiteEntry, planned: PlannedRuns, placement: RunBackend) -
 
 
 def _undecidable(entry: SuiteEntry, planned: PlannedRuns, runs_dir: Path) -> list[str]:
-    """Why the gates of a part could not be decided, found before anything is paid for."""
+    """Return why the gates of a part could not be decided, found before anything is paid for."""
     known = baselines(runs_dir)
     if entry.baseline in (NO_BASELINE, PREVIOUS):
         found, missing = entry.baseline == PREVIOUS, ""
@@ -364,7 +350,7 @@ def _is_run(name: str, runs_dir: Path) -> bool:
 
 
 def _collisions(parts: Sequence[tuple[SuiteEntry, PlannedRuns]]) -> list[str]:
-    """Ids that two runs of the suite would share."""
+    """Return ids that two runs of the suite would share."""
     ids = Counter(plan.run_id for _, planned in parts for plan in planned.plans)
     return [f"two runs would be called '{run_id}': give one of them another `name`" for run_id, count in ids.items() if count > 1]
 
@@ -372,7 +358,7 @@ def _collisions(parts: Sequence[tuple[SuiteEntry, PlannedRuns]]) -> list[str]:
 def run_suite(
     path: str | Path, *, runs_dir: str | Path = RUNS_DIR, run_id: str = "", placement: RunBackend = LOCAL_BACKEND
 ) -> SuiteResult:
-    """Run and gate everything that a suite file names; `placement` says where the runs are kept and worked on, as for `run`."""
+    """Run and gate everything that a suite file names; `placement` says where the runs are stored and evaluated, as for `run`."""
     planned = plan_suite(path, runs_dir=runs_dir, run_id=run_id, placement=placement)
     return decide_suite(planned, [run(plans, placement=placement) for _, plans in planned.parts])
 
@@ -403,12 +389,12 @@ def _gated(entry: SuiteEntry, result: RunResult, runs_dir: str | Path) -> SuiteR
 
 
 def _result(name: str, runs: list[SuiteRun], *, is_finished: bool) -> SuiteResult:
-    """The gravest verdict of what is required; of the rest a failure is a warning."""
+    """Return the worst verdict of the required parts; a failure of another part is a warning."""
     failed = [one for one in runs if one.verdict is not None and not one.verdict.passed]
     words: set[Word] = {one.verdict.word for one in runs if one.verdict is not None and one.verdict.passed}
     words |= {one.verdict.word if one.required else "WARNING" for one in failed if one.verdict is not None}
     words |= {"WARNING" for one in runs if one.problem}
-    word: Word = next((word for word in _GRAVITY if word in words), "PASS")
+    word: Word = next((word for word in _SEVERITY if word in words), "PASS")
     undecided = [one for one in runs if one.problem]
     passed = is_finished and not any(one.required for one in (*failed, *undecided))
     return SuiteResult(suite=name, word=word, passed=passed, runs=tuple(runs), is_finished=is_finished)

@@ -28,24 +28,15 @@ from assay.engine.judge_quality.label_matching import (
 from assay.engine.judge_quality.label_matching import keep_label as keep_label_line
 from assay.engine.judge_quality.label_matching import kept_labels as read_kept_labels
 from assay.engine.judge_quality.labels import read_labels
-from assay.engine.judge_quality.probe import LIMIT, REPEATS, ProbeRequest, probe_judge
+from assay.engine.judge_quality.probe import ProbeRequest, probe_judge
 from assay.engine.readers.record_search import row_at
 from assay.engine.readers.run_reader import RunReader
 from assay.engine.records.run_counters import Snapshot
-from assay.store.files import KeptCard, KeptCards, read_cards
+from assay.store.files import KeptCards, read_cards
 from assay.store.files import keep_card as store_card
 from assay.store.published_run import PublishedRun, open_run_folder
 
 __all__ = [
-    "LIMIT",
-    "REPEATS",
-    "Calibration",
-    "KeptCard",
-    "KeptCards",
-    "KeptLabel",
-    "LabelInput",
-    "LabelSample",
-    "ProbeRequest",
     "calibrate",
     "filled_labels",
     "keep_card",
@@ -67,19 +58,19 @@ _CHOSEN = (
 def label_sample(
     run_name: str, count: int, *, runs_dir: str | Path = RUNS_DIR, seed: int = 0, shows_judge: bool = False
 ) -> LabelSample:
-    """A random sample of a finished run's answers for people to label, in the proportions of the run."""
+    """Draw a random sample of a finished run's answers for people to label, in the proportions of the run."""
     return draw_sample(sealed_folder(run_name, runs_dir), count, seed=seed, shows_judge=shows_judge)
 
 
 def label_text(sample: LabelSample, *, is_csv: bool = False) -> str:
-    """The sample as a file to fill in."""
+    """Format the sample as a file to fill in."""
     return "".join(sample_table(sample) if is_csv else sample_lines(sample))
 
 
 def calibrate(
     run_name: str, labels: str | Path | None = None, *, runs_dir: str | Path = RUNS_DIR, slices: tuple[str, ...] | None = None
 ) -> Calibration:
-    """The judge of a finished run against the labels of a file, or against those that people gave while they looked at its records.
+    """Compare the judge of a finished run with the labels of a file, or with those that people gave on the pages.
 
     Raises PlanProblems with every line that is wrong.
     """
@@ -106,14 +97,16 @@ def _calibrate_kept(run: PublishedRun, slices: tuple[str, ...] | None) -> Calibr
 
 
 def keep_label(run: RunReader, record_index: int, opinion: LabelInput) -> KeptLabel:
-    """Keep what a person says of an answer of a finished run; raises UsageProblem, RunNotFound."""
+    """Store a person's label of an answer of a finished run; raises UsageProblem, RunNotFound."""
     row = row_at(run, record_index)
     at = datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    return keep_label_line(open_run_folder(run.folders.sealed), msgspec.convert(run.line_of(row), AnswerLine), opinion, at=at)
+    # By way of plain values: members that the line has not set take the defaults of AnswerLine.
+    line = msgspec.convert(msgspec.to_builtins(run.line_of(row)), AnswerLine)
+    return keep_label_line(open_run_folder(run.folders.sealed), line, opinion, at=at)
 
 
 def filled_labels(run: RunReader, path: str | Path) -> tuple[KeptLabel, ...]:
-    """The labels of a file that `assay label` wrote and people filled in, each by the answer of the run that it is about.
+    """Read the labels of a file that `assay label` wrote and people filled in, each for the answer that it is about.
 
     Raises PlanProblems with every line that is wrong, and with every label of an answer that the run does not have.
     """
@@ -121,7 +114,7 @@ def filled_labels(run: RunReader, path: str | Path) -> tuple[KeptLabel, ...]:
 
 
 def kept_labels(run: RunReader) -> tuple[KeptLabel, ...]:
-    """What people say of the answers of a run: of each person the last word on each answer."""
+    """Return people's labels of the answers of a run: each person's last one for each answer."""
     return read_kept_labels(open_run_folder(run.folders.sealed)) if run.folders.is_sealed else ()
 
 
@@ -133,10 +126,10 @@ def probe(
 
 
 def keep_card(card: JudgeCard, runs_dir: str | Path) -> str:
-    """Keep a judge card beside runs, where the pages of a server show it; raises StoreUnavailable."""
+    """Store a judge card with the runs, where the pages of a server show it; raises StoreUnavailable."""
     return store_card(Path(runs_dir), card)
 
 
 def kept_cards(runs_dir: str | Path) -> KeptCards:
-    """The judge cards that are kept beside runs, the newest first."""
+    """Return the judge cards that are stored with runs, the newest first."""
     return read_cards(Path(runs_dir))

@@ -1,4 +1,4 @@
-"""Requests in, runs out: plan, start, resume, cancel, repeat."""
+"""Runs: plan, start, resume, cancel, retry."""
 
 import asyncio
 import os
@@ -17,40 +17,25 @@ from assay.core.run_result import RunResult
 from assay.core.runs import LOCAL_BACKEND, RUNS_DIR, RunBackend
 from assay.datasets.parsing.formats import guess_contract
 from assay.datasets.parsing.source import open_source
-from assay.engine.execution.engines import temporal_engine
-from assay.engine.execution.record_events import CallEvent, Observer, RecordEvent, ScoreSeen
+from assay.engine.execution.record_events import Observer
 from assay.engine.execution.run_context import RunEnvironment
 from assay.engine.planning.dataset_inputs import DatasetInput
 from assay.engine.planning.plans import ListedRecords, PlannedRuns
 from assay.engine.planning.plans import list_records as list_request
 from assay.engine.planning.plans import plan_runs as plan_request
-from assay.engine.planning.providers import model_problem
-from assay.engine.planning.request import PlanProblems, RunRequest
-from assay.engine.planning.run_file import is_run_file
+from assay.engine.planning.request import PlanProblems, RunRequest, is_run_file
 from assay.engine.records.run_counters import Snapshot
 from assay.engine.runs import cancel as cancel_run
 from assay.engine.runs import resume as resume_run
-from assay.engine.runs import retry_plan
+from assay.engine.runs import retry_plan, temporal_engine
 from assay.engine.runs import start as start_run
 from assay.engine.storage.run_paths import find_run, new_run_id
 from assay.models import unreachable_hosts
 
 __all__ = [
-    "CallEvent",
-    "ListedRecords",
-    "Observer",
-    "PlanProblems",
-    "PlannedRuns",
-    "RecordEvent",
-    "RunBackend",
-    "RunRequest",
-    "ScoreSeen",
-    "Snapshot",
     "cancel",
     "check",
-    "is_run_file",
     "list_records",
-    "model_problem",
     "plan_runs",
     "resume",
     "retry",
@@ -65,7 +50,7 @@ OnBusy = Callable[[int | None], None]
 
 
 class RunHooks(TypedDict, total=False):
-    """What a caller may be told of a run that goes on, and how it may stop it."""
+    """Callbacks for the caller of a run, and ways to stop it."""
 
     watch: Watch | None
     on_busy: OnBusy | None
@@ -76,7 +61,7 @@ class RunHooks(TypedDict, total=False):
     is_detached: bool
     """Batches of a provider are handed in and not waited for."""
     placement: RunBackend
-    """Where a new run is kept and worked on."""
+    """Backend on which a new run is stored and evaluated."""
     is_patient: bool
     """While another process works on the run, the call waits for it."""
     is_retried: bool
@@ -84,7 +69,7 @@ class RunHooks(TypedDict, total=False):
 
 
 def plan_runs(request: RunRequest, *, environ: Mapping[str, str] | None = None) -> PlannedRuns:
-    """The runs that a request describes; raises PlanProblems with everything that is wrong, before any call."""
+    """Return the runs that a request describes; raises PlanProblems with everything that is wrong, before any call."""
     return plan_request(request, environ=os.environ if environ is None else environ, now=time.time(), new_run_id=new_run_id)
 
 
@@ -98,12 +83,12 @@ def run(
     is_detached: bool = False,
     **options: Any,
 ) -> tuple[RunResult, ...]:
-    """Run a request, its plans, a run file or a dataset, one run for each candidate; an unfinished run of the same id goes on.
+    """Run a request, its plans, a run file or a dataset, one run for each candidate; an unfinished run of the same id is resumed.
 
     `options` are the members of RunRequest; `model` and `judge` may be used for one model each. A model, a judge and the `grader`
     may be plain functions. A caller that has signals of its own may drain the run instead: `is_stopping` is asked a few times a
-    second. `observe` is told of each record, `on_busy` that another process works on the run. Detached, batches of a provider are
-    handed in and not waited for: `resume` collects them. The members of Placement say where the run is kept and worked on.
+    second. `observe` gets each record; `on_busy` is called when another process works on the run. Detached, batches of a provider
+    are submitted and not waited for: `resume` collects them. The members of RunBackend say where the run is stored and evaluated.
     """
     hooks = RunHooks(watch=watch, observe=observe, takes_signals=takes_signals, is_stopping=is_stopping, is_detached=is_detached)
     hooks["on_busy"] = options.pop("on_busy", None)
@@ -119,7 +104,7 @@ def run(
 
 
 def _placement(options: JsonObject) -> RunBackend:
-    """Where the run is kept and worked on, taken out of the options."""
+    """Take the members of the backend out of the options."""
     given = {name: options.pop(name) for name in RunBackend.__struct_fields__ if name in options}
     placement: RunBackend = options.pop("placement", LOCAL_BACKEND)
     return msgspec.structs.replace(placement, **given)
@@ -141,34 +126,34 @@ def _request(source: RunRequest | str | Path, options: JsonObject) -> RunRequest
 
 
 def list_records(source: RunRequest | str | Path, **options: object) -> ListedRecords:
-    """The records that `run` would take, and its gates; no model is looked at. Raises PlanProblems."""
+    """Return the records that `run` would evaluate, and its gates, whatever its models. Raises PlanProblems."""
     return list_request(_request(source, options), environ=os.environ)
 
 
 async def run_async(source: RunRequest | str | Path, **options: Any) -> tuple[RunResult, ...]:
-    """As `run`, for callers that have an event loop of their own: the run works in a thread beside it."""
+    """Run as `run` does, in a thread, for callers with their own event loop."""
     return await asyncio.to_thread(run, source, **options)
 
 
 def resume(run_name: str, *, runs_dir: str | Path = RUNS_DIR, **hooks: Unpack[RunHooks]) -> RunResult:
-    """Go on with an unfinished run under the settings that it was started with."""
+    """Resume an unfinished run with the settings that it was started with."""
     return resume_run(find_run(Path(runs_dir), run_name), run_environment(**hooks))
 
 
 def cancel(run_name: str, *, runs_dir: str | Path = RUNS_DIR, placement: RunBackend = LOCAL_BACKEND) -> RunResult:
-    """Stop a run that may be under way elsewhere; what is finished stays, and everything is sealed. Raises RunSealed."""
+    """Stop a run, also one on another machine; what is finished stays, and everything is sealed. Raises RunSealed."""
     return cancel_run(find_run(Path(runs_dir), run_name), run_environment(placement=placement))
 
 
 def retry(run_name: str, *, runs_dir: str | Path = RUNS_DIR, run_id: str | None = None, **hooks: Unpack[RunHooks]) -> RunResult:
-    """A new run, linked to the old one, over the records that the old one could not evaluate."""
+    """Start a new run, linked to the old one, over the records that the old one could not evaluate."""
     parent = find_run(Path(runs_dir), run_name)
     plan = retry_plan(parent, new_run_id() if run_id is None else run_id)
     return start_run(plan, parent.runs_dir, run_environment(**hooks))
 
 
 def check(run_file: str | Path, *, environ: Mapping[str, str] | None = None) -> list[str]:
-    """Everything that would keep a run file from running, unreachable providers included; empty when it may run."""
+    """List everything that would prevent a run file from running, unreachable providers included; empty when it may run."""
     if contract := _contract_of(run_file):
         return [
             f"'{run_file}' is a dataset ({contract}), not a run file; check it with: assay validate {shlex.quote(str(run_file))}"
@@ -183,14 +168,14 @@ def check(run_file: str | Path, *, environ: Mapping[str, str] | None = None) -> 
 
 
 def _contract_of(path: str | Path) -> str:
-    """The contract of a file that is a dataset in place of a run file; empty for what is, or could become, a run file."""
+    """Return the contract of a file that is a dataset in place of a run file; empty for what is, or could become, a run file."""
     return "" if is_run_file(path) else guess_contract(open_source(path)).contract or ""
 
 
 def run_environment(
     inputs: Sequence[DatasetInput] | None = None, plugins: Sequence[Plugin] = (), **hooks: Unpack[RunHooks]
 ) -> RunEnvironment:
-    """What a run takes from outside, for the callers of this process."""
+    """Return the environment of a run for callers in this process."""
     return RunEnvironment(environ=os.environ, inputs=inputs, plugins=plugins, **hooks)
 
 

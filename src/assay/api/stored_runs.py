@@ -1,4 +1,4 @@
-"""Runs that are there: list them, look at them, verify, publish, fetch, replay, score anew, purge."""
+"""Stored runs: list, open, verify, publish, fetch, replay, rescore, purge."""
 
 import os
 import time
@@ -10,66 +10,45 @@ import msgspec
 
 from assay.core.canonical import JsonObject
 from assay.core.errors import AssayError, RunNotFound, UsageProblem
-from assay.core.record_query import RecordSearch
-from assay.core.retention import RetentionSettings, longest, retention_in
+from assay.core.retention import RetentionSettings, longest_retention, retention_in
 from assay.core.run_result import RunListing, RunResult
 from assay.core.runs import RUNS_DIR
 from assay.core.settings import ProfileId
 from assay.engine.finalization.recompute import differences
-from assay.engine.readers.record_search import (
-    Neighbours,
-    RecordHit,
-    RecordHits,
-    facets_of,
-    find_records,
-    index_run,
-    missing_indexes,
-    neighbours_of,
-    question_of,
-    row_at,
-)
+from assay.engine.readers.run_list import list_runs as listed_runs
+from assay.engine.readers.run_list import result_of
 from assay.engine.readers.run_reader import RunReader
-from assay.engine.readers.stored_dataset import StoredDataset
-from assay.engine.records.eval_run import EVAL_RESULTS, why_no_eval_run
+from assay.engine.records.run_metrics import EVAL_RESULTS, why_no_eval_run
 from assay.engine.rescore import RescoreRequest
 from assay.engine.rescore import rescore as rescore_run
-from assay.engine.runs import list_runs as listed_runs
-from assay.engine.runs import result_of
-from assay.engine.storage.remote_store import publish_sealed
-from assay.engine.storage.run_paths import RunPaths, fetch_published, find_named_run, find_run, folders_of, new_run_id, run_ids
+from assay.engine.storage.run_paths import (
+    RunPaths,
+    fetch_published,
+    find_named_run,
+    find_run,
+    folders_of,
+    new_run_id,
+    publish_sealed,
+    run_ids,
+)
 from assay.metrics.golden import filled_in
 from assay.store.published_run import PublishedRun, Tombstone, is_remote_address, open_remote_storage, open_run_folder
-from assay.store.record_index import Facets, IndexedRecord, forget_index, progress_of
+from assay.store.record_index import forget_index, progress_of
 from assay.store.retention import purge_run, purgeable
 from assay.store.verify import removed_artifacts, verify_place, verify_run
 
 __all__ = [
-    "Facets",
-    "IndexedRecord",
-    "Neighbours",
     "PurgeResult",
-    "RecordHit",
-    "RecordHits",
-    "RecordSearch",
-    "RunReader",
-    "StoredDataset",
-    "facets_of",
     "fetch",
     "filled_eval_run",
-    "find_records",
     "index_progress",
-    "index_run",
     "list_runs",
-    "missing_indexes",
-    "neighbours_of",
     "open_run",
     "publish",
     "purge",
-    "question_of",
     "removed",
     "replay",
     "rescore",
-    "row_at",
     "run_id_of",
     "sealed_folder",
     "verify",
@@ -77,18 +56,18 @@ __all__ = [
 
 
 class PurgeResult(msgspec.Struct, frozen=True):
-    """What a purge removed from a run, or would remove."""
+    """Result of a purge: what it removed from a run, or would remove."""
 
     run_id: str
     artifacts: tuple[str, ...] = ()
     problem: str = ""
-    """Why nothing could be removed from this run."""
+    """Reason why nothing could be removed from this run."""
     cache_dir: str = ""
-    """Where replies that the run got may still be: a cache belongs to no run, and is not purged. Empty without one."""
+    """Cache folder that may still hold replies of the run: a cache belongs to no run, and is not purged. Empty without one."""
 
 
 def filled_eval_run(run: RunReader) -> JsonObject:
-    """The EvalRun of golden_v1 with numbers in place of nulls, whose cases `filled_in` lists; raises RunNotFound without one."""
+    """Return the EvalRun of golden_v1 with numbers instead of nulls, listed in `filled_in`; raises RunNotFound without one."""
     path = run.artifacts().get(EVAL_RESULTS)
     if path is None:
         why = why_no_eval_run(run.run_manifest.settings)
@@ -108,7 +87,7 @@ def rescore(
     runs_dir: str | Path = RUNS_DIR,
     run_id: str | None = None,
 ) -> RunResult:
-    """A new run, linked to the old one, with the score that a profile gives its records; no model is called."""
+    """Make a new run, linked to the old one, with the score that a profile gives its records; no model is called."""
     if profile not in get_args(ProfileId):
         raise UsageProblem(f"unknown profile '{profile}'", hint=f"profiles: {', '.join(get_args(ProfileId))}")
     parent = find_run(Path(runs_dir), run_name)
@@ -118,22 +97,22 @@ def rescore(
 
 
 def list_runs(runs_dir: str | Path = RUNS_DIR) -> Iterator[RunListing]:
-    """All runs of a folder, the newest first."""
+    """List all runs of a folder, the newest first."""
     return listed_runs(Path(runs_dir))
 
 
 def open_run(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> RunReader:
-    """A run to look at, by its id, the beginning of one, `latest`, or the path of its folder; raises RunNotFound."""
+    """Open a run for reading, by its id, the beginning of one, `latest`, or the path of its folder; raises RunNotFound."""
     return RunReader(find_run(Path(runs_dir), run_name))
 
 
 def run_id_of(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> str:
-    """The whole id of the run that a name means; its files are not read. Raises RunNotFound."""
+    """Return the full id of the run that a name means, without reading its files. Raises RunNotFound."""
     return find_run(Path(runs_dir), run_name).run_id
 
 
 def verify(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> list[str]:
-    """One line for each artifact of a finished run that is not as it was published; empty when no problem is found.
+    """List the artifacts of a finished run that differ from what was published, one line each; empty when there are none.
 
     The run may also lie in an object store: s3://bucket/prefix/run.
     """
@@ -159,7 +138,7 @@ def fetch(address: str, *, runs_dir: str | Path = RUNS_DIR) -> RunReader:
 
 
 def removed(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> tuple[Tombstone, ...]:
-    """What retention has removed from a finished run: name, hash, time and reason of each artifact."""
+    """Return what retention has removed from a finished run: name, hash, time and reason of each artifact."""
     return removed_artifacts(_sealed(run_name, runs_dir).sealed)
 
 
@@ -169,7 +148,7 @@ def replay(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> list[str]:
 
 
 def sealed_folder(run_name: str, runs_dir: str | Path) -> PublishedRun:
-    """The folder of a finished run; raises UsageProblem for one that has not ended."""
+    """Return the folder of a finished run; raises UsageProblem for one that has not ended."""
     return open_run_folder(_sealed(run_name, runs_dir).sealed)
 
 
@@ -181,7 +160,7 @@ def _sealed(run_name: str, runs_dir: str | Path) -> RunPaths:
 
 
 class _Sweep(msgspec.Struct, frozen=True, kw_only=True):
-    """When a purge happens, and how long the environment wants runs to be kept."""
+    """Time of a purge, and the retention set by the environment."""
 
     now: float
     wanted: RetentionSettings
@@ -202,7 +181,7 @@ def purge(
     """
     sweep = _Sweep(now=time.time() if now is None else now, wanted=retention_in(os.environ))
     # Said before anything is removed, and not once for each run.
-    longest(sweep.wanted)
+    longest_retention(sweep.wanted)
     if run_name is None:
         folders = (RunPaths(Path(runs_dir), run_id) for run_id in run_ids(Path(runs_dir)))
         swept = (_swept(folder.sealed, sweep, is_dry=is_dry) for folder in folders if folder.is_sealed)
@@ -214,8 +193,7 @@ def purge(
         found = PurgeResult(folder.name, tuple(purgeable(folder, now=sweep.now, wanted=sweep.wanted, force=bool(reason))))
     else:
         found = _purged(folder, sweep, reason=reason)
-    plan = open_run_folder(folder).members.get("plan") or {}
-    return [msgspec.structs.replace(found, cache_dir=plan.get("cache_dir", ""))]
+    return [msgspec.structs.replace(found, cache_dir=open_run_folder(folder).manifest.plan.cache_dir)]
 
 
 def _swept(folder: Path, sweep: _Sweep, *, is_dry: bool) -> PurgeResult:

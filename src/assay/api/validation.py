@@ -1,4 +1,4 @@
-"""Sources in, reports out."""
+"""Validation: sources into reports, and corrected copies."""
 
 import json
 from collections.abc import Iterator
@@ -13,21 +13,18 @@ from assay.core.case import Case
 from assay.core.contract import CONTRACTS, ROW_MEMBERS
 from assay.core.errors import UsageProblem
 from assay.core.issue import Issue
-from assay.core.report import ValidationReport
+from assay.core.report import FixChange, ValidationReport
 from assay.datasets import lines_of, read, resolve_contract
 from assay.datasets import stream as stream_source
-from assay.datasets.dataset_paths import find_sources, open_dataset
-from assay.datasets.fixes import Change, fixed
-from assay.datasets.parsing.config import Interface, Progress, ReadOptions, ValidationConfig, check_config, load_config, no_progress
+from assay.datasets.dataset_paths import open_dataset
+from assay.datasets.fixes import fix_source
+from assay.datasets.parsing.config import Interface, Progress, ReadOptions, ValidationConfig, check_config, no_progress
 from assay.datasets.parsing.formats import guess_contract, row_document
 from assay.datasets.parsing.source import Source, open_source
 
 __all__ = [
     "FixReport",
-    "ValidationConfig",
-    "find_sources",
     "fix",
-    "load_config",
     "stream",
     "validate",
     "validate_with_hashes",
@@ -49,36 +46,36 @@ def validate(
     workers: int = 1,
     interface: Interface = "python",
 ) -> ValidationReport:
-    """The report on a path, bytes or a Python object; raises SourceUnreadable or UsageProblem, never for bad content.
+    """Validate a path, bytes or a Python object; raises SourceUnreadable or UsageProblem, never for bad content.
 
-    The contract is a name, or code of one's own: a function or an object that makes a case of a row. `allow_size` accepts any
+    The contract is a name, or custom code: a function or an object that makes a case of a row. `allow_size` accepts any
     number of golden cases; hints are in the words of the `interface`.
     """
     contract = _known(contract)
     opened = _opened(source, contract)
     settings = _settings(config, strict=strict, allow_size=allow_size, null_as_absent=null_as_absent)
     processes = workers if opened.size >= PARALLEL_BYTES else 1
-    effort = ReadOptions(progress or no_progress, processes, lint=settings.lint, interface=interface)
-    report = read(opened, contract, config=settings, effort=effort)
+    options = ReadOptions(progress or no_progress, processes, lint=settings.lint, interface=interface)
+    report = read(opened, contract, config=settings, options=options)
     return _without_places(report) if opened.is_object else report
 
 
 def validate_with_hashes(source: object, contract: str = "auto", *, config: ValidationConfig | None = None) -> ValidationReport:
-    """The report of `validate`, with the `hashes` of a JSONL file made while it was checked instead of in a second reading."""
+    """Validate as `validate` does, and add the `hashes` of a JSONL file in the same reading."""
     opened = _opened(source, contract)
-    report = read(opened, contract, config=_settings(config), effort=ReadOptions(hashes=True))
+    report = read(opened, contract, config=_settings(config), options=ReadOptions(hashes=True))
     return _without_places(report) if opened.is_object else report
 
 
 def stream(source: Any, contract: Any = "auto", *, config: ValidationConfig | None = None) -> Iterator[Case | Issue]:
-    """Cases and issues one by one; a JSONL file of any size needs memory for its ids only."""
+    """Yield cases and issues one by one; a JSONL file of any size needs memory for its ids only."""
     contract = _known(contract)
     opened = _opened(source, contract)
     yield from stream_source(opened, contract, config=_settings(config))
 
 
 def _known(contract: object) -> Any:
-    """The contract as it may be named, or as a plugin."""
+    """Return a contract's name unchanged, and any other contract as a plugin."""
     if isinstance(contract, str):
         return contract
     return import_module("assay.datasets.plugin_contract").given_contract(contract)
@@ -101,7 +98,7 @@ def _opened(source: object, contract: object) -> Source:
 
 
 def _from_object(value: Any, contract: Any) -> Source:
-    """A Python object as the bytes that it would be read from."""
+    """Encode a Python object as the bytes that it would be read from."""
     try:
         source = open_source(json.dumps(value).encode(), name="<object>.json")
         known = guess_contract(source).contract if contract == "auto" else contract
@@ -120,7 +117,7 @@ def _from_object(value: Any, contract: Any) -> Source:
 
 
 def _row_per_line(value: JsonObject, member: str) -> bytes:
-    """A document of rows as runs write it, which is read in constant memory; one with more than that in it as it is."""
+    """Encode a document of rows as runs write it, to be read in constant memory; one with other members unchanged."""
     if list(value) != ["schema_version", member] or not isinstance(value[member], list):
         return json.dumps(value).encode()
     head = json.dumps({**value, member: []}, separators=(",", ":"))[:-2]
@@ -129,16 +126,16 @@ def _row_per_line(value: JsonObject, member: str) -> bytes:
 
 
 def _without_places(report: ValidationReport) -> ValidationReport:
-    """An object has no lines; the path alone tells where an issue is."""
+    """Remove lines and columns: an object has none, its path alone locates an issue."""
     report.path = "<object>"
     report.issues = tuple(msgspec.structs.replace(issue, line=None, column=None, excerpt="", caret=0) for issue in report.issues)
     return report
 
 
 class FixReport(msgspec.Struct, frozen=True):
-    """What a fix changed, and the report on the corrected copy."""
+    """Changes of a fix, and the report on the corrected copy."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[FixChange, ...]
     report: ValidationReport
 
 
@@ -153,7 +150,7 @@ def fix(source: str | Path, output: str | Path, contract: str = "auto", *, confi
         raise UsageProblem(f"no contract was recognised in '{source}'", hint="name it with --contract")
     if not isinstance(known, str):
         raise UsageProblem(f"the contract '{known.plan.name}' is a plugin's, and what is safe to fix in it is not known")
-    corrected = fixed(lines_of(opened, known), known, config)
+    corrected = fix_source(lines_of(opened, known), known, config)
     try:
         _write_whole(target, corrected.content)
     except OSError as problem:
@@ -164,7 +161,7 @@ def fix(source: str | Path, output: str | Path, contract: str = "auto", *, confi
 
 
 def _write_whole(target: Path, content: bytes) -> None:
-    """The file appears with all its bytes or not at all."""
+    """Write a file so that it appears with all its bytes or not at all."""
     partial = target.with_name(f".{target.name}.partial")
     try:
         partial.write_bytes(content)

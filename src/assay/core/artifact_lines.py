@@ -7,6 +7,8 @@ versions did not write has a default, so that their lines are decoded as these s
 import msgspec
 
 from assay.core.canonical import JsonObject
+from assay.core.case import Case
+from assay.core.issue import RecordIssue
 from assay.core.outcome import PanelDecision, Score
 
 Slices = dict[str, tuple[str, ...]]
@@ -20,16 +22,23 @@ class Range(msgspec.Struct, frozen=True):
     best: float
 
 
-class CaseLine(msgspec.Struct):
-    """A line of cases.jsonl."""
+class CaseLine(msgspec.Struct, kw_only=True):
+    """A line of cases.jsonl; also a record of the input that earlier versions sealed."""
 
     record_id: str
     record_sha256: str
     """Of the record as it was read."""
-    stored_sha256: str
-    """Of the bytes of `record` as they stand here, redacted."""
-    sample: int | msgspec.UnsetType
+    stored_sha256: str = ""
+    """Of the bytes of `record` as stored, redacted."""
+    sample: int | msgspec.UnsetType = msgspec.UNSET
     record: msgspec.Raw
+
+    def case(self) -> Case:
+        """Decode the record; raises msgspec.ValidationError."""
+        return _decode_case(self.record)
+
+
+_decode_case = msgspec.json.Decoder(Case).decode
 
 
 class ValidationLine(msgspec.Struct):
@@ -44,6 +53,13 @@ class ValidationLine(msgspec.Struct):
     sample: int | msgspec.UnsetType = msgspec.UNSET
     slices: Slices | msgspec.UnsetType = msgspec.UNSET
     """Of a record that broke its contract: the slices that it belongs to, as far as it can be read."""
+
+    def read_issues(self) -> tuple[RecordIssue, ...]:
+        """Decode the issues; raises msgspec.ValidationError."""
+        return _decode_issues(self.issues)
+
+
+_decode_issues = msgspec.json.Decoder(tuple[RecordIssue, ...]).decode
 
 
 class PredictionLine(msgspec.Struct, kw_only=True):
@@ -108,7 +124,7 @@ class PredictionLine(msgspec.Struct, kw_only=True):
 
 
 class AttemptLine(msgspec.Struct):
-    """A line of attempt_logs.jsonl; its place in the hash chain is added when it is written."""
+    """A line of attempt_logs.jsonl."""
 
     index: int
     record_id: str
@@ -145,6 +161,10 @@ class AttemptLine(msgspec.Struct):
     raw: str | msgspec.UnsetType | None = msgspec.UNSET
     """The provider's whole body, when the run keeps it; runs of earlier versions have it as `response`."""
     sample: int | msgspec.UnsetType = msgspec.UNSET
+    refused_parameters: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Parameters that were not sent as planned, because the provider had rejected them; only where there are some."""
+    chain_sha256: str | msgspec.UnsetType = msgspec.UNSET
+    """Position in the hash chain; the writer of the file appends it to the encoded line."""
 
 
 class ResponseLine(msgspec.Struct):
@@ -171,3 +191,49 @@ class FailureLine(msgspec.Struct, kw_only=True):
     stage: str | None
     record_attempts: int
     sample: int | msgspec.UnsetType = msgspec.UNSET
+
+
+class SampleResult(msgspec.Struct, kw_only=True):
+    """Result of one of several answers to the same record."""
+
+    sample: int
+    index: int
+    status: str
+    score: float | None
+    raw_score: float | None
+    scale: str | None
+    passed: bool | None
+    error_code: str | None
+
+
+class RecordDetails(msgspec.Struct, kw_only=True):
+    """A valid record: what was asked, the prediction, and every attempt."""
+
+    input: Case
+    prediction: PredictionLine
+    attempts: tuple[AttemptLine, ...]
+    samples: tuple[SampleResult, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Results of all answers to the record; only in runs that ask more than once."""
+
+
+class InvalidRecord(msgspec.Struct, kw_only=True):
+    """A record that broke its contract, and was never sent to a model."""
+
+    failure: FailureLine
+
+
+class Disagreement(msgspec.Struct, kw_only=True):
+    """A criterion of one record on which the judges disagree, with all votes."""
+
+    record_id: str
+    index: int
+    sample: int | msgspec.UnsetType = msgspec.UNSET
+    passed: bool | None
+    criterion: str
+    score: float
+    spread: float
+    is_tied: bool
+    is_escalated: bool
+    missing: tuple[str, ...]
+    words: str
+    votes: tuple[Score, ...]

@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from assay.core.text import make_encodable
+
 JsonObject = dict[str, Any]
 """A JSON object whose members no type fixes, or that is passed on as it is."""
 
@@ -38,16 +40,17 @@ def pretty_json(value: object) -> bytes:
 
 
 def sha256_hex(canonical: bytes) -> str:
-    """Return the hash that `record_sha256` holds."""
+    """Return the SHA-256 of canonical bytes, as `record_sha256` holds it."""
     return hashlib.sha256(canonical).hexdigest()
 
 
 def _is_plain(value: Any) -> bool:
-    """Tell whether a sorting encoder writes the value as RFC 8785 demands; the check costs a third of writing it here."""
+    """Return whether a sorting encoder writes the value as RFC 8785 demands; the check costs a third of writing it here."""
     kind = type(value)
     if kind is str or value is None or kind is bool:
         return True
     if kind is dict:
+        # RFC 8785 sorts names by UTF-16 units, msgspec by bytes; for ASCII both orders are the same.
         return len(value) <= MOST_SORTED and "".join(value).isascii() and all(map(_is_plain, value.values()))
     if kind is list or kind is tuple:
         return all(map(_is_plain, value))
@@ -57,7 +60,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _is_fraction(value: float) -> bool:
-    """Tell whether a double has a fraction and no exponent; false for NaN and infinity."""
+    """Return whether a double has a fraction and no exponent; false for NaN and infinity."""
     return _SHORTEST <= abs(value) < _LONGEST and not value.is_integer()
 
 
@@ -103,10 +106,12 @@ def _number(value: float) -> str:
     """Write a double as ECMAScript does (RFC 8785, 3.2.2.3)."""
     if value != value or value in (float("inf"), float("-inf")):
         raise ValueError("JSON has no NaN or infinity")
+    # Also -0, which ECMAScript writes without its sign.
     if value == 0:
         return "0"
     sign, digits, exponent = _digits(value)
     count = len(digits)
+    # ECMAScript uses an exponent only from 1e21 on, and below 1e-6 (Number::toString).
     if 0 < exponent <= 21:
         whole = digits.ljust(exponent, "0")
         return sign + (whole if count <= exponent else f"{digits[:exponent]}.{digits[exponent:]}")
@@ -124,3 +129,24 @@ def _digits(value: float) -> tuple[str, str, int]:
     digits = (whole + fraction).lstrip("0")
     exponent = len(whole) + int(power or 0) - (len(whole + fraction) - len(digits))
     return ("-" if value < 0 else ""), digits.rstrip("0"), exponent
+
+
+def json_text(value: Any, *, indent: int = 0) -> str:
+    """Compact JSON, or indented; lone surrogates become U+FFFD, non-finite numbers null."""
+    try:
+        encoded = msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        encoded = msgspec.json.encode(_encodable(msgspec.to_builtins(value)))
+    return (msgspec.json.format(encoded, indent=indent) if indent else encoded).decode()
+
+
+def _encodable(value: Any) -> Any:
+    match value:
+        case str():
+            return make_encodable(value)
+        case dict():
+            return {_encodable(key): _encodable(member) for key, member in value.items()}
+        case list() | tuple():
+            return [_encodable(member) for member in value]
+        case _:
+            return value

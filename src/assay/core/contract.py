@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import PurePath
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -34,7 +34,7 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
     formats: tuple[Format, ...]
     """File formats that it may be written in."""
     member: str = ""
-    """The member that lists the records, used in paths such as `cases[3]`. Empty for lines."""
+    """Member that lists the records, used in paths such as `cases[3]`. Empty for lines."""
     record_id: str = "id"
     """Member that identifies a record; empty if no text does."""
     record_word: str = "record"
@@ -45,7 +45,7 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_lines(self) -> bool:
-        """Tell whether each line is a record, so that a line number locates it."""
+        """Return whether each line is a record, so that a line number locates it."""
         return self.formats == ("jsonl",)
 
 
@@ -98,27 +98,14 @@ def file_stem(path: str) -> str:
     return PurePath(name).stem or name
 
 
-def dataset_file(dataset: Mapping[str, Any]) -> str:
-    """Return a dataset's file name from a plan in a manifest; earlier versions have the path only."""
-    return str(dataset.get("file") or PurePath(dataset.get("path") or "").name)
-
-
-def further_names(dataset: Mapping[str, Any]) -> tuple[str, ...]:
+def further_names(dataset_id: str, *, name: str = "", file: str = "") -> tuple[str, ...]:
     """List other names of a dataset: the run's name for it, if different, and its file."""
-    file, dataset_id = dataset_file(dataset), dataset["dataset_id"]
-    name = dataset.get("name") or ""
     return tuple(word for word in (name if name not in (dataset_id, file_stem(file)) else "", file) if word not in ("", dataset_id))
-
-
-def dataset_words(dataset: Mapping[str, object]) -> tuple[str, ...]:
-    """List id, version and contract, and the other names."""
-    words = (dataset["dataset_id"], dataset["dataset_version"], dataset["contract"])
-    return (*(str(word) for word in words if word), *further_names(dataset))
 
 
 def listed_dataset(run: RunListing) -> str:
     """Title the first dataset of a run in a list."""
-    return dataset_title({"dataset_id": run.dataset, "dataset_version": run.dataset_version, "file": run.dataset_file})
+    return dataset_title(run.dataset, run.dataset_version, file=run.dataset_file)
 
 
 def more_datasets(run: RunListing) -> str:
@@ -126,11 +113,11 @@ def more_datasets(run: RunListing) -> str:
     return f" and {run.dataset_count - 1:,} more" if run.dataset_count > 1 else ""
 
 
-def dataset_title(dataset: Mapping[str, Any]) -> str:
+def dataset_title(dataset_id: str, version: str, *, name: str = "", file: str = "") -> str:
     """Build a short title: `support-answers 2026-10-01 (answers.json)`."""
-    version, others = dataset.get("dataset_version") or "", ", ".join(further_names(dataset))
+    others = ", ".join(further_names(dataset_id, name=name, file=file))
     version_text = "" if version.startswith(_OWN_VERSION) else version
-    return " ".join(filter(None, (dataset["dataset_id"], version_text, f"({others})" if others else "")))
+    return " ".join(filter(None, (dataset_id, version_text, f"({others})" if others else "")))
 
 
 INPUT = "input_dataset.json"
@@ -151,7 +138,7 @@ class StoredName(msgspec.Struct, frozen=True):
     name: str
     file: str
     null_as_absent: bool = False
-    """The run read null in optional fields as absent."""
+    """True if the run read null in optional fields as absent."""
 
 
 class DatasetHead(msgspec.Struct, frozen=True):
@@ -160,14 +147,14 @@ class DatasetHead(msgspec.Struct, frozen=True):
     dataset: int
     """Position among the datasets of the plan."""
     members: JsonObject = {}
-    """The document's members besides its records."""
+    """Document's members besides its records."""
 
 
 class DatasetPart(msgspec.Struct, frozen=True):
     """One of several datasets in a document."""
 
     name: str
-    """The run's name for it."""
+    """Run's name for it."""
     file: str
     """Name of the file that it was read from."""
     contract: str

@@ -16,6 +16,6 @@ class DoctorCheck(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     standing: Standing = "ok"
     says: str = ""
-    """What was found; never a key, nor a part of one."""
+    """Finding; never a key, nor a part of one."""
     hint: str = ""
-    """What to do next; empty if nothing."""
+    """Advice; empty if nothing is to be done."""

@@ -62,7 +62,7 @@ class StoreUnavailable(AssayError):
     def __init__(self, message: str, *, hint: str = "", remedy: str = "") -> None:
         super().__init__(message, hint=f"{remedy}, then try again" if remedy else hint)
         self.remedy = remedy
-        """What to do before the failed call is made again; empty where that does not help."""
+        """Action to take before the failed call is made again; empty where that does not help."""
 
     def ask_to_resume(self) -> None:
         """Let the hint end in resuming the run that the failed call was part of."""
@@ -71,11 +71,11 @@ class StoreUnavailable(AssayError):
 
 
 class LedgerUnavailable(StoreUnavailable):
-    """The shared ledger is down or refuses the request; a retry from another machine will not help."""
+    """A shared ledger that is down or refuses the request; a retry from another machine will not help."""
 
 
 class StoreRefused(StoreUnavailable):
-    """The object store refuses access: no such bucket, or wrong credentials; waiting will not help."""
+    """An object store that refuses access: no such bucket, or wrong credentials; waiting will not help."""
 
 
 class RunDamaged(StoreUnavailable):
@@ -86,7 +86,7 @@ class RunDamaged(StoreUnavailable):
 
 
 class LedgerLost(StoreUnavailable):
-    """The ledger of a run was removed, replaced or overwritten; waiting will not help."""
+    """A ledger of a run that was removed, replaced or overwritten; waiting will not help."""
 
 
 class ProviderRejected(AssayError):
@@ -96,7 +96,7 @@ class ProviderRejected(AssayError):
 
 
 class RunNotFound(AssayError):
-    """There is no such run here."""
+    """A run that does not exist here."""
 
     code = "run_not_found"
 
@@ -106,7 +106,7 @@ class ArtifactGone(RunNotFound):
 
 
 class RunSealed(AssayError):
-    """The run's artifacts are published and cannot be replaced."""
+    """A run whose artifacts are published and cannot be replaced."""
 
     code = "run_sealed"
 
@@ -143,9 +143,19 @@ class ServerProblem(AssayError):
     @property
     def hints(self) -> tuple[str, ...]:
         """List the service's hints, each once, in the terms of HTTP."""
+        return tuple(dict.fromkeys(str(entry["hint"]) for entry in self._errors if entry.get("hint")))
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """Map each hint that names a parameter of the service to the name of the parameter."""
+        return {
+            str(entry["hint"]): str(entry["parameter"]) for entry in self._errors if entry.get("hint") and entry.get("parameter")
+        }
+
+    @property
+    def _errors(self) -> "list[JsonObject]":
         errors = self.details.get("errors")
-        hints = [entry.get("hint") for entry in errors if isinstance(entry, dict)] if isinstance(errors, list) else []
-        return tuple(dict.fromkeys(hint for hint in hints if isinstance(hint, str) and hint))
+        return [entry for entry in errors if isinstance(entry, dict)] if isinstance(errors, list) else []
 
 
 def _line_for(entry: object) -> str:
@@ -167,7 +177,7 @@ def heading(text: str) -> str:
 
 
 def is_heading(line: str) -> bool:
-    """Tell whether a line only introduces the problems below it."""
+    """Return whether a line only introduces the problems below it."""
     return line.endswith(":")
 
 
@@ -209,7 +219,7 @@ class ThirdPartyError(Exception):
 
     def __init__(self, problem: BaseException) -> None:
         self.problem = problem
-        """The exception that was raised."""
+        """Exception that was raised."""
         words = f": {problem}" if str(problem) else ""
         super().__init__(f"{type(problem).__name__}{words}{_source_location(problem)}")
 

@@ -1,6 +1,6 @@
-"""Where a setting of a run can be given besides its run file: as an option, an HTTP parameter, a field of a form.
+"""Ways to give a setting of a run besides its run file: an option, an HTTP parameter, a field of a form.
 
-The annotation of a field says it, next to its bounds and its description; the surfaces generate their parts from these.
+They are in the annotation of a field, next to its bounds and its description; the surfaces generate their parts from these.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,27 +16,27 @@ FIXED = Meta(extra_json_schema={"readOnly": True})
 _EXACT, _LARGEST = 2**53, 1_000_000_000
 
 
-class Option(msgspec.Struct, frozen=True):
+class CommandOption(msgspec.Struct, frozen=True):
     """A command-line option of `assay run`; its type and its bounds are those of the setting."""
 
     help: str = ""
-    """Where it differs from the description of the key."""
+    """Text of the help, if it differs from the description of the key."""
     metavar: str = ""
     name: str = ""
-    """Where it differs from the name in a request, as `--max-cost` does not from `max_cost`."""
+    """Name of the option, if it is not made of the name in a request, as `--max-cost` is of `max_cost`."""
     default: str = ""
-    """What the help says about the default; `{}` stands for the default of the setting."""
+    """Text of the help about the default; `{}` stands for the default of the setting."""
 
 
-class Parameter(msgspec.Struct, frozen=True):
+class QueryParameter(msgspec.Struct, frozen=True):
     """A query parameter of `POST /v1/runs`."""
 
     text: str = ""
-    """Where it differs from the help of the option, or the description."""
+    """Text of the HTTP reference, if it differs from the help of the option, or the description."""
     name: str = ""
-    """Where it differs from the name in a request."""
+    """Name in a query, if it differs from the name in a request."""
     kind: Any = None
-    """Its type, where it differs from that of the setting."""
+    """Type of the parameter, if it differs from that of the setting."""
     is_later: bool = False
     """Missing in the first version of the service, whose idempotency keys must keep their meaning."""
 
@@ -54,18 +54,18 @@ class FormField(msgspec.Struct, frozen=True):
     """Shown only for a dataset that has invalid records."""
 
 
-class Exposure(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a setting can be given besides the run file; always in a request too."""
+class SettingExposure(msgspec.Struct, frozen=True, kw_only=True):
+    """Ways to give a setting besides the run file; a request can always give it."""
 
     member: str = ""
-    """Its name in a request, where that differs from the key."""
+    """Name in a request, if it differs from the key."""
     switch: str = ""
     """For a whole section: the key that turns it on."""
-    option: Option | None = None
-    parameter: Parameter | None = None
+    option: CommandOption | None = None
+    parameter: QueryParameter | None = None
     form: FormField | None = None
     kind: Any = None
-    """The type of option and parameter, where planning checks a bound that they do not."""
+    """Type of option and parameter, where planning checks a bound that they do not."""
 
 
 def described(description: str) -> Meta:
@@ -74,67 +74,67 @@ def described(description: str) -> Meta:
 
 
 def exposed(description: str, **exposure: Any) -> Meta:
-    """Describe a key that can be given elsewhere too; `exposure` has the members of Exposure."""
-    return Meta(description=description, extra={"exposure": Exposure(**exposure)})
+    """Describe a key that can be given in other ways too; `exposure` has the members of SettingExposure."""
+    return Meta(description=description, extra={"exposure": SettingExposure(**exposure)})
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """A setting that can be given besides the run file, with what every surface needs to generate its part."""
 
     member: str
-    """Its name in a request."""
+    """Name in a request."""
     path: tuple[str, ...]
-    """Its keys in a run file."""
+    """Keys in a run file."""
     kind: Any
-    """Its type, without None and without bounds."""
+    """Type without None and without bounds."""
     description: str
     low: Any
     high: Any
-    """Bounds of a number, which it may reach; None where there is none."""
-    option: Option | None
-    parameter: Parameter | None
+    """Inclusive bounds of a number; None without one."""
+    option: CommandOption | None
+    parameter: QueryParameter | None
     form: FormField | None
 
     @property
     def is_list(self) -> bool:
-        """True where several values can be given."""
+        """Return whether several values can be given."""
         return get_origin(self.kind) is tuple
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The only values that it may have; empty where there are others."""
+        """Permitted values; empty if others are allowed."""
         kind = get_args(self.kind)[0] if self.is_list else self.kind
         return get_args(kind) if get_origin(kind) is Literal else ()
 
     @property
     def nothing(self) -> Any:
-        """The value of a request that does not give it: an empty text or collection, else None."""
+        """Value of a request without the setting: an empty text or collection, else None."""
         return () if self.is_list else "" if self.kind is str else {} if get_origin(self.kind) is dict else None
 
     @property
     def option_name(self) -> str:
-        """The option that gives it, also where there is none."""
+        """Name of the option, even if the setting has none."""
         return (self.option.name if self.option else "") or "--" + self.member.replace("_", "-")
 
     @property
     def option_text(self) -> str:
-        """What its option does."""
+        """Description of the option."""
         return (self.option.help if self.option else "") or self.description
 
     @property
     def option_help(self) -> str:
-        """What the help says of its option, with the default."""
+        """Text of the help about the option, with the default."""
         default = self.option.default if self.option else ""
         return self.option_text + (f"  [default: {default}]" if default else "")
 
     @property
     def parameter_name(self) -> str:
-        """Its name in a query."""
+        """Name in a query."""
         return (self.parameter.name if self.parameter else "") or self.member
 
     @property
     def query_kind(self) -> Any:
-        """Its type in a query, where None is not given; numbers have bounds within which all programs are exact."""
+        """Type in a query, where None means absent; numbers have bounds within which all programs are exact."""
         if self.parameter is not None and self.parameter.kind is not None:
             return self.parameter.kind
         kind = self.kind
@@ -145,19 +145,19 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def query_default(self) -> Any:
-        """The value of its parameter where it is not given."""
+        """Value of an absent parameter."""
         return () if get_origin(self.query_kind) is tuple else None
 
     @property
     def query_text(self) -> str:
-        """What the HTTP reference says of its parameter."""
+        """Description of the parameter in the HTTP reference."""
         return (self.parameter.text if self.parameter else "") or self.option_text
 
 
 def settings_struct(
     name: str, fields: Iterable[tuple[str, Any, Any]], *, module: str, base: type[msgspec.Struct] = msgspec.Struct
 ) -> type[msgspec.Struct]:
-    """Make the base of a struct that has settings as its fields; each is a name, a type and a default."""
+    """Make the base of a struct with settings as its fields; each is a name, a type and a default."""
     return msgspec.defstruct(name, fields, bases=(base,), frozen=True, kw_only=True, module=module)
 
 
@@ -176,7 +176,7 @@ def exposed_settings(section: type[msgspec.Struct], above: tuple[str, ...] = ())
             yield from exposed_settings(kind, path)
 
 
-def _setting(exposure: Exposure, path: tuple[str, ...], *, field: msgspec.structs.FieldInfo, description: str) -> Setting:
+def _setting(exposure: SettingExposure, path: tuple[str, ...], *, field: msgspec.structs.FieldInfo, description: str) -> Setting:
     kind, metas = (bool, ()) if exposure.switch else _unwrapped(exposure.kind or field.type)
     option = exposure.option and msgspec.structs.replace(exposure.option, default=exposure.option.default.format(field.default))
     return Setting(

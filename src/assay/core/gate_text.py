@@ -1,10 +1,11 @@
 """Gates of a run for people: threshold, value, and whether it is met."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from assay.core.number_text import RATE_PLACES, SCORE_PLACES, rate_text, score_text
+from assay.core.settings import Gates
 from assay.core.summary import Interval, Metric, RecordMetrics
 
 _MAX_PLACES = 9
@@ -30,7 +31,7 @@ class GateText(msgspec.Struct, frozen=True, kw_only=True):
     interval: Interval | None
     is_rate: bool
     is_most: bool
-    """The limit is a maximum."""
+    """True if the limit is a maximum."""
 
     def number(self, value: float) -> str:
         """Format a value of this gate: a percentage or a score."""
@@ -38,7 +39,7 @@ class GateText(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_met(self) -> bool:
-        """Whether the run reaches the gate."""
+        """Return whether the run reaches the gate."""
         return meets_gate(self.value, self.limit, is_most=self.is_most)
 
     @property
@@ -54,7 +55,7 @@ class GateText(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def missed(self) -> str:
-        """Describe a missed gate: `pass rate 79.96 % is below 80.00 %`, with enough digits to tell the two apart."""
+        """Describe a missed gate: `pass rate 79.96 % is below 80.00 %`, with enough digits to distinguish the two."""
         if self.value is None:
             return f"{self.name} is undefined"
         text: Callable[[float, int], str] = rate_text if self.is_rate else score_text
@@ -66,8 +67,8 @@ class GateText(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.name} {text(self.value, places)} {words} {text(self.limit, places)}"
 
 
-def gate_texts(gates: Mapping[str, float | None], summary: RecordMetrics | None) -> list[GateText]:
-    """The gates that are set, in the order in which reports list them; `summary` is None where a run has no metrics."""
+def gate_texts(gates: Gates, summary: RecordMetrics | None) -> list[GateText]:
+    """Return the gates that are set, in the order in which reports list them; `summary` is None where a run has no metrics."""
     rate, score_name, score, error_rate = _UNKNOWN, "mean score", _UNKNOWN, _UNKNOWN
     if summary is not None:
         rate, score = summary.pass_rate_metric, summary.raw_score_mean_metric
@@ -91,7 +92,7 @@ def gate_texts(gates: Mapping[str, float | None], summary: RecordMetrics | None)
             is_most=gate == "max_error_rate",
         )
         for gate, name, metric in found
-        if (limit := gates.get(gate)) is not None
+        if (limit := getattr(gates, gate)) is not None
     ]
 
 
@@ -99,7 +100,7 @@ class MissedGate(msgspec.Struct, frozen=True):
     """One reason of a decision, and the gate that it is about."""
 
     gate: str
-    """The member of the plan's gates; empty where the reason is about the whole run."""
+    """Member of the plan's gates; empty where the reason is about the whole run."""
     reason: str
 
 

@@ -32,7 +32,7 @@ class RecordError(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecordSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """How many records of a dataset were taken."""
+    """Numbers of accepted and rejected records of a dataset."""
 
     total_records: int
     accepted_records: int
@@ -54,7 +54,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Validation(msgspec.Struct, frozen=True, kw_only=True):
-    """What validation says of a dataset."""
+    """Result of a validation."""
 
     contract: str
     outcome: Literal["accepted", "accepted_with_record_errors", "rejected"]
@@ -72,12 +72,12 @@ class Validation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_valid(self) -> bool:
-        """True when nothing is wrong but what is worth a warning."""
+        """True when there are no errors, only warnings."""
         return self.outcome == "accepted"
 
 
 class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A run as it stands."""
+    """Return the current state of a run."""
 
     run_id: str
     state: State
@@ -108,7 +108,7 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_stopped(self) -> bool:
-        """True when nothing more happens: the run has ended, or waits for `Client.resume`."""
+        """True when the run makes no progress: it has ended, or waits for `Client.resume`."""
         return self.state in TERMINAL or self.problem is not None
 
 
@@ -152,14 +152,14 @@ class ErrorsPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecordResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """One record: what was asked, what came of it, every attempt."""
+    """Return one record: its input, its result and every attempt."""
 
     record: JsonObject
     request_id: str = ""
 
 
 class Distribution(msgspec.Struct, frozen=True, kw_only=True):
-    """How the scores of a run are spread."""
+    """Distribution of the scores of a run."""
 
     run_id: str
     scale: str | None
@@ -181,7 +181,7 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RemovedView(msgspec.Struct, frozen=True, kw_only=True):
-    """What is left of a file that retention has removed."""
+    """Record of a file that retention has removed."""
 
     name: str
     sha256: str
@@ -192,7 +192,7 @@ class RemovedView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ArtifactsView(msgspec.Struct, frozen=True, kw_only=True):
-    """The files of a finished run."""
+    """Files of a finished run."""
 
     run_id: str = ""
     artifacts: Annotated[tuple[Artifact, ...], _says("Files that can be downloaded.")]
@@ -201,14 +201,14 @@ class ArtifactsView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ComparisonView(msgspec.Struct, frozen=True, kw_only=True):
-    """What changed between two runs."""
+    """Comparison of two runs."""
 
     comparison: JsonObject
     request_id: str = ""
 
 
 class AuditView(msgspec.Struct, frozen=True, kw_only=True):
-    """Who did what, the oldest first."""
+    """Entries of the audit log, the oldest first."""
 
     entries: tuple[JsonObject, ...]
     next_cursor: str | None
@@ -216,7 +216,7 @@ class AuditView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether the service answers."""
+    """State of the service."""
 
     status: Literal["ok"]
     version: str
@@ -224,7 +224,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
-    """What went wrong."""
+    """Description of an error."""
 
     code: str
     message: str
@@ -232,7 +232,7 @@ class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ErrorAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The envelope of every error."""
+    """Envelope of every error."""
 
     error: ErrorBody
     request_id: str = ""

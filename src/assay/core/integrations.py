@@ -13,7 +13,7 @@ from types import ModuleType
 from assay.core.errors import MissingExtra
 
 GROUP = "assay.integrations"
-"""The group of entry points; each names the module, or package, of a part."""
+"""Group of entry points; each names the module, or package, of a part."""
 
 
 def load_integration(name: str, part: str = "", *, user: str) -> ModuleType:
@@ -28,6 +28,7 @@ def load_integration(name: str, part: str = "", *, user: str) -> ModuleType:
     try:
         return import_module(f"{module}.{part}" if part else module)
     except ModuleNotFoundError as problem:
+        # The part itself is gone; any other missing name is a package that it needs.
         if f"{module}.{part}.".startswith(f"{problem.name}."):
             raise _missing(name, user) from problem
         raise

@@ -64,7 +64,7 @@ class Issue(msgspec.Struct, frozen=True, kw_only=True):
     """1-based column, counted in characters."""
     hint: str = ""
     excerpt: str = ""
-    """The source line around the location, at most 120 characters."""
+    """Source line around the location, at most 120 characters."""
     caret: int = 0
     """Zero-based position in the excerpt that the issue points at."""
     details: JsonObject | None = None
@@ -79,6 +79,20 @@ class Issue(msgspec.Struct, frozen=True, kw_only=True):
     """conversation_v1: zero-based conversation in a file with several."""
 
 
+class RecordIssue(msgspec.Struct, frozen=True, kw_only=True):
+    """The members that every issue of a record has in record_validation.jsonl; some contracts add more of their own."""
+
+    index: int
+    record_id: str | None
+    code: str
+    message: str
+    path: str
+    severity: Severity
+    line: int | None = None
+    column: int | None = None
+    hint: str | None = None
+
+
 class Finding(msgspec.Struct, frozen=True):
     """An issue not yet located in the source; checks create these."""
 
@@ -88,11 +102,13 @@ class Finding(msgspec.Struct, frozen=True):
     hint: str = ""
     severity: Severity = "error"
     on_key: bool = False
-    """The location is the member's name, not its value."""
+    """True if the location is the member's name, not its value."""
     offset: int | None = None
     """Character offset in the document, for findings about the text itself."""
     name: str | None = None
     error_type: str | None = None
+    parameter: str = ""
+    """Parameter of the HTTP interface that the hint names, for clients whose users know it as an option."""
 
 
 MAX_NAME = 256
@@ -105,7 +121,7 @@ def _is_plain(name: str) -> bool:
     return bool(name) and name.isprintable() and not set(name) & set(".[]\"'")
 
 
-def shortened(text: str) -> str:
+def shorten(text: str) -> str:
     """Shorten a text that issues repeat: thousands of issues may name the same one."""
     return text if len(text) <= MAX_NAME else f"{text[: MAX_NAME // 2]}…{text[1 - MAX_NAME // 2 :]}"
 
@@ -114,7 +130,7 @@ def path_text(path: Path) -> str:
     """Format a path, `records[1].input.prompt`; ambiguous names are quoted in brackets, and very long ones shortened."""
     parts: list[str] = []
     for given in path:
-        step = given if isinstance(given, int) else shortened(given)
+        step = given if isinstance(given, int) else shorten(given)
         if isinstance(step, int):
             parts.append(f"[{step}]")
         elif _PLAIN_NAME.fullmatch(step) or _is_plain(step):
@@ -122,4 +138,4 @@ def path_text(path: Path) -> str:
         else:
             quoted = msgspec.json.encode(_SURROGATE.sub("\ufffd", step)).decode()
             parts.append(f"[{quoted}]")
-    return shortened("".join(parts))
+    return shorten("".join(parts))

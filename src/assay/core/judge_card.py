@@ -16,16 +16,16 @@ class ProbeResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     id: ProbeId
     verdict: Soundness
     words: str
-    """The finding in a sentence."""
+    """Result in a sentence."""
     expectation: str
-    """What a sound judge does."""
+    """Behaviour of a sound judge."""
     n: int = 0
     """Answers, or pairs of answers, with every judgment that the probe needs."""
     slips: int = 0
-    """How many of them a sound judge would have decided differently."""
+    """Number of them that a sound judge would have decided differently."""
     rate: float | None = None
     low: float | None = None
-    """The 95 % interval of the rate (Wilson)."""
+    """Lower end of the 95 % interval of the rate (Wilson)."""
     high: float | None = None
     tolerance: float | None = None
     """Maximum rate of slips of a sound judge; None when rises are compared with falls."""
@@ -44,9 +44,9 @@ class JudgeCard(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Soundness
     probes: tuple[ProbeResult, ...]
     candidate: str = ""
-    """The model that the judge is to grade, if it was named."""
+    """Model that the judge is to grade, if it was named."""
     source: str
-    """The dataset of the records, `run` and the id of the run, or `shipped`."""
+    """Dataset of the records, `run` and the id of the run, or `shipped`."""
     source_sha256: str
     records: int
     records_left_out: int = 0
@@ -54,7 +54,7 @@ class JudgeCard(msgspec.Struct, frozen=True, kw_only=True):
     repeats: int
     seed: int
     parameters: JsonObject
-    """The judge's sampling parameters."""
+    """Judge's sampling parameters."""
     templates: dict[str, str]
     """Prompts that were used, with their hashes."""
     created_at: str
@@ -68,7 +68,7 @@ class JudgeCard(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def passed(self) -> bool:
-        """Tell whether no probe failed."""
+        """Return whether no probe failed."""
         return self.verdict != "fail"
 
     def to_dict(self) -> JsonObject:

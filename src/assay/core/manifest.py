@@ -5,12 +5,15 @@ default here, and `read_manifest` is the only reader; members of later versions 
 """
 
 from collections.abc import Mapping
+from functools import cached_property
+from typing import Literal
 
 import msgspec
 
 from assay.core.canonical import JsonObject
 from assay.core.errors import RunDamaged
-from assay.core.plan import ModelPlan, Plan
+from assay.core.model_call import Adjustment
+from assay.core.plan import ModelPlan, Plan, plan_for_display
 from assay.core.retention import RetentionPolicy
 from assay.core.runs import RunCounts, State
 from assay.core.summary import GateResult
@@ -101,7 +104,18 @@ class BatchEntry(msgspec.Struct, frozen=True):
     problems: tuple[str, ...] = ()
 
 
-class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+class NegotiatedModel(msgspec.Struct, frozen=True):
+    """How a model's parameters differ from the plan, because its provider rejected some, and its output limit."""
+
+    model: str
+    adjustments: tuple[Adjustment, ...] = ()
+    output_limit: int | None = None
+    """Tokens of the longest answer; None where no limit was sent, which is the model's own maximum."""
+    output_limit_origin: Literal["user", "provider", "model"] = "model"
+    """Who set the limit: the user, the provider by its rejection of a higher one, or the model itself."""
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """`run_manifest.json`: what a run was, how it ended, and the hashes of all its files."""
 
     manifest_version: str = MANIFEST_VERSION
@@ -141,8 +155,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     profile: ScoringProfile | None = None
     rescored_from: RescoredRun | None = None
     retention: RetentionPolicy = RetentionPolicy()
-    plan: JsonObject
-    """The settings, redacted and exactly as they were written: `settings` has them as a type."""
+    plan_members: JsonObject = msgspec.field(name="plan")
+    """The settings, redacted and exactly as they were written; everything but JSON output reads `plan`."""
     plan_sha256: str = ""
     """Of the plan before redaction."""
     blocked: str | None = None
@@ -150,6 +164,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     failures: tuple[PastFailure, ...] | msgspec.UnsetType = msgspec.UNSET
     """Only of a run that was resumed after one."""
     batches: tuple[BatchEntry, ...] = ()
+    negotiated: tuple[NegotiatedModel, ...] = ()
+    """What each model was sent instead of the plan's parameters; empty in runs of earlier versions."""
     redactions: dict[str, int] = {}
     """Number of redactions by rule."""
     records_merkle_root: str = ""
@@ -162,15 +178,16 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     manifest_sha256: str | msgspec.UnsetType = msgspec.UNSET
     """Of the canonical JSON of the members above."""
 
-    @property
-    def settings(self) -> Plan:
-        """The plan as its type; raises RunDamaged where this version cannot read it.
+    @cached_property
+    def plan(self) -> Plan:
+        """The settings for lists and reports, in which members that only a later version can read have their defaults."""
+        return plan_for_display(self.plan_members)
 
-        The member itself stays JSON: reports show its numbers as they were written, and a run of a later version, whose plan may
-        have a value that no type here knows, can still be listed and shown.
-        """
+    @cached_property
+    def settings(self) -> Plan:
+        """The settings for what repeats or recomputes the run; raises RunDamaged where this version cannot read them all."""
         try:
-            return msgspec.convert(self.plan, Plan)
+            return msgspec.convert(self.plan_members, Plan)
         except msgspec.ValidationError as problem:
             raise RunDamaged(f"the plan in the manifest of run '{self.run_id}' cannot be read: {problem}") from problem
 

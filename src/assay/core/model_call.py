@@ -87,6 +87,19 @@ def failure_words(code: str, message: str, *, attempts: int) -> str:
     return f"{code}{f' after {attempts} attempts' if attempts > 1 else ''}: {message}"
 
 
+class Adjustment(msgspec.Struct, frozen=True):
+    """What a provider's rejection taught about one parameter of a model."""
+
+    parameter: str
+    """The plan's name of the parameter, `system`, `reply_format`, or a member of `extra_body`."""
+    value: str
+    """`omitted`, or what is sent now: another name, a limit, a role, a form of the reply."""
+    reason: str = ""
+    """The provider's words."""
+    is_explicit: bool = False
+    """True when the user set the parameter; otherwise assay chose its value."""
+
+
 class ModelFailure(ReportedFailure):
     """A failed call, with a code that determines what may be done about it."""
 
@@ -108,6 +121,12 @@ class ModelFailure(ReportedFailure):
         self.request_id = request_id
         self.is_exhausted = is_exhausted
         """The account has no quota left, so that no further call can succeed."""
+        self.error_body: object = None
+        """The body of an error response, without keys; it may name a rejected parameter."""
+        self.adjustments: tuple[Adjustment, ...] = ()
+        """What this rejection taught about the model's parameters."""
+        self.is_negotiable = False
+        """The same request can be sent again at once, with other parameters."""
 
     @property
     def is_transient(self) -> bool:

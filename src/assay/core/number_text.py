@@ -66,3 +66,8 @@ def _fixed(value: Decimal, places: int, *, has_sign: bool = False) -> str:
     if value.is_zero():
         return f"{0:.{places}f}"
     return f"{value:+.{places}f}" if has_sign else f"{value:.{places}f}"
+
+
+def plain_number(value: float) -> int | float:
+    """Return a number as canonical JSON writes it: 4, not 4.0."""
+    return int(value) if value == int(value) else value

@@ -1,4 +1,4 @@
-"""Where the fields of a dataset go: which models receive them, and how many records have each."""
+"""Open fields of a dataset: which models receive them, and how many records have each."""
 
 import ast
 import json
@@ -24,7 +24,7 @@ _MAX_NAME = 200
 
 
 class FieldUse(NamedTuple):
-    """Where a field of a record goes."""
+    """A field of a record, and the models that receive it."""
 
     field: str
     """Path in the record, such as `input.choices`."""
@@ -48,6 +48,7 @@ class FieldCounter:
             return
         counts = self._counts[audience]
         name = field[:_MAX_NAME]
+        # A dataset may have another field name in every record; memory must stay bounded.
         if name not in counts and len(counts) >= _MAX_NAMES:
             name = OTHERS
         counts[name] = counts.get(name, 0) + records
@@ -57,7 +58,7 @@ class FieldCounter:
         return {audience: dict(fields) for audience, fields in self._counts.items() if fields}
 
 
-def added(all_counts: Iterable[FieldCounts]) -> FieldCounts:
+def add_counts(all_counts: Iterable[FieldCounts]) -> FieldCounts:
     """Add the counts of several datasets."""
     counter = FieldCounter()
     for counts in all_counts:
@@ -159,7 +160,7 @@ _SCHEMA = frozenset((
 _SCHEMA_TYPES = frozenset(("type", "enum", "anyOf", "oneOf", "allOf", "$ref"))
 _FIELD_NAMES = ("name", "key", "field", "column", "attribute", "label", "id")
 _PEOPLE = frozenset(("judge", "examiner", "assessor"))
-"""The speaker in a transcript may be a judge."""
+"""Roles of people: the speaker in a transcript may be a judge."""
 _LABELS = ("id", "letter", "label", "key", "name")
 _LABEL_LISTS = (*_LABELS, *(f"{name}s" for name in _LABELS))
 _VERDICTS = frozenset((
@@ -218,11 +219,6 @@ def grading_fields(case: Case) -> tuple[OpenField, ...]:
     return (*_keys(case), *_references(case))
 
 
-def stored_case(record: Mapping[str, object]) -> Case | None:
-    """Return the case of a stored record with open fields; None for any other."""
-    return msgspec.convert(record, Case) if record.get("open_fields") is not None else None
-
-
 def _keys(case: Case) -> Iterator[OpenField]:
     messages = case.extra.get("input", {}).get(_MESSAGES) if case.open_fields == VERSION and case.messages else None
     if messages is not None and len(earlier_messages({"prompt": case.prompt, _MESSAGES: messages})) < len(messages):
@@ -245,7 +241,7 @@ def _references(case: Case) -> Iterator[OpenField]:
             yield OpenField(name, field_text(name, value))
 
 
-def field_uses(given: Mapping[str, Any], reference: Mapping[str, Any]) -> Iterator[FieldUse]:
+def field_uses(given: Mapping[str, Any], reference: Mapping[str, object]) -> Iterator[FieldUse]:
     """List where each open member of `input` and `reference` goes, in the order of the record."""
     prompt, answer = given.get("prompt"), reference.get("answer")
     listed = _listed_answers(given, (answer,) if type(answer) is str else ())
@@ -301,12 +297,12 @@ def _is_message(value: object) -> bool:
     )
 
 
-def _member_part(name: str, value: object, *, prompt: str) -> Any:
+def _member_part(name: str, value: object, *, prompt: str) -> object:
     """Return the part of a member of `input` that the candidate sees; None for nothing."""
     return _question_part(name, _unanswered(value, prompt))
 
 
-def _unanswered(value: object, prompt: str) -> Any:
+def _unanswered(value: object, prompt: str) -> object:
     """Remove the reply to the prompt from a conversation in another tool's form, `{"from": "human", "value": …}`."""
     if type(value) is not list or not all(map(_is_turn, value)):
         return value
@@ -345,7 +341,7 @@ def _listed_answers(given: Mapping[str, object], answers: Sequence[str] = ()) ->
 
 
 def _are_short_texts(texts: list[Any]) -> bool:
-    """Tell whether texts are different single lines, none of them marked."""
+    """Return whether texts are different single lines, none of them marked."""
     is_short = all(
         type(text) is str and text.strip() and len(text) <= _SHORT_TEXT and len(text.splitlines()) == 1 for text in texts
     )
@@ -353,7 +349,7 @@ def _are_short_texts(texts: list[Any]) -> bool:
 
 
 def _is_key(name: str, value: object) -> bool:
-    """Tell whether a member is for judges only; one `choice` next to `choices` is the right one."""
+    """Return whether a member is for judges only; one `choice` next to `choices` is the right one."""
     kind = _kind(name)
     if kind == "one_choice":
         return type(value) not in (dict, list) and not (type(value) is str and _LISTED_CHOICE.fullmatch(_plain(name)))
@@ -362,7 +358,7 @@ def _is_key(name: str, value: object) -> bool:
 
 
 def says_grading(name: str) -> bool:
-    """Tell whether a name means something hidden from the candidate: a rubric, a key, a note for graders."""
+    """Return whether a name means something hidden from the candidate: a rubric, a key, a note for graders."""
     return _kind(name) == "key"
 
 
@@ -406,7 +402,7 @@ def _words_of(part: str) -> tuple[str, ...]:
 
 
 def _is_demonstrated(name: str) -> bool:
-    """Tell whether a name is the answer of an example, and not about grading."""
+    """Return whether a name is the answer of an example, and not about grading."""
     return all(part in _DEMONSTRATED or part in _NEUTRAL_PARTS for part in _parts(name))
 
 
@@ -423,7 +419,7 @@ def _members(case: Case, field: str) -> list[tuple[str, Any]]:
     return [item for item in members.items() if not (field == "input" and item[0] == _MESSAGES and case.messages)]
 
 
-def _question_part(name: str, value: object, *, depth: int = 1, is_example: bool = False) -> Any:
+def _question_part(name: str, value: object, *, depth: int = 1, is_example: bool = False) -> object:
     """Return the part of a value that the candidate sees; None for nothing."""
     if type(value) is str:
         return _shown_text(name, value, depth=depth, is_example=is_example)
@@ -435,7 +431,7 @@ def _question_part(name: str, value: object, *, depth: int = 1, is_example: bool
     return _shown(value, depth=depth, is_example=is_example or (kind == "demonstrations" and type(value) is list))
 
 
-def _shown_text(name: str, text: str, *, depth: int, is_example: bool) -> Any:
+def _shown_text(name: str, text: str, *, depth: int, is_example: bool) -> object:
     """Return a text unchanged, or, if it is JSON or a list of choices, without what means grading."""
     if text.lstrip()[:1] in ("{", "["):
         value = _decoded(text)
@@ -451,7 +447,7 @@ def _shown_text(name: str, text: str, *, depth: int, is_example: bool) -> Any:
     return None if len(lines) > 1 and _kind(name) == "choices" and _are_marked(lines) else text
 
 
-def _decoded(text: str) -> Any:
+def _decoded(text: str) -> object:
     """Decode a JSON text, else return None; text nested too deeply is not examined."""
     try:
         return msgspec.json.decode(text)
@@ -459,16 +455,17 @@ def _decoded(text: str) -> Any:
         return None
 
 
-def _python_value(text: str) -> Any:
+def _python_value(text: str) -> object:
     """Evaluate a Python literal, as tables write lists and objects; None for any other text."""
     try:
+        # literal_eval compiles the text, and the compiler warns of escapes such as `\d`.
         with warnings.catch_warnings(action="ignore"):
             return msgspec.to_builtins(ast.literal_eval(text.strip()), str_keys=True)
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         return None
 
 
-def _shown(value: Any, *, depth: int, is_example: bool) -> Any:
+def _shown(value: Any, *, depth: int, is_example: bool) -> object:
     """Remove members whose names mean grading, at any depth."""
     if type(value) is str:
         return _shown_text("", value, depth=depth, is_example=is_example)
@@ -482,7 +479,7 @@ def _shown(value: Any, *, depth: int, is_example: bool) -> Any:
         parts = ((member, _shown(member, depth=depth + 1, is_example=is_example)) for member in value)
         return [part for member, part in parts if part is not None or member is None]
     value = _without_key_columns(value)
-    shown = {}
+    shown: dict[str, object] = {}
     listed = _listed_answers(value)
     for name, member in value.items():
         if name in _PROPERTIES and type(member) is dict and all(map(_is_schema, member.values())):
@@ -495,7 +492,7 @@ def _shown(value: Any, *, depth: int, is_example: bool) -> Any:
 
 
 def _are_pairs(value: list[Any]) -> bool:
-    """Tell whether a list holds name-value pairs, `["answer", "x"]`."""
+    """Return whether a list holds name-value pairs, `["answer", "x"]`."""
     return bool(value) and all(
         type(pair) is list and len(pair) == 2 and type(pair[0]) is str and _SHORT_NAME.fullmatch(pair[0]) for pair in value
     )
@@ -514,7 +511,7 @@ def _without_key_columns(value: JsonObject) -> JsonObject:
 
 
 def _is_named_key(value: Mapping[str, object], *, is_example: bool) -> bool:
-    """Tell whether an object names itself by a value: `{"name": "answer", "value": …}`, or a message of a grader."""
+    """Return whether an object names itself by a value: `{"name": "answer", "value": …}`, or a message of a grader."""
     names = [value["role"]] if "role" in value else []
     if "value" in value:
         names += [value[name] for name in _FIELD_NAMES if name in value]
@@ -528,7 +525,7 @@ def _is_schema(value: object) -> bool:
     return type(value) is dict and value.keys() <= _SCHEMA and not _SCHEMA_TYPES.isdisjoint(value)
 
 
-def _shown_choices(name: str, value: Any) -> Any:
+def _shown_choices(name: str, value: Any) -> object:
     """Reduce each choice to its label and text; None when these are not obvious."""
     if type(value) is dict:
         return _named_choices(value)
@@ -543,7 +540,7 @@ def _shown_choices(name: str, value: Any) -> Any:
     return _shown_rows(value) if kinds == {list} else None
 
 
-def _named_choices(value: JsonObject) -> Any:
+def _named_choices(value: JsonObject) -> object:
     """Reduce choices by label, texts next to a list of labels, or texts that each have a label."""
     if not value:
         return value
@@ -598,7 +595,7 @@ def _shown_objects(choices: list[Any], labels: tuple[str, ...] = _LABELS) -> lis
 
 
 def _is_pair(choice: Mapping[str, object]) -> bool:
-    """Tell whether a choice is just an id and a text, as nearly all are."""
+    """Return whether a choice is just an id and a text, as nearly all are."""
     return len(choice) == 2 and "id" in choice and type(choice.get("text")) is str
 
 
@@ -612,14 +609,14 @@ def _shown_rows(rows: list[list[Any]]) -> list[list[Any]] | None:
 
 
 def _is_text_column(name: str, values: list[Any], label: str | None) -> bool:
-    """Tell whether a column has the choices' texts; a number in `value` is a choice's weight, unless next to a label."""
+    """Return whether a column has the choices' texts; a number in `value` is a choice's weight, unless next to a label."""
     if name in ("text", "content"):
         return all(type(value) is str for value in values)
     is_worth = name == "value" and label is None
     return _are_texts(values) and not (is_worth and any(map(_is_number, values)))
 
 
-def _are_texts(values: list[Any]) -> bool:
+def _are_texts(values: Sequence[object]) -> bool:
     return all(type(value) is str for value in values) and not any(map(_is_verdict, values))
 
 
@@ -628,15 +625,15 @@ def _is_number(value: str) -> bool:
 
 
 def _are_marked(texts: list[str]) -> bool:
-    """Tell whether some of the texts, but not all, have a mark that reveals the right one: `*Paris`, `Paris (correct)`."""
+    """Return whether some of the texts, but not all, have a mark that reveals the right one: `*Paris`, `Paris (correct)`."""
     ends = [(text.strip()[:_MARK_ROOM], text.strip()[-_MARK_ROOM:]) for text in texts]
     marks = [_MARKED_HEAD.match(head) is not None or _MARKED_TAIL.search(tail) is not None for head, tail in ends]
     heads = {head[:1] for head, _ in ends}
     return (any(marks) and not all(marks)) or heads == {"=", "~"}
 
 
-def _are_labels(values: list[Any]) -> bool:
-    """Tell whether labels only count: consecutive letters or numbers after the same prefix, which is not a verdict."""
+def _are_labels(values: Sequence[object]) -> bool:
+    """Return whether labels only count: consecutive letters or numbers after the same prefix, which is not a verdict."""
     if not all(type(value) is int or (type(value) is str and len(value) <= _LONGEST_NAME) for value in values):
         return False
     labels = tuple(str(value).strip().casefold() for value in values)
@@ -656,7 +653,7 @@ def _remembered_labels(labels: tuple[str, ...]) -> bool:
 
 
 def _says_verdict(label: str) -> bool:
-    """Tell whether a word of a label reveals what is right; the word answer in each of them does not."""
+    """Return whether a word of a label reveals what is right; the word answer in each of them does not."""
     words = [part for part in _parts(label) if len(part) > 1 and part not in ("answer", "ans")]
     return any(word in _VERDICTS or word in _KEY_PARTS or _GRADING_PART.search(word) for word in words)
 
@@ -682,7 +679,7 @@ def _hidden_paths(value: object, shown: object, path: str) -> Iterator[str]:
 
 
 def _is_empty(value: object) -> bool:
-    """Tell whether a value is empty: null, blank text, an empty list or object, or a list of such."""
+    """Return whether a value is empty: null, blank text, an empty list or object, or a list of such."""
     if type(value) is str:
         return not value.strip()
     if type(value) is list:
@@ -726,13 +723,13 @@ def _lines_of_object(value: JsonObject) -> list[str]:
     return _lines(value[labels[0]] if labels else None, value[texts]) if len(labels) < 2 else []
 
 
-def _only_member(choice: object) -> Any:
+def _only_member(choice: object) -> object:
     if type(choice) is dict and len(choice) == 1:
         return next(iter(choice.values()))
     return choice[0] if type(choice) is list and len(choice) == 1 else choice
 
 
-def _lines(labels: list[Any] | None, texts: list[Any]) -> list[str]:
+def _lines(labels: list[Any] | None, texts: Sequence[object]) -> list[str]:
     """Label choices without labels by letters of the alphabet, unless they begin with them."""
     if not all(type(text) in (str, int, float) for text in texts):
         return []

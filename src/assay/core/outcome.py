@@ -189,7 +189,9 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cost: float | None = None
     """US dollars; None when the price is unknown."""
     is_rejection: bool = False
-    """The provider rejected the account, which does not count as an attempt: a resumed run makes the call again."""
+    """The provider rejected the account or a parameter, which does not count as an attempt: the call is made again."""
+    refused_parameters: tuple[str, ...] = ()
+    """Parameters of the plan that were not sent as planned, because the provider had rejected them."""
 
 
 NO_RESULT = "grader_no_result"

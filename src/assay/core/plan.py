@@ -1,12 +1,15 @@
 """Plans: all settings of a run, frozen before the first call and hashed."""
 
 import hashlib
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import PurePath
 from typing import Any, Literal
 
 import msgspec
 
 from assay.core.canonical import canonical_json
+from assay.core.contract import dataset_title, further_names
 from assay.core.errors import StoreUnavailable
 from assay.core.provider import FUNCTIONS, PROVIDERS, ProviderKind
 from assay.core.retention import RetentionPolicy
@@ -52,6 +55,8 @@ class ModelPlan(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     """Identifier at the provider."""
     parameters: Parameters = Parameters()
+    explicit: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Parameters that the user set; the others are preferences. Only where there are some, so that plans stay as they were."""
 
 
 GOLDEN_GATES = Gates(pass_rate=0.8, min_score=3.5, max_error_rate=0.0)
@@ -84,6 +89,22 @@ class DatasetPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Members of the document that its contract does not know; they were accepted and have no effect."""
     fields: dict[str, dict[str, int]] = {}
     """Number of records with each open or unsent field, by audience."""
+
+    @property
+    def source_file(self) -> str:
+        """Name of the file; plans of earlier versions have the path only."""
+        return self.file or PurePath(self.path).name
+
+    @property
+    def title(self) -> str:
+        """Short title: `support-answers 2026-10-01 (answers.json)`."""
+        return dataset_title(self.dataset_id, self.dataset_version, name=self.name, file=self.source_file)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Id, version and contract, and the other names."""
+        words = (self.dataset_id, self.dataset_version, self.contract)
+        return (*filter(None, words), *further_names(self.dataset_id, name=self.name, file=self.source_file))
 
 
 class ComparedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -187,6 +208,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     judging: StageSection = StageSection()
     max_cost: float | None = None
     """Budget in US dollars; no new call is made beyond it."""
+    strict_parameters: bool | msgspec.UnsetType = msgspec.UNSET
+    """Stop when a provider rejects a parameter that the user set; only where it is so."""
     gates: Gates = Gates()
     default_gates: tuple[str, ...] = ()
     """Names of the gates that come from the contract, because the request sets none."""
@@ -324,6 +347,22 @@ def read_plan(stored: bytes) -> Plan:
         raise StoreUnavailable(
             f"the stored plan cannot be read: {problem}", hint="use the version that started the run"
         ) from problem
+
+
+def plan_for_display(members: Mapping[str, object]) -> Plan:
+    """Read the redacted plan of a manifest; a member that only a later version can read has its default.
+
+    Reports of a run need most of its plan, and a run of a later version must not be hidden for one value that no type here knows.
+    What repeats or recomputes a run needs every member: `Manifest.settings` raises instead.
+    """
+    try:
+        return msgspec.convert(members, Plan)
+    except msgspec.ValidationError:
+        known: dict[str, Any] = {"run_id": "", "datasets": (), "candidate": ModelPlan(name="", provider="", model="")}
+    for field in msgspec.structs.fields(Plan):
+        with suppress(msgspec.ValidationError, KeyError):
+            known[field.name] = msgspec.convert(members[field.encode_name], field.type)
+    return Plan(**known)
 
 
 def as_known_to(earlier: PluginPlan | None, plugin: PluginPlan) -> PluginPlan:

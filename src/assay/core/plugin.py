@@ -45,7 +45,7 @@ def given_plugin(kind: PluginKind, given: object, *, name: str = "") -> Plugin:
         folder=folder,
         version=_declared_version(target),
     )
-    return Plugin(_with_grading(_with_source_hash(plan, target), target), target)
+    return Plugin(_add_grading(_add_source_hash(plan, target), target), target)
 
 
 def given_name(target: object) -> str:
@@ -71,10 +71,10 @@ def loaded_plugin(plan: PluginPlan) -> Plugin:
     target = _instance(plan.kind, load(plan.reference, folder=plan.folder))
     if not plan.distribution:
         plan = msgspec.structs.replace(plan, version=_declared_version(target))
-    return Plugin(_with_grading(_with_source_hash(plan, target), target), target)
+    return Plugin(_add_grading(_add_source_hash(plan, target), target), target)
 
 
-def _with_source_hash(plan: PluginPlan, target: object) -> PluginPlan:
+def _add_source_hash(plan: PluginPlan, target: object) -> PluginPlan:
     """Add the hashes of the code, and what cannot be compared; a declared version stands for the latter."""
     if plan.reference:
         # The file that the reference names, and that of the code itself if it is another: each may determine the behaviour.
@@ -178,7 +178,7 @@ def _reference_of(target: object) -> tuple[str, str]:
     return f"{module.__name__}:{qualname}", str(Path(file).absolute().parents[depth])
 
 
-def _with_grading(plan: PluginPlan, target: object) -> PluginPlan:
+def _add_grading(plan: PluginPlan, target: object) -> PluginPlan:
     """Add whether the code grades, and whether it asks judges, so that readers of the plan need not load it."""
     grade = target if plan.kind == "grader" else getattr(target, "grade", None) if plan.kind == "policy" else None
     asks = any(map(inspect.isgeneratorfunction, (grade, vars(type(grade)).get("__call__"))))
@@ -264,11 +264,11 @@ def declared_plugins() -> Iterator[DeclaredPlugin]:
         # Import uses the first distribution of a name on the path.
         if name and name.lower() not in seen:
             seen.add(name.lower())
-            found += _declared_by(distribution, name)
+            found += _plugins_of_distribution(distribution, name)
     return iter(sorted(found, key=lambda plugin: (PLUGIN_KINDS.index(plugin.kind), plugin.name, plugin.distribution)))
 
 
-def _declared_by(distribution: "Distribution", name: str) -> list[DeclaredPlugin]:
+def _plugins_of_distribution(distribution: "Distribution", name: str) -> list[DeclaredPlugin]:
     """List the plugins of one distribution; unreadable entry points give one entry with the problem for each kind."""
     kinds = {group: kind for kind, group in GROUPS.items()}
     version = distribution.metadata["Version"] or ""

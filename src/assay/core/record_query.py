@@ -74,7 +74,7 @@ class RecordFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         for name in ("min_score", "max_score"):
             limit = getattr(self, name)
             if limit is not None and not isfinite(limit):
-                raise ValueError(f"'{name}' is {limit}, which is no score")
+                raise ValueError(f"'{name}' is {limit}, which is not a score")
         if self.text is not None and ("\0" in self.text or not self.text.strip()):
             raise ValueError("'text' has no words that a record could have")
 
@@ -85,7 +85,7 @@ class RecordFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     @property
     def is_plain(self) -> bool:
-        """Tell whether the lines of the predictions alone can answer the search, without an index."""
+        """Return whether the lines of the predictions alone can answer the search, without an index."""
         return all(getattr(self, name) is None for name in RecordFilter.__struct_fields__ if name not in ("status", "passed"))
 
 

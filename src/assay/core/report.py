@@ -16,12 +16,20 @@ NO_FIELDS: FieldCounts = {}
 Outcome = Literal["accepted", "accepted_with_record_errors", "rejected"]
 
 
-class Counts(msgspec.Struct, frozen=True):
+class RecordCounts(msgspec.Struct, frozen=True):
     """Records of one source; for conversation_v1 a record is a turn."""
 
     total_records: int = 0
     accepted_records: int = 0
     rejected_records: int = 0
+
+
+class FixChange(msgspec.Struct, frozen=True):
+    """One safe fix that was applied: its place in the source, and the change."""
+
+    line: int
+    path: str
+    message: str
 
 
 class ValidationReport:
@@ -33,7 +41,7 @@ class ValidationReport:
         path: str,
         contract: str | None,
         outcome: Outcome,
-        counts: Counts,
+        counts: RecordCounts,
         issues: Iterable[Issue],
         unlisted: Mapping[tuple[str, Severity], int] | None = None,
         dataset_error_count: int | None = None,
@@ -49,7 +57,7 @@ class ValidationReport:
         self.outcome = outcome
         self.counts = counts
         self.issues = tuple(issues)
-        """The first 50,000 errors and the first 10,000 warnings; of one record at most 10,000 of each."""
+        """First 50,000 errors and the first 10,000 warnings; of one record at most 10,000 of each."""
         self.unlisted = dict(unlisted or {})
         """Number of unlisted issues, by code and severity."""
         self._dataset_error_count = dataset_error_count
@@ -103,7 +111,7 @@ class ValidationReport:
 
     @property
     def is_valid(self) -> bool:
-        """Tell whether no issue is an error."""
+        """Return whether no issue is an error."""
         return not self.count("error")
 
     @property
@@ -122,7 +130,7 @@ class ValidationReport:
     def all_issues(self) -> Iterator[Issue]:
         """Iterate over every issue; if some are not listed, the source is read again and gives them in the order of its records.
 
-        For a record with more than 10,000 errors or warnings, the last issue tells how many more there are.
+        For a record with more than 10,000 errors or warnings, the last issue states the number of further ones.
         """
         return iter(self.issues) if not self.unlisted or self._open_issues is None else self._open_issues()
 

@@ -23,7 +23,7 @@ def _says(description: str) -> Meta:
 
 
 class RetentionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """How long artifacts are kept; of what a run file, a server and the environment say, the longest counts."""
+    """Days for which artifacts are kept; the longest of run file, server and environment counts."""
 
     raw_days: Annotated[
         Days | None, _says("Days for predictions, attempts, input, validation results and failures. Default: 30.")
@@ -49,8 +49,8 @@ class RetentionPolicy(msgspec.Struct, frozen=True):
             )
 
 
-def longest(*given: RetentionSettings) -> RetentionPolicy:
-    """Return the longest of what is set; raises UsageProblem for less than the contract's, unless one of them allows it."""
+def longest_retention(*given: RetentionSettings) -> RetentionPolicy:
+    """Combine settings into the policy with the longest days; raises UsageProblem for fewer than the contract's, unless allowed."""
     raw = [settings.raw_days for settings in given if settings.raw_days is not None]
     aggregate = [settings.aggregate_days for settings in given if settings.aggregate_days is not None]
     return RetentionPolicy(
@@ -61,7 +61,7 @@ def longest(*given: RetentionSettings) -> RetentionPolicy:
 
 
 def retention_in(environ: Mapping[str, str]) -> RetentionSettings:
-    """Return what the environment says; raises UsageProblem."""
+    """Read the settings of the environment; raises UsageProblem."""
     switch = environ.get(SHORTER_VARIABLE, "").strip().lower()
     if switch not in _SWITCHES:
         raise UsageProblem(f"{SHORTER_VARIABLE} is '{switch}'", hint="set it to true or false")

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 REDACTION_MARK = re.compile(r"\[REDACTED:[^\]]*\]")
-"""What a redactor leaves in place of a text. A stored document has no other sign of it."""
+"""Text that a redactor leaves in place of a secret; a stored document has no other sign of redaction."""
 
 
 class RedactRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -47,6 +47,7 @@ def forms_of(secret: str) -> Iterable[str]:
     yield secret
     for is_ascii in (True, False):
         once = json.dumps(secret, ensure_ascii=is_ascii)[1:-1]
+        # Some encoders escape slashes; the last form is JSON in a JSON string, such as a quoted request body.
         yield from (once, once.replace("/", "\\/"), json.dumps(once, ensure_ascii=is_ascii)[1:-1])
     yield quote(secret, safe="")
     yield quote(secret)
@@ -55,7 +56,7 @@ def forms_of(secret: str) -> Iterable[str]:
 
 
 def is_distinctive(secret: str) -> bool:
-    """Tell whether no ordinary text contains the secret by chance; `none`, `not-needed` and `sk-local` are too common."""
+    """Return whether no ordinary text contains the secret by chance; `none`, `not-needed` and `sk-local` are too common."""
     if len(secret) >= 16:
         return True
     is_words = all(part.isascii() and part.islower() and part.isalpha() for part in re.split("[-_ ]", secret))

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 import msgspec
 from msgspec import Meta
 
-from assay.core.exposure import FIXED, FormField, Option, Parameter, Setting, described, exposed, exposed_settings
+from assay.core.exposure import FIXED, CommandOption, FormField, QueryParameter, Setting, described, exposed, exposed_settings
 from assay.core.provider import ProviderKind
 from assay.core.retention import RetentionSettings
 from assay.core.secrets import RedactRule
@@ -45,6 +45,10 @@ NotNegative = Annotated[float, Meta(ge=0)]
 Count = Annotated[int, Meta(ge=1)]
 Calls = Annotated[int, Meta(ge=1, le=10_000)]
 Repeat = Annotated[int, Meta(ge=1, le=1_000)]
+
+
+CLUSTER_TEXT = "Metadata key whose records form clusters."
+"""Description of what overrides `cluster_key` for one comparison."""
 
 
 class ProviderEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -134,7 +138,7 @@ class GradingRules(msgspec.Struct, frozen=True, kw_only=True):
         tuple[CriterionName, ...],
         exposed(
             "What records of batch_v1 are judged by that name no criteria. Default: `overall`.",
-            parameter=Parameter("What records of batch_v1 are judged by that name no criteria; `overall` by default."),
+            parameter=QueryParameter("What records of batch_v1 are judged by that name no criteria; `overall` by default."),
         ),
     ] = ()
 
@@ -146,7 +150,7 @@ class RunSection(GradingRules, frozen=True, kw_only=True, forbid_unknown_fields=
         str,
         exposed(
             "File with the answers: JSONL, a JSON list or object, or the folder of an earlier run.",
-            option=Option("Grade the answers in this file or earlier run's folder; call no candidate.", "FILE"),
+            option=CommandOption("Grade the answers in this file or earlier run's folder; call no candidate.", "FILE"),
         ),
     ] = ""
     response_source: Annotated[
@@ -161,7 +165,7 @@ class RunSection(GradingRules, frozen=True, kw_only=True, forbid_unknown_fields=
         Name | None,
         exposed(
             "Folder that holds the runs, relative to the run file's folder. Default: `runs` in the current folder.",
-            option=Option("Folder of the runs; ASSAY_RUNS_DIR sets it for all commands.", "DIR"),
+            option=CommandOption("Folder of the runs; ASSAY_RUNS_DIR sets it for all commands.", "DIR"),
         ),
     ] = None
     id: Annotated[
@@ -169,7 +173,7 @@ class RunSection(GradingRules, frozen=True, kw_only=True, forbid_unknown_fields=
         exposed(
             "Id of the run, which is resumed where it exists unfinished. Default: a new id every time.",
             member="run_id",
-            option=Option("Run id; an unfinished run with the same id and settings is resumed.", "ID"),
+            option=CommandOption("Run id; an unfinished run with the same id and settings is resumed.", "ID"),
         ),
     ] = None
     concurrency: Annotated[
@@ -177,8 +181,8 @@ class RunSection(GradingRules, frozen=True, kw_only=True, forbid_unknown_fields=
         exposed(
             "Maximum concurrent calls.",
             kind=Count,
-            option=Option(metavar="N", default="{}"),
-            parameter=Parameter(),
+            option=CommandOption(metavar="N", default="{}"),
+            parameter=QueryParameter(),
         ),
     ] = 32
     generation: Annotated[StageSection, described("Limits on the candidate's calls.")] = StageSection()
@@ -206,16 +210,16 @@ class PanelSection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         Count | None,
         exposed(
             "Judges who must vote on a question, or the record ends in an error, without a score. Default: all who are asked.",
-            option=Option("Votes that a record needs for a score.", "N", default="all judges"),
-            parameter=Parameter("Judges who must vote."),
+            option=CommandOption("Votes that a record needs for a score.", "N", default="all judges"),
+            parameter=QueryParameter("Judges who must vote."),
         ),
     ] = None
     escalate: Annotated[
         bool,
         exposed(
             "Call the first judge, and the others only if it is unsure.",
-            option=Option(),
-            parameter=Parameter(),
+            option=CommandOption(),
+            parameter=QueryParameter(),
         ),
     ] = False
     min_confidence: Annotated[
@@ -240,7 +244,7 @@ class BatchSettings(msgspec.Struct, frozen=True, kw_only=True):
         exposed(
             "Requests that a batch left without an answer: `live` asks them one by one at the full price, `fail` does not.",
             member="batch_fallback",
-            option=Option(
+            option=CommandOption(
                 "With --batch: repeat unanswered requests as single calls at full price, or end in an error.",
                 default="{}",
             ),
@@ -270,8 +274,8 @@ class Gates(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         Rate | None,
         exposed(
             "Share of the graded records that pass.",
-            option=Option("Gate: minimum pass rate of graded records.", "X"),
-            parameter=Parameter(),
+            option=CommandOption("Gate: minimum pass rate of graded records.", "X"),
+            parameter=QueryParameter(),
             form=FormField("Gate: minimum pass rate", "no gate", is_extra=True),
         ),
     ] = None
@@ -280,16 +284,16 @@ class Gates(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         exposed(
             "Mean score: 0-1, or 1-5 where nothing is compared (golden_v1, batch_v1, recorded replies); of a profile, its "
             "headline.",
-            option=Option("Gate: minimum mean score on the dataset's scale; with --profile, its headline.", "X"),
-            parameter=Parameter("Gate: mean score."),
+            option=CommandOption("Gate: minimum mean score on the dataset's scale; with --profile, its headline.", "X"),
+            parameter=QueryParameter("Gate: mean score."),
         ),
     ] = None
     max_error_rate: Annotated[
         Rate | None,
         exposed(
             "Share of all records that may end in an error (invalid ones included) or be cancelled.",
-            option=Option("Gate: maximum share of records without a score.", "X"),
-            parameter=Parameter(),
+            option=CommandOption("Gate: maximum share of records without a score.", "X"),
+            parameter=QueryParameter(),
         ),
     ] = None
 
@@ -319,30 +323,30 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         exposed(
             "Who answers; each candidate is a run of its own.",
             member="models",
-            option=Option("Candidate model; repeat for several.", "PROVIDER/MODEL", name="--model"),
-            parameter=Parameter("The candidate, as `provider/model`.", name="model", kind=ModelName | None),
+            option=CommandOption("Candidate model; repeat for several.", "PROVIDER/MODEL", name="--model"),
+            parameter=QueryParameter("The candidate, as `provider/model`.", name="model", kind=ModelName | None),
         ),
     ] = ()
     judges: Annotated[
         tuple[ModelEntry | str, ...],
         exposed(
             "Who grades what no program can grade.",
-            option=Option("Judge model; repeat for a panel that votes.", "PROVIDER/MODEL", name="--judge"),
-            parameter=Parameter("A judge, as `provider/model`; several vote.", name="judge", kind=tuple[ModelName, ...]),
+            option=CommandOption("Judge model; repeat for a panel that votes.", "PROVIDER/MODEL", name="--judge"),
+            parameter=QueryParameter("A judge, as `provider/model`; several vote.", name="judge", kind=tuple[ModelName, ...]),
         ),
     ] = ()
     grader: Annotated[
         str,
         exposed(
             "A grader of your own, which grades every record: the name of a plugin, `module:function` or `file.py:function`.",
-            option=Option("Custom grader: a plugin, module:function or file.py:function.", "NAME"),
+            option=CommandOption("Custom grader: a plugin, module:function or file.py:function.", "NAME"),
         ),
     ] = ""
     policy: Annotated[
         str,
         exposed(
             "A policy of your own, which says what candidates are asked, and may grade too; named in the same way.",
-            option=Option("Custom policy: a plugin, module:function or file.py:function.", "NAME"),
+            option=CommandOption("Custom policy: a plugin, module:function or file.py:function.", "NAME"),
         ),
     ] = ""
     policies: Annotated[
@@ -358,15 +362,15 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         tuple[str, ...],
         exposed(
             "Take only the records with these ids.",
-            option=Option("Use only the record with this id; repeat for several.", "ID", name="--record"),
+            option=CommandOption("Use only the record with this id; repeat for several.", "ID", name="--record"),
         ),
     ] = ()
     limit: Annotated[
         Count | None,
         exposed(
             "Take the first so many records of the run.",
-            option=Option("Use the first N records.", "N"),
-            parameter=Parameter(),
+            option=CommandOption("Use the first N records.", "N"),
+            parameter=QueryParameter(),
             form=FormField("Record limit", "all"),
         ),
     ] = None
@@ -374,24 +378,24 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         Count | None,
         exposed(
             "Take so many records, chosen by `seed` and their ids.",
-            option=Option("Use a random sample of N records, the same for the same seed.", "N"),
-            parameter=Parameter("Use a random sample of N records."),
+            option=CommandOption("Use a random sample of N records, the same for the same seed.", "N"),
+            parameter=QueryParameter("Use a random sample of N records."),
         ),
     ] = None
     seed: Annotated[
         int,
         exposed(
             "Seed of the sample and of resampled intervals.",
-            option=Option(metavar="S", default="{}"),
-            parameter=Parameter(),
+            option=CommandOption(metavar="S", default="{}"),
+            parameter=QueryParameter(),
         ),
     ] = 0
     repeat: Annotated[
         Repeat,
         exposed(
             "Answers per record, each evaluated; for pass@k, pass^k and the variance between answers.",
-            option=Option("Answers per record, for pass@k and pass^k.", "K"),
-            parameter=Parameter("Answers per record."),
+            option=CommandOption("Answers per record, for pass@k and pass^k.", "K"),
+            parameter=QueryParameter("Answers per record."),
             form=FormField("Answers per record", "once", is_extra=True),
         ),
     ] = 1
@@ -403,27 +407,35 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         exposed(
             "Batches of the candidates' providers, for half the price.",
             switch="enabled",
-            option=Option("Call the candidate through its provider's batch API: half the price, within 24 hours."),
+            option=CommandOption("Call the candidate through its provider's batch API: half the price, within 24 hours."),
         ),
     ] = None
     max_cost: Annotated[
         NotNegative | None,
         exposed(
             "US dollars after which no new call is made; refused where no price is known.",
-            option=Option("Budget in US dollars; no new call is made beyond it.", "X"),
-            parameter=Parameter(),
+            option=CommandOption("Budget in US dollars; no new call is made beyond it.", "X"),
+            parameter=QueryParameter(),
             form=FormField("Budget in US dollars", "no limit"),
         ),
     ] = None
+    strict_parameters: Annotated[
+        bool,
+        exposed(
+            "Stop the run when a provider rejects a parameter that was set, instead of leaving the parameter out with a note.",
+            option=CommandOption("Stop when a provider rejects a parameter that was set; by default it is left out, with a note."),
+            parameter=QueryParameter(),
+        ),
+    ] = False
     on_invalid: Annotated[
         OnInvalid | None,
         exposed(
             "Records that break their contract: `reject` the run, or `skip` them. Default: `skip` for batch_v1, else `reject`.",
-            option=Option(
+            option=CommandOption(
                 "Invalid records: do not start, or evaluate the valid ones.",
                 default="skip for batch_v1, else reject",
             ),
-            parameter=Parameter("With invalid records: do not start, or evaluate the valid ones."),
+            parameter=QueryParameter("With invalid records: do not start, or evaluate the valid ones."),
             form=FormField(
                 "Invalid records",
                 "contract default",
@@ -436,39 +448,39 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         bool,
         exposed(
             "Accept golden datasets with fewer than 5 or more than 20 cases.",
-            option=Option(),
-            parameter=Parameter(is_later=True),
+            option=CommandOption(),
+            parameter=QueryParameter(is_later=True),
         ),
     ] = False
     null_as_absent: Annotated[
         bool,
         exposed(
             "Optional and forbidden fields that are null count as absent.",
-            option=Option("Treat null in optional and forbidden fields as absent."),
-            parameter=Parameter("Optional and forbidden fields that are null count as absent.", is_later=True),
+            option=CommandOption("Treat null in optional and forbidden fields as absent."),
+            parameter=QueryParameter("Optional and forbidden fields that are null count as absent.", is_later=True),
         ),
     ] = False
     config: Annotated[
         str,
         exposed(
             "File with settings of the validation, for every dataset without a file of its own.",
-            option=Option("Validation settings, as for assay validate --config.", "FILE"),
+            option=CommandOption("Validation settings, as for assay validate --config.", "FILE"),
         ),
     ] = ""
     profile: Annotated[
         ProfileId | None,
         exposed(
             "Benchmark whose official score is computed beside our own figures; every record must be one that it can score.",
-            option=Option(f"Also compute a benchmark's official score: {', '.join(get_args(ProfileId))}.", "P"),
-            parameter=Parameter("Benchmark whose official score is also computed."),
+            option=CommandOption(f"Also compute a benchmark's official score: {', '.join(get_args(ProfileId))}.", "P"),
+            parameter=QueryParameter("Benchmark whose official score is also computed."),
         ),
     ] = None
     compat: Annotated[
         bool,
         exposed(
             "The profile treats errors as the benchmark does; otherwise they have no score.",
-            option=Option("With --profile: count errors as the benchmark does, instead of leaving them unscored."),
-            parameter=Parameter("With a profile: count errors as the benchmark does."),
+            option=CommandOption("With --profile: count errors as the benchmark does, instead of leaving them unscored."),
+            parameter=QueryParameter("With a profile: count errors as the benchmark does."),
         ),
     ] = False
     gates: Annotated[Gates, described("What a run must reach.")] = Gates()

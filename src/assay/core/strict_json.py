@@ -41,8 +41,8 @@ class Location(NamedTuple):
     column: int
 
 
-ProblemKind = Literal["", "duplicate_name", "surrogate", "too_deep", "too_many_values", "second_value"]
-"""What callers have to tell apart although its code does not; empty for everything else."""
+ProblemKind = Literal["", "duplicate_name", "surrogate", "too_deep", "too_many_values", "second_value", "unclosed_mapping"]
+"""Kinds of problems that callers tell apart although the code is the same; empty for all others."""
 
 
 class ParseProblem(msgspec.Struct, frozen=True):
@@ -86,7 +86,7 @@ class Document:
 
     @property
     def is_readable(self) -> bool:
-        """Tell whether the whole text was parsed."""
+        """Return whether the whole text was parsed."""
         return not any(flaw.fatal for flaw in self.flaws)
 
     def locate(self, paths: Iterable[Path]) -> None:
@@ -173,7 +173,7 @@ _STRING_OR_BRACKET = re.compile(rf"{_STRING}|[\[\]{{}}]", re.DOTALL)
 _SCALAR = re.compile(r"[^,\]} \t\n\r]*")
 
 _Wanted = dict[str | int, Any]
-"""The steps of many paths as a tree."""
+"""Steps of many paths as a tree."""
 
 
 class JsonDocument(Document):
@@ -189,7 +189,10 @@ class JsonDocument(Document):
         starts: Sequence[int] | None = None,
         kept: KeptStrings | None = None,
     ) -> None:
-        """`starts` has the offset of each element, for a value that is a list of lines; `kept` the names that `text` has not."""
+        """Wrap a parsed value.
+
+        `starts` has the offset of each element, for a value that is a list of lines; `kept` has the names that `text` lacks.
+        """
         super().__init__(value, text, {}, flaws, more_flaws=more_flaws)
         self._starts = starts
         self._kept = kept or {}
@@ -203,6 +206,7 @@ class JsonDocument(Document):
         if not new:
             return
         self._located.update(new)
+        # Paths share their beginnings: as a tree, each container is walked once for all of them.
         wanted: _Wanted = {}
         for path in new:
             node = wanted
@@ -304,6 +308,7 @@ _write = msgspec.json.Encoder().encode
 
 def plain_document(text: str) -> JsonDocument | None:
     """Parse `text` if it certainly has no problem; None otherwise."""
+    # An escaped quotation mark is written in another form, so that marks could not be compared below.
     if len(text) > MAX_LENGTH or text.count("[") + text.count("{") > MAX_BRACKETS or _ESCAPED_QUOTE in text:
         return None
     try:
@@ -321,7 +326,7 @@ MAX_INTEGER_DIGITS = 4300
 MAX_VALUE_BYTES = 64 << 20
 """Maximum memory of one document's values beyond the length of its text: a text of brackets takes forty times its length."""
 MAX_LOCAL_BYTES = 1 << 30
-"""The same for files that their owner converts, or hands in as responses: they are as large as they are."""
+"""Limit of the same for files that their owner converts, or hands in as responses: these may be large."""
 NUMBER_BYTES, STRING_BYTES, ARRAY_BYTES, OBJECT_BYTES, MEMBER_BYTES = 40, 64, 64, 184, 40
 """Memory of a value in CPython besides its characters or members."""
 _SEPARATOR = re.compile(r"[ \t\n\r]*([,}\]])[ \t\n\r]*")
@@ -373,9 +378,9 @@ def decode_utf8(data: bytes | bytearray | memoryview | mmap | str, *, is_whole: 
 
 
 def decode_for_checks(data: bytes | bytearray | memoryview | mmap, *, is_whole: bool = True) -> str | NarrowText | Document:
-    """Decode `data` for a parser whose values are checked and go nowhere: long strings of a large text may have stand-ins.
+    """Decode `data` to be checked only: long strings of a large text may have stand-ins.
 
-    The stand-ins have the length of what they stand for, so a text of any kind takes one byte per character.
+    A stand-in is as long as the text that it replaces, so any text takes one byte per character.
     """
     raw = memoryview(data)
     raw = raw[len(_BOM) :] if is_whole and raw[: len(_BOM)] == _BOM else raw
@@ -388,7 +393,7 @@ def decode_for_checks(data: bytes | bytearray | memoryview | mmap, *, is_whole: 
 
 
 def parse_json_lines(data: bytes | bytearray | memoryview | mmap | str | NarrowText) -> Document:
-    """Parse one value per line into an array; a line that is not JSON is a problem of its own and becomes null."""
+    """Parse one value per line into an array; each line that is not JSON is reported and becomes null."""
     if isinstance(data, NarrowText):
         return _read_lines(data.text, data.kept)
     text = decode_utf8(data)
@@ -434,7 +439,7 @@ def _encoding_hint(start: bytes) -> str:
     return "save the file as UTF-8 (iconv -f latin1 -t utf-8 if it came from an older tool)"
 
 
-class _FatalProblem(Exception):
+class _FatalJsonProblem(Exception):
     """Stops the parser; carries the fatal problem."""
 
     def __init__(self, message: str, offset: int, hint: str = "", *, kind: ProblemKind = "") -> None:
@@ -442,8 +447,8 @@ class _FatalProblem(Exception):
         self.flaw = ParseProblem("invalid_json", message, (), offset, hint=hint, fatal=True, kind=kind)
 
 
-class _TooLarge(_FatalProblem):
-    """The values would take more memory than one document may."""
+class _TooLarge(_FatalJsonProblem):
+    """Stops the parser: the values would take more memory than one document may."""
 
 
 class _JsonParser:
@@ -469,8 +474,8 @@ class _JsonParser:
             end = self._skip(end)
             if end < len(self.text):
                 hint = "a JSON file holds one value; use JSONL for several"
-                raise _FatalProblem("a second value follows the end of the document", end, hint, kind="second_value")
-        except _FatalProblem as stop:
+                raise _FatalJsonProblem("a second value follows the end of the document", end, hint, kind="second_value")
+        except _FatalJsonProblem as stop:
             return JsonDocument(None, self.text, (*self.flaws, stop.flaw), more_flaws=self.more_flaws)
         return JsonDocument(value, self.text, tuple(self.flaws), more_flaws=self.more_flaws, kept=self._kept)
 
@@ -482,11 +487,12 @@ class _JsonParser:
             value, end = self._value(0, (at,), 1)
             end = self._skip(end)
             if end < len(line):
-                raise _FatalProblem("a second value follows on the same line", end, "write one value per line")
+                raise _FatalJsonProblem("a second value follows on the same line", end, "write one value per line")
+        # The memory limit is that of the whole file, so the lines after this one are not parsed either.
         except _TooLarge as stop:
             self.flaws.append(msgspec.structs.replace(stop.flaw, offset=start + stop.flaw.offset))
             return False
-        except _FatalProblem as stop:
+        except _FatalJsonProblem as stop:
             self._note(msgspec.structs.replace(stop.flaw, path=(at,), offset=start + stop.flaw.offset, fatal=False))
             value = None
         values.append(value)
@@ -514,7 +520,7 @@ class _JsonParser:
             return self._string(at, path)
         if start in ("{", "["):
             if depth >= MAX_DEPTH:
-                raise _FatalProblem(f"nested deeper than {MAX_DEPTH} levels", at, "flatten the value", kind="too_deep")
+                raise _FatalJsonProblem(f"nested deeper than {MAX_DEPTH} levels", at, "flatten the value", kind="too_deep")
             self._take(OBJECT_BYTES if start == "{" else ARRAY_BYTES, at)
             return self._object(at + 1, path, depth + 1) if start == "{" else self._array(at + 1, path, depth + 1)
         self._take(NUMBER_BYTES, at)
@@ -523,12 +529,14 @@ class _JsonParser:
     def _string(self, at: int, path: Path) -> tuple[str, int]:
         has_surrogate = False
         try:
+            # Strict: control characters in a string must be escaped (RFC 8259, section 7).
             if self._kept is None:
                 value, end = _scan_string(self.text, at + 1, True)
             else:
                 value, end, has_surrogate = self._string_to_check(at, self._kept)
         except JSONDecodeError as problem:
-            raise _FatalProblem(_string_problem(self.text, problem), problem.pos, _string_hint(problem)) from None
+            message, hint = _string_problem(self.text, problem)
+            raise _FatalJsonProblem(message, problem.pos, hint) from None
         self._take(STRING_BYTES + (len(value) if self._kept is None or value.isascii() else getsizeof(value)), at)
         if has_surrogate or (not value.isascii() and _SURROGATE.search(value)):
             self._note(
@@ -610,12 +618,13 @@ class _JsonParser:
         if match.group(1) == closing:
             return match.end(1), True
         if self.text[match.end() : match.end() + 1] == closing:
-            raise _FatalProblem(f"a comma before '{closing}'", match.start(1), "remove the trailing comma")
+            raise _FatalJsonProblem(f"a comma before '{closing}'", match.start(1), "remove the trailing comma")
         return match.end(), False
 
     def _scalar(self, at: int, path: Path) -> tuple[Any, int]:
         match = _NUMBER.match(self.text, at)
         word = _WORD.match(self.text, at)
+        # `0123` and `1.5x` only begin with a number.
         if match and word and word.end() == match.end():
             return self._number(match, path), match.end()
         if word and word.group() in _LITERALS:
@@ -639,15 +648,15 @@ class _JsonParser:
         flaw = ParseProblem("value_out_of_range", message, path, self._start + offset, hint="write it as a string or shorten it")
         self._note(flaw)
 
-    def _expected(self, what: str, at: int) -> _FatalProblem:
+    def _expected(self, what: str, at: int) -> _FatalJsonProblem:
         found = self.text[at : at + 1]
         if not found and self._is_line:
-            return _FatalProblem(f"the line ends where {what} should be", at, "write each value on one line, as a whole")
+            return _FatalJsonProblem(f"the line ends where {what} should be", at, "write each value on one line, as a whole")
         if not found:
-            return _FatalProblem(f"the text ends where {what} should be", at, "the file looks cut off")
+            return _FatalJsonProblem(f"the text ends where {what} should be", at, "the file looks cut off")
         word = _WORD.match(self.text, at)
         shown = word.group()[:30] if word else found
-        return _FatalProblem(f"expected {what}, found {shown!r}", at, _syntax_hint(shown, self.text[at : at + 2]))
+        return _FatalJsonProblem(f"expected {what}, found {shown!r}", at, _syntax_hint(shown, self.text[at : at + 2]))
 
 
 def _duplicate_key(key: str, path: Path, offset: int) -> ParseProblem:
@@ -661,20 +670,16 @@ def _duplicate_key(key: str, path: Path, offset: int) -> ParseProblem:
     )
 
 
-def _string_problem(text: str, problem: JSONDecodeError) -> str:
+def _string_problem(text: str, problem: JSONDecodeError) -> tuple[str, str]:
+    """Return message and hint for a string that the scanner of the standard library rejects."""
+    # The scanner has no error codes: its messages are compared here and nowhere else.
     if problem.msg.startswith("Unterminated"):
-        return "a string without its closing quote"
+        return "a string without its closing quote", "the file looks cut off, or a quote inside the text is not escaped"
     if problem.msg.startswith("Invalid control character"):
-        return f"an unescaped control character U+{ord(text[problem.pos]):04X} in a string"
-    return f"invalid escape in a string: {text[problem.pos : problem.pos + 6]!r}"
-
-
-def _string_hint(problem: JSONDecodeError) -> str:
-    if problem.msg.startswith("Unterminated"):
-        return "the file looks cut off, or a quote inside the text is not escaped"
-    if problem.msg.startswith("Invalid control character"):
-        return "write line breaks as \\n and tabs as \\t"
-    return 'allowed escapes are \\" \\\\ \\/ \\b \\f \\n \\r \\t and \\uXXXX'
+        message = f"an unescaped control character U+{ord(text[problem.pos]):04X} in a string"
+        return message, "write line breaks as \\n and tabs as \\t"
+    message = f"invalid escape in a string: {text[problem.pos : problem.pos + 6]!r}"
+    return message, 'allowed escapes are \\" \\\\ \\/ \\b \\f \\n \\r \\t and \\uXXXX'
 
 
 def _syntax_hint(word: str, start: str) -> str:

@@ -10,12 +10,20 @@ from assay.core.case import Case
 from assay.core.contract import BUILT_IN, CONTRACTS, ContractId
 from assay.core.errors import UsageProblem
 from assay.core.issue import Finding, Issue
-from assay.core.report import Counts, ValidationReport
+from assay.core.report import RecordCounts, ValidationReport
 from assay.datasets.parsing.checks import nearest
 from assay.datasets.parsing.config import DEFAULT_READ_OPTIONS, ReadOptions, ValidationConfig
-from assay.datasets.parsing.formats import guess_contract, holds_hashes, holds_several, is_of_a_run, row_document, sniff_format
+from assay.datasets.parsing.formats import (
+    MAX_YAML_BYTES,
+    guess_contract,
+    holds_hashes,
+    holds_several,
+    is_of_a_run,
+    parse_yaml,
+    row_document,
+    sniff_format,
+)
 from assay.datasets.parsing.issue_locator import RecordContext, locate_issue
-from assay.datasets.parsing.lazy_yaml import MAX_YAML_BYTES, parse_yaml
 from assay.datasets.parsing.source import BOM, Source
 
 if TYPE_CHECKING:
@@ -26,9 +34,9 @@ __all__ = ["contract_named", "lines_of", "read", "resolve_contract", "stream"]
 
 
 def read(
-    source: Source, contract: "str | Plugin", *, config: ValidationConfig, effort: ReadOptions = DEFAULT_READ_OPTIONS
+    source: Source, contract: "str | Plugin", *, config: ValidationConfig, options: ReadOptions = DEFAULT_READ_OPTIONS
 ) -> ValidationReport:
-    """The report on a source; `auto` recognises the contract by its content. Raises UsageProblem for an unknown name."""
+    """Validate a source and return the report; `auto` detects the contract by the content. Raises UsageProblem for a bad name."""
     known = resolve_contract(source, contract)
     if known is None:
         return _unknown(source)
@@ -37,36 +45,36 @@ def read(
         null_as_absent = config.null_as_absent or source.stored.null_as_absent
         config = replace(config, allow_size=True, null_as_absent=null_as_absent)
     if not isinstance(known, str):
-        own_report: ValidationReport = _own().read_with_plugin(source, known, effort)
+        own_report: ValidationReport = _own().read_with_plugin(source, known, options)
         return own_report
     if row_document(source) == known:
-        return _read_document(source, known, config, effort)
-    report: ValidationReport = _module_of(known).read(source, config, effort)
+        return _read_document(source, known, config, options)
+    report: ValidationReport = _module_of(known).read(source, config, options)
     return report
 
 
 def lines_of(source: Source, contract: str) -> Source:
-    """The source as its reader sees it: rows that a run has stored in a document are lines."""
+    """Return the source as the reader of its contract takes it: rows that a run has stored in a document become lines."""
     return _rows_in(source, contract).source if row_document(source) == contract else source
 
 
 def _rows_in(source: Source, contract: str, *, is_exact: bool = False) -> "RowLines":
-    """The rows of a document that a run has stored; imported here, because few datasets are one."""
+    """Return the rows of a document that a run has stored; imported here, because few datasets are one."""
     rows: RowLines = import_module("assay.datasets.row_documents").row_lines(source, contract, is_exact=is_exact)
     return rows
 
 
-def _read_document(source: Source, contract: ContractId, config: ValidationConfig, effort: ReadOptions) -> ValidationReport:
+def _read_document(source: Source, contract: ContractId, config: ValidationConfig, options: ReadOptions) -> ValidationReport:
     rows = _rows_in(source, contract)
-    report = _read_rows(rows, contract, config, effort)
+    report = _read_rows(rows, contract, config, options)
     if rows.is_by_line and any(issue.code == "invalid_json" for issue in report.issues):
         # Rows that are not on lines of their own after all.
-        report = _read_rows(_rows_in(source, contract, is_exact=True), contract, config, effort)
+        report = _read_rows(_rows_in(source, contract, is_exact=True), contract, config, options)
     return report
 
 
-def _read_rows(rows: "RowLines", contract: ContractId, config: ValidationConfig, effort: ReadOptions) -> ValidationReport:
-    report: ValidationReport = _module_of(contract).read(rows.source, config, effort)
+def _read_rows(rows: "RowLines", contract: ContractId, config: ValidationConfig, options: ReadOptions) -> ValidationReport:
+    report: ValidationReport = _module_of(contract).read(rows.source, config, options)
     errors = [issue for issue in rows.issues if issue.severity == "error"]
     if errors:
         return ValidationReport(path=report.path, contract=contract, outcome="rejected", counts=report.counts, issues=rows.issues)
@@ -80,7 +88,7 @@ def _module_of(contract: ContractId) -> Any:
 
 
 def stream(source: Source, contract: "str | Plugin", *, config: ValidationConfig) -> Iterator[Case | Issue]:
-    """Issues and cases as they are met; in constant memory where the format allows it (JSONL)."""
+    """Yield issues and cases as they are found; in constant memory where the format allows it (JSONL)."""
     known = resolve_contract(source, contract)
     if known == "legal_eval_v1" and row_document(source) is None:
         yield from _module_of(known).stream(source, config)
@@ -91,7 +99,7 @@ def stream(source: Source, contract: "str | Plugin", *, config: ValidationConfig
 
 
 def resolve_contract(source: Source, contract: "str | Plugin") -> "ContractId | Plugin | None":
-    """The contract of that name, ours or a plugin's; for `auto` the one that the content shows, if any. Raises UsageProblem."""
+    """Find the contract of that name, built in or a plugin's; `auto` finds the one that the content shows. Raises UsageProblem."""
     if not isinstance(contract, str):
         return contract
     if contract not in ("auto", BUILT_IN):
@@ -99,7 +107,7 @@ def resolve_contract(source: Source, contract: "str | Plugin") -> "ContractId | 
     guessed = guess_contract(source).contract
     if guessed is not None or contract == BUILT_IN:
         return guessed
-    found: Plugin | None = _own().recognised(source)
+    found: Plugin | None = _own().recognise_contract(source)
     return found
 
 
@@ -109,7 +117,7 @@ def _own() -> Any:
 
 
 def contract_named(contract: str) -> ContractId:
-    """The contract of that name; raises UsageProblem that names the nearest one."""
+    """Return the built-in contract of that name; raises UsageProblem that names the nearest one."""
     if contract in CONTRACTS:
         return CONTRACTS[contract].id
     names = (*CONTRACTS, "auto")
@@ -117,7 +125,7 @@ def contract_named(contract: str) -> ContractId:
 
 
 def _syntax_error(source: Source) -> Issue | None:
-    """What keeps a text without a recognised contract from being read at all."""
+    """Return the syntax error of a text without a recognised contract; None when it can be parsed."""
     shape = sniff_format(source)
     if shape == "yaml":
         document = parse_yaml(source.part(0, MAX_YAML_BYTES + 1))
@@ -135,7 +143,7 @@ def _unknown(source: Source) -> ValidationReport:
     is_empty = not source.head().strip() and not bytes(source.buffer()).removeprefix(BOM).strip()
     broken = None if is_empty else _syntax_error(source)
     if broken is not None:
-        return ValidationReport(path=source.name, contract=None, outcome="rejected", counts=Counts(), issues=[broken])
+        return ValidationReport(path=source.name, contract=None, outcome="rejected", counts=RecordCounts(), issues=[broken])
     hint = "a dataset has at least one record" if is_empty else "name it with --contract to see what is missing"
     if holds_several(source):
         hint = f"it holds several datasets: name one of them, such as '{source.name}#1'"
@@ -150,4 +158,4 @@ def _unknown(source: Source) -> ValidationReport:
         column=1,
         hint=hint,
     )
-    return ValidationReport(path=source.name, contract=None, outcome="rejected", counts=Counts(), issues=[issue])
+    return ValidationReport(path=source.name, contract=None, outcome="rejected", counts=RecordCounts(), issues=[issue])

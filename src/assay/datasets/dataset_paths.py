@@ -1,4 +1,4 @@
-"""The datasets behind paths, patterns and folders."""
+"""Datasets behind paths, patterns and folders."""
 
 import glob
 import re
@@ -23,9 +23,9 @@ DATASET_SUFFIXES = (".json", ".jsonl", ".ndjson", ".yaml", ".yml", ".gz")
 
 
 def find_sources(patterns: Sequence[str], *, on_skip: Callable[[str], None] | None = None) -> tuple[str, ...]:
-    """The files behind paths, globs, folders and `-`; raises UsageProblem or SourceUnreadable.
+    """List the files behind paths, globs, folders and `-`; raises UsageProblem or SourceUnreadable.
 
-    Of a folder only files that show a contract count; `on_skip` is told of the others.
+    Of a folder only files that show a contract count; `on_skip` receives the others.
     """
     found: dict[str, None] = {}
     for pattern in patterns:
@@ -37,7 +37,7 @@ _PART = re.compile(r"(?P<path>.+)#(?P<number>[1-9][0-9]{0,5})\Z")
 
 
 def open_dataset(path: str | Path) -> Source:
-    """The source at a path; `FILE#2` is the second dataset of a file that holds several. Raises SourceUnreadable."""
+    """Open the source at a path; `FILE#2` is the second dataset of a file that holds several. Raises SourceUnreadable."""
     named = _PART.match(str(path))
     if named is None or Path(path).exists() or not Path(named["path"]).is_file():
         source = open_source(path)
@@ -61,13 +61,13 @@ class _StoredPlan(msgspec.Struct):
 
 
 class _InputManifest(msgspec.Struct):
-    """What the manifest beside an input says of it."""
+    """Manifest of a run, as far as it describes the input stored with it."""
 
     plan: _StoredPlan
 
 
 def _stored_names(path: Path) -> list[StoredName]:
-    """What the datasets in the input of a run were called when the run was made, by the manifest next to it."""
+    """Read the names that the datasets in a stored input had in their run, from the manifest next to it."""
     if path.name != INPUT:
         return []
     try:
@@ -86,18 +86,18 @@ def _is_part(path: str) -> bool:
 
 
 def part_names(path: str | Path) -> list[str]:
-    """The names of the datasets in a file that holds several; none for any other file. Raises SourceUnreadable."""
+    """List the names of the datasets in a file that holds several; none for any other file. Raises SourceUnreadable."""
     try:
         is_several = holds_several(open_beginning(str(path), _HEAD_BYTES))
     except SourceUnreadable:
-        # What is wrong with the file is said where it is read.
+        # The reader of the file reports why it cannot be read.
         return []
     names: list[str] = _parts_of(str(path)).names if is_several else []
     return names
 
 
 def _parts_of(path: str) -> Any:
-    """The datasets of a file that holds several; one after the other is opened, so the last such file is kept."""
+    """Read the datasets of a file that holds several; they are opened one after the other, so the last such file is cached."""
     found = Path(path).stat()
     return _read_parts(path, found.st_mtime_ns, found.st_size, found.st_ino)
 
@@ -135,10 +135,10 @@ def files_in(
     is_any: bool = False,
     besides: Path | None = None,
 ) -> list[str]:
-    """The datasets at any depth of a folder, in the order of their names; raises UsageProblem where there is none.
+    """List the datasets at any depth of a folder by name; raises UsageProblem if there is none.
 
-    A hidden file is none of them, and one that shows no contract only where any is wanted. With `on_run`, files of runs and of the
-    folder `besides` are none either, and it is told of these folders.
+    Hidden files do not count, and those that show no contract count only with `is_any`. With `on_run`, files of runs and of the
+    folder `besides` do not count either, and `on_run` receives these folders.
     """
     candidates = sorted(str(path) for path in folder.rglob("*") if _may_be_dataset(path) and not _is_hidden(path, folder))
     if on_run is not None:
@@ -160,17 +160,17 @@ def files_in(
 
 
 class _NonRunFiles:
-    """Which files of a folder belong to no run."""
+    """Filter for files of a folder that belong to no run."""
 
     def __init__(self, folder: Path, besides: Path | None) -> None:
         self.runs: dict[str, None] = {}
-        """The folders of runs, or of all runs, in which files were left out."""
+        """Folders of runs, or of all runs, whose files were left out."""
         self._folder = folder
         self._besides = besides
         self._known: dict[Path, bool] = {}
 
     def has(self, path: Path) -> bool:
-        """True for a file that is in no folder of a run below the folder; the folder itself was asked for."""
+        """Return whether a file is in no run folder below the folder; the folder itself may be one, since the caller named it."""
         parents = path.parents[: len(path.relative_to(self._folder).parts) - 1]
         inside = next((parent for parent in reversed(parents) if self._is_run(parent)), None)
         if inside is not None:
@@ -184,7 +184,7 @@ class _NonRunFiles:
 
 
 def files_like(pattern: str) -> list[str]:
-    """The files that match a pattern, in the order of their names; raises UsageProblem where there is none."""
+    """List the files that match a pattern by name; raises UsageProblem if there is none."""
     matches = sorted(match for match in glob.glob(pattern, recursive=True) if Path(match).is_file())  # noqa: PTH207  # Path.glob takes no absolute pattern
     if matches:
         return matches
@@ -192,7 +192,7 @@ def files_like(pattern: str) -> list[str]:
 
 
 def _may_be_dataset(path: Path) -> bool:
-    # A link that leads nowhere counts, so that validation says so; one to a pipe would be waited for.
+    # A broken link counts, so that validation reports it; reading one to a pipe would block.
     return path.suffix.lower() in DATASET_SUFFIXES and (path.is_file() or (path.is_symlink() and not path.exists()))
 
 
@@ -201,7 +201,7 @@ def _is_hidden(path: Path, folder: Path) -> bool:
 
 
 def _shows_contract(path: str) -> bool:
-    """A file that cannot be read counts, so that validation says why."""
+    """Return whether a file shows a contract; an unreadable one counts, so that validation reports why."""
     try:
         return resolve_contract(open_beginning(path), "auto") is not None or _is_badly_packed(path)
     except SourceUnreadable:
@@ -209,12 +209,12 @@ def _shows_contract(path: str) -> bool:
 
 
 def _is_badly_packed(path: str) -> bool:
-    """True for a file that calls itself packed, and is not: half of a download, or an error page in its place."""
+    """Return whether a file named .gz is not gzip: half of a download, or an error page in its place."""
     return Path(path).suffix.lower() == ".gz" and not is_packed(path)
 
 
 def similar_file(path: Path) -> str:
-    """`did you mean 'evaluation.yaml'?` for a path where nothing is and a neighbour has almost its name, or nothing."""
+    """Return `did you mean 'evaluation.yaml'?` for a missing path with a similar neighbour; empty otherwise."""
     try:
         names = [] if path.exists() else [entry.name for entry in path.parent.iterdir()]
     except OSError:

@@ -1,4 +1,4 @@
-"""Safe fixes: a corrected copy of a source and the list of what was changed in it.
+"""Safe fixes: a corrected copy of a source, and the list of changes.
 
 Only what cannot change a meaning: the byte order mark, Unicode NFC where the contract demands it, white space at
 the end of ids, nulls of optional fields, and unknown fields moved into metadata. Everything else is left for a person.
@@ -13,14 +13,15 @@ import msgspec
 from assay.core.canonical import JsonObject
 from assay.core.contract import CONTRACTS, Contract, ContractId
 from assay.core.issue import Path, path_text
+from assay.core.report import FixChange
 from assay.core.strict_json import Document, Location, parse_json
 from assay.datasets import batch_v1, legal_eval_v1, read
 from assay.datasets.batch_v1.split import SplitDocument
-from assay.datasets.conversation_v1.texts import has_conversation_lines
-from assay.datasets.parsing.checks import Findings, nearest
+from assay.datasets.conversation_v1 import has_conversation_lines
+from assay.datasets.parsing.checks import FindingList, nearest
 from assay.datasets.parsing.config import ValidationConfig
 from assay.datasets.parsing.formats import sniff_format
-from assay.datasets.parsing.nulls import (
+from assay.datasets.parsing.record_fields import (
     BATCH_RECORD,
     GOLDEN_CASE,
     GOLDEN_DOCUMENT,
@@ -29,7 +30,7 @@ from assay.datasets.parsing.nulls import (
     drop_turn_nulls,
     turn_fields,
 )
-from assay.datasets.parsing.scan import Cursor
+from assay.datasets.parsing.scan import LocationCursor
 from assay.datasets.parsing.source import BOM, Source, filled_lines
 
 _NEAR = 1 << 16
@@ -38,31 +39,23 @@ _NAMED_MEMBER = re.compile(rb'(,\s*)?"([a-z_]+)"\s*:\s*\Z')
 _COMMA_AFTER = re.compile(rb"null(\s*,\s*)?")
 
 
-class Change(msgspec.Struct, frozen=True):
-    """One thing that a fix changed."""
-
-    line: int
-    path: str
-    message: str
-
-
 class FixResult(msgspec.Struct, frozen=True):
-    """The corrected bytes and what was changed."""
+    """Corrected bytes and the changes."""
 
     content: bytes
-    changes: tuple[Change, ...]
+    changes: tuple[FixChange, ...]
 
 
 Edit = tuple[Path, str]
-"""Where something was changed, and how."""
+"""Path of a changed value, and the change in words."""
 Fix = Callable[[Any, Path], tuple[Any, list[Edit]]]
-"""A record and its path in, the record and its changes out."""
+"""Function that takes a record and its path, and returns the record and its changes."""
 
 
-def fixed(source: Source, contract: ContractId, config: ValidationConfig | None = None) -> FixResult:
-    """The source with every safe fix applied; text that cannot be read stays as it is."""
+def fix_source(source: Source, contract: ContractId, config: ValidationConfig | None = None) -> FixResult:
+    """Apply every safe fix to a source; text that cannot be parsed stays unchanged."""
     content = bytes(source.buffer())
-    changes = [Change(1, "", "removed the byte order mark")] if content.startswith(BOM) else []
+    changes = [FixChange(1, "", "removed the byte order mark")] if content.startswith(BOM) else []
     content = content.removeprefix(BOM)
     pieces = list(_OWN.get(contract, _pieces)(source, CONTRACTS[contract], config or ValidationConfig()))
     offset = len(BOM) if changes else 0
@@ -82,11 +75,11 @@ class _Replacement(msgspec.Struct, frozen=True):
     start: int
     size: int
     content: bytes
-    changes: tuple[Change, ...]
+    changes: tuple[FixChange, ...]
 
 
 def _rewritten(raw: bytes, path: Path, fix: Fix, *, start: int, line: int) -> Iterator[_Replacement]:
-    """The piece for one record, if a fix changes it."""
+    """Yield the replacement of one record, if a fix changes it."""
     document = parse_json(raw)
     if document.flaws:
         return
@@ -97,9 +90,9 @@ def _rewritten(raw: bytes, path: Path, fix: Fix, *, start: int, line: int) -> It
         yield _Replacement(start, len(raw), msgspec.json.encode(value), noted)
 
 
-def _noted(document: Document, path: Path, message: str, *, inner: Path, line: int) -> Change:
+def _noted(document: Document, path: Path, message: str, *, inner: Path, line: int) -> FixChange:
     place = document.place(document.offset(inner, on_key=True), start=Location(line, 1))
-    return Change(place.line, path_text(path), message)
+    return FixChange(place.line, path_text(path), message)
 
 
 def _line_pieces(source: Source, fix: Fix) -> Iterator[_Replacement]:
@@ -125,7 +118,7 @@ def _removed(nulls: list[Path]) -> list[Edit]:
 
 
 class _IdTrimmer:
-    """The ids of a source: none is trimmed into that of another record."""
+    """Trimmer of a source's ids, which never makes two ids equal."""
 
     def __init__(self, member: str, taken: Iterable[str]) -> None:
         self._member = member
@@ -146,7 +139,7 @@ def _accepted_ids(source: Source, contract: Contract, config: ValidationConfig) 
 
 
 def _pieces(source: Source, contract: Contract, config: ValidationConfig) -> Iterator[_Replacement]:
-    """What is safe in every contract: ids without white space at their ends."""
+    """Apply the fix that is safe in every contract: white space at the end of ids is removed."""
     if contract.is_lines:
         ids = _accepted_ids(source, contract, config)
         return _line_pieces(source, lambda row, path: (row, ids.trim(row, path)))
@@ -154,7 +147,7 @@ def _pieces(source: Source, contract: Contract, config: ValidationConfig) -> Ite
 
 
 def _trimmed(document: object, path: Path, contract: Contract) -> list[Edit]:
-    """The changes to the records of a document, where those count, too, for which it is not accepted."""
+    """Trim the records of a document; ids of rejected records count as taken, too."""
     changes = _removed(drop_nulls(document, GOLDEN_DOCUMENT, path))
     records = document.get(contract.member) if type(document) is dict else None
     listed = [(index, record) for index, record in enumerate(records) if type(record) is dict] if type(records) is list else []
@@ -186,9 +179,10 @@ def _batch_pieces(source: Source, contract: Contract, config: ValidationConfig) 
         return record, changes + _move_unknown(record, path, batch_v1.rules.RECORD_FIELDS, accepts=_fits_batch)
 
     split = SplitDocument(source.buffer(), ValidationConfig())
-    cursor = Cursor(split.buffer)
+    cursor = LocationCursor(split.buffer)
     members: list[tuple[Path, msgspec.Raw, Fix]] = [(("records", index), record, fix) for index, record in enumerate(split.records)]
     members += _head_members(split)
+    # In the order of the text, since the cursor only moves forward.
     for path, member, its_fix in sorted(members, key=lambda one: split.offset(one[1])):
         start = split.offset(member)
         raw = split.original(start, len(memoryview(member)))
@@ -197,23 +191,24 @@ def _batch_pieces(source: Source, contract: Contract, config: ValidationConfig) 
             yield from _without_member(split, str(path[0]), start, line)
         else:
             yield from _rewritten(raw, path, its_fix, start=start, line=line)
+    # The buffer may be a map that other readers of the source share, so the patches must not stay in it.
     split.restore()
 
 
 def _without_member(split: SplitDocument, name: str, at: int, line: int) -> Iterator[_Replacement]:
-    """The piece that removes a member of the document whose null is at an offset, with the comma after or before it."""
+    """Yield the replacement that removes a null member of the document, with the comma after or before it."""
     low = max(0, at - _NEAR)
     before = _NAMED_MEMBER.search(bytes(split.view[low:at]))
     after = _COMMA_AFTER.match(bytes(split.view[at : at + _NEAR]))
     if before is None or before[2] != name.encode() or after is None or not (before[1] or after[1]):
         return
     start = low + before.start() if not after[1] else low + before.start(2) - 1
-    change = Change(line, name, "removed the null of an optional field")
+    change = FixChange(line, name, "removed the null of an optional field")
     yield _Replacement(start, at + after.end() - start, b"", (change,))
 
 
 class _BatchHeader(msgspec.Struct):
-    """The members of a batch besides its records that hold free text, or may be left out."""
+    """Members of a batch besides its records that hold free text, or are optional."""
 
     created_at: msgspec.Raw = msgspec.Raw()
     dataset_version: msgspec.Raw = msgspec.Raw()
@@ -230,8 +225,8 @@ def _head_members(split: SplitDocument) -> list[tuple[Path, msgspec.Raw, Fix]]:
 
 
 def _normalized(value: object, path: Path) -> tuple[Any, list[Edit]]:
-    """The value in NFC; two names that become one, or a run of combining marks, are for a person to solve."""
-    found = Findings()
+    """Normalize a value to NFC; two names that become one, or a run of combining marks, are left to a person."""
+    found = FindingList()
     normalized = batch_v1.rules.NormalizedRecord(found, value, path)
     if not normalized.changed or found:
         return value, []
@@ -258,8 +253,8 @@ def _conversation_pieces(source: Source, _: Contract, config: ValidationConfig) 
 
 
 def _fits_batch(metadata: Mapping[str, object]) -> bool:
-    """Metadata that batch_v1 still takes."""
-    found = Findings()
+    """Return whether batch_v1 still accepts the metadata."""
+    found = FindingList()
     batch_v1.rules.check_metadata(found, metadata, ("metadata",), limit=batch_v1.rules.MAX_RECORD_METADATA_BYTES)
     return not found
 
@@ -286,4 +281,4 @@ _OWN: dict[ContractId, Callable[[Source, Contract, ValidationConfig], Iterator[_
     "batch_v1": _batch_pieces,
     "conversation_v1": _conversation_pieces,
 }
-"""Contracts in which more is safe than in every one."""
+"""Contracts with more safe fixes than those of every contract."""

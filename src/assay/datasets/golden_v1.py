@@ -10,15 +10,15 @@ from assay.core.case import Case, Criterion
 from assay.core.issue import Finding, Path
 from assay.core.narrow_text import LARGE_BYTES
 from assay.core.open_fields import FieldCounter, FieldCounts
-from assay.core.report import Counts, ValidationReport
+from assay.core.report import RecordCounts, ValidationReport
 from assay.core.strict_json import parse_json
 from assay.datasets.parsing.checks import (
-    Findings,
+    FindingList,
     array_at,
     check_flaws,
     check_nul,
     check_unique,
-    misspelt,
+    misspelling_hint,
     object_at,
     short,
     string_at,
@@ -27,8 +27,8 @@ from assay.datasets.parsing.checks import (
 from assay.datasets.parsing.config import Interface, ReadOptions, ValidationConfig
 from assay.datasets.parsing.hashing import IndexSet
 from assay.datasets.parsing.issue_locator import IssueList, RecordContext
+from assay.datasets.parsing.record_fields import golden_uses
 from assay.datasets.parsing.source import Source
-from assay.datasets.parsing.unsent_fields import golden_uses
 
 MIN_CASES, MAX_CASES = 5, 20
 _ANY_SIZE: dict[Interface, str] = {
@@ -37,7 +37,7 @@ _ANY_SIZE: dict[Interface, str] = {
     "http": "send the parameter allow_size=true",
     "page": "tick “Accept golden datasets with fewer than 5 or more than 20 cases”",
 }
-"""How the limit is lifted, in the words of each interface."""
+"""Hint to lift the limit, in the words of each interface."""
 MAX_PROMPT = 8000
 MIN_RUBRIC, MAX_RUBRIC = 10, 2000
 FIELDS = ("version", "description", "cases")
@@ -50,32 +50,36 @@ _ID = re.compile(r"[a-z0-9-]+\Z")
 _VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+\Z")
 
 
-def read(source: Source, config: ValidationConfig, effort: ReadOptions) -> ValidationReport:
-    """The report on one golden dataset; any error rejects the file, since a part of its cases is no golden dataset."""
+def read(source: Source, config: ValidationConfig, options: ReadOptions) -> ValidationReport:
+    """Validate one golden dataset and return the report; any error rejects the file, since some of its cases are not a dataset."""
     document = source.document_to_check()
-    found = check_document(document.value, config, effort.interface) if document.is_readable else Findings()
+    found = check_document(document.value, config, options.interface) if document.is_readable else FindingList()
     check_flaws(found, document, (), whole=f"golden_v1 is one JSON document: {_DOCUMENT}")
     cases = _cases_of(document.value)
-    effort.progress(source.size, source.size)
+    options.progress(source.size, source.size)
     issues = IssueList()
     issues.note_all(found, document, lambda finding: _record(finding, cases))
-    if effort.lint and document.is_readable and not found.has_errors:
+    if options.lint and document.is_readable and not found.has_errors:
         # Imported lazily: most callers do not need it.
         for issue in import_module("assay.datasets.parsing.rubric_lint").lint_cases(document):
             issues.add(issue)
     rejected = _rejected(found, cases)
     is_rejected = found.has_errors
     value = document.value
-    # Of a large document long texts were not read as they are.
-    read_again = (lambda: value) if source.size <= LARGE_BYTES else (lambda: parse_json(source.buffer()).value)
+    # Long texts of a large document were not read as they are.
+
+    def read_again() -> Any:
+        return value if source.size <= LARGE_BYTES else parse_json(source.buffer()).value
+
     return ValidationReport(
         path=source.name,
         contract="golden_v1",
         outcome="rejected" if found.has_errors else "accepted",
-        counts=Counts(len(cases), len(cases) - len(rejected), len(rejected)),
+        counts=RecordCounts(len(cases), len(cases) - len(rejected), len(rejected)),
         issues=issues.issues,
         unlisted=issues.unlisted,
         broken=rejected,
+        # All or nothing: a golden dataset with an invalid case has no cases.
         open_records=lambda: iter(()) if is_rejected else _to_cases(read_again(), source.name),
         fields={} if found.has_errors else _field_counts(cases),
         open_head=lambda: _head_of(read_again()),
@@ -98,8 +102,8 @@ def _cases_of(value: object) -> list[Any]:
     return cases if type(cases) is list else []
 
 
-def _rejected(found: Findings, cases: list[Any]) -> IndexSet:
-    """The cases with an error. Of those whose errors are only counted none is known: with so many every case has one."""
+def _rejected(found: FindingList, cases: list[Any]) -> IndexSet:
+    """Collect the cases with an error; when errors were too many to be listed, every case counts as rejected."""
     rejected = IndexSet()
     is_flood = any(severity == "error" for _, severity in found.unlisted)
     for index in range(len(cases)) if is_flood else ():
@@ -112,7 +116,7 @@ def _rejected(found: Findings, cases: list[Any]) -> IndexSet:
 
 
 def _record(finding: Finding, cases: list[Any]) -> RecordContext:
-    """The case that a finding is about, or the file."""
+    """Return the context of a finding: its case, or the file."""
     index = finding.path[1] if finding.path[:1] == ("cases",) and len(finding.path) > 1 else None
     if not isinstance(index, int) or index >= len(cases):
         return RecordContext()
@@ -120,16 +124,16 @@ def _record(finding: Finding, cases: list[Any]) -> RecordContext:
     return RecordContext(index, case_id if type(case_id) is str else None)
 
 
-def check_document(value: object, config: ValidationConfig, interface: Interface = "python") -> Findings:
-    """Every rule of the contract for one document."""
-    found = Findings(required=("version", "cases", "id", "user_prompt", "rubric"))
+def check_document(value: object, config: ValidationConfig, interface: Interface = "python") -> FindingList:
+    """Check one document by every rule of the contract."""
+    found = FindingList(required=("version", "cases", "id", "user_prompt", "rubric"))
     document = object_at(found, value, (), like=_DOCUMENT)
     if document is None:
         return found
     is_case = "cases" not in document and not {"user_prompt", "rubric"}.isdisjoint(document)
     for field in ("version", "cases"):
         if field not in document:
-            found.missing((field,), hint=_ONE_CASE if is_case and field == "cases" else misspelt(field, document, FIELDS))
+            found.missing((field,), hint=_ONE_CASE if is_case and field == "cases" else misspelling_hint(field, document, FIELDS))
     if "version" in document:
         _check_version(found, document["version"])
     if document.get("description") is not None:
@@ -141,13 +145,13 @@ def check_document(value: object, config: ValidationConfig, interface: Interface
     return found
 
 
-def _check_version(found: Findings, value: object) -> None:
+def _check_version(found: FindingList, value: object) -> None:
     text = string_at(found, value, ("version",), low=1, like='"1.0.0"')
     if text is not None and not _VERSION.match(text):
         found.add("value_out_of_range", ("version",), f"version {short(text)} is not MAJOR.MINOR.PATCH", hint="write it like 1.0.0")
 
 
-def _check_cases(found: Findings, value: object, config: ValidationConfig, interface: Interface) -> None:
+def _check_cases(found: FindingList, value: object, config: ValidationConfig, interface: Interface) -> None:
     cases = array_at(found, value, ("cases",), like=f"[{_CASE}, ...]")
     if cases is None:
         return
@@ -158,6 +162,7 @@ def _check_cases(found: Findings, value: object, config: ValidationConfig, inter
             ("cases",),
             f"cases has {len(cases):,} item(s); a golden dataset has {MIN_CASES} to {MAX_CASES}",
             hint=f"{remedy}, or {_ANY_SIZE[interface]} to accept any number of cases",
+            parameter="allow_size" if interface == "http" else "",
         )
     first: dict[str, int] = {}
     for index, case in enumerate(cases):
@@ -166,13 +171,13 @@ def _check_cases(found: Findings, value: object, config: ValidationConfig, inter
             check_unique(found, case.get("id"), ("cases", index, "id"), first)
 
 
-def _check_case(found: Findings, value: object, path: Path) -> None:
+def _check_case(found: FindingList, value: object, path: Path) -> None:
     case = object_at(found, value, path, like=_CASE)
     if case is None:
         return
     for field in ("id", "user_prompt", "rubric"):
         if field not in case:
-            found.missing((*path, field), hint=misspelt(field, case, CASE_FIELDS))
+            found.missing((*path, field), hint=misspelling_hint(field, case, CASE_FIELDS))
     if "id" in case:
         _check_id(found, case["id"], (*path, "id"))
     if "user_prompt" in case:
@@ -187,21 +192,21 @@ def _check_case(found: Findings, value: object, path: Path) -> None:
     _warn_unknown(found, case, path, known=CASE_FIELDS)
 
 
-def _check_id(found: Findings, value: object, path: Path) -> None:
+def _check_id(found: FindingList, value: object, path: Path) -> None:
     text = string_at(found, value, path, low=1)
     if text is not None and not _ID.match(text):
         found.add("value_out_of_range", path, f"id {short(text)} may hold only a-z 0-9 and -", hint="write it like case-001")
 
 
-def _check_text(found: Findings, value: object, path: Path, *, low: int, high: int) -> None:
-    """The minimum counts what is left after trimming, the maximum counts everything."""
+def _check_text(found: FindingList, value: object, path: Path, *, low: int, high: int) -> None:
+    """Check the length of a text: the minimum counts trimmed characters, the maximum all of them."""
     string_at(found, value, path, low=low, high=high)
     if type(value) is str and len(value) >= low > len(value.strip()):
         found.add("value_out_of_range", path, f"{path[-1]} has fewer than {low} characters besides white space at its ends")
 
 
 def _warn_unknown(
-    found: Findings, value: Mapping[str, object], path: Path, *, known: tuple[str, ...], of_a_case: tuple[str, ...] = ()
+    found: FindingList, value: Mapping[str, object], path: Path, *, known: tuple[str, ...], of_a_case: tuple[str, ...] = ()
 ) -> None:
     for unknown in unknown_members(value, known):
         hint = "it is a field of a case" if unknown.name in of_a_case else unknown.hint

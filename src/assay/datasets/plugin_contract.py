@@ -1,4 +1,4 @@
-"""Contracts of one's own: a function makes a case of a row, and the door, places, duplicates and hashes are ours.
+"""Custom contracts: a function makes a case of a row; parsing, locations, duplicates and hashes are built in.
 
 A row is a line of JSON Lines, an element of a JSON or YAML list, or of the list in the member that the contract names. Rows are
 read one by one at the speed of Python; only the contracts of this package have a faster way.
@@ -20,11 +20,11 @@ from assay.core.errors import ThirdPartyCode, ThirdPartyError, UsageProblem
 from assay.core.issue import CODES, Finding
 from assay.core.issue import Path as Steps
 from assay.core.plugin import Plugin, declared_plugins, find_plugin, given_plugin
-from assay.core.report import Counts, ValidationReport
+from assay.core.report import RecordCounts, ValidationReport
 from assay.core.strict_json import Document, Location, ParseProblem, parse_json
 from assay.datasets.parsing.checks import (
     NO_ROWS,
-    Findings,
+    FindingList,
     add_flaws,
     add_used_id,
     check_flaws,
@@ -34,33 +34,32 @@ from assay.datasets.parsing.checks import (
     short,
 )
 from assay.datasets.parsing.config import ReadOptions
-from assay.datasets.parsing.formats import first_names, sniff_format
+from assay.datasets.parsing.formats import MAX_YAML_BYTES, first_names, parse_yaml, sniff_format
 from assay.datasets.parsing.hashing import IndexSet
 from assay.datasets.parsing.issue_locator import START, IssueList, RecordContext
-from assay.datasets.parsing.lazy_yaml import MAX_YAML_BYTES, parse_yaml
 from assay.datasets.parsing.source import Source, filled_lines
 
 CONTRACT_ERROR = "contract_error"
-"""Code of a record that the contract's code could not be used on."""
+"""Code of a record on which the contract's code failed."""
 OURS = frozenset({"index", "contract", "record_sha256", "sample", "turns", "attachments"})
-"""Members of a case that a contract of one's own does not set."""
+"""Members of a case that a custom contract does not set."""
 MEMBERS = tuple(name for name in Case.__struct_fields__ if name not in OURS)
 _NEEDS = {"rubric": "criteria", "reference": "references", "mcq": "choices"}
 _YAML_NAME = rb"(?m)^[ \t]*(?:-[ \t]+)?[\"']?([A-Za-z_][\w-]*)[\"']?[ \t]*:"
 
 
 def named_contract(name: str, *, folder: Path | None = None) -> Plugin:
-    """The contract of that name: a plugin, `module:name` or `file.py:name`; raises UsageProblem."""
+    """Find the contract of that name: a plugin, `module:name` or `file.py:name`; raises UsageProblem."""
     return _checked(find_plugin("contract", name, folder=folder or Path(), built_in=tuple(CONTRACTS)))
 
 
 def given_contract(given: object) -> Plugin:
-    """A function or an object as a contract; raises UsageProblem."""
+    """Wrap a function or an object as a contract; raises UsageProblem."""
     return given if isinstance(given, Plugin) else _checked(given_plugin("contract", given))
 
 
 def _checked(plugin: Plugin) -> Plugin:
-    """The contract under its own name, which none of ours has."""
+    """Name a contract by its own name; raises UsageProblem for the name of a built-in one."""
     own = getattr(plugin.target, "name", "")
     name = own if isinstance(own, str) and own else plugin.plan.name
     if name in CONTRACTS:
@@ -68,8 +67,8 @@ def _checked(plugin: Plugin) -> Plugin:
     return Plugin(msgspec.structs.replace(plugin.plan, name=name), plugin.target)
 
 
-def recognised(source: Source) -> Plugin | None:
-    """The installed contract that knows the content; raises UsageProblem where several do."""
+def recognise_contract(source: Source) -> Plugin | None:
+    """Find the installed contract that recognises the content; raises UsageProblem if several do."""
     names = frozenset(_names(source))
     found = [plugin for plugin in _recognisers(tuple(sys.path)) if _recognises(plugin, names)]
     if len(found) > 1:
@@ -80,7 +79,7 @@ def recognised(source: Source) -> Plugin | None:
 
 @lru_cache(4)
 def _recognisers(_path: tuple[str, ...]) -> tuple[Plugin, ...]:
-    """Installed contracts that can tell whether a file is theirs; a broken one is `assay plugins`'s to tell of."""
+    """Load the installed contracts that can recognise files; `assay plugins` reports the broken ones."""
     loaded: list[Plugin] = []
     for declared in declared_plugins():
         if declared.kind == "contract" and not declared.problem:
@@ -100,14 +99,14 @@ def _recognises(plugin: Plugin, names: frozenset[str]) -> bool:
 
 
 def _names(source: Source) -> set[str]:
-    """The names of the members of the first row, or nearly so."""
+    """Return the names of the first row's members, approximately."""
     if sniff_format(source) == "yaml":
         return {name.decode() for name in re.findall(_YAML_NAME, source.head())}
     return first_names(source.head())
 
 
 class _PluginRow(msgspec.Struct, frozen=True):
-    """One row and where it stands."""
+    """One row and its location."""
 
     index: int
     value: Any
@@ -116,13 +115,13 @@ class _PluginRow(msgspec.Struct, frozen=True):
     start: Location = START
 
 
-def read_with_plugin(source: Source, plugin: Plugin, effort: ReadOptions) -> ValidationReport:
-    """The report on a source by a contract of one's own."""
+def read_with_plugin(source: Source, plugin: Plugin, options: ReadOptions) -> ValidationReport:
+    """Validate a source by a custom contract and return the report."""
     reading = _PluginReader(plugin, IssueList())
     reading.check(source)
-    effort.progress(source.size, source.size)
+    options.progress(source.size, source.size)
     rejected, total = len(reading.rejected), reading.total
-    counts = Counts(total, total - rejected, rejected)
+    counts = RecordCounts(total, total - rejected, rejected)
     return ValidationReport(
         path=source.name,
         contract=plugin.plan.name,
@@ -136,7 +135,7 @@ def read_with_plugin(source: Source, plugin: Plugin, effort: ReadOptions) -> Val
 
 
 class _PluginReader:
-    """The rows of one source on their way to verdicts."""
+    """Reader of one source by a custom contract."""
 
     def __init__(self, plugin: Plugin, issues: IssueList) -> None:
         self.issues = issues
@@ -147,10 +146,10 @@ class _PluginReader:
         self.total = 0
         self.rejected = IndexSet()
         self.is_broken = False
-        """The source as a whole could not be read."""
+        """True if the source as a whole could not be read."""
 
     def check(self, source: Source) -> None:
-        """Note every issue of every row; afterwards `rejected` knows which rows are bad."""
+        """Report every issue of every row; afterwards `rejected` has the indexes of the invalid rows."""
         if sniff_format(source) == "jsonl":
             for row in self._rows(source):
                 found, record_id = self._checked(row, row.document.flaws)
@@ -161,13 +160,13 @@ class _PluginReader:
             self.issues.add(NO_ROWS)
 
     def _check_whole(self, source: Source) -> None:
-        """A document that holds all rows: their locations are looked for together."""
+        """Check a document that holds all rows: their locations are found together."""
         document = self._document(source)
         self._check_outside(document)
         flaws: dict[int | None, list[ParseProblem]] = {}
         for flaw in document.flaws:
             flaws.setdefault(self._index_of(flaw.path), []).append(flaw)
-        every, ids = Findings(), dict[int, str | None]()
+        every, ids = FindingList(), dict[int, str | None]()
         for row in self._rows(source):
             found, record_id = self._checked(row, flaws.get(row.index, ()))
             every += found
@@ -181,13 +180,13 @@ class _PluginReader:
         self.issues.note_all(every, document, record_of)
 
     def _check_outside(self, document: Document) -> None:
-        """What is wrong with a document that holds all rows, outside of them."""
-        found = Findings()
+        """Check the parts of a document outside its rows."""
+        found = FindingList()
         if document.is_readable and self._listed(document.value) is None:
             what = f"an object with a list in '{self._member}', or a list" if self._member else "a list of rows, or JSON Lines"
             found.wrong_type((), what, document.value)
         check_flaws(found, document, ())
-        found.take_back(lambda finding: self._index_of(finding.path) is not None)
+        found.discard(lambda finding: self._index_of(finding.path) is not None)
         self.is_broken = found.has_errors
         self.issues.note(found, document, RecordContext())
 
@@ -197,7 +196,7 @@ class _PluginReader:
         return parse_json(source.buffer())
 
     def _listed(self, value: object) -> tuple[Steps, list[Any]] | None:
-        """The rows of a document and the way to them."""
+        """Return the rows of a document and the path to them."""
         if type(value) is dict and type(value.get(self._member)) is list:
             return (self._member,), value[self._member]
         return ((), value) if type(value) is list else None
@@ -218,10 +217,10 @@ class _PluginReader:
         for index, value in enumerate(values):
             yield _PluginRow(index, value, document, (*way, index))
 
-    def _checked(self, row: _PluginRow, flaws: Iterable[ParseProblem]) -> tuple[Findings, str | None]:
-        """What is wrong with a row, and its id where it has one."""
+    def _checked(self, row: _PluginRow, flaws: Iterable[ParseProblem]) -> tuple[FindingList, str | None]:
+        """Check a row; returns its findings, and its id if it has one."""
         self.total += 1
-        found, case = Findings(), None
+        found, case = FindingList(), None
         if row.document.is_readable:
             found, case = self._made(row)
         add_flaws(found, flaws, ())
@@ -232,29 +231,29 @@ class _PluginReader:
             self.rejected.add(row.index)
         return found, record_id
 
-    def _note_id(self, record_id: str, row: _PluginRow, found: Findings) -> None:
+    def _note_id(self, record_id: str, row: _PluginRow, found: FindingList) -> None:
         first = self._first.setdefault(record_id, row.index)
         if first != row.index:
             add_used_id(found, record_id, row.path, first=f"row {first}")
 
-    def _made(self, row: _PluginRow) -> tuple[Findings, Case | None]:
-        """What the contract says of a row, with paths from the document's root, and the case that it makes."""
-        said, found = Findings(), Findings()
+    def _made(self, row: _PluginRow) -> tuple[FindingList, Case | None]:
+        """Call the contract for a row; returns the findings, with paths from the document's root, and the case."""
+        reported, found = FindingList(), FindingList()
         check_nul(found, row.value, row.path)
         case: Case | None = None
         try:
             with ThirdPartyCode():
-                made = self._make(row.value, said)
+                made = self._make(row.value, reported)
             case = self._case(made, row) if made is not None else None
-            if case is None and not said.has_errors:
-                said.add(CONTRACT_ERROR, (), "the contract made no case of the row, and said nothing about it")
+            if case is None and not reported.has_errors:
+                reported.add(CONTRACT_ERROR, (), "the contract made no case of the row, and reported no issue")
         except ThirdPartyError as failure:
-            said.add(CONTRACT_ERROR, (), f"the contract's code raised {failure}")
+            reported.add(CONTRACT_ERROR, (), f"the contract's code raised {failure}")
         except _NoCase as problem:
-            if not said.has_errors:
-                said.add(CONTRACT_ERROR, (), f"the contract made no case of the row: {problem}")
-        found += [_known(msgspec.structs.replace(finding, path=(*row.path, *finding.path))) for finding in said]
-        found.unlisted.update(said.unlisted)
+            if not reported.has_errors:
+                reported.add(CONTRACT_ERROR, (), f"the contract made no case of the row: {problem}")
+        found += [_known(msgspec.structs.replace(finding, path=(*row.path, *finding.path))) for finding in reported]
+        found.unlisted.update(reported.unlisted)
         return found, case
 
     def _case(self, made: object, row: _PluginRow) -> Case:
@@ -273,7 +272,7 @@ class _PluginReader:
         return case
 
     def records(self, source: Source) -> Iterator[tuple[Case, Any]]:
-        """The cases of the rows that were accepted, made once more, so that nothing is kept in memory, each with its row."""
+        """Yield the cases of the accepted rows with their rows; made again, so that nothing stays in memory."""
         for row in self._rows(source):
             if row.index not in self.rejected:
                 _, case = self._made(row)
@@ -283,7 +282,7 @@ class _PluginReader:
 
 
 class _NoCase(Exception):
-    """What a contract made of a row is no case; the message says why."""
+    """A contract's result that is not a case; the message says why."""
 
 
 def _check_case(case: Case) -> None:
@@ -294,7 +293,7 @@ def _check_case(case: Case) -> None:
         "the id is empty": not case.id.strip(),
         "it has neither a prompt nor messages": not case.prompt.strip() and not case.messages,
         f"a case of task '{case.task}' needs {needed}": needed is not None and not getattr(case, needed),
-        f"the task '{case.task}' has no contract of one's own": case.task in ("conversation", "pairwise"),
+        f"custom contracts cannot make cases of task '{case.task}'": case.task in ("conversation", "pairwise"),
         "a correct choice is none of the choices": not set(case.correct_choice_ids) <= set(ids) or len(set(ids)) < len(ids),
         "no choice is correct": case.task == "mcq" and not case.correct_choice_ids,
     }
@@ -303,7 +302,7 @@ def _check_case(case: Case) -> None:
 
 
 def _known(finding: Finding) -> Finding:
-    """Issue codes are a closed list; what a contract calls otherwise is told of under one of ours."""
+    """Replace an unknown issue code by one of ours, since codes are a closed list."""
     if finding.code in CODES:
         return finding
     return msgspec.structs.replace(finding, code="value_out_of_range", message=f"{finding.message} ({finding.code})")

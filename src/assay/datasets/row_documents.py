@@ -1,4 +1,4 @@
-"""The documents that runs store their input in, read back: rows under a member of one JSON document, and several datasets in one.
+"""Documents in which runs store their input: rows under a member of one JSON document, and several datasets in one.
 
 Rows become lines of a temporary file, which the reader of their contract takes like any JSON Lines. Where each row is on a line of
 its own, as runs write them, lines and columns stay the same, and nothing is held in memory; any other layout is read as well.
@@ -19,19 +19,19 @@ from assay.core.errors import SourceUnreadable
 from assay.core.issue import Issue
 from assay.core.strict_json import Location, parse_json
 from assay.datasets.batch_v1.split import has_more_elements
-from assay.datasets.parsing.checks import Findings, check_flaws, unknown_members, word_at
+from assay.datasets.parsing.checks import FindingList, check_flaws, unknown_members, word_at
 from assay.datasets.parsing.formats import ROW_HEADS, row_document
 from assay.datasets.parsing.issue_locator import RecordContext, locate_issue
-from assay.datasets.parsing.scan import Cursor, address_of
+from assay.datasets.parsing.scan import LocationCursor, address_of
 from assay.datasets.parsing.source import BOM, Buffer, Source, open_source
 
 _END = re.compile(rb"\n\]\}\s*\Z")
 _END_BYTES = 64
 _PIECE = 4 << 20
 _EXACT_BYTES = 4 << 20
-"""Up to this size a document that is not JSON goes through the strict parser, which says more."""
+"""Up to this size a document that is not JSON goes through the strict parser, whose message has more detail."""
 MAX_FREE_ROWS = 200_000
-"""Rows of a document that does not have each on a line of its own: the place of each is held in memory."""
+"""Maximum rows of a document that does not have each on its own line: all their offsets are in memory."""
 _TOO_MANY = Issue(
     code="value_out_of_range",
     message=f"the document has more than {MAX_FREE_ROWS:,} rows, which are not on lines of their own",
@@ -39,33 +39,36 @@ _TOO_MANY = Issue(
 )
 
 
-class _Rows(msgspec.Struct):
+class _RowsDocument(msgspec.Struct):
     rows: msgspec.Raw
 
 
-class _Conversations(msgspec.Struct):
+class _ConversationsDocument(msgspec.Struct):
     rows: msgspec.Raw = msgspec.field(name="conversations")
 
 
-_KINDS: dict[str, type[_Rows] | type[_Conversations]] = {"rows": _Rows, "conversations": _Conversations}
+_KINDS: dict[str, type[_RowsDocument] | type[_ConversationsDocument]] = {
+    "rows": _RowsDocument,
+    "conversations": _ConversationsDocument,
+}
 _decode_rows = msgspec.json.Decoder(list[msgspec.Raw]).decode
 Locate = Callable[[Issue], Issue]
 
 
 class RowLines(msgspec.Struct, frozen=True):
-    """The rows of a source as JSON Lines."""
+    """Rows of a source as JSON Lines."""
 
     source: Source
     issues: tuple[Issue, ...] = ()
-    """What is wrong with the document around the rows."""
+    """Issues of the document around the rows."""
     locate: Locate = lambda issue: issue
-    """An issue of a line with its place in the document."""
+    """Moves an issue of a line to its location in the document."""
     is_by_line: bool = False
-    """The document was taken line by line, and not parsed."""
+    """True if the document was read line by line, and not parsed."""
 
 
 def row_lines(source: Source, contract: str, *, is_exact: bool = False) -> RowLines:
-    """The source as JSON Lines: itself, unless it is a document with rows of the contract; `is_exact` parses the document."""
+    """Return the source as JSON Lines: itself, unless it is a document with rows of the contract; `is_exact` parses that."""
     if row_document(source) != contract:
         return RowLines(source)
     if source.rows is None or is_exact:
@@ -77,7 +80,7 @@ def row_lines(source: Source, contract: str, *, is_exact: bool = False) -> RowLi
 
 
 def _by_line(source: Source, start: int) -> RowLines | None:
-    """The rows of a document that has each of them on a line of its own; None for any other layout."""
+    """Read the rows of a document that has each on its own line; None for any other layout."""
     tail = source.part(max(start, source.size - _END_BYTES), source.size)
     end = _END.search(tail)
     if end is None or source.part(start, start + 1) != b"\n" or not source.part(0, 1).strip():
@@ -108,7 +111,7 @@ def _lines_in(source: Source, spool: BinaryIO) -> Source:
 
 
 def _by_value(source: Source, contract: str) -> RowLines:
-    """The rows of a document in any layout, each on a line; an issue is located by the text of its row."""
+    """Read the rows of a document in any layout, each on a line; an issue is located by the text of its row."""
     buffer, member = source.buffer(), ROW_MEMBERS[contract]
     try:
         listed = msgspec.json.decode(_without_mark(buffer), type=_KINDS[member]).rows
@@ -124,7 +127,7 @@ def _by_value(source: Source, contract: str) -> RowLines:
         spool.write(bytes(row).replace(b"\n", b" ").replace(b"\r", b" ") + b"\n")
     issues = tuple(_around(_without_list(buffer, listed), contract))
     end = offsets[-1] + len(memoryview(rows[-1])) if rows else 0
-    return RowLines(_lines_in(source, spool), issues, _Locator(buffer, offsets, end).locate)
+    return RowLines(_lines_in(source, spool), issues, _RowLocator(buffer, offsets, end).locate)
 
 
 def _without_mark(buffer: Buffer) -> memoryview:
@@ -133,19 +136,19 @@ def _without_mark(buffer: Buffer) -> memoryview:
 
 
 def _without_list(buffer: Buffer, listed: msgspec.Raw) -> bytes:
-    """A text with a list in it empty, and everything else at its line and column."""
+    """Empty a list in a text, with everything else at its line and column."""
     start = address_of(listed) - address_of(buffer)
     end = start + len(memoryview(listed))
-    place = Cursor(buffer).place
+    place = LocationCursor(buffer).place
     (line, column), (last, after) = place(start + 1), place(end - 1)
     space = b"\n" * (last - line) + b" " * (after - 1 if last > line else after - column)
     return bytes(buffer[: start + 1]) + space + bytes(buffer[end - 1 :])
 
 
 def _around(text: bytes, contract: str) -> Iterator[Issue]:
-    """What the strict parser, and the small contract of such documents, say of a document without its rows."""
+    """Check a document without its rows by the strict parser, and by the small contract of such documents."""
     document = parse_json(text)
-    found = Findings(required=("schema_version",))
+    found = FindingList(required=("schema_version",))
     if type(document.value) is dict:
         if "schema_version" not in document.value:
             found.missing(("schema_version",), hint=f'write "schema_version": "{contract}"')
@@ -158,8 +161,8 @@ def _around(text: bytes, contract: str) -> Iterator[Issue]:
         yield locate_issue(finding, document, RecordContext())
 
 
-class _Locator:
-    """Places of issues in a document whose rows were read from lines; each byte is read once, however many issues there are.
+class _RowLocator:
+    """Locator of issues in a document whose rows were read from lines; each byte is read once, however many issues there are.
 
     It holds numbers and no objects, since a small document may have many rows; and the buffer instead of its source, which holds
     the locator: objects that hold each other stay in memory until the collector looks for them.
@@ -173,10 +176,10 @@ class _Locator:
         self._columns = array("q")
         self._row = -1
         self._feeds: list[int] = []
-        """Where the line breaks of that row are."""
+        """Offsets of the line breaks of that row."""
 
     def locate(self, issue: Issue) -> Issue:
-        """The issue of a line with its place in the document."""
+        """Move the issue of a line to its location in the document."""
         if issue.line is None or issue.line > len(self._offsets):
             return issue
         if not self._lines:
@@ -190,39 +193,39 @@ class _Locator:
         return msgspec.structs.replace(issue, line=line + before, column=column)
 
     def _find_starts(self) -> None:
-        place = Cursor(self._buffer).place
+        place = LocationCursor(self._buffer).place
         for offset in self._offsets:
             line, column = place(offset)
             self._lines.append(line)
             self._columns.append(column)
 
     def _text(self, row: int) -> str:
-        """A row and what is between it and the next one, which has no place that is asked for."""
+        """Return a row with the text up to the next one, in which no location is needed."""
         end = self._offsets[row + 1] if row + 1 < len(self._offsets) else self._end
         return self._buffer[self._offsets[row] : end].decode("utf-8", "replace")
 
 
 def _unreadable(source: Source, problem: str) -> Issue:
-    """Why a document with rows cannot be read."""
+    """Return the issue of a document with rows that cannot be parsed."""
     if source.size <= _EXACT_BYTES:
         document = parse_json(source.buffer())
-        found = Findings()
+        found = FindingList()
         check_flaws(found, document, ())
         for finding in found:
             return locate_issue(finding, document, RecordContext())
     offset = re.search(r"\(byte ([0-9]+)\)", problem)
     mark = source.size - len(_without_mark(source.buffer()))
-    place = Cursor(source.buffer()).place(min(mark + int(offset.group(1)), source.size)) if offset else Location(1, 1)
+    place = LocationCursor(source.buffer()).place(min(mark + int(offset.group(1)), source.size)) if offset else Location(1, 1)
     return Issue(code="invalid_json", message=f"not JSON: {problem}", line=place.line, column=place.column)
 
 
 MAX_DATASETS = 10_000
-"""In one document."""
+"""Maximum datasets in one document."""
 _MAX_PADDING = 64 << 20
 """Bytes of white space that the datasets of a document get together, so that their lines are those of the document."""
 
 
-class _Several(msgspec.Struct):
+class _DatasetsDocument(msgspec.Struct):
     datasets: msgspec.Raw
 
 
@@ -230,13 +233,13 @@ _decode_parts = msgspec.json.Decoder(list[DatasetPart]).decode
 
 
 class DatasetParts:
-    """A document with several datasets, read once; raises SourceUnreadable where it is damaged."""
+    """A document with several datasets, read once; raises SourceUnreadable if it is damaged."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
         buffer = source.buffer()
         try:
-            listed = msgspec.json.decode(_without_mark(buffer), type=_Several).datasets
+            listed = msgspec.json.decode(_without_mark(buffer), type=_DatasetsDocument).datasets
             self._parts = _decode_parts(listed)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as problem:
             raise SourceUnreadable(f"cannot read the datasets in '{source.name}': {problem}", hint="fetch it again") from problem
@@ -244,16 +247,16 @@ class DatasetParts:
             raise SourceUnreadable(f"'{source.name}' holds more than {MAX_DATASETS:,} datasets", hint="use several files")
         for flaw in parse_json(_without_list(buffer, listed)).flaws:
             raise SourceUnreadable(f"cannot read the datasets in '{source.name}': {flaw.message}", hint=flaw.hint)
-        first, place = address_of(buffer), Cursor(buffer).place
+        first, place = address_of(buffer), LocationCursor(buffer).place
         self._starts = [place(address_of(part.document) - first) for part in self._parts]
 
     @property
     def names(self) -> list[str]:
-        """What the run called each of them."""
+        """Names of the datasets in the run."""
         return [part.name for part in self._parts]
 
     def open(self, number: int) -> Source:
-        """One of the datasets, counted from 1; raises SourceUnreadable.
+        """Open one of the datasets, counted from 1; raises SourceUnreadable.
 
         White space before it keeps its lines and columns those of the document, unless that would be too much of it.
         """

@@ -1,4 +1,4 @@
-"""A finished run into a new one with the score of a benchmark, from its sealed artifacts alone: nobody is asked anything."""
+"""Rescoring: a finished run into a new one with the score of a benchmark, from its sealed artifacts alone; no model is called."""
 
 import platform
 import shutil
@@ -13,15 +13,24 @@ from assay.core.case import Case
 from assay.core.contract import INPUT
 from assay.core.errors import RunSealed, UsageProblem
 from assay.core.manifest import OWN_HASH
-from assay.core.moment import iso
 from assay.core.plan import Plan, plan_sha256
 from assay.core.settings import Gates, ProfileId
 from assay.core.summary import GateResult
+from assay.core.text import iso
 from assay.core.version import __version__
 from assay.engine.finalization.recompute import columns_of, metrics_of
 from assay.engine.planning.request import PlanProblems
-from assay.engine.records.eval_run import EVAL_RESULTS, is_true_of, regated, why_no_eval_run
-from assay.engine.records.run_figures import ProfileScorer, Replies, UnsupportedRecords, profiler_of, read_panel
+from assay.engine.records.run_metrics import (
+    EVAL_RESULTS,
+    ProfileScorer,
+    Replies,
+    UnsupportedRecords,
+    is_true_of,
+    profiler_of,
+    read_panel,
+    regated,
+    why_no_eval_run,
+)
 from assay.engine.storage.run_paths import RunPaths, check_target_free, intact_run
 from assay.grading import kind_of
 from assay.metrics.profiles import Profile
@@ -30,13 +39,13 @@ from assay.store.failures import disk_errors
 from assay.store.published_run import PublishedRun
 
 _SAME = (INPUT, CASES, "record_validation.jsonl", "attempt_logs.jsonl", "failures.jsonl", "responses.jsonl")
-"""What another score does not change."""
+"""Artifacts that another score does not change."""
 _OWN = ("artifacts", OWN_HASH)
-"""What the manifest of every run says for itself."""
+"""Manifest members that each run has for itself."""
 
 
 class RescoreRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wanted of a rescored run."""
+    """Options of a rescored run."""
 
     profile: ProfileId
     compat: bool = False
@@ -100,10 +109,10 @@ def _check_fit(run: PublishedRun, profiler: ProfileScorer) -> None:
         )
     misfits = UnsupportedRecords(profiler.profile)
     for entry in run.records():
-        if entry.get("sample"):
+        if entry.sample:
             # The second answer to a record is to the same record.
             continue
-        misfits.look_at(entry["record_id"], kind_of(msgspec.convert(entry["record"], Case)) or "")
+        misfits.look_at(entry.record_id, kind_of(run.case_of(entry)) or "")
     problems = misfits.problems()
     if problems:
         raise PlanProblems(problems)
@@ -146,7 +155,7 @@ def _write(run: PublishedRun, plan: Plan, *, profiler: ProfileScorer, staging: S
 
 
 class _Replies:
-    """What judges said, record by record in the order of the predictions."""
+    """Judges' replies, record by record in the order of the predictions."""
 
     def __init__(self, run: PublishedRun, *, is_needed: bool, has_bodies: bool) -> None:
         self._has_bodies = has_bodies
@@ -155,7 +164,7 @@ class _Replies:
         self._next: tuple[int, Iterator[AttemptLine]] | None = next(self._records, None)
 
     def of(self, index: int) -> Replies:
-        """The first reply to each call about the record at an index."""
+        """Return the first reply to each call about the record at an index."""
         replies: dict[str, str] = {}
         if self._next is not None and self._next[0] == index:
             for line in self._next[1]:
@@ -165,7 +174,7 @@ class _Replies:
         return replies
 
     def _text(self, line: AttemptLine, text: str) -> str:
-        """What the judge said; of runs that kept whole bodies, earlier versions have only those."""
+        """Return the judge's reply; raises UsageProblem for runs in which an earlier version stored only whole bodies."""
         if self._has_bodies and line.raw is msgspec.UNSET:
             raise UsageProblem(
                 "an earlier version kept the providers' whole replies instead of the judges' words, which --compat reads",
@@ -175,7 +184,7 @@ class _Replies:
 
 
 def _manifest(run: PublishedRun, plan: Plan, *, profiler: ProfileScorer, gate: GateResult, at: str) -> JsonObject:
-    """The members of the old run's manifest, also those of a later version, apart from what is this one's own."""
+    """Return the members of the old run's manifest, also those of a later version, without those that are the new run's own."""
     old = run.manifest
     kept = {name: member for name, member in run.members.items() if name not in _OWN}
     evaluated_at = old.completed_at if old.rescored_from is None else old.rescored_from.completed_at

@@ -1,4 +1,4 @@
-"""What another tool has evaluated into finished runs, from its files alone: nobody is asked anything, nothing is graded anew."""
+"""Import of another tool's evaluations as finished runs, from its files alone: no model is called, nothing is graded again."""
 
 import re
 import shutil
@@ -33,7 +33,7 @@ _STANDARD = frozenset({"0/1", "0-1"})
 
 
 class ImportRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wanted of imported runs."""
+    """Options of imported runs."""
 
     scorer: str | None = None
     """Whose scores are the grades; None takes the first one."""
@@ -42,18 +42,18 @@ class ImportRequest(msgspec.Struct, frozen=True, kw_only=True):
     pass_threshold: float = 0.7
     """Share of the scale from which an answer passes, where the tool gives no verdict of its own."""
     candidate: str | None = None
-    """The only candidate that is wanted of several."""
+    """Candidate to import, of several."""
 
 
 class ScorerScale(msgspec.Struct, frozen=True):
-    """The scale of a scorer."""
+    """Scale of a scorer."""
 
     name: str
     low: float
     high: float
 
     def share(self, value: float) -> float:
-        """A value as 0..1."""
+        """Return a value as 0..1."""
         return (value - self.low) / (self.high - self.low)
 
 
@@ -66,7 +66,7 @@ def import_plans(
     now: float,
     retention: RetentionPolicy,
 ) -> tuple[Plan, ...]:
-    """One plan for each candidate; raises UsageProblem where scorer, scale or candidate are not to be had."""
+    """Return one plan for each candidate; raises UsageProblem when scorer, scale or candidate do not exist."""
     candidates = _candidates(imported, wanted)
     scorer, scale = _scorer(imported, wanted)
     models = [_model(imported, name) for name in candidates]
@@ -103,7 +103,7 @@ def import_plans(
 
 
 def candidates_of(imported: ImportResult, wanted: ImportRequest) -> tuple[str, ...]:
-    """The candidates that a run is made of; raises UsageProblem where there is none."""
+    """Return the candidates that get a run; raises UsageProblem when there is none."""
     return _candidates(imported, wanted)
 
 
@@ -119,7 +119,7 @@ def _candidates(imported: ImportResult, wanted: ImportRequest) -> tuple[str, ...
 
 
 def _model(imported: ImportResult, name: str) -> ModelPlan:
-    """The candidate with the parameters that the other tool names; what it does not name is not known."""
+    """Return the candidate with the parameters that the other tool names; all others are unknown."""
     given = imported.reading.parameters_of(name)
     try:
         parameters = msgspec.convert({"temperature": None, **given}, Parameters)
@@ -141,8 +141,8 @@ def _scorer(imported: ImportResult, wanted: ImportRequest) -> tuple[str, ScorerS
         return name, _given_scale(wanted.scale, name, low=spread.low, high=spread.high)
     if spread.scored and not spread.is_share:
         raise UsageProblem(
-            f"the values of '{name}' go from {spread.low:g} to {spread.high:g}, and nothing says on what scale",
-            hint="say its scale, such as --scale 1-10, or choose another --scorer",
+            f"the values of '{name}' go from {spread.low:g} to {spread.high:g}, on an unknown scale",
+            hint="give its scale, such as --scale 1-10, or choose another --scorer",
         )
     return name, ScorerScale("0/1" if spread.is_binary else "0-1", 0.0, 1.0)
 
@@ -151,7 +151,7 @@ def _given_scale(text: str, scorer: str, *, low: float, high: float) -> ScorerSc
     match = _SCALE.fullmatch(text)
     scale = ScorerScale(text, float(match["low"]), float(match["high"])) if match else None
     if scale is None or scale.low >= scale.high:
-        raise UsageProblem(f"'{text}' is no scale", hint="write the lowest and the highest value, such as 1-10")
+        raise UsageProblem(f"'{text}' is not a scale", hint="write the lowest and the highest value, such as 1-10")
     if low < scale.low or high > scale.high:
         raise UsageProblem(
             f"the values of '{scorer}' go from {low:g} to {high:g}, which is not on the scale {text}", hint="correct --scale"
@@ -160,9 +160,9 @@ def _given_scale(text: str, scorer: str, *, low: float, high: float) -> ScorerSc
 
 
 def dataset_of(path: Path, rows: DatasetRows, *, shown: Path) -> DatasetInput:
-    """The dataset that was written for an import, through the same door as every other; `shown` is where people look for it."""
+    """Validate the dataset that was written for an import; `shown` is its path for users."""
     if not rows.count:
-        raise UsageProblem("nothing could be imported", hint="the report says why: leave --run out, or look at it with --json")
+        raise UsageProblem("nothing could be imported", hint="the report says why: leave --run out, or print it with --json")
     source, report = read_dataset(path, rows.contract)
     assert report.outcome != "rejected", "every row was checked before it was written"
     plan = dataset_plan(source, report, name=rows.name)
@@ -170,7 +170,7 @@ def dataset_of(path: Path, rows: DatasetRows, *, shown: Path) -> DatasetInput:
 
 
 def check_new(plans: Sequence[Plan], runs_dir: Path) -> None:
-    """Raises RunSealed where there is a run of one of these ids, before any of them is made."""
+    """Raise RunSealed when a run of one of these ids exists, before any of them is made."""
     for plan in plans:
         if folders_of(runs_dir, plan.run_id).exists:
             raise RunSealed(f"run '{plan.run_id}' exists already", hint="choose another --id")
@@ -191,7 +191,7 @@ def publish(imported: ImportResult, rows: DatasetRows, *, plan: Plan, dataset: D
 
 
 class _ImportedRecords:
-    """The records of one candidate, as the end of a run takes them."""
+    """Records of one candidate, in the form that finalization reads."""
 
     def __init__(self, imported: ImportResult, rows: DatasetRows, *, plan: Plan, dataset: DatasetInput, at: float) -> None:
         assert plan.imported is not None, "the plan of an imported run"
@@ -205,13 +205,13 @@ class _ImportedRecords:
         self._statuses: dict[str, int] = {}
 
     def run(self) -> RunRow:
-        """The run's row; its state is that of the records so far."""
+        """Return the run's row; its state is that of the records so far."""
         notes = {"final_state": final_state(count_records(self._statuses)), "completed_at": repr(self._at)}
         states = (("finalizing", self._at),)
         return RunRow(msgspec.json.encode(self._plan), plan_sha256(self._plan), "finalizing", states, False, notes)  # type: ignore[arg-type]  # a literal in a tuple
 
     def finished(self) -> Iterator[FinishedRecord]:
-        """All records in order."""
+        """Yield all records in order."""
         for row in prepared_records(self._plan, (self._dataset,)):
             found = self._finished(row)
             status = record_status(found.outcome) if found.outcome is not None else "skipped"
@@ -227,7 +227,7 @@ class _ImportedRecords:
         return FinishedRecord(row, (self._attempt(item),), self._grading.outcome(item))
 
     def _attempt(self, item: ImportedItem) -> Attempt:
-        """The one attempt that is known: the answer, or the error."""
+        """Return the one known attempt: the answer, or the error."""
         attempt = Attempt(
             stage="candidate",
             call_id="candidate",
@@ -239,7 +239,7 @@ class _ImportedRecords:
         answer = item.answer
         if answer is None:
             return msgspec.structs.replace(attempt, error_code=item.error_code or "no_answer", error_message=item.error)
-        # A time that nobody measured is no time of nought: what is flagged as given has none.
+        # An unmeasured time is unknown, not 0: given answers have none.
         text = storable(answer.text)
         marks = {"prefilled": item.latency_ms is None, "replaced_characters": text != answer.text}
         flags = (IMPORTED, *(name for name, is_so in marks.items() if is_so))
@@ -265,7 +265,7 @@ class _OutcomeBuilder:
         self._scale = ScorerScale(source.scale, float(match["low"]), float(match["high"]))
 
     def seen(self, item: ImportedItem) -> ImportedItem:
-        """The item with the answer that the chosen scorer looked at."""
+        """Return the item with the answer that the chosen scorer graded."""
         mark = self._mark(item)
         if item.answer is None or mark is None or mark.answer is None:
             return item
@@ -275,7 +275,7 @@ class _OutcomeBuilder:
         return next((mark for mark in item.marks if mark.scorer == self._source.scorer), None)
 
     def outcome(self, item: ImportedItem) -> Outcome:
-        """Graded where the chosen scorer has a value and nothing went wrong; otherwise a failure without a score."""
+        """Return a graded outcome when the chosen scorer has a value and nothing failed; otherwise a failure without a score."""
         text = item.answer.text if item.answer is not None else None
         if item.error_code or text is None:
             code = item.error_code or "no_answer"
@@ -305,7 +305,7 @@ class _OutcomeBuilder:
 
 
 def _score(mark: ImportedScore, *, scale: ScorerScale | None) -> Score:
-    """The chosen scorer's score with all the weight; another one's as it stands, with none."""
+    """Return the chosen scorer's score with the full weight, another one's unchanged with none."""
     value = mark.value or 0.0
     share = value if scale is None else scale.share(value)
     is_standard = scale is None or scale.name in _STANDARD

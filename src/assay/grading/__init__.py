@@ -4,15 +4,14 @@ from collections.abc import Mapping
 
 from assay.core.case import Case
 from assay.core.outcome import Flow, GradingFailure
-from assay.grading.assignment import NO_ATTACHMENTS, GradingProvenance, Kind, kind_for, kind_of
+from assay.grading.assignment import NO_ATTACHMENTS, GradingProvenance, GradingSettings, MethodKind, kind_for, kind_of, settings_of
 from assay.grading.judge_call import AGAIN
 from assay.grading.judge_log import UnknownCall, marks_of, results_from_log
 from assay.grading.methods import GRADING_METHODS, assign, is_judged, needs_judge
 from assay.grading.pairwise import INCONSISTENT, by_judge
 from assay.grading.panel import DISAGREE, NO_QUORUM
-from assay.grading.policies import PAIRWISE_ID, POLICIES, UNKNOWN, UNSUITABLE, Policy, resolved
+from assay.grading.policies import PAIRWISE_ID, POLICIES, UNKNOWN, UNSUITABLE, Policy, resolve_policy
 from assay.grading.rubric import WITHOUT_POINTS
-from assay.grading.settings import GradingSettings, settings_of
 from assay.grading.templates import TEMPLATE_IDS, load_template
 
 __all__ = [
@@ -28,7 +27,7 @@ __all__ = [
     "WITHOUT_POINTS",
     "GradingProvenance",
     "GradingSettings",
-    "Kind",
+    "MethodKind",
     "Policy",
     "UnknownCall",
     "by_judge",
@@ -39,7 +38,7 @@ __all__ = [
     "marks_of",
     "needs_judge",
     "policies",
-    "resolved",
+    "resolve_policy",
     "results_from_log",
     "settings_of",
     "start",

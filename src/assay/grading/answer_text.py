@@ -18,7 +18,7 @@ def without_end_marks(text: str) -> str:
 
 
 def has_thought_tag(text: str) -> bool:
-    """Tell whether a reasoning tag is anywhere in the text."""
+    """Return whether a reasoning tag is anywhere in the text."""
     return _TAG.search(text) is not None
 
 

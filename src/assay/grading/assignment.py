@@ -1,4 +1,4 @@
-"""A case with everything that determines its requests and its grade."""
+"""Grading settings of a run, and a case with everything that determines its requests and its grade."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, get_args
@@ -8,22 +8,72 @@ import msgspec
 from assay.core.case import Case, Criterion
 from assay.core.open_fields import grading_fields, question_fields
 from assay.core.outcome import Flow, Grade
-from assay.core.plan import PluginPlan
-from assay.core.settings import CriterionName
+from assay.core.plan import Plan, PluginPlan
+from assay.core.settings import CriterionName, GradingRules, PanelSection, ProfileId
 from assay.grading.judge_call import ReplySpec
 from assay.grading.policies import Policy
-from assay.grading.settings import GradingSettings
 from assay.grading.templates import ASK_AGAIN, CONFIDENCE, OPEN_FIELD, TOOL_CALL, texts_sha256
 from assay.grading.tool_call import has_tools, is_tool_turn, offered_tools
 
 NAMED_CRITERIA: frozenset[str] = frozenset(get_args(CriterionName))
 DEFAULT_CRITERION = Criterion("overall", "overall")
 """Used by batch_v1 records, which name criteria only when they want particular ones."""
-Kind = Literal["five_point", "rubric", "reference", "mcq", "turn", "tool_call", "pairwise", "plugin"]
+MethodKind = Literal["five_point", "rubric", "reference", "mcq", "turn", "tool_call", "pairwise", "plugin"]
 """Grading methods in one word each; each has a row in `grading.methods.GRADING_METHODS`."""
-_KINDS: dict[str, Kind] = {"mcq": "mcq", "open": "five_point", "rubric": "rubric", "reference": "reference", "pairwise": "pairwise"}
+_KINDS: dict[str, MethodKind] = {
+    "mcq": "mcq",
+    "open": "five_point",
+    "rubric": "rubric",
+    "reference": "reference",
+    "pairwise": "pairwise",
+}
 MCQ_ANSWER = "mcq_answer/1"
 NO_ATTACHMENTS: Mapping[str, str] = {}
+
+
+class GradingSettings(GradingRules, frozen=True, kw_only=True):
+    """Candidate, judges, and what is enough to pass."""
+
+    candidate: str
+    """Name of the plan's model that answers."""
+    judges: tuple[str, ...] = ()
+    """Names of the plan's models that judge; several form a panel."""
+    system_prompt: str = ""
+    """Sent to the candidate under the default policy, if the case has no system message."""
+    panel: PanelSection = PanelSection()
+    """Rules by which several judges decide together."""
+    has_answers: bool = False
+    """True if the candidate's answers are given, so that it is not called."""
+    profile: ProfileId | None = None
+    """Run's profile, which may score a rubric that has no score of its own."""
+    grader: PluginPlan | None = None
+    """Run's custom grader, which grades every case."""
+    grader_code: Any = None
+    """Generator function of a grader that asks judges."""
+    policy: PluginPlan | None = None
+    """Run's custom policy, which builds the candidate's messages in every case."""
+    policy_code: Any = None
+    """Function of that policy."""
+    record_policies: Mapping[str, PluginPlan] = {}
+    """Custom policies of the cases that name them."""
+    record_policy_code: Mapping[str, Any] = {}
+    """Function of each of these policies."""
+
+
+def settings_of(plan: Plan) -> GradingSettings:
+    """Extract the grading settings of a plan."""
+    return GradingSettings(
+        candidate=plan.candidate.name,
+        judges=tuple(judge.name for judge in plan.judges),
+        system_prompt=plan.system_prompt,
+        panel=plan.panel,
+        has_answers=plan.response_source != "sampled",
+        profile=plan.profile,
+        grader=plan.grader(),
+        policy=plan.policy(),
+        record_policies=plan.record_policies(),
+        **{name: getattr(plan, name) for name in GradingRules.__struct_fields__},
+    )
 
 
 class GradingMethod(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,9 +81,9 @@ class GradingMethod(msgspec.Struct, frozen=True, kw_only=True):
 
     about: str
     """Description of the records, to follow on "records that are"."""
-    flow: Callable[["Assignment"], Flow]
+    flow: Callable[["GradingAssignment"], Flow]
     """Sends requests and returns a grade."""
-    names: Callable[["Assignment"], tuple[str, str]]
+    names: Callable[["GradingAssignment"], tuple[str, str]]
     """Ids of the evaluator and of the template that determines the grade; the latter is empty when there is none."""
     evaluators: tuple[str, ...]
     """All ids that evaluators of this method may have; empty when plugins choose them."""
@@ -41,14 +91,14 @@ class GradingMethod(msgspec.Struct, frozen=True, kw_only=True):
     """Grades by a judge, unless the answer itself makes one unnecessary."""
     scale: Literal["0-1", "0/1", "1-5"]
     """Scale of a score before it is normalized to 0..1."""
-    topics: Callable[["Assignment", str | None], tuple[ReplySpec, ...]]
-    """The judges' questions, given the answer, for reading replies back from the log. Empty when no judge is called."""
-    texts: Callable[["Assignment"], Iterable[str]] = lambda _: ()
+    topics: Callable[["GradingAssignment", str | None], tuple[ReplySpec, ...]]
+    """Judges' questions, given the answer, for reading replies back from the log. Empty when no judge is called."""
+    texts: Callable[["GradingAssignment"], Iterable[str]] = lambda _: ()
     """Ids of templates that only this method adds."""
 
 
 class GradingProvenance(msgspec.Struct, frozen=True):
-    """How a case is graded, as every prediction names it."""
+    """Grading method, template and policy of a case, as every prediction names them."""
 
     evaluator: str
     """Id and version of the grading method."""
@@ -66,7 +116,7 @@ class GradingProvenance(msgspec.Struct, frozen=True):
         return texts_sha256(tuple(filter(None, (self.template, *self.others))))
 
 
-class Assignment(msgspec.Struct, frozen=True):
+class GradingAssignment(msgspec.Struct, frozen=True):
     """One case, its grading method, its policy, and the run's settings."""
 
     case: Case
@@ -78,7 +128,7 @@ class Assignment(msgspec.Struct, frozen=True):
     attachments: Mapping[str, str] = NO_ATTACHMENTS
     """Texts of the case's attachments by path."""
     custom_policy: PluginPlan | None = None
-    """The plugin that builds the candidate's messages: the run's policy, or the one that the case names."""
+    """Plugin that builds the candidate's messages: the run's policy, or the one that the case names."""
 
     @property
     def graded_by(self) -> GradingProvenance:
@@ -100,8 +150,8 @@ class Assignment(msgspec.Struct, frozen=True):
         """Return the criteria of the case, else of the run, else one for the answer as a whole."""
         return self.case.criteria or tuple(Criterion(name, name) for name in self.settings.criteria) or (DEFAULT_CRITERION,)
 
-    def signed(self, grade: Grade, *, by: GradingProvenance | None = None) -> Grade:
-        """Add to a grade what every prediction names: who graded it, and the flags of the policy."""
+    def sign(self, grade: Grade, *, by: GradingProvenance | None = None) -> Grade:
+        """Add to a grade what every prediction names: evaluator, template and policy, and the flags of the policy."""
         by = by or self.graded_by
         return msgspec.structs.replace(
             grade,
@@ -135,14 +185,14 @@ def choice_task(case: Case, settings: GradingSettings) -> str:
     return "mcq_several/1" if settings.mcq_mode == "exact" else "mcq_any/1"
 
 
-def kind_of(case: Case) -> Kind | None:
-    """Return the method for a case, in a run without a grader of its own; None for a task that cannot be graded."""
+def kind_of(case: Case) -> MethodKind | None:
+    """Return the method for a case, in a run without a custom grader; None for a task that cannot be graded."""
     kind = kind_for(case.contract, case.task)
     if kind == "reference" and has_tools(case):
         return "tool_call" if is_tool_turn(case) else "turn"
     return kind
 
 
-def kind_for(contract: str, task: str) -> Kind | None:
+def kind_for(contract: str, task: str) -> MethodKind | None:
     """Return the method for a record of which only contract and task are known; only conversations may have tools."""
     return "five_point" if contract == "golden_v1" and task != "pairwise" else _KINDS.get(task)

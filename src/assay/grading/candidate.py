@@ -1,4 +1,4 @@
-"""What the candidate is sent for a case: its messages and texts, custom policies included."""
+"""Messages that the candidate is sent for a case, and its texts; custom policies included."""
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -7,9 +7,8 @@ from assay.core.case import Attachment, Case, Criterion, Message
 from assay.core.model_call import ModelRequest
 from assay.core.open_fields import OpenField, grading_fields, question_fields
 from assay.core.outcome import GradingFailure
-from assay.grading.assignment import Assignment, choice_task
+from assay.grading.assignment import GradingAssignment, GradingSettings, choice_task
 from assay.grading.policies import Policy, metadata_text, policy_messages
-from assay.grading.settings import GradingSettings
 from assay.grading.templates import OPEN_FIELD, TOOL_CALL, fill, load_template
 from assay.grading.tool_call import offered_tools
 
@@ -25,21 +24,21 @@ def task_text(case: Case) -> str:
 
 def context_text(case: Case) -> str:
     """Return what the candidate gets with the question: the context, and open fields that belong to the question."""
-    return "\n\n".join(filter(None, (case.model_context, _headed(question_fields(case)))))
+    return "\n\n".join(filter(None, (case.model_context, _format_fields(question_fields(case)))))
 
 
 def grading_text(case: Case) -> str:
     """Return the open fields that only judges see; empty without any."""
-    return _headed(grading_fields(case))
+    return _format_fields(grading_fields(case))
 
 
-def headed(field: OpenField) -> str:
+def format_field(field: OpenField) -> str:
     """Format an open field under a heading of its name."""
     return fill(load_template(OPEN_FIELD).text.rstrip("\n"), {"name": field.name, "text": field.text})
 
 
-def _headed(fields: Iterable[OpenField]) -> str:
-    return "\n\n".join(map(headed, fields))
+def _format_fields(fields: Iterable[OpenField]) -> str:
+    return "\n\n".join(map(format_field, fields))
 
 
 def reference_text(case: Case) -> str:
@@ -65,7 +64,7 @@ _UNNAMED_COURSE = "law"
 """Replaces the course that a record does not name."""
 
 
-def candidate_ask(assignment: Assignment) -> ModelRequest:
+def candidate_ask(assignment: GradingAssignment) -> ModelRequest:
     """Build the request for the answer; raises GradingFailure when an attachment's text is missing.
 
     It has no messages when the answer is given: no model is called then.
@@ -76,12 +75,13 @@ def candidate_ask(assignment: Assignment) -> ModelRequest:
     return ModelRequest(stage="candidate", call_id=CALL_ID, model=settings.candidate, messages=candidate_messages(assignment))
 
 
+# Cached, because all records of such a run share one request.
 @lru_cache(maxsize=64)
 def _given_answer(model: str) -> ModelRequest:
     return ModelRequest(stage="candidate", call_id=CALL_ID, model=model, messages=())
 
 
-def candidate_messages(assignment: Assignment) -> tuple[Message, ...]:
+def candidate_messages(assignment: GradingAssignment) -> tuple[Message, ...]:
     """Build the messages: system prompt, conversation or prompt; the last user message gets context, fields, choices, tools."""
     if assignment.custom_policy is not None:
         return policy_messages(assignment.policy_code, assignment.case, attachments=assignment.attachments)
@@ -96,10 +96,10 @@ def candidate_messages(assignment: Assignment) -> tuple[Message, ...]:
     return (Message("system", system_prompt), *messages)
 
 
-def _additions(assignment: Assignment) -> list[str]:
+def _additions(assignment: GradingAssignment) -> list[str]:
     case = assignment.case
     additions = [f"Context:\n{case.model_context}"] if case.model_context else []
-    additions += map(headed, question_fields(case))
+    additions += map(format_field, question_fields(case))
     additions += [_attachment_text(attachment, assignment.attachments) for attachment in case.attachments]
     if case.task == "mcq":
         additions.append(_choices(case, assignment.settings))

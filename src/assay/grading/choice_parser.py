@@ -38,10 +38,10 @@ from assay.grading.choice_wording import (
     SENTENCE_ENDS,
     TAKEN_BACK,
     TAKEN_BACK_LATER,
-    Announcement,
-    compiled,
+    ChoiceAnnouncement,
+    compile_pattern,
 )
-from assay.grading.verdict import unescaped
+from assay.grading.verdict import unescape_json
 
 _AFTER = rf"(?![{LETTER}])(?!['\u2019-][{LETTER}])(?![.,:/(]\d)(?!\s?[%€°])"
 _BEFORE = rf"(?<![{LETTER}$'\u2019-])"
@@ -65,7 +65,7 @@ _SHORT_WORDS = frozenset("aeiouyàéèó\u0432")
 
 
 class ChoiceList(NamedTuple):
-    """The choices at one position."""
+    """Choices at one position."""
 
     chosen: frozenset[str]
     """Empty when the text leaves several open."""
@@ -79,11 +79,11 @@ class ChoiceMatch(NamedTuple):
     """Empty when the name and the words belong to two choices."""
     end: int
     is_worded: bool = False
-    """The text has the words of the choice, with or without its name."""
+    """True if the text has the words of the choice, with or without its name."""
 
 
 class ChoiceLookup:
-    """The choices of one question, by every text that may name them."""
+    """Choices of one question, by every text that may name them."""
 
     def __init__(self, choices: tuple[Choice, ...]) -> None:
         self._choices = choices
@@ -103,7 +103,7 @@ class ChoiceLookup:
         return {text: words[text] for text in sorted(words, key=len, reverse=True) if text}
 
     def mentions_other(self, text: str, chosen: frozenset[str]) -> bool:
-        """Tell whether the text names a choice besides these, as its id is spelled."""
+        """Return whether the text names a choice besides these, as its id is spelled."""
         found = (match.group("id") for match in _name_anywhere(self.ids).finditer(text))
         return any(name in self.ids and name not in chosen for name in found)
 
@@ -142,7 +142,7 @@ class ChoiceLookup:
         return ChoiceList(frozenset() if is_open else chosen, end)
 
     def _is_taken_back(self, text: str, end: int, chosen: frozenset[str]) -> bool:
-        """Tell whether the text retracts the choice next: `(B), but it is not correct`."""
+        """Return whether the text retracts the choice next: `(B), but it is not correct`."""
         if TAKEN_BACK.match(text, end):
             return True
         rest = text[end : end + _LIST_REMARK].partition("\n")[0]
@@ -150,7 +150,7 @@ class ChoiceLookup:
         return later is not None and not self.mentions_other(rest[: later.start()], chosen)
 
     def _is_kept_open(self, text: str, end: int, chosen: frozenset[str]) -> bool:
-        """Tell whether the sentence continues with another choice: `A or B`, `A unless B holds`; but not with `A, not B or C`."""
+        """Return whether the sentence continues with another choice: `A or B`, `A unless B holds`; but not with `A, not B or C`."""
         either = OR.match(text, end)
         if (either and self.read_item(text, either.end())) or self._goes_on_below(text, end, chosen):
             return True
@@ -164,7 +164,7 @@ class ChoiceLookup:
         return self.mentions_other(rest[hedge.end() :], chosen)
 
     def _goes_on_below(self, text: str, end: int, chosen: frozenset[str]) -> bool:
-        """Tell whether the next line is another choice and nothing else."""
+        """Return whether the next line is another choice and nothing else."""
         below = _NEXT_LINE.match(text, end)
         item = self.read_item(text, below.end()) if below else None
         return item is not None and item.choice not in chosen and _LINE_ENDS.match(text, item.end) is not None
@@ -190,7 +190,7 @@ class ChoiceLookup:
         return choice if is_closed or is_name or is_ended else None
 
     def _is_headed(self, text: str, at: int, choice: str) -> bool:
-        """Tell whether the choice's own words follow, or a heading: `A The sale is void`, `A Explanation: …`."""
+        """Return whether the choice's own words follow, or a heading: `A The sale is void`, `A Explanation: …`."""
         if _HEADING.match(text, at):
             return True
         own = self._read_words(text, at + 1) if text[at : at + 1].isspace() else None
@@ -233,7 +233,7 @@ class ChoiceLookup:
 
 
 def _goes_on(text: str, at: int, *, after: str) -> bool:
-    """Tell whether a word follows in the same sentence; a line break ends one, unless it wraps lower-case text."""
+    """Return whether a word follows in the same sentence; a line break ends one, unless it wraps lower-case text."""
     follows = _WORD_FOLLOWS.match(text, at)
     if follows is None:
         return False
@@ -242,7 +242,7 @@ def _goes_on(text: str, at: int, *, after: str) -> bool:
 
 
 def is_followed_well(text: str, at: int) -> bool:
-    """Tell whether the next word can follow a choice, rather than make it the beginning of something else."""
+    """Return whether the next word can follow a choice, rather than make it the beginning of something else."""
     return any(pattern.match(text, at) for pattern in (GOES_ON, COPULA, OR))
 
 
@@ -312,18 +312,18 @@ _CLAUSE = 200
 _MAX_STATEMENTS = 2000
 """Maximum statements that are read; a text with more leaves everything open."""
 
-Reading = frozenset[str]
+ChosenIds = frozenset[str]
 """Chosen ids; empty when the text leaves several open."""
 
 
 class _ChoiceStatement(NamedTuple):
     """One statement of the answer in a text."""
 
-    reading: Reading
+    reading: ChosenIds
     start: int
     end: int
     is_final: bool = False
-    """The text marks it as final."""
+    """True if the text marks it as final."""
     is_sentence: bool = False
     """It says `the answer is`, and is not a label such as `Answer:`."""
 
@@ -344,10 +344,10 @@ def _cleaned(answer: str) -> str:
     return text if "  " not in text and text.isascii() else _SPACES.sub(" ", text)
 
 
-def _reading(text: str, options: ChoiceLookup) -> Reading:
+def _reading(text: str, options: ChoiceLookup) -> ChosenIds:
     """Read an answer; a member of an object counts before prose, except for a last sentence after the object."""
     for pattern in _FIELDS if ":" in text else ():
-        values, end = set[Reading](), 0
+        values, end = set[ChosenIds](), 0
         for match in pattern.finditer(text):
             values.add(_of_field(match.group(1), options))
             end = match.end()
@@ -369,23 +369,23 @@ def _after_object(text: str, member_end: int) -> str:
     return ""
 
 
-def _closing_of(text: str, options: ChoiceLookup) -> Reading | None:
+def _closing_of(text: str, options: ChoiceLookup) -> ChosenIds | None:
     return _closing(text, _statements(text, options)) if text.strip() else None
 
 
-def _only(readings: set[Reading]) -> Reading:
+def _only(readings: set[ChosenIds]) -> ChosenIds:
     return next(iter(readings)) if len(readings) == 1 else frozenset()
 
 
-def _of_field(value: str, options: ChoiceLookup) -> Reading:
+def _of_field(value: str, options: ChoiceLookup) -> ChosenIds:
     if not value.startswith("["):
-        return _of_words(unescaped(value[1:-1]) if value[0] in "\"'" else value, options)
+        return _of_words(unescape_json(value[1:-1]) if value[0] in "\"'" else value, options)
     items = [next(filter(None, match.groups()), "") for match in _ITEM.finditer(value[1:-1])]
-    chosen = [_whole(unescaped(item), options) or frozenset() for item in items]
+    chosen = [_whole(unescape_json(item), options) or frozenset() for item in items]
     return frozenset().union(*chosen) if all(chosen) else frozenset()
 
 
-def _whole(text: str, options: ChoiceLookup) -> Reading | None:
+def _whole(text: str, options: ChoiceLookup) -> ChosenIds | None:
     """Read a text that consists of choices only: `B`, `(b)`, `Paris.`, `A, C`; None for any other text."""
     if text in options.ids:
         return frozenset({text})
@@ -396,7 +396,7 @@ def _whole(text: str, options: ChoiceLookup) -> Reading | None:
     return listed.chosen if listed and _END.match(text, listed.end) else None
 
 
-def _of_words(text: str, options: ChoiceLookup) -> Reading:
+def _of_words(text: str, options: ChoiceLookup) -> ChosenIds:
     whole = _whole(text, options)
     if whole is not None:
         return whole
@@ -417,7 +417,7 @@ def _of_words(text: str, options: ChoiceLookup) -> Reading:
     return _only(final or {statement.reading for statement in statements} | (lines if len(lines) == 1 else set()))
 
 
-def _closing(text: str, statements: list[_ChoiceStatement]) -> Reading | None:
+def _closing(text: str, statements: list[_ChoiceStatement]) -> ChosenIds | None:
     """Read the last sentence's statement, whatever comes before it; None without one, or when it is conditional."""
     closing = [statement for statement in statements if statement.is_sentence and _END.match(text, statement.end)]
     if not closing:
@@ -429,7 +429,7 @@ def _closing(text: str, statements: list[_ChoiceStatement]) -> Reading | None:
     return _only({statement.reading for statement in closing})
 
 
-def _conclusion(text: str, options: ChoiceLookup) -> Reading:
+def _conclusion(text: str, options: ChoiceLookup) -> ChosenIds:
     """Read the choice at the very end when no other statement counts: `It is B.`, `This matches option B.`, `London (B)`."""
     stripped = text.rstrip()
     tail = stripped[-_CLAUSE:]
@@ -443,7 +443,7 @@ def _conclusion(text: str, options: ChoiceLookup) -> Reading:
     return _named_after_words(text, tail, options)
 
 
-def _named_after_words(text: str, tail: str, options: ChoiceLookup) -> Reading:
+def _named_after_words(text: str, tail: str, options: ChoiceLookup) -> ChosenIds:
     """Read the choice of `London (B)` at the end of a text that names no other in brackets."""
     match = _NAMED_LAST.search(tail)
     item = options.read_item(tail, match.start("name")) if match else None
@@ -471,7 +471,7 @@ def _statements(text: str, options: ChoiceLookup) -> list[_ChoiceStatement]:
     return found + _confirmed(text, lower, options) if any(word in lower for word in RIGHT_WORDS) else found
 
 
-def _announced(text: str, lower: str, announcement: Announcement, options: ChoiceLookup) -> list[_ChoiceStatement]:
+def _announced(text: str, lower: str, announcement: ChoiceAnnouncement, options: ChoiceLookup) -> list[_ChoiceStatement]:
     found: list[_ChoiceStatement] = []
     offset = lower.find(announcement.trigger)
     for _ in range(_MAX_STATEMENTS):
@@ -484,31 +484,31 @@ def _announced(text: str, lower: str, announcement: Announcement, options: Choic
     return [_ChoiceStatement(frozenset(), 0, len(text), is_final=True), *last]
 
 
-def _announced_at(text: str, offset: int, announcement: Announcement, options: ChoiceLookup) -> list[_ChoiceStatement]:
+def _announced_at(text: str, offset: int, announcement: ChoiceAnnouncement, options: ChoiceLookup) -> list[_ChoiceStatement]:
     """Read the announcement at one position; returns at most one statement."""
-    match = compiled(announcement.pattern).match(text, offset)
+    match = compile_pattern(announcement.pattern).match(text, offset)
     before = text[max(0, offset - 60) : offset]
     listed = options.read_list(text, match.end()) if match and _is_meant(before, announcement) else None
     if match is None or listed is None or ("\n" in match.group() and _heads_list(text, listed, options)):
         return []
-    if announcement.after and not compiled(announcement.after).match(text, listed.end):
+    if announcement.after and not compile_pattern(announcement.after).match(text, listed.end):
         return []
     is_final, is_label = FINAL_BEFORE.search(before) is not None, match.groupdict().get("label") is not None
     return [_ChoiceStatement(listed.chosen, offset, listed.end, is_final, is_sentence=not is_label)]
 
 
 def _heads_list(text: str, listed: ChoiceList, options: ChoiceLookup) -> bool:
-    """Tell whether the next line begins with another choice: `each option:` is followed by all of them."""
+    """Return whether the next line begins with another choice: `each option:` is followed by all of them."""
     start = text.find("\n", listed.end)
     below = text[start + 1 : start + _CLAUSE].partition("\n")[0] if start >= 0 else ""
     line = _of_line(below, options, is_first=False)
     return line is not None and bool(listed.chosen) and line.choice not in listed.chosen
 
 
-def _is_meant(before: str, announcement: Announcement) -> bool:
+def _is_meant(before: str, announcement: ChoiceAnnouncement) -> bool:
     if _PART_OF_WORD.search(before[-1:] + announcement.trigger[0]):
         return False
-    if announcement.before and not compiled(announcement.before).search(before):
+    if announcement.before and not compile_pattern(announcement.before).search(before):
         return False
     return REJECTED_BEFORE.search(before) is None
 
@@ -527,7 +527,7 @@ def _confirmed(text: str, lower: str, options: ChoiceLookup) -> list[_ChoiceStat
     return found
 
 
-def _subject(clause: str, options: ChoiceLookup) -> Reading | None:
+def _subject(clause: str, options: ChoiceLookup) -> ChosenIds | None:
     lead_in = LEAD_IN.match(clause)
     listed = options.read_list(clause, lead_in.end() if lead_in else 0, has_words=False)
     return listed.chosen if listed and not clause[listed.end :].strip() else None
@@ -537,13 +537,13 @@ class _ChoiceLine(NamedTuple):
     """A line that begins with the name of a choice."""
 
     choice: str
-    reading: Reading | None
+    reading: ChosenIds | None
     """None when the line discusses the choice without choosing it."""
     is_bare: bool
-    """The line is the name and nothing else."""
+    """True if the line is the name and nothing else."""
 
 
-def _of_lines(text: str, options: ChoiceLookup) -> set[Reading]:
+def _of_lines(text: str, options: ChoiceLookup) -> set[ChosenIds]:
     """Read lines that are a name, with or without its choice's words, and a first line that gives a reason for its name.
 
     Several lines that begin with names discuss the choices: one with words then counts only as a paragraph before them.
@@ -563,7 +563,7 @@ def _of_lines(text: str, options: ChoiceLookup) -> set[Reading]:
 
 
 def _continues_list(read: list[_ChoiceLine | None], number: int, options: ChoiceLookup) -> bool:
-    """Tell whether the last line is the name after that of the line above: a truncated list."""
+    """Return whether the last line is the name after that of the line above: a truncated list."""
     line, above = read[number], read[number - 1] if number else None
     if (
         line is None
@@ -596,7 +596,7 @@ def _of_line(line: str, options: ChoiceLookup, *, is_first: bool) -> _ChoiceLine
 
 
 def _is_own(rest: str, item: ChoiceMatch, options: ChoiceLookup) -> bool:
-    """Tell whether a line continues after its choice's words without retracting them, or has enough of their beginning."""
+    """Return whether a line continues after its choice's words without retracting them, or has enough of their beginning."""
     if item.is_worded:
         remark = rest.lstrip()
         is_remark = remark[:1] in _REMARK and not REJECTING.match(remark.lstrip(" ,;.(\u2013\u2014"))

@@ -15,7 +15,7 @@ LINKING = ".):–—-"
 SENTENCE_ENDS = ".!?;。？！"
 
 
-class Announcement(msgspec.Struct, frozen=True):
+class ChoiceAnnouncement(msgspec.Struct, frozen=True):
     """Words that announce a choice."""
 
     trigger: str
@@ -36,10 +36,10 @@ _ADVERB = (
 )
 
 
-def _noun(trigger: str, noun: str, copula: str, *, is_optional: bool = False) -> Announcement:
+def _noun(trigger: str, noun: str, copula: str, *, is_optional: bool = False) -> ChoiceAnnouncement:
     """Build a noun and its link to the choice: a form of "to be", a colon or an arrow."""
     link = rf"(?:\b(?:{copula})(?![a-z])|(?P<label>{_COLON}))" + ("?" if is_optional else "")
-    return Announcement(trigger, rf"{noun}{_DECORATION}{link}{_DECORATION}:?\s{{0,99}}{_ADVERB}")
+    return ChoiceAnnouncement(trigger, rf"{noun}{_DECORATION}{link}{_DECORATION}:?\s{{0,99}}{_ADVERB}")
 
 
 _IS = r"is|are|was|would be|must be|should be|will be|has to be|(?:seems|appears) to be"
@@ -58,13 +58,13 @@ ANNOUNCEMENTS = (
         _noun(right, rf"{right}e?n?(?: (?:option|wahl|auswahl|aussage|alternative|variante)(?:en)?)?\b", r"ist|sind|lautet")
         for right in ("richtig", "korrekt")
     ),
-    Announcement(
+    ChoiceAnnouncement(
         "ist",
         r"ist\s(?:nur |allein )?(?:(?:die )?(?:antwort|option|aussage|lösung|alternative|variante)\s)?",
         before=r"\b(?:daher|somit|also|damit|folglich|demnach|deshalb|deswegen|mithin|dementsprechend)\s$",
         after=r"[\s*_]{1,9}(?:die )?(?:richtig|korrekt|zutreffend)\w{0,2}\b",
     ),
-    Announcement("ans", r"ans(?:\.:?|\s?[:=])\s{0,9}", before=r"(?:^|[\n.!?]\s{0,9})[*_]{0,3}$"),
+    ChoiceAnnouncement("ans", r"ans(?:\.:?|\s?[:=])\s{0,9}", before=r"(?:^|[\n.!?]\s{0,9})[*_]{0,3}$"),
     _noun("réponse", r"réponses?(?: (?:correcte|exacte|finale|juste)s?)?", r"est|sont|serait"),
     _noun("reponse", r"reponses?(?: (?:correcte|exacte|finale|juste)s?)?", r"est|sont|serait"),
     _noun("rispost", r"rispost[ae](?: (?:corrett|giust|esatt|final)[aei])?", r"è|e'|sono|sarebbe"),
@@ -94,18 +94,21 @@ ANNOUNCEMENTS = (
     _noun("jawaban", r"jawaban(?: yang (?:benar|tepat))?(?: adalah)?", r"adalah", is_optional=True),
     _noun("उत्तर", r"उत्तर", r"है", is_optional=True),
     _noun("الإجابة", r"الإجابة(?: الصحيحة| النهائية)?(?: هي)?", r"هي", is_optional=True),
-    *(Announcement(word, rf"{word}\s?(?:は|[:：])[*\s]{{0,8}}") for word in ("正解", "答え", "解答", "回答")),
-    *(Announcement(word, rf"{word}\s?(?:은|는|[:：])[*\s]{{0,8}}") for word in ("정답", "답")),
-    Announcement("答案", r"答案(?:应该|应当|应)?(?:就?是|为|选|[:：])?[*\s]{0,8}"),
-    Announcement("选", r"选(?!项)择?[:：]?[*\s]{0,8}"),
-    Announcement("正确", r"正确的?选项(?:是|为|[:：])[*\s]{0,8}"),
+    *(ChoiceAnnouncement(word, rf"{word}\s?(?:は|[:：])[*\s]{{0,8}}") for word in ("正解", "答え", "解答", "回答")),
+    *(ChoiceAnnouncement(word, rf"{word}\s?(?:은|는|[:：])[*\s]{{0,8}}") for word in ("정답", "답")),
+    ChoiceAnnouncement("答案", r"答案(?:应该|应当|应)?(?:就?是|为|选|[:：])?[*\s]{0,8}"),
+    ChoiceAnnouncement("选", r"选(?!项)择?[:：]?[*\s]{0,8}"),
+    ChoiceAnnouncement("正确", r"正确的?选项(?:是|为|[:：])[*\s]{0,8}"),
     *(
-        Announcement(verb, rf"{verb}\s{{1,9}}", before=_FIRST_PERSON)
+        ChoiceAnnouncement(verb, rf"{verb}\s{{1,9}}", before=_FIRST_PERSON)
         for verb in ("choose", "chose", "select", "selected", "pick", "say")
     ),
-    *(Announcement(verb, rf"{verb}\s{{1,9}}", before=_FIRST_PERSON) for verb in ("picked", "go with", "going with", "opt for")),
-    *(Announcement(verb, rf"{verb}(?: ich)?\s{{1,9}}") for verb in ("wähle", "entscheide mich für", "choisis", "scelgo")),
-    *(Announcement(verb, rf"{verb}\s{{1,9}}") for verb in ("elijo", "escojo", "выбираю")),
+    *(
+        ChoiceAnnouncement(verb, rf"{verb}\s{{1,9}}", before=_FIRST_PERSON)
+        for verb in ("picked", "go with", "going with", "opt for")
+    ),
+    *(ChoiceAnnouncement(verb, rf"{verb}(?: ich)?\s{{1,9}}") for verb in ("wähle", "entscheide mich für", "choisis", "scelgo")),
+    *(ChoiceAnnouncement(verb, rf"{verb}\s{{1,9}}") for verb in ("elijo", "escojo", "выбираю")),
 )
 FINAL = (
     re.compile(r"\\boxed\s{0,9}(?=\{)"),
@@ -258,6 +261,6 @@ GOES_ON = re.compile(
 
 
 @cache
-def compiled(pattern: str) -> re.Pattern[str]:
+def compile_pattern(pattern: str) -> re.Pattern[str]:
     """Compile the pattern of an announcement when it is first needed."""
     return re.compile(pattern, re.IGNORECASE)

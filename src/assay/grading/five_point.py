@@ -4,7 +4,7 @@ from math import fsum
 
 from assay.core.case import Case, Criterion
 from assay.core.outcome import Flow
-from assay.grading.assignment import NAMED_CRITERIA, Assignment, GradingMethod
+from assay.grading.assignment import NAMED_CRITERIA, GradingAssignment, GradingMethod
 from assay.grading.candidate import candidate_ask, context_text, criterion_text, grading_text, reference_text, task_text
 from assay.grading.judge_call import CandidateAnswer, JudgeQuestion, ReplySpec, criterion_spec
 from assay.grading.panel import ask_judges, judged_grade, proposed_label
@@ -16,7 +16,7 @@ WITH_GRADING = "judge_1_5/2"
 """Template for records whose authors give graders more than a rubric and a reference."""
 
 
-def grade_five_point(assignment: Assignment) -> Flow:
+def grade_five_point(assignment: GradingAssignment) -> Flow:
     """Ask the candidate, then a judge per criterion; the case passes when every criterion reaches the pass score."""
     case, pass_score = assignment.case, assignment.settings.case_pass_score
     (reply,) = yield (candidate_ask(assignment),)
@@ -62,7 +62,7 @@ def criterion_template(criterion: Criterion) -> str:
     return f"criterion_{criterion.id}/1" if is_named else ""
 
 
-def _topics(assignment: Assignment, _: str | None) -> tuple[ReplySpec, ...]:
+def _topics(assignment: GradingAssignment, _: str | None) -> tuple[ReplySpec, ...]:
     return tuple(criterion_spec(criterion.id, FIVE_POINT) for criterion in assignment.criteria)
 
 

@@ -1,4 +1,4 @@
-"""Reply specifications: what reading back a judge's reply needs to know about the question."""
+"""Judge calls: the question, its prompt, and the reply with one more attempt."""
 
 import hashlib
 
@@ -31,9 +31,9 @@ class ReplySpec(msgspec.Struct, frozen=True, kw_only=True):
     marks: tuple[CriterionResult, ...]
     """Results of the criteria that a reply decides, without values."""
     is_list: bool = False
-    """The reply is a list with one verdict per criterion."""
+    """True if the reply is a list with one verdict per criterion."""
     is_swapped: bool = False
-    """The two answers were swapped, so that a verdict for the first is one for the second."""
+    """True if the two answers were swapped, so that a verdict for the first is one for the second."""
 
 
 def criterion_spec(criterion: str, shape: ReplySchema, *, weight: float = 1.0) -> ReplySpec:
@@ -52,7 +52,7 @@ AGAIN = ":again"
 _MARK_LENGTH = 16
 
 
-class Part(msgspec.Struct, frozen=True):
+class RubricPart(msgspec.Struct, frozen=True):
     """One of several criteria that a single reply decides."""
 
     criterion: str
@@ -63,18 +63,18 @@ class JudgeQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """One question about one answer, for every judge."""
 
     criterion: str
-    """The criterion to decide; part of the call's id."""
+    """Criterion to decide; part of the call's id."""
     template_id: str
     blocks: dict[str, str]
     """Texts by the template's slots; an empty text leaves its block out."""
     shape: ReplySchema
     weight: float = 1.0
-    parts: tuple[Part, ...] = ()
+    parts: tuple[RubricPart, ...] = ()
     """Criteria, in order, that the reply has one verdict each for; empty for one verdict on `criterion`."""
 
 
 class CandidateAnswer(msgspec.Struct, frozen=True):
-    """The candidate's text and the record that it belongs to."""
+    """Candidate's text and the record that it belongs to."""
 
     text: str
     record_sha256: str
@@ -88,7 +88,7 @@ class JudgeCallOptions(msgspec.Struct, frozen=True, kw_only=True):
     may_fail: bool = False
     """If this call fails, the other judges' votes are kept and may decide."""
     is_confident: bool = False
-    """The judge is also asked for its confidence."""
+    """True if the judge is also asked for its confidence."""
 
 
 class JudgeCall:
@@ -104,7 +104,7 @@ class JudgeCall:
         self.refusal = UnusableReply("")
         self.verdicts: tuple[Verdict, ...] = ()
         self.lost = ""
-        """Why there is no verdict, once no attempt is left."""
+        """Reason why there is no verdict, once no attempt is left."""
         self.lost_code = "judge_parse_error"
 
     def ask(self) -> ModelRequest:
@@ -137,6 +137,7 @@ class JudgeCall:
         system, user = first.messages
         reminder = fill(load_template(ASK_AGAIN).text.rstrip("\n"), {"reason": self.refusal.reason})
         messages = (system, Message("user", user.content + reminder))
+        # Fresh: the cache must not repeat a reply that could not be used.
         return msgspec.structs.replace(first, call_id=self.call_id + AGAIN, messages=messages, is_fresh=True)
 
     def accept_reply(self, reply: Reply) -> None:
@@ -192,19 +193,21 @@ def _block(name: str, text: str, *, mark: str) -> str:
 
 def _mark(answer: CandidateAnswer, call_id: str, *, texts: tuple[str, ...]) -> str:
     """Derive a code that differs from call to call, and is the same when a call is repeated."""
+    # The mark depends on the answer, so no answer can contain its own mark and end its block early.
     seed = "\0".join((answer.record_sha256, call_id, answer.text))
     while True:
         seed = hashlib.sha256(seed.encode("utf-8", "replace")).hexdigest()
         mark = seed[:_MARK_LENGTH]
+        # Records and references are not trusted either: one that happens to contain the mark needs another mark.
         if not any(mark in text for text in texts):
             return mark
 
 
 def judge_call_id(criterion: str, judge: str = "") -> str:
     """Build the id of a call about a criterion; it names the judge only in a panel."""
-    return f"judge:{quoted(criterion)}" + (f"@{quoted(judge)}" if judge else "")
+    return f"judge:{escape_call_id(criterion)}" + (f"@{escape_call_id(judge)}" if judge else "")
 
 
-def quoted(name: str) -> str:
+def escape_call_id(name: str) -> str:
     """Escape the characters that structure a call id."""
     return name.replace("%", "%25").replace(":", "%3A").replace("@", "%40")

@@ -7,9 +7,9 @@ import msgspec
 
 from assay.core.case import Case
 from assay.core.outcome import CriterionResult, Score
+from assay.grading.assignment import GradingSettings
 from assay.grading.judge_call import AGAIN, ReplySpec, judge_call_id
 from assay.grading.methods import assign
-from assay.grading.settings import GradingSettings
 from assay.grading.verdict import (
     ChoiceReplySchema,
     ReplySchema,

@@ -1,23 +1,28 @@
-"""Multiple choice: graded by comparing sets of ids, without a judge."""
+"""Multiple choice: the answer's choice is read, and sets of ids are compared, without a judge."""
 
-from assay.core.case import Case
+import re
+from collections.abc import Callable
+from importlib import import_module
+
+import msgspec
+
+from assay.core.case import Case, Choice
 from assay.core.outcome import FailureLabel, Flow, Grade, Score
-from assay.grading.assignment import MCQ_ANSWER, Assignment, GradingMethod
+from assay.grading.assignment import MCQ_ANSWER, GradingAssignment, GradingMethod
 from assay.grading.candidate import candidate_ask
-from assay.grading.choices import selected_choices
 from assay.grading.judge_call import criterion_spec
 from assay.grading.verdict import CRITERION
 
 UNPARSEABLE = "unparseable_answer"
 
 
-def grade_mcq(assignment: Assignment) -> Flow:
+def grade_mcq(assignment: GradingAssignment) -> Flow:
     """Ask the candidate and compare its selection with the correct choices."""
     (reply,) = yield (candidate_ask(assignment),)
     return compare_choices(assignment, reply.text)
 
 
-def compare_choices(assignment: Assignment, answer: str) -> Grade:
+def compare_choices(assignment: GradingAssignment, answer: str) -> Grade:
     """Grade an answer; an unreadable one is wrong.
 
     Exactly the correct choices are right; in the mode `any`, one or more of them and no others, so that naming every
@@ -40,7 +45,7 @@ def compare_choices(assignment: Assignment, answer: str) -> Grade:
         selected_choice_ids=selected,
         flags=() if selected else (UNPARSEABLE,),
     )
-    return assignment.signed(grade)
+    return assignment.sign(grade)
 
 
 def _label(selected: tuple[str, ...]) -> FailureLabel:
@@ -50,6 +55,46 @@ def _label(selected: tuple[str, ...]) -> FailureLabel:
 def _justification(selected: tuple[str, ...], case: Case) -> str:
     chosen = ", ".join(selected) or "no choice that could be read"
     return f"selected {chosen}; correct {', '.join(case.correct_choice_ids)}"
+
+
+_SHORT = re.compile(
+    r"\s*(?:The (?:correct |final )?answer is:?|(?:Final )?Answer:?)?\s*[(*]{0,3}([^\s()*.:,]{1,12})[)*]{0,3}\.?\s*", re.IGNORECASE
+)
+"""Matches one name with the usual words before it, and nothing else."""
+_LONGEST_SHORT = 200
+
+
+class _ChoiceObject(msgspec.Struct):
+    """JSON object that a question asks for."""
+
+    answer: str
+
+
+_decode_given = msgspec.json.Decoder(_ChoiceObject).decode
+
+
+def selected_choices(answer: str, choices: tuple[Choice, ...]) -> tuple[str, ...]:
+    """Find the ids of the chosen choices in the question's order; empty for none, an unknown one or ambiguous ones."""
+    named = _plain_name(answer)
+    if any(named == choice.id for choice in choices):
+        return (named,)
+    # Imported lazily: a run without multiple choice, or with plain answers, needs no vocabulary of nine languages.
+    read: Callable[..., tuple[str, ...]] = import_module("assay.grading.choice_parser").read_choices
+    return read(answer, choices)
+
+
+def _plain_name(answer: str) -> str:
+    """Return the name in an answer that is just a name, or the requested object; most answers are one of these."""
+    if answer[:3] == "```":
+        answer = answer.strip().removeprefix("```json").strip("`").strip()
+    # Only with a single such member: of a duplicate name, msgspec would silently take the last.
+    if answer[:1] == "{" and answer.count('nswer"') + answer.count('nswers"') == 1:
+        try:
+            return _decode_given(answer).answer
+        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+            return ""
+    short = _SHORT.fullmatch(answer) if len(answer) < _LONGEST_SHORT else None
+    return short.group(1) if short else ""
 
 
 METHOD = GradingMethod(

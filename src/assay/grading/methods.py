@@ -5,40 +5,39 @@ from collections.abc import Mapping
 from assay.core.case import Case
 from assay.core.outcome import GradingFailure
 from assay.core.plan import PluginPlan
-from assay.grading import five_point, mcq, pairwise, plugin_grader, reference, rubric, turn
-from assay.grading.assignment import NO_ATTACHMENTS, Assignment, GradingMethod, Kind, kind_of
-from assay.grading.policies import custom_policy_of, resolved
-from assay.grading.settings import GradingSettings
+from assay.grading import five_point, mcq, pairwise, plugin_grader, reference, rubric
+from assay.grading.assignment import NO_ATTACHMENTS, GradingAssignment, GradingMethod, GradingSettings, MethodKind, kind_of
+from assay.grading.policies import custom_policy_of, resolve_policy
 
-GRADING_METHODS: dict[Kind, GradingMethod] = {
+GRADING_METHODS: dict[MethodKind, GradingMethod] = {
     "five_point": five_point.METHOD,
     "rubric": rubric.METHOD,
     "reference": reference.METHOD,
     "mcq": mcq.METHOD,
-    "turn": turn.TURN_TEXT,
-    "tool_call": turn.TURN_TOOL_CALL,
+    "turn": reference.TURN_TEXT,
+    "tool_call": reference.TURN_TOOL_CALL,
     "pairwise": pairwise.METHOD,
     "plugin": plugin_grader.METHOD,
 }
 
 
-def assign(case: Case, settings: GradingSettings, *, attachments: Mapping[str, str] = NO_ATTACHMENTS) -> Assignment:
+def assign(case: Case, settings: GradingSettings, *, attachments: Mapping[str, str] = NO_ATTACHMENTS) -> GradingAssignment:
     """Assign a case its grading method and its policy; raises GradingFailure for a task that cannot be graded."""
     kind = "plugin" if settings.grader else kind_of(case)
     if kind is None:
         raise GradingFailure("unsupported_task", f"cases of task {case.task!r} cannot be graded")
     custom = settings.policy or settings.record_policies.get(case.policy_id)
-    policy, flags = (custom_policy_of(custom.name), ()) if custom else resolved(case.policy_id, case.task)
-    return Assignment(case, settings, policy, GRADING_METHODS[kind], flags, attachments, custom)
+    policy, flags = (custom_policy_of(custom.name), ()) if custom else resolve_policy(case.policy_id, case.task)
+    return GradingAssignment(case, settings, policy, GRADING_METHODS[kind], flags, attachments, custom)
 
 
 def needs_judge(case: Case, settings: GradingSettings) -> bool:
-    """Tell whether the case may need a judge."""
+    """Return whether the case may need a judge."""
     return is_judged(kind_of(case), grader=settings.grader)
 
 
-def is_judged(kind: Kind | None, *, grader: PluginPlan | None) -> bool:
-    """Tell whether a record of this kind may need a judge; a run's custom grader decides for all of them."""
+def is_judged(kind: MethodKind | None, *, grader: PluginPlan | None) -> bool:
+    """Return whether a record of this kind may need a judge; a run's custom grader decides for all of them."""
     if grader is not None:
         return grader.asks_judges
     return kind is not None and GRADING_METHODS[kind].needs_judge

@@ -8,7 +8,7 @@ import msgspec
 from assay.core.case import Case
 from assay.core.outcome import Flow, Grade, PanelDecision, Score
 from assay.grading.answer_text import suspicion_flags
-from assay.grading.assignment import Assignment, GradingMethod
+from assay.grading.assignment import GradingAssignment, GradingMethod
 from assay.grading.candidate import context_text, criteria_text, grading_text, reference_text, task_text
 from assay.grading.judge_call import CandidateAnswer, JudgeQuestion, ReplySpec, criterion_spec
 from assay.grading.panel import PanelResult, ask_judges, panel_flags
@@ -29,7 +29,7 @@ WITH_GRADING = "judge_pairwise/2"
 _EMPTY = "(the answer is empty)"
 
 
-def grade_pairwise(assignment: Assignment) -> Flow:
+def grade_pairwise(assignment: GradingAssignment) -> Flow:
     """Ask every judge twice which of the case's two choices is better; no candidate is called.
 
     The score is 1 if the first answer won, 0 if the second did, and 0.5 otherwise; the case passes if the comparison was
@@ -41,7 +41,7 @@ def grade_pairwise(assignment: Assignment) -> Flow:
     answer = CandidateAnswer("\n\n".join(texts), case.record_sha256)
     panel_results = yield from ask_judges(questions, assignment.settings, answer=answer)
     scores = (*panel_results[0].scores, *map(_inverted, panel_results[1].scores))
-    result = decided(tuple(by_judge(scores).values()))
+    result = pairwise_winner(tuple(by_judge(scores).values()))
     grade = Grade(
         score=_SCORES[result],
         passed=result != "inconsistent",
@@ -54,7 +54,7 @@ def grade_pairwise(assignment: Assignment) -> Flow:
         panel=tuple(_decision(panel_result, scores) for panel_result in panel_results if panel_result.is_split),
         flags=_flags(case, panel_results, result=result),
     )
-    return assignment.signed(grade)
+    return assignment.sign(grade)
 
 
 def by_judge(scores: tuple[Score, ...]) -> dict[str, Result]:
@@ -65,7 +65,7 @@ def by_judge(scores: tuple[Score, ...]) -> dict[str, Result]:
     return {judge: _RESULTS[values[0]] if len(set(values)) == 1 else "inconsistent" for judge, values in votes.items()}
 
 
-def decided(results: tuple[Result, ...]) -> Result:
+def pairwise_winner(results: tuple[Result, ...]) -> Result:
     """Return the result of more than half of the judges; without such a majority there is no winner."""
     result, count = Counter(results).most_common(1)[0]
     return result if 2 * count > len(results) else "inconsistent"

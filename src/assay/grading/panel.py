@@ -7,15 +7,14 @@ import msgspec
 from assay.core.model_call import ModelRequest, Reply
 from assay.core.outcome import FailureLabel, Grade, GradingFailure, PanelDecision, Score
 from assay.grading.answer_text import suspicion_flags
-from assay.grading.assignment import Assignment
-from assay.grading.judge_call import ASKED_AGAIN, CandidateAnswer, JudgeCall, JudgeCallOptions, JudgeQuestion, Part
-from assay.grading.settings import GradingSettings
+from assay.grading.assignment import GradingAssignment, GradingSettings
+from assay.grading.judge_call import ASKED_AGAIN, CandidateAnswer, JudgeCall, JudgeCallOptions, JudgeQuestion, RubricPart
 from assay.grading.verdict import SALVAGED, Verdict
 
 CallRounds = Generator[tuple[ModelRequest, ...], tuple[Reply, ...], None]
-Judging = Generator[tuple[ModelRequest, ...], tuple[Reply, ...], tuple["PanelResult", ...]]
+PanelFlow = Generator[tuple[ModelRequest, ...], tuple[Reply, ...], tuple["PanelResult", ...]]
 JudgeCalls = list[JudgeCall]
-"""The calls to all judges for one question."""
+"""Calls to all judges for one question."""
 NO_QUORUM = "judge_quorum"
 """Failure code of a record on which too few judges voted."""
 DISAGREE = "judges_disagree"
@@ -28,26 +27,26 @@ _TOLERANCE = 1e-9
 
 
 class PanelResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The judges' combined result on one criterion."""
+    """Judges' combined result on one criterion."""
 
     value: float
-    """The median vote, the lower one of two; so a tie on a criterion is not met."""
+    """Median vote, the lower one of two; so a tie on a criterion is not met."""
     votes: tuple[Verdict, ...]
     scores: tuple[Score, ...]
     decision: PanelDecision
 
     @property
     def is_lone(self) -> bool:
-        """Tell whether the only judge has voted, so that there was nothing to decide."""
+        """Return whether the only judge has voted, so that there was nothing to decide."""
         return len(self.votes) == 1 and not self.decision.missing
 
     @property
     def is_split(self) -> bool:
-        """Tell whether the judges' votes differ."""
+        """Return whether the judges' votes differ."""
         return len(self.votes) > 1 and len({vote.value for vote in self.votes}) > 1
 
 
-def ask_judges(questions: tuple[JudgeQuestion, ...], settings: GradingSettings, *, answer: CandidateAnswer) -> Judging:
+def ask_judges(questions: tuple[JudgeQuestion, ...], settings: GradingSettings, *, answer: CandidateAnswer) -> PanelFlow:
     """Ask every judge every question, or the first judge only and the others when it is unsure.
 
     Raises GradingFailure when a judge gives no verdict even when asked again, unless enough others vote.
@@ -83,6 +82,7 @@ def _collect_replies(calls: JudgeCalls) -> CallRounds:
     """Send all calls in parallel, and repeat those with an unusable reply once."""
     if not calls:
         return
+    # One yield for all calls: the driver sends the requests of a round in parallel.
     replies = yield tuple(call.ask() for call in calls)
     for call, reply in zip(calls, replies, strict=True):
         call.accept_reply(reply)
@@ -116,12 +116,12 @@ def _collect_scores(calls_per_question: Sequence[JudgeCalls]) -> tuple[Score, ..
     )
 
 
-def _parts(question: JudgeQuestion) -> tuple[Part, ...]:
-    return question.parts or (Part(question.criterion, question.weight),)
+def _parts(question: JudgeQuestion) -> tuple[RubricPart, ...]:
+    return question.parts or (RubricPart(question.criterion, question.weight),)
 
 
 def _is_unsure(call: JudgeCall, settings: GradingSettings) -> bool:
-    """Tell whether other judges should vote too: no vote, a salvaged one, one near the threshold, or one without confidence."""
+    """Return whether other judges should vote too: no vote, a salvaged one, one near the threshold, or one without confidence."""
     return not call.verdicts or any(_is_doubtful(verdict, call, settings) for verdict in call.verdicts)
 
 
@@ -134,6 +134,7 @@ def _is_doubtful(verdict: Verdict, call: JudgeCall, settings: GradingSettings) -
         case "1-5":
             return verdict.value == settings.case_pass_score - 1
         case "0-1":
+            # Tenths are not exact in binary: 0.8 - 0.7 is a little more than 0.1.
             return abs(verdict.value - settings.pass_threshold) <= NEAR + _TOLERANCE
         case _:
             return False
@@ -155,7 +156,7 @@ def _combine_votes(calls: JudgeCalls, settings: GradingSettings) -> list[PanelRe
     ]
 
 
-def _combine(part: Part, number: int, voting: JudgeCalls, *, missing: tuple[str, ...], is_escalated: bool) -> PanelResult:
+def _combine(part: RubricPart, number: int, voting: JudgeCalls, *, missing: tuple[str, ...], is_escalated: bool) -> PanelResult:
     votes = tuple(call.verdicts[number] for call in voting)
     scores = tuple(_score(part, vote, call=call) for call, vote in zip(voting, votes, strict=True))
     if len(votes) == 1 and not missing:
@@ -166,6 +167,7 @@ def _combine(part: Part, number: int, voting: JudgeCalls, *, missing: tuple[str,
     scale = voting[0].question.shape.scale
     decision = PanelDecision(
         criterion=part.criterion,
+        # The lower of two middle votes: a tie never counts in favour of the answer.
         score=values[(len(values) - 1) // 2],
         spread=normalized(values[-1], scale=scale) - normalized(values[0], scale=scale),
         is_tied=_is_tied(values),
@@ -177,7 +179,7 @@ def _combine(part: Part, number: int, voting: JudgeCalls, *, missing: tuple[str,
 
 
 def _is_tied(values: Sequence[float]) -> bool:
-    """Tell whether the two middle votes differ."""
+    """Return whether the two middle votes differ."""
     return len(values) % 2 == 0 and values[len(values) // 2 - 1] != values[len(values) // 2]
 
 
@@ -196,7 +198,7 @@ def _decision_text(values: Sequence[float], *, scale: str, missing: int) -> str:
     return f"judges say {summary}; {counts}{lost}"
 
 
-def _score(part: Part, vote: Verdict, *, call: JudgeCall) -> Score:
+def _score(part: RubricPart, vote: Verdict, *, call: JudgeCall) -> Score:
     scale = call.question.shape.scale
     return Score(
         criterion=part.criterion,
@@ -265,7 +267,7 @@ def proposed_label(results: tuple[PanelResult, ...]) -> FailureLabel:
 
 
 def judged_grade(
-    assignment: Assignment,
+    assignment: GradingAssignment,
     answer: str,
     *,
     results: tuple[PanelResult, ...],
@@ -287,4 +289,4 @@ def judged_grade(
         panel=panel_decisions(results),
         flags=(*panel_flags(results), *suspicion_flags(answer)),
     )
-    return assignment.signed(grade)
+    return assignment.sign(grade)

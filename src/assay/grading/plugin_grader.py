@@ -10,16 +10,16 @@ from assay.core.errors import ThirdPartyCode, ThirdPartyError
 from assay.core.model_call import GraderRequest, ModelRequest, Reply
 from assay.core.outcome import GRADER_ERROR, Flow, Grade, GradingFailure, Judgement, Score, judgement_of
 from assay.grading.answer_text import suspicion_flags
-from assay.grading.assignment import MCQ_ANSWER, Assignment, GradingMethod
+from assay.grading.assignment import MCQ_ANSWER, GradingAssignment, GradingMethod
 from assay.grading.candidate import candidate_ask
 
 CALL_ID = "grader"
-Judging = Generator[tuple[ModelRequest, ...], tuple[Reply, ...], Judgement]
+GraderFlow = Generator[tuple[ModelRequest, ...], tuple[Reply, ...], Judgement]
 
 _decode = msgspec.json.Decoder(Judgement).decode
 
 
-def grade_by_plugin(assignment: Assignment) -> Flow:
+def grade_by_plugin(assignment: GradingAssignment) -> Flow:
     """Ask the candidate, then the run's custom grader."""
     (reply,) = yield (candidate_ask(assignment),)
     grader = assignment.settings.grader
@@ -28,21 +28,23 @@ def grade_by_plugin(assignment: Assignment) -> Flow:
     return _grade(assignment, reply.text, judgement=judgement)
 
 
-def _called(assignment: Assignment, answer: str) -> Judging:
+def _called(assignment: GradingAssignment, answer: str) -> GraderFlow:
     """Call the grader like a judge, so that a slow one does not block the event loop and its result is logged."""
     case, grader = assignment.case, assignment.settings.grader
     assert grader is not None
+    # The messages only identify the call in the log; the grader receives case and answer themselves.
     messages = (Message("user", case.record_sha256), Message("assistant", answer))
     ask = GraderRequest(stage="judge", call_id=CALL_ID, model=f"grader/{grader.name}", messages=messages, case=case, answer=answer)
     (reply,) = yield (ask,)
     return _decode(reply.text)
 
 
-def _driven(assignment: Assignment, answer: str) -> Judging:
+def _driven(assignment: GradingAssignment, answer: str) -> GraderFlow:
     """Drive a generator grader: send what it yields to judges, and take what it returns as its judgement."""
     sent: Any = None
     asked_count = 0
     try:
+        # StopIteration carries the grader's result, so it passes through.
         with ThirdPartyCode(StopIteration):
             flow = assignment.settings.grader_code(assignment.case, answer)
         while True:
@@ -60,7 +62,7 @@ def _driven(assignment: Assignment, answer: str) -> Judging:
         raise GradingFailure(GRADER_ERROR, f"the grader raised {failure}") from failure.problem
 
 
-def _ask(question: object, assignment: Assignment, *, number: int) -> ModelRequest:
+def _ask(question: object, assignment: GradingAssignment, *, number: int) -> ModelRequest:
     """Turn a grader's question into a request to a judge; calls are numbered, so that a resumed run finds their replies."""
     judges, call_id = assignment.settings.judges, f"judge:{CALL_ID}:{number}"
     if not judges:
@@ -77,7 +79,7 @@ def _answer_to(question: object, reply: Reply) -> Any:
     return reply.text if isinstance(question, str) else reply
 
 
-def _grade(assignment: Assignment, answer: str, *, judgement: Judgement) -> Grade:
+def _grade(assignment: GradingAssignment, answer: str, *, judgement: Judgement) -> Grade:
     score = judgement.score
     passed = score >= assignment.settings.pass_threshold if judgement.passed is None else judgement.passed
     scores = judgement.scores or {CALL_ID: score}
@@ -92,10 +94,10 @@ def _grade(assignment: Assignment, answer: str, *, judgement: Judgement) -> Grad
         label="" if passed else judgement.label or "incorrect_answer",
         flags=(*judgement.flags, *suspicion_flags(answer)),
     )
-    return assignment.signed(grade)
+    return assignment.sign(grade)
 
 
-def _names(assignment: Assignment) -> tuple[str, str]:
+def _names(assignment: GradingAssignment) -> tuple[str, str]:
     """Name the grader with the version of its distribution, or else the beginning of its source's hash."""
     grader = assignment.settings.grader
     assert grader is not None

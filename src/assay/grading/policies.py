@@ -39,7 +39,7 @@ class JudgeStyle(msgspec.Struct, frozen=True, kw_only=True):
     template_id: str
     shape: ReplySchema
     metadata: tuple[str, ...] = ()
-    """Members of a record's metadata shown to the judge, each in a block of its own."""
+    """Members of a record's metadata shown to the judge, each in a separate block."""
     has_background: bool = False
     """A criterion's description only explains it: it is shown in a separate block, and only the title is judged."""
 
@@ -107,7 +107,7 @@ def custom_policy_of(name: str) -> Policy:
     return Policy(id=name, tasks=())
 
 
-def resolved(policy_id: str, task: str) -> tuple[Policy, tuple[str, ...]]:
+def resolve_policy(policy_id: str, task: str) -> tuple[Policy, tuple[str, ...]]:
     """Find the policy for a record, with a flag that says why it is not the named one."""
     named = POLICIES.get(policy_id or DEFAULT_ID)
     if named is None:
@@ -147,9 +147,10 @@ def _messages(returned: object) -> tuple[Message, ...]:
     if isinstance(returned, str):
         return (Message("user", returned),)
     try:
+        # By way of plain values, so that dictionaries and Message structs are accepted alike.
         messages = msgspec.convert(msgspec.to_builtins(returned), tuple[Message, ...])
     except (msgspec.ValidationError, TypeError) as problem:
-        raise GradingFailure(POLICY_ERROR, f"what the policy returned are no messages: {problem}") from None
+        raise GradingFailure(POLICY_ERROR, f"the policy returned something other than messages: {problem}") from None
     if not messages:
         raise GradingFailure(POLICY_ERROR, "the policy returned no messages")
     return messages

@@ -1,4 +1,4 @@
-"""Weighted rubrics: each criterion is met or not, in a judge call of its own or in one call for all, summed by weight."""
+"""Weighted rubrics: each criterion is met or not, in a separate judge call or in one call for all, summed by weight."""
 
 from fractions import Fraction
 
@@ -7,9 +7,9 @@ import msgspec
 from assay.core.case import Case, Criterion
 from assay.core.outcome import FailureLabel, Flow, Grade, GradingFailure
 from assay.core.settings import ProfileId
-from assay.grading.assignment import Assignment, GradingMethod
+from assay.grading.assignment import GradingAssignment, GradingMethod
 from assay.grading.candidate import candidate_ask, context_text, criteria_text, criterion_text, reference_text, task_text
-from assay.grading.judge_call import CandidateAnswer, JudgeQuestion, Part, ReplySpec, criterion_spec, empty_result
+from assay.grading.judge_call import CandidateAnswer, JudgeQuestion, ReplySpec, RubricPart, criterion_spec, empty_result
 from assay.grading.panel import PanelResult, ask_judges, judged_grade, proposed_label
 from assay.grading.policies import JudgeStyle
 from assay.grading.verdict import CRITERION
@@ -24,7 +24,7 @@ BY_PROFILE = "scored_by_profile"
 Weights = tuple[float, ...]
 
 
-def grade_rubric(assignment: Assignment) -> Flow:
+def grade_rubric(assignment: GradingAssignment) -> Flow:
     """Ask the candidate, then a judge about the criteria; raises GradingFailure for a rubric that can give no points."""
     case, settings = assignment.case, assignment.settings
     if not scoring_weights(_weights(case), settings.profile):
@@ -56,7 +56,7 @@ def rubric_score(weights: Weights, met: tuple[float, ...]) -> float:
     return float((points - worst) / (best - worst))
 
 
-def _questions(assignment: Assignment) -> tuple[JudgeQuestion, ...]:
+def _questions(assignment: GradingAssignment) -> tuple[JudgeQuestion, ...]:
     case = assignment.case
     if assignment.settings.rubric_mode == "one_call":
         return (_question_for_all(case),)
@@ -83,11 +83,11 @@ def _question_for_all(case: Case) -> JudgeQuestion:
         template_id=TEMPLATE_FOR_ALL,
         blocks={**_shared_blocks(case), "criteria": criteria_text(case)},
         shape=CRITERION,
-        parts=tuple(Part(criterion.id, criterion.weight) for criterion in case.criteria),
+        parts=tuple(RubricPart(criterion.id, criterion.weight) for criterion in case.criteria),
     )
 
 
-def _grade(assignment: Assignment, answer: str, *, results: tuple[PanelResult, ...]) -> Grade:
+def _grade(assignment: GradingAssignment, answer: str, *, results: tuple[PanelResult, ...]) -> Grade:
     stated = _weights(assignment.case)
     weights = scoring_weights(stated, assignment.settings.profile)
     if not any(weight > 0 for weight in stated):
@@ -105,13 +105,13 @@ def _label(weights: Weights, results: tuple[PanelResult, ...]) -> FailureLabel:
     return proposed_label(lost) or ("missing_required_content" if lacks else "incorrect_answer")
 
 
-def _names(assignment: Assignment) -> tuple[str, str]:
+def _names(assignment: GradingAssignment) -> tuple[str, str]:
     if assignment.settings.rubric_mode == "one_call":
         return "rubric_one_call/1", TEMPLATE_FOR_ALL
     return "rubric_per_criterion/1", assignment.policy.criterion.template_id
 
 
-def _topics(assignment: Assignment, _: str | None) -> tuple[ReplySpec, ...]:
+def _topics(assignment: GradingAssignment, _: str | None) -> tuple[ReplySpec, ...]:
     criteria, shape = assignment.case.criteria, assignment.policy.criterion.shape
     if assignment.settings.rubric_mode == "one_call":
         marks = tuple(empty_result(criterion.id, CRITERION, weight=criterion.weight) for criterion in criteria)

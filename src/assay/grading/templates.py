@@ -56,9 +56,9 @@ class Template(msgspec.Struct, frozen=True):
     text: str
     sha256: str
     system: str
-    """The system message of a judge's prompt; the whole text of any other template."""
+    """System message of a judge's prompt; the whole text of any other template."""
     user: str
-    """The user message of a judge's prompt."""
+    """User message of a judge's prompt."""
 
 
 @cache

@@ -6,7 +6,7 @@ import msgspec
 
 from assay.core.canonical import JsonObject, canonical_json
 from assay.core.case import Case
-from assay.grading.verdict import UnusableReply, only_object, storable
+from assay.grading.verdict import UnusableReply, only_object, replace_unstorable
 
 TOOLS = "tools"
 """Member of `Case.extra`: the names of a conversation's tools, each with the names of its input's members."""
@@ -34,12 +34,12 @@ class ToolCall(msgspec.Struct, frozen=True):
 
 
 def has_tools(case: Case) -> bool:
-    """Tell whether the case comes from a conversation in which tools were used."""
+    """Return whether the case comes from a conversation in which tools were used."""
     return case.contract == "conversation_v1" and bool(case.extra.get(TOOLS))
 
 
 def is_tool_turn(case: Case) -> bool:
-    """Tell whether the recorded turn used a tool."""
+    """Return whether the recorded turn used a tool."""
     return has_tools(case) and EXPECTED in case.extra
 
 
@@ -55,6 +55,7 @@ def read_call(answer: str) -> ToolCall | None:
     found = only_object(answer)
     if isinstance(found, UnusableReply):
         return None
+    # `{"tool": "x"}` alone is a call without input. With other members and no `input`, their meaning is unknown.
     tool, given = found.get("tool"), found.get("input", {} if len(found) == 1 else None)
     if not isinstance(tool, str) or not (isinstance(given, dict) or "input" not in found):
         return None
@@ -65,9 +66,9 @@ def read_call(answer: str) -> ToolCall | None:
 def _storable(value: object) -> Any:
     """Replace characters that no store can hold, in names and texts at any depth."""
     if isinstance(value, str):
-        return storable(value)
+        return replace_unstorable(value)
     if isinstance(value, dict):
-        return {storable(name): _storable(member) for name, member in value.items()}
+        return {replace_unstorable(name): _storable(member) for name, member in value.items()}
     return [_storable(member) for member in value] if isinstance(value, list) else value
 
 

@@ -1,4 +1,4 @@
-"""Search for members that a text states in any notation: JSON, escaped JSON, single quotes, YAML, prose with a colon."""
+"""Verdicts in a judge's reply: one strict JSON object, its schema, and members that the text states elsewhere."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ _RANKS = frozenset({"first", "second", "tie"})
 
 
 def states_another(text: str, name: str, *, value: object) -> bool:
-    """Tell whether the text states another value for the member of this name, or one whose name ends like it."""
+    """Return whether the text states another value for the member of this name, or one whose name ends like it."""
     if name not in text.casefold() and "\\" not in text:
         return False
     wanted = _plain_value(str(value))
@@ -36,13 +36,14 @@ def states_another(text: str, name: str, *, value: object) -> bool:
 
 
 def states_both(text: str, value: tuple[str, object], words: tuple[str, str]) -> bool:
-    """Tell whether the text states this value for one member, and for another one words that begin with these."""
+    """Return whether the text states this value for one member, and for another one words that begin with these."""
     return any(_has_value(view, *value) and _has_words(view, *words) for view in _views(text))
 
 
-def unescaped(text: str) -> str:
+def unescape_json(text: str) -> str:
     """Decode the escapes of JSON; surrogate pairs become one character."""
     decoded = _ESCAPE.sub(lambda escape: _character(escape.group(1)), text)
+    # Escapes are UTF-16 units: the round trip joins the halves of a pair and replaces a lone one.
     return decoded.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -55,7 +56,7 @@ def _views(text: str) -> Iterator[str]:
         yield text
         if "\\" not in text:
             return
-        text = unescaped(text)
+        text = unescape_json(text)
 
 
 def _words_like(value: str | float) -> frozenset[str]:
@@ -116,11 +117,11 @@ _NO_OBJECT = "it is not one JSON object"
 
 
 class UnusableReply(msgspec.Struct, frozen=True):
-    """Why a reply is unusable, in our own words: it goes back to the judge, so it must not quote the reply."""
+    """Reason why a reply is unusable, in our own words: it goes back to the judge, so it must not quote the reply."""
 
     reason: str
     is_repeat: bool = False
-    """The reply repeats the text to be judged, so that nothing in it may be used."""
+    """True if the reply repeats the text to be judged, so that nothing in it may be used."""
 
 
 class ParsedObject(msgspec.Struct, frozen=True):
@@ -146,6 +147,7 @@ def find_object(text: str) -> ParsedObject | UnusableReply:
     block, around = (bare, "") if bare.startswith("{") else _only_block(bare)
     if not block or has_thought_tag(around) or _OBJECT_LIKE.search(around):
         return UnusableReply(_NO_OBJECT)
+    # Nearly all replies are plain objects, which msgspec reads far faster than the strict parser.
     members = _plain_object(block) or _exact_object(block)
     return members if isinstance(members, UnusableReply) else ParsedObject(members, around)
 
@@ -203,7 +205,7 @@ def _escaped(string: re.Match[str]) -> str:
     return _CONTROL.sub(lambda control: f"\\u{ord(control.group()):04x}", string.group())
 
 
-def storable(text: str) -> str:
+def replace_unstorable(text: str) -> str:
     """Replace NUL and unpaired surrogates by U+FFFD."""
     return _UNSTORABLE.sub("\ufffd", text)
 
@@ -215,7 +217,7 @@ _REPEATED = UnusableReply("it repeats the text that was to be judged", is_repeat
 
 
 class ReplySchema(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """The JSON object that a judge must reply with; compared by identity, since each exists once."""
+    """JSON object that a judge must reply with; compared by identity, since each exists once."""
 
     value: str
     """Name of the member that decides."""
@@ -223,11 +225,11 @@ class ReplySchema(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Name of the member that explains."""
     scale: ScaleName
     wanted: str
-    """What the deciding member must be, in words for the judge."""
+    """Requirement on the deciding member, in words for the judge."""
     is_digit: bool = False
     """On the scale 0/1: the judge replies with digits, not true and false."""
     has_label: bool = False
-    """The judge is asked for the main failure label."""
+    """True if the judge is asked for the main failure label."""
 
 
 class ChoiceReplySchema(ReplySchema, frozen=True, kw_only=True, eq=False):
@@ -313,9 +315,9 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """On the schema's scale."""
     reason: str
     label: FailureLabel = ""
-    """The main failure, according to the judge."""
+    """Main failure, according to the judge."""
     confidence: float | None = None
-    """The judge's confidence, 0..1; None when it gives none that can be read."""
+    """Judge's confidence, 0..1; None when it gives none that can be read."""
     flags: tuple[str, ...] = ()
 
 
@@ -325,6 +327,7 @@ def read_verdict(text: str, shape: ReplySchema, *, answer: str) -> Verdict | Unu
     if isinstance(found, UnusableReply):
         return found
     verdict = _verdict(found.members, shape, label=_label(found.members.get("label")))
+    # A reply that the answer contains word for word may be the answer's, echoed by the judge.
     if isinstance(verdict, Verdict) and _repeats(found.members, shape, answer=answer):
         return _REPEATED
     if isinstance(verdict, Verdict) and states_another(found.around, shape.value, value=found.members[shape.value]):
@@ -364,9 +367,10 @@ def _verdict(found: Mapping[str, object], shape: ReplySchema, *, label: FailureL
         return UnusableReply(f'"{shape.value}" must be {shape.wanted}')
     if not reason:
         return UnusableReply(f'"{shape.reason}" must be a text of one or two sentences')
+    # With `"Score"` next to `"score"`, nothing says which of them the judge means.
     if [name for name in found if name != shape.value and name.casefold() == shape.value]:
         return UnusableReply("a member of the object is there twice")
-    stored = storable(reason)
+    stored = replace_unstorable(reason)
     return Verdict(
         value=value,
         reason=stored,
@@ -399,7 +403,7 @@ def salvage_verdict(text: str, shape: ReplySchema, *, answer: str) -> Verdict | 
         return None
     document = parse_json(head.group("value"))
     value = _scaled(document.value, shape) if document.is_readable else None
-    reason = storable(unescaped(head.group("reason")).strip())
+    reason = replace_unstorable(unescape_json(head.group("reason")).strip())
     if value is None or not reason or states_another(bare, shape.value, value=head.group("value")):
         return None
     if _repeats({shape.value: document.value, shape.reason: reason}, shape, answer=answer):
@@ -414,7 +418,7 @@ def _opening(shape: ReplySchema) -> re.Pattern[str]:
 
 
 def _repeats(found: JsonObject, shape: ReplySchema, *, answer: str) -> bool:
-    """Tell whether the candidate's answer states both members, in any notation, spacing or order."""
+    """Return whether the candidate's answer states both members, in any notation, spacing or order."""
     if shape.value not in answer.casefold() and "\\" not in answer:
         return False
     return states_both(answer, (shape.value, found[shape.value]), (shape.reason, found[shape.reason]))
@@ -427,9 +431,11 @@ def _scaled(value: Any, shape: ReplySchema) -> float | None:
     scale, is_boolean = shape.scale, isinstance(value, bool)
     if scale == "0/1" and not shape.is_digit:
         return float(value) if is_boolean else None
+    # In Python a boolean is an integer; a judge that replies true to a question for a number has misread it.
     if is_boolean or not isinstance(value, int | float if scale == "0-1" else int):
         return None
     if scale == "0-1":
+        # As a decimal: rounding the binary value would send 0.35 down and 0.45 up.
         return float(Decimal(repr(value)).quantize(Decimal("0.1"), ROUND_HALF_UP)) if 0 <= value <= 1 else None
     return float(value) if value in ((0, 1) if shape.is_digit else (1, 2, 3, 4, 5)) else None
 

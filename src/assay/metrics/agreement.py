@@ -1,4 +1,4 @@
-"""How far two or more raters agree: confusion, Cohen's kappa, Krippendorff's alpha, sensitivity and specificity."""
+"""Agreement of two or more raters: confusion, Cohen's kappa, Krippendorff's alpha, sensitivity and specificity."""
 
 from collections.abc import Sequence
 from math import atanh, sqrt, tanh
@@ -22,7 +22,7 @@ _TOO_FEW = "one unit has no spread to make an interval of"
 
 
 class Confusion(msgspec.Struct, frozen=True):
-    """How often the first rater gave one category where the second gave another."""
+    """Counts of the categories that the first rater gave, by those of the second."""
 
     categories: tuple[Label, ...]
     """In ascending order."""
@@ -36,7 +36,7 @@ class Confusion(msgspec.Struct, frozen=True):
 
 
 def confusion(first: Sequence[Label | None], second: Sequence[Label | None]) -> Confusion:
-    """The table of two raters over the same units; a unit that either has not rated (None) is left out."""
+    """Return the table of two raters over the same units; a unit that either has not rated (None) is left out."""
     pairs = [(a, b) for a, b in zip(first, second, strict=True) if a is not None and b is not None]
     categories = sorted({rating for pair in pairs for rating in pair})
     places = {category: place for place, category in enumerate(categories)}
@@ -47,13 +47,13 @@ def confusion(first: Sequence[Label | None], second: Sequence[Label | None]) -> 
 
 
 def raw_agreement(table: Confusion) -> Estimate:
-    """The share of units on which both say the same."""
+    """Return the share of units on which both raters agree."""
     same = sum(row[place] for place, row in enumerate(table.counts))
     return _rate(same, table.n, reason="no unit was rated by both")
 
 
 def cohen_kappa(table: Confusion, *, weights: Weights = "none") -> Estimate:
-    """Agreement beyond what chance would give: 1 is perfect, 0 is chance; undefined when both always say one thing.
+    """Return the agreement beyond chance: 1 is perfect, 0 is chance; undefined when both raters always give one category.
 
     Linear and quadratic weights measure disagreement by the distance of the categories' values, so an unused category
     between two others counts; categories that are words are taken to be one apart.
@@ -81,13 +81,14 @@ def cohen_kappa(table: Confusion, *, weights: Weights = "none") -> Estimate:
         influence = _influence(apart, rows, columns=columns, disagreement=disagreement)
         return sqrt(float((weights * np.square(influence)).sum())) / (float(weights.sum()) * expected)
 
+    # As one further unit, rated at random, would change it: perfect agreement of few units would otherwise have no spread.
     held_back = value * n / (n + 1)
     interval = _held_back(value, held_back, error=error(1 - held_back, counts + by_chance), n=n, method="kappa")
     return Estimate(value=value, interval=interval, error=error(1 - value, counts), n=n)
 
 
 def kappa_influence(first: Sequence[Label], second: Sequence[Label], *, weights: Weights = "none") -> Floats:
-    """How much each unit moves Cohen's kappa, up to a factor that all of them share."""
+    """Return how much each unit moves Cohen's kappa, up to a factor that all of them share."""
     table = confusion(first, second)
     counts = np.array(table.counts, dtype=np.float64)
     rows, columns = counts.sum(axis=1) / table.n, counts.sum(axis=0) / table.n
@@ -100,14 +101,14 @@ def kappa_influence(first: Sequence[Label], second: Sequence[Label], *, weights:
 
 
 def _influence(apart: Floats, rows: Floats, *, columns: Floats, disagreement: float) -> Floats:
-    """Of a unit in each cell on observed / expected, from Fleiss, Cohen and Everitt (1969)."""
+    """Return the influence of a unit in each cell on observed / expected, from Fleiss, Cohen and Everitt (1969)."""
     expected = float(rows @ apart @ columns)
     found: Floats = apart - disagreement * ((apart @ columns)[:, None] + (rows @ apart)[None, :] - expected)
     return found
 
 
 def _held_back(value: float, middle: float, *, error: float, n: int, method: str) -> Interval:
-    """Fisher's transformation of a coefficient whose middle a further unit, rated at random, has pulled towards 0.
+    """Return Fisher's transformation of a coefficient whose middle one further random unit has pulled towards 0.
 
     The spread of a coefficient shrinks near 1, and vanishes for perfect agreement, which few units do not prove.
     """
@@ -124,7 +125,7 @@ def _distance(categories: tuple[Label, ...], *, weights: Weights) -> Floats:
 
 
 class Detection(msgspec.Struct, frozen=True, kw_only=True):
-    """How well a judge tells passes from failures, against labels that are taken as the truth."""
+    """Rates at which a judge recognizes passes and failures, with the labels as the truth."""
 
     true_positives: int
     false_negatives: int
@@ -141,7 +142,7 @@ class Detection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def detect(judged: Sequence[bool | None], truth: Sequence[bool | None]) -> Detection:
-    """The four rates of a judge; units without a verdict or a label (None) are left out."""
+    """Return the four rates of a judge; units without a verdict or a label (None) are left out."""
     pairs = [(a, b) for a, b in zip(judged, truth, strict=True) if a is not None and b is not None]
     hits, misses = pairs.count((True, True)), pairs.count((False, True))
     alarms, refusals = pairs.count((True, False)), pairs.count((False, False))
@@ -166,7 +167,7 @@ def _rate(successes: int, n: int, *, reason: str) -> Estimate:
 
 
 def krippendorff_alpha(ratings: Floats, *, scale: Scale) -> Estimate:
-    """Agreement of any number of raters beyond chance; a row is a unit, a column a rater, NaN a rating that is missing.
+    """Return the agreement of any number of raters beyond chance; a row is a unit, a column a rater, NaN a missing rating.
 
     Units with fewer than two ratings say nothing about agreement and are left out; `n` counts the others.
     """
@@ -189,13 +190,13 @@ def krippendorff_alpha(ratings: Floats, *, scale: Scale) -> Estimate:
 
 
 def is_pairable(ratings: Floats) -> NDArray[np.bool_]:
-    """Which units were rated twice at least."""
+    """Return which units were rated twice at least."""
     found: NDArray[np.bool_] = (~np.isnan(ratings)).sum(axis=1) >= 2
     return found
 
 
 def alpha_influence(pairable: Floats, *, scale: Scale) -> Floats:
-    """How much each unit moves alpha, up to a factor that all of them share; every unit was rated twice at least."""
+    """Return how much each unit moves alpha, up to a factor that all of them share; every unit was rated twice at least."""
     pieces = _pieces(pairable, scale=scale)
     if pieces is None:
         return np.zeros(len(pairable))
@@ -204,13 +205,13 @@ def alpha_influence(pairable: Floats, *, scale: Scale) -> Floats:
 
 
 def _pieces(pairable: Floats, *, scale: Scale) -> "_Pieces | None":
-    """None where there is one value only."""
+    """Return the parts of the coefficient; None where there is only one value."""
     units, columns = np.nonzero(~np.isnan(pairable))
     values, codes = np.unique(pairable[units, columns], return_inverse=True)
     if len(values) == 1:
         return None
     parts = _Ratings(units, codes, sizes=np.bincount(units).astype(np.float64))
-    return _nominal(parts) if scale == "nominal" else _squared(parts, places=values if scale == "interval" else None)
+    return _nominal(parts) if scale == "nominal" else _squared_distances(parts, places=values if scale == "interval" else None)
 
 
 def _spread(pieces: "_Pieces", *, disagreement: float) -> float:
@@ -244,11 +245,11 @@ def _nominal(parts: _Ratings) -> _Pieces:
     observed = (np.square(parts.sizes) - same) / (parts.sizes - 1)
     expected = total**2 - float(np.square(counts).sum())
     by_unit = 2 * (total * parts.sizes - np.bincount(parts.units, weights=counts[parts.codes]))
-    return _scaled(observed, observed_by_unit=observed, expected=expected, expected_by_unit=by_unit, parts=parts)
+    return _scale_expected(observed, observed_by_unit=observed, expected=expected, expected_by_unit=by_unit, parts=parts)
 
 
-def _squared(parts: _Ratings, *, places: Floats | None) -> _Pieces:
-    """Squared distances of values, or of middle ranks when there are no places, which move as the weights of units do."""
+def _squared_distances(parts: _Ratings, *, places: Floats | None) -> _Pieces:
+    """Return squared distances of values, or of middle ranks when there are no places; ranks move with the weights of units."""
     counts = np.bincount(parts.codes).astype(np.float64)
     total = float(counts.sum())
     moves = places is None
@@ -265,11 +266,13 @@ def _squared(parts: _Ratings, *, places: Floats | None) -> _Pieces:
         pull = 4 * (parts.sizes[parts.units] * rated - sums[parts.units]) / (parts.sizes[parts.units] - 1)
         observed_by_unit = observed + _through_ranks(_sums(parts.codes, pull), parts)
         expected_by_unit = expected_by_unit + _through_ranks(4 * counts * (total * places - whole), parts)
-    return _scaled(observed, observed_by_unit=observed_by_unit, expected=expected, expected_by_unit=expected_by_unit, parts=parts)
+    return _scale_expected(
+        observed, observed_by_unit=observed_by_unit, expected=expected, expected_by_unit=expected_by_unit, parts=parts
+    )
 
 
 def _through_ranks(slopes: Floats, parts: _Ratings) -> Floats:
-    """A further rating lifts the middle rank of its own value by a half and of all higher values by one."""
+    """Carry slopes through ranks: one more rating lifts the middle rank of its value by a half and of all higher values by one."""
     above = np.cumsum(slopes[::-1])[::-1] - slopes
     return _sums(parts.units, (above + slopes / 2)[parts.codes])
 
@@ -278,8 +281,10 @@ def _sums(groups: NDArray[np.int64], values: Floats) -> Floats:
     return np.bincount(groups, weights=values).astype(np.float64)
 
 
-def _scaled(observed: Floats, *, observed_by_unit: Floats, expected: float, expected_by_unit: Floats, parts: _Ratings) -> _Pieces:
-    """Expected disagreement is per pair of ratings: brought to the ratings that there are."""
+def _scale_expected(
+    observed: Floats, *, observed_by_unit: Floats, expected: float, expected_by_unit: Floats, parts: _Ratings
+) -> _Pieces:
+    """Scale the expected disagreement, which is per pair of ratings, to the ratings that there are."""
     pairs = float(parts.sizes.sum()) - 1
     by_unit = expected_by_unit / pairs - expected / pairs**2 * parts.sizes
     return _Pieces(float(observed.sum()), expected / pairs, observed_by_unit, by_unit)

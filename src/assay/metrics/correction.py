@@ -1,4 +1,4 @@
-"""What the pass rate or mean would be if people had judged: corrected by labels on a part of the records."""
+"""Pass rate or mean that people would have given, estimated from labels on a part of the records."""
 
 from math import ceil, inf, isinf, sqrt
 
@@ -24,12 +24,12 @@ Rows = NDArray[np.bool_]
 
 
 class Correction(msgspec.Struct, frozen=True, kw_only=True):
-    """A corrected number beside the raw one, and what more labels would do for it."""
+    """A corrected number with the raw one, and the effect of more labels."""
 
     raw: Estimate
-    """What the judge alone says."""
+    """Value by the judge alone."""
     corrected: Estimate
-    """Without a value when the labels cannot support one; its reason says what is missing."""
+    """Without a value when the labels cannot support one; `reason` names what is missing."""
     labels: int
     """Labelled records that it rests on."""
     labels_needed: int | None = None
@@ -39,7 +39,7 @@ class Correction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def correct_rate(passed: int, n: int, *, detection: Detection) -> Correction:
-    """The pass rate of n judged records, freed from the judge's errors (Rogan and Gladen 1978).
+    """Return the pass rate of n judged records, freed from the judge's errors (Rogan and Gladen 1978).
 
     The interval is that of Lang and Reiczigel (2014), which Lee et al. (2025) use for judges: a few pseudo-observations
     are added to each rate, so that it holds for few labels too. The labelled records must be a random sample of all, or
@@ -51,18 +51,18 @@ def correct_rate(passed: int, n: int, *, detection: Detection) -> Correction:
         nothing = Estimate(n=0, reason="no record was judged")
         return Correction(raw=nothing, corrected=nothing, labels=good + bad)
     raw = Estimate(value=passed / n, interval=wilson(passed, n), n=n)
-    refusal = _refuse_few(good, bad) or _refuse_judge(_smoothed(hits, good), _smoothed(refusals, bad), labels=good + bad)
+    refusal = _refuse_few(good, bad) or _refuse_judge(_smooth_rate(hits, good), _smooth_rate(refusals, bad), labels=good + bad)
     if refusal is not None:
         nothing = Estimate(n=n, reason=refusal.reason)
         return Correction(raw=raw, corrected=nothing, labels=good + bad, labels_needed=refusal.labels_needed)
     value = min(1.0, max(0.0, (passed / n + refusals / bad - 1) / (refusals / bad + hits / good - 1)))
-    rate = _Rate((passed + _Z**2 / 2) / (n + _Z**2), n + _Z**2)
-    return _corrected(
-        value, rate, sensitivity=_smoothed(hits, good), specificity=_smoothed(refusals, bad), raw=raw, labels=good + bad
+    rate = _SmoothedRate((passed + _Z**2 / 2) / (n + _Z**2), n + _Z**2)
+    return _correct_rate(
+        value, rate, sensitivity=_smooth_rate(hits, good), specificity=_smooth_rate(refusals, bad), raw=raw, labels=good + bad
     )
 
 
-class _Rate(msgspec.Struct, frozen=True):
+class _SmoothedRate(msgspec.Struct, frozen=True):
     """A share, and the trials that it counts for."""
 
     share: float
@@ -78,12 +78,12 @@ class _TooFewLabels(msgspec.Struct, frozen=True):
     labels_needed: int | None
 
 
-def _smoothed(successes: int, n: int) -> _Rate:
-    return _Rate((successes + 1) / (n + 2), n + 2)
+def _smooth_rate(successes: int, n: int) -> _SmoothedRate:
+    return _SmoothedRate((successes + 1) / (n + 2), n + 2)
 
 
 def rate_influence(judged: Rows, truth: Rows, *, others: Rows) -> Floats:
-    """How much each labelled record, and then each other one, moves the corrected rate, up to a factor that all of them share.
+    """Return the influence of each labelled record, then of each other one, on the corrected rate, up to a common factor.
 
     Some labels say good and some say bad.
     """
@@ -97,7 +97,7 @@ def rate_influence(judged: Rows, truth: Rows, *, others: Rows) -> Floats:
 
 
 def _refuse_few(good: int, bad: int) -> _TooFewLabels | None:
-    """Too few labels of one kind; more of the same mixture would help, unless one kind is missing altogether."""
+    """Explain that one kind of label is too rare; more labels help, unless one kind is missing altogether."""
     fewer, kind = (good, "good") if good < bad else (bad, "bad")
     if fewer >= MIN_LABELS_EACH:
         return None
@@ -107,8 +107,8 @@ def _refuse_few(good: int, bad: int) -> _TooFewLabels | None:
     return _TooFewLabels(reason, needed)
 
 
-def _refuse_judge(sensitivity: _Rate, specificity: _Rate, *, labels: int) -> _TooFewLabels | None:
-    """A judge whose verdicts may have nothing to do with the labels corrects nothing."""
+def _refuse_judge(sensitivity: _SmoothedRate, specificity: _SmoothedRate, *, labels: int) -> _TooFewLabels | None:
+    """Refuse a judge whose verdicts may be unrelated to the labels: it can correct nothing."""
     skill = sensitivity.share + specificity.share - 1
     half = _Z * sqrt(sensitivity.variance + specificity.variance)
     if skill - half > 0:
@@ -125,7 +125,9 @@ def _refuse_judge(sensitivity: _Rate, specificity: _Rate, *, labels: int) -> _To
     return _TooFewLabels(reason, needed)
 
 
-def _corrected(value: float, rate: _Rate, *, sensitivity: _Rate, specificity: _Rate, raw: Estimate, labels: int) -> Correction:
+def _correct_rate(
+    value: float, rate: _SmoothedRate, *, sensitivity: _SmoothedRate, specificity: _SmoothedRate, raw: Estimate, labels: int
+) -> Correction:
     skill = sensitivity.share + specificity.share - 1
     middle = (rate.share + specificity.share - 1) / skill
     # The rates stand in the denominator too, which moves the middle.
@@ -142,7 +144,7 @@ def _corrected(value: float, rate: _Rate, *, sensitivity: _Rate, specificity: _R
 
 
 def correct_mean(labels: Floats, judged: Floats, *, unlabelled: Floats, ends: Ends = _ANYWHERE) -> Correction:
-    """The mean score that people would give: the judge's scores, shifted by how people differ from it (PPI++).
+    """Return the mean score that people would give: the judge's scores, shifted by how people differ from it (PPI++).
 
     `judged` are the judge's scores of the labelled records, `unlabelled` its scores of the others, which must be records
     of the same kind. The judge's weight is tuned so that a useless judge costs nothing (Angelopoulos, Duchi, Zrnic 2023).
@@ -166,14 +168,14 @@ def correct_mean(labels: Floats, judged: Floats, *, unlabelled: Floats, ends: En
     half = student_quantile((1 + LEVEL) / 2, total**2 / (from_records**2 / (others - 1) + from_labels**2 / freedom)) * sqrt(total)
     return Correction(
         raw=raw,
-        corrected=_bounded(value, half, ends=ends, middle=middle, method="ppi", n=n),
+        corrected=_clip_interval(value, half, ends=ends, middle=middle, method="ppi", n=n),
         labels=n,
         labels_to_halve=_labels_to_halve(n, from_records=from_records, from_labels=from_labels),
     )
 
 
 def _of_labels(value: float, rest: Floats, *, ends: Ends, freedom: int) -> tuple[float, float]:
-    """The middle of the interval and the variance that labels bring, with a third of a label added at each end of the scale.
+    """Return the middle of the interval and the variance that labels bring, with a third of a label added at each end of the scale.
 
     Few labels hardly show the rare ones that differ much from the judge.
     """
@@ -187,7 +189,7 @@ def _of_labels(value: float, rest: Floats, *, ends: Ends, freedom: int) -> tuple
 
 
 def mean_influence(labels: Floats, judged: Floats, *, unlabelled: Floats) -> Floats:
-    """How much each labelled record, and then each other one, moves the corrected mean, up to a factor that all of them share."""
+    """Return the influence of each labelled record, then of each other one, on the corrected mean, up to a common factor."""
     if len(unlabelled) < 2 or np.ptp(labels) == 0:
         return np.concatenate([labels - labels.mean(), np.zeros(len(unlabelled))])
     trust = _trust(labels, judged, unlabelled=unlabelled)
@@ -196,7 +198,7 @@ def mean_influence(labels: Floats, judged: Floats, *, unlabelled: Floats) -> Flo
 
 
 def _trust(labels: Floats, judged: Floats, *, unlabelled: Floats) -> float:
-    """The weight of the judge that makes the interval shortest, within 0 and 1."""
+    """Return the weight of the judge that makes the interval shortest, within 0 and 1."""
     everything = np.concatenate([judged, unlabelled])
     spread = float(everything.var(ddof=1))
     if spread == 0:
@@ -206,7 +208,7 @@ def _trust(labels: Floats, judged: Floats, *, unlabelled: Floats) -> float:
 
 
 def _mean(values: Floats, *, ends: Ends) -> Estimate:
-    """The mean of values themselves; equal ones have an interval only if it is known what others may be."""
+    """Return the mean of values themselves; equal ones have an interval only if it is known what others may be."""
     n = len(values)
     if n == 0:
         return Estimate(n=0, reason="there are no records")
@@ -215,13 +217,13 @@ def _mean(values: Floats, *, ends: Ends) -> Estimate:
     if np.ptp(values) == 0:
         if isinf(ends[1] - ends[0]):
             return Estimate(value=float(values[0]), n=n, reason="all values are equal: no spread to make an interval of")
-        return _bounded(float(values[0]), (ends[1] - ends[0]) * rule_of_three(n), ends=ends, method="rule_of_three", n=n)
+        return _clip_interval(float(values[0]), (ends[1] - ends[0]) * rule_of_three(n), ends=ends, method="rule_of_three", n=n)
     half = student_quantile((1 + LEVEL) / 2, n - 1) * float(values.std(ddof=1)) / sqrt(n)
-    return _bounded(float(values.mean()), half, ends=ends, method="t", n=n)
+    return _clip_interval(float(values.mean()), half, ends=ends, method="t", n=n)
 
 
-def _bounded(value: float, half: float, *, ends: Ends, method: str, n: int, middle: float | None = None) -> Estimate:
-    """What lies outside of the scale cannot be: PPI++ itself does not know where that ends. The middle is that of the interval."""
+def _clip_interval(value: float, half: float, *, ends: Ends, method: str, n: int, middle: float | None = None) -> Estimate:
+    """Clip an interval to the scale, whose ends PPI++ does not know; the middle is that of the clipped interval."""
     lowest, highest = ends
     value = min(highest, max(lowest, value))
     middle = value if middle is None else middle
@@ -231,6 +233,6 @@ def _bounded(value: float, half: float, *, ends: Ends, method: str, n: int, midd
 
 
 def _labels_to_halve(labels: int, *, from_records: float, from_labels: float) -> int | None:
-    """Labels shrink their own share of the variance only; that of the records without labels stays."""
+    """Return how many labels would halve the interval; None where none would, since they shrink their own variance only."""
     wanted = (from_records + from_labels) / 4 - from_records
     return ceil(labels * from_labels / wanted) if wanted > 0 else None

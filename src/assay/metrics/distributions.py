@@ -13,23 +13,23 @@ _MAX_STEPS = 10_000
 
 
 def normal_cdf(value: float) -> float:
-    """The share of a standard normal distribution below a value."""
+    """Return the share of a standard normal distribution below a value."""
     return 0.5 * erfc(-value / sqrt(2))
 
 
 def normal_quantile(share: float) -> float:
-    """The value below which a share of a standard normal distribution lies."""
+    """Return the value below which a share of a standard normal distribution lies."""
     return _NORMAL.inv_cdf(share)
 
 
 def student_two_sided(value: float, freedom: float) -> float:
-    """The share of Student's t distribution at least as far from 0 as a value, on either side; freedom may be a fraction."""
+    """Return the share of Student's t distribution at least as far from 0 as a value, on either side; freedom may be a fraction."""
     return min(1.0, 2 * _student_upper(abs(value), freedom))
 
 
 @lru_cache(maxsize=4096)
 def student_quantile(share: float, freedom: float) -> float:
-    """The value below which a share of Student's t distribution lies."""
+    """Return the value below which a share of Student's t distribution lies."""
     if share == 0.5:
         return 0.0
     if share < 0.5:
@@ -60,7 +60,7 @@ def _student_density(value: float, freedom: float) -> float:
 
 
 def beta_cdf(share: float, *, a: float, b: float, complement: float | None = None) -> float:
-    """The regularised incomplete beta function; `complement` is 1 - share where that is known with more digits."""
+    """Return the regularised incomplete beta function; `complement` is 1 - share where that is known with more digits."""
     rest = 1 - share if complement is None else complement
     if share <= 0 or rest <= 0:
         return float(share > 0)
@@ -70,7 +70,7 @@ def beta_cdf(share: float, *, a: float, b: float, complement: float | None = Non
 
 
 def _beta_lower(share: float, *, a: float, b: float, rest: float) -> float:
-    """Lentz's evaluation of the continued fraction, which is quick below the mean."""
+    """Evaluate the continued fraction by Lentz's method, which converges quickly below the mean."""
     front = _binomial_density(a, b, share=share, rest=rest) * b / (a + b)
     fraction, c, d = 1.0, 1.0, 0.0
     for step in range(_MAX_STEPS):
@@ -94,7 +94,7 @@ def _off_zero(value: float) -> float:
 
 
 def _binomial_density(successes: float, failures: float, *, share: float, rest: float) -> float:
-    """Loader's saddle-point form: differences of large logarithms would cost digits."""
+    """Compute a probability in Loader's saddle-point form, since differences of large logarithms would cost digits."""
     n = successes + failures
     error = _stirling_error(n) - _stirling_error(successes) - _stirling_error(failures)
     deviance = _deviance(successes, n * share) + _deviance(failures, n * rest)
@@ -102,7 +102,7 @@ def _binomial_density(successes: float, failures: float, *, share: float, rest: 
 
 
 def _stirling_error(n: float) -> float:
-    """By how much log n! exceeds Stirling's formula."""
+    """Return the difference of log n! and Stirling's formula."""
     if n <= _EXACT_UP_TO:
         return lgamma(n + 1) - (n + 0.5) * log(n) + n - _HALF_LOG_TAU
     square = n * n
@@ -110,7 +110,7 @@ def _stirling_error(n: float) -> float:
 
 
 def _deviance(seen: float, expected: float) -> float:
-    """seen * log(seen / expected) + expected - seen, also where both are nearly equal."""
+    """Return seen * log(seen / expected) + expected - seen, also where both are nearly equal."""
     excess = (expected - seen) / seen
     if abs(excess) > 0.1:
         return seen * (excess - log(expected / seen))
@@ -125,7 +125,7 @@ def _deviance(seen: float, expected: float) -> float:
 
 
 def binomial_cdf(successes: int, n: int, *, share: float = 0.5) -> float:
-    """The probability of at most so many successes in n trials."""
+    """Return the probability of at most so many successes in n trials."""
     if successes < 0:
         return 0.0
     if successes >= n:
@@ -134,7 +134,7 @@ def binomial_cdf(successes: int, n: int, *, share: float = 0.5) -> float:
 
 
 def sign_test(successes: int, n: int, *, mid_p: bool = False) -> float:
-    """The exact two-sided probability of so uneven a split of n fair trials; 1 for none.
+    """Return the exact two-sided probability of so uneven a split of n fair trials; 1 for none.
 
     `mid_p` counts only half of the observed split, which takes the surplus caution out of a test on few trials.
     """

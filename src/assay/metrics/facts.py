@@ -1,4 +1,4 @@
-"""What metrics need to know of a record, and the columns of numbers that a run's records become."""
+"""Facts of a record that metrics need, and the columns of numbers that hold those of a run."""
 
 from array import array
 from collections import Counter
@@ -19,7 +19,7 @@ _CALLED = frozenset({"evaluated", "timeout", "evaluation_error"})
 UNKNOWN = float("nan")
 """Marks an unknown number inside a column; it never leaves this package."""
 NO_WORD = -1
-"""Marks that there is no word, inside a column of numbers that stand for words."""
+"""Marks a missing word in a column of numbers that stand for words."""
 
 Value = str | None
 Number = TypeVar("Number", int, float)
@@ -36,11 +36,11 @@ class RecordFacts(msgspec.Struct, frozen=True):
     score: float | None = None
     """0..1 for an evaluated record."""
     raw_score: float | None = None
-    """On the scale of the way of grading."""
+    """On the scale of the grading method."""
     scale: str = ""
     passed: bool | None = None
     latency_ms: float | None = None
-    """Of the candidate's call that was answered; None for an answer that nobody was asked for."""
+    """Of the candidate's call that was answered; None for an imported answer."""
     judge_latency_ms: float | None = None
     total_latency_ms: float | None = None
     """Time in which at least one of the record's calls was under way, candidate and judges."""
@@ -62,9 +62,9 @@ class RecordFacts(msgspec.Struct, frozen=True):
     profile_score: float | None = None
     """By the rules of the run's profile, not clipped."""
     profile_unscored: str = ""
-    """Why the profile gives no score."""
+    """Reason why the profile gives no score."""
     profile_worst: float | None = None
-    """What a record without a score could have had at worst; None where no verdict would give it one."""
+    """Lowest score that a record without one could have had; None where no verdict would give it one."""
     profile_best: float | None = None
     record_id: str = ""
     """The same for all answers to one record; empty for a record of its own."""
@@ -73,7 +73,7 @@ class RecordFacts(msgspec.Struct, frozen=True):
 
 
 class RecordColumns:
-    """The records of a run as arrays of numbers, in the order in which they came: 30 to 100 bytes each, and 4 for each slice.
+    """Records of a run as arrays of numbers, in the order in which they came: 30 to 100 bytes each, and 4 for each slice.
 
     A column of what most runs do not know ends with the last records of which it is known, and is empty where there are none.
     Records wait for their turn: what the columns tell is only complete after `pad`.
@@ -89,7 +89,7 @@ class RecordColumns:
         self.error = array("i")
         self.cluster = array("i")
         self.record = array("i")
-        """Which record an answer is to, where records were asked several times."""
+        """Number of the record that an answer belongs to, where records were asked several times."""
         self.latencies = {name: array("d") for name in LATENCIES}
         self.amounts = {name: array("d") for name in AMOUNTS}
         measures = (*self.latencies.values(), *self.amounts.values())
@@ -149,7 +149,7 @@ class RecordColumns:
                 self._join(name, values, row=number)
 
     def _codes(self, name: str, words: Iterable[str]) -> list[int]:
-        """A number for each word."""
+        """Return a number for each word."""
         codes = self.names[name]
         return [codes.setdefault(word, len(codes)) if word else NO_WORD for word in words]
 
@@ -183,7 +183,7 @@ class RecordColumns:
 
 
 _UNSCORED = RecordFacts(position=NO_WORD, status="")
-"""Stands for a record without a score in the columns that tell of scores."""
+"""Stands for a record without a score in the columns of scores."""
 
 
 def _has_amounts(facts: RecordFacts) -> bool:
@@ -201,7 +201,7 @@ def _pad(column: "array[Number]", length: int, *, unknown: Number) -> None:
 
 
 def collect(facts: Iterable[RecordFacts] | RecordColumns) -> RecordColumns:
-    """The columns of a stream of records, padded; columns hold what they held."""
+    """Return the columns of a stream of records, padded; columns hold what they held."""
     columns = facts if isinstance(facts, RecordColumns) else RecordColumns()
     if not isinstance(facts, RecordColumns):
         for record in facts:

@@ -8,7 +8,7 @@ from assay.core.summary import GateCheck, GateResult, RecordMetrics
 
 
 def check_gates(gates: Gates, summary: RecordMetrics, *, is_cancelled: bool = False) -> GateResult:
-    """The decision on a summary as `measure` makes it; thresholds are inclusive, and what is undefined does not pass.
+    """Return the decision on a summary as `measure` makes it; thresholds are inclusive, and what is undefined does not pass.
 
     Records without a score are in no mean and no pass rate, so the error rate is their gate: failed and cancelled
     records as a share of all records. A run that was cancelled as a whole does not pass, whatever its gates: they are about
@@ -29,7 +29,7 @@ def check_gates(gates: Gates, summary: RecordMetrics, *, is_cancelled: bool = Fa
 
 
 def _checks(gates: Gates, summary: RecordMetrics) -> Iterator[GateCheck]:
-    """Each gate that is set with what the run has for it."""
+    """Yield each gate that is set with the run's value for it."""
     profile = summary.profile
     score = summary.raw_score_mean if profile is None else profile.headline
     for name, value, limit, is_most in (
@@ -42,12 +42,12 @@ def _checks(gates: Gates, summary: RecordMetrics) -> Iterator[GateCheck]:
 
 
 def cancelled_reason(evaluated: int, total: int) -> str:
-    """Why a run that was cancelled has not passed."""
+    """Return why a run that was cancelled has not passed."""
     return f"the run was cancelled: {evaluated:,} of {total:,} records were evaluated"
 
 
 def _score_gate(gates: Gates, summary: RecordMetrics) -> str:
-    """With a profile its headline is the score that counts."""
+    """Check the minimum score; with a profile its headline is the score that counts."""
     profile = summary.profile
     if profile is not None:
         return _at_least(profile.id, profile.headline, gates.min_score, why_undefined="no record has a score")
@@ -75,6 +75,6 @@ def _why_no_mean(summary: RecordMetrics) -> str:
 
 
 def _against(value: float, limit: float) -> tuple[str, str]:
-    """Both numbers with as many digits as it takes to tell them apart, at least two."""
+    """Format both numbers with as many digits as it takes to tell them apart, at least two."""
     digits = next((digits for digits in range(2, 9) if f"{value:.{digits}f}" != f"{limit:.{digits}f}"), 9)
     return f"{value:.{digits}f}", f"{limit:.{digits}f}"

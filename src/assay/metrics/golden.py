@@ -13,11 +13,11 @@ PASS_SCORE = 4
 """golden_v1: a case has passed if and only if its score is at least 4."""
 _FILLED = {"score": 1, "passed": False}
 _UNDEFINED = {"pass_rate": 0.0, "average_score": 1.0}
-"""What stands for figures that no case has a score for."""
+"""Stands for metrics that no case has a score for."""
 
 
 class EvalResult(msgspec.Struct, frozen=True, kw_only=True):
-    """One case of a golden dataset after its run; score and passed are None only where `error` says why."""
+    """One case of a golden dataset after its run; score and passed are None only where `error` gives the reason."""
 
     case_id: str
     user_prompt: str
@@ -29,10 +29,10 @@ class EvalResult(msgspec.Struct, frozen=True, kw_only=True):
     """Of assistant and judge together, at least 1."""
     error: str | None = None
     sample: int | msgspec.UnsetType = msgspec.UNSET
-    """Which of several answers to the case it is; the contract knows one answer, so only runs that ask more often name it."""
+    """Number of the answer to the case; the contract knows one answer, so only runs with several name it."""
 
     def to_json(self) -> JsonObject:
-        """The entity as the contract names it."""
+        """Return the entity as the contract names it."""
         found: JsonObject = msgspec.to_builtins(self)
         if self.error is None:
             del found["error"]
@@ -56,7 +56,7 @@ class EvalRunParameters(msgspec.Struct, frozen=True, kw_only=True):
 def eval_result(
     case_id: str, user_prompt: str, *, answer: str = "", grade: tuple[int, str] | None = None, duration_ms: float, error: str = ""
 ) -> EvalResult:
-    """The result of one case: graded with (score, justification), or the error that left it without a grade."""
+    """Return the result of one case: graded with (score, justification), or the error that left it without a grade."""
     score, justification = grade or (None, "")
     return EvalResult(
         case_id=case_id,
@@ -73,7 +73,7 @@ def eval_result(
 def eval_results(
     run_id: str, timestamp: str, *, parameters: EvalRunParameters, results: Iterable[EvalResult], gates: Sequence[GateCheck] = ()
 ) -> JsonObject:
-    """The whole document: parameters, metrics by the contract's formulas, the run's gates, and the result of every case."""
+    """Return the whole document: parameters, metrics by the contract's formulas, the run's gates, and the result of every case."""
     kept = tuple(results)
     return {
         "run_id": run_id,
@@ -87,9 +87,9 @@ def eval_results(
 
 
 def eval_run_metrics(scores: Sequence[int | None], parameters: EvalRunParameters) -> JsonObject:
-    """EvalRunMetrics of the scores of all cases, None for a case that errored: errors leave the denominators.
+    """Return EvalRunMetrics of the scores of all cases, None for a case that errored: errors leave the denominators.
 
-    `overall_passed` is the contract's formula and nothing more; the cap on errors is a gate of the run with a name of its own.
+    `overall_passed` is the contract's formula and nothing more; the cap on errors is a separate gate of the run.
     """
     graded = [score for score in scores if score is not None]
     passed = sum(score >= PASS_SCORE for score in graded)
@@ -112,7 +112,7 @@ def eval_run_metrics(scores: Sequence[int | None], parameters: EvalRunParameters
 
 
 def filled_in(document: JsonObject) -> JsonObject:
-    """An EvalRun for readers that demand numbers: an error has the score 1 and has not passed, and `filled_in` lists its case.
+    """Return an EvalRun for readers that require numbers: an error has the score 1, has not passed, and is in `filled_in`.
 
     Where every case errored the rate and the average, which are undefined, are those of what was filled in: 0 and 1.
     """

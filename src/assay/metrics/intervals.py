@@ -1,4 +1,4 @@
-"""The score interval of a mean: all means from which what was seen is no further away than chance explains.
+"""Score interval of a mean: all means from which the observed one is no further away than chance explains.
 
 Of passes and failures it is Wilson's (1927), of differences between two of them Tango's (1998); other scores go the same way. How
 far chance reaches is asked of every supposed mean for itself, not of the mean that was seen, so that equal scores are no certainty.
@@ -30,7 +30,7 @@ Ends = tuple[float, float]
 
 
 def score_bounds(values: Floats, ends: Ends, *, clusters: Clusters | None = None) -> Ends:
-    """Both ends of the interval of the mean of at least one value, none of which lies outside of the ends of its scale.
+    """Return both ends of the interval of the mean of at least one value, all within the ends of their scale.
 
     With clusters, chance reaches as much further as values of one cluster stray together from the supposed mean.
     """
@@ -39,16 +39,16 @@ def score_bounds(values: Floats, ends: Ends, *, clusters: Clusters | None = None
     return lowest + _lower(values - lowest, index), highest - _lower(highest - values, index)
 
 
-class Design(msgspec.Struct, frozen=True):
-    """Sums of squares around any mean: of clusters, and of values that stand for themselves."""
+class ClusterSums(msgspec.Struct, frozen=True):
+    """Sums of squares around any mean: of clusters, and of values without a cluster."""
 
     together: tuple[float, float, float]
     """Factors of 1, mean and its square."""
     alone: tuple[float, float, float]
 
     @classmethod
-    def of(cls, values: Floats, index: NDArray[np.intp]) -> "Design":
-        """The sums of values of which each belongs to a cluster, numbered from 0."""
+    def of(cls, values: Floats, index: NDArray[np.intp]) -> "ClusterSums":
+        """Return the sums of values of which each belongs to a cluster, numbered from 0."""
         sums, sizes = np.bincount(index, weights=values), np.bincount(index).astype(np.float64)
         return cls(
             (float(sums @ sums), -2 * float(sums @ sizes), float(sizes @ sizes)),
@@ -56,7 +56,7 @@ class Design(msgspec.Struct, frozen=True):
         )
 
     def effect(self, mean: float) -> float:
-        """How many times the variance around a mean is what it were if every value stood for itself; at least 1."""
+        """Return how many times the variance around a mean is what it were if every value stood for itself; at least 1."""
         powers = (1.0, mean, mean * mean)
         together = sum(factor * power for factor, power in zip(self.together, powers, strict=True))
         alone = sum(factor * power for factor, power in zip(self.alone, powers, strict=True))
@@ -67,7 +67,7 @@ class Design(msgspec.Struct, frozen=True):
 
 
 def _lower(values: Floats, index: NDArray[np.intp] | None) -> float:
-    """The lowest mean that can be, of values from 0 up.
+    """Return the lowest mean that can be, of values from 0 up.
 
     The likeliest distribution with a lower mean m weighs every value x that was seen by 1 / (x + u): the larger u, the closer it is
     to what was seen (empirical likelihood, Owen 1988). Its variance is (mean - m)(m + u), so that the score test's equation
@@ -79,7 +79,7 @@ def _lower(values: Floats, index: NDArray[np.intp] | None) -> float:
         return 0.0
     levels, counts = np.unique(values, return_counts=True)
     shares = counts / len(values)
-    effect: Callable[[float], float] = (lambda _: 1.0) if index is None else Design.of(values, index).effect
+    effect: Callable[[float], float] = (lambda _: 1.0) if index is None else ClusterSums.of(values, index).effect
 
     def inverse(further: float) -> float:
         return float(shares @ (1 / (levels + further)))
@@ -95,7 +95,7 @@ def _lower(values: Floats, index: NDArray[np.intp] | None) -> float:
 
 
 def _bracket(excess: Callable[[float], float]) -> dict[str, float]:
-    """Two places around the one where a falling function is 0."""
+    """Return two places with the zero of a falling function between them."""
     low = high = 1.0
     while excess(high) > 0:
         low, high = high, 4 * high
@@ -105,7 +105,7 @@ def _bracket(excess: Callable[[float], float]) -> dict[str, float]:
 
 
 def _root(excess: Callable[[float], float], *, low: float, high: float) -> float:
-    """Where a falling function is 0, by false position; the side that stays has its value halved (Illinois)."""
+    """Find the zero of a falling function by false position; the side that stays has its value halved (Illinois)."""
     at_low, at_high, place = excess(low), excess(high), low
     for _ in range(_MAX_STEPS):
         if at_high >= 0:
@@ -133,7 +133,7 @@ _SHARE = (1 + LEVEL) / 2
 
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
-    """A number with its interval; what is undefined is None, and `reason` says why."""
+    """A number with its interval; an undefined one is None, and `reason` explains why."""
 
     value: float | None = None
     interval: Interval | None = None
@@ -142,22 +142,22 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     n: int
     """Records, units or comparisons that it rests on."""
     reason: str = ""
-    """Why there is no value, or no interval."""
+    """Reason why there is no value, or no interval."""
 
     @property
     def metric(self) -> Metric:
-        """The estimate as summaries hold it."""
+        """Estimate as summaries hold it."""
         reason = self.reason or msgspec.UNSET
         return Metric(value=self.value, interval=self.interval, standard_error=self.error, n=self.n, reason=reason)
 
     def to_json(self) -> JsonObject:
-        """The estimate as artifacts hold it."""
+        """Return the estimate as artifacts hold it."""
         found: JsonObject = msgspec.to_builtins(self.metric)
         return found
 
 
 def wilson(successes: int, n: int) -> Interval | None:
-    """The interval of a rate; None without trials."""
+    """Return the interval of a rate; None without trials."""
     if n == 0:
         return None
     rate = successes / n
@@ -170,7 +170,7 @@ def wilson(successes: int, n: int) -> Interval | None:
 
 
 def mean_interval(values: Floats, *, seed: tuple[int, ...], resamples: int = RESAMPLES, ends: Ends = (0.0, 1.0)) -> Interval | None:
-    """The interval of a mean score; None for fewer than two values. The same values and seed give the same interval.
+    """Return the interval of a mean score; None for fewer than two values. The same values and seed give the same interval.
 
     Scores at the ends of their scale alone are a rate, and get the interval of one. Fewer than 100 others get the score interval.
     Where more are drawn again, half a record at each end of the scale is added: equal ones do not show how bad or good others may
@@ -181,7 +181,7 @@ def mean_interval(values: Floats, *, seed: tuple[int, ...], resamples: int = RES
         return None
     levels, counts = np.unique(values, return_counts=True)
     if set(levels.tolist()) <= set(ends):
-        return _stretched(wilson(int((values == ends[1]).sum()), n), ends)
+        return _stretch_interval(wilson(int((values == ends[1]).sum()), n), ends)
     ends = min(ends[0], float(levels[0])), max(ends[1], float(levels[-1]))
     if n < FEW:
         low, high = score_bounds(values, ends)
@@ -196,7 +196,7 @@ def mean_interval(values: Floats, *, seed: tuple[int, ...], resamples: int = RES
     return Interval(low=low, high=high, method="bootstrap", n=n, resamples=resamples)
 
 
-def _stretched(rate: Interval | None, ends: Ends) -> Interval | None:
+def _stretch_interval(rate: Interval | None, ends: Ends) -> Interval | None:
     span = ends[1] - ends[0]
     return rate and msgspec.structs.replace(rate, low=ends[0] + span * rate.low, high=ends[0] + span * rate.high)
 
@@ -210,7 +210,7 @@ def _student(values: Floats, *, ends: tuple[float, float]) -> Interval:
 
 
 def cluster_interval(values: Floats, clusters: Clusters, *, ends: Ends = (0.0, 1.0)) -> Interval | None:
-    """The score interval of a mean when records of one cluster hang together; None for fewer than two clusters.
+    """Return the score interval of a mean of dependent records in clusters; None for fewer than two clusters.
 
     Values outside of the ends, as penalties make them, move the ends.
     """
@@ -231,7 +231,7 @@ class ClusteredError(NamedTuple):
 
 
 def clustered_error(values: Floats, clusters: Clusters) -> ClusteredError:
-    """The error of a mean of values whose clusters hang together; 0 for a single cluster, which shows none."""
+    """Return the error of a mean of values that depend on each other within clusters; 0 for a single cluster."""
     _, index = np.unique(clusters, return_inverse=True)
     count = int(index.max()) + 1
     sums = np.bincount(index, weights=values - float(values.mean()))
@@ -239,7 +239,7 @@ def clustered_error(values: Floats, clusters: Clusters) -> ClusteredError:
 
 
 def standard_error(values: Floats, clusters: Clusters | None = None) -> float | None:
-    """The standard error of a mean, cluster-robust with clusters; None for fewer than two values or clusters."""
+    """Return the standard error of a mean, cluster-robust with clusters; None for fewer than two values or clusters."""
     if len(values) < 2:
         return None
     if clusters is None:
@@ -249,25 +249,25 @@ def standard_error(values: Floats, clusters: Clusters | None = None) -> float | 
 
 
 def rule_of_three(n: int) -> float:
-    """The share of other values that n equal ones leave open, for an interval with two sides."""
+    """Return the share of other values that n equal ones leave open, for an interval with two sides."""
     return float(1 - (1 - _SHARE) ** (1 / n))
 
 
 ONE_CLUSTER = "one cluster has no spread to make an interval of"
 
 Codes = NDArray[np.int64]
-"""The cluster of each row, as a number."""
+"""Cluster of each row, as a number."""
 
 
 def clustered_rate(plain: Estimate, values: Floats, clusters: Codes) -> Estimate:
-    """A rate with the score interval that counts clusters."""
+    """Return a rate with the score interval that counts clusters."""
     if plain.value is None:
         return plain
     return _with_interval(plain, cluster_interval(values, clusters), error=standard_error(values, clusters))
 
 
 def clustered_mean(plain: Estimate, values: Floats, clusters: Codes, *, ends: Ends) -> Estimate:
-    """A mean with the score interval that counts clusters; what has none by rows has none."""
+    """Return a mean with the score interval that counts clusters; what has none by rows has none."""
     if plain.interval is None:
         return plain
     return _with_interval(plain, cluster_interval(values, clusters, ends=ends), error=standard_error(values, clusters))
@@ -278,7 +278,7 @@ def _with_interval(plain: Estimate, interval: Interval | None, *, error: float |
 
 
 def clustered(plain: Estimate, clusters: Codes, *, influence: Floats, bounds: Ends) -> Estimate:
-    """Any estimate with its interval as wide as the clusters ask for, within the bounds.
+    """Return any estimate with an interval as wide as the clusters require, within the bounds.
 
     `influence` is how much each row moves the estimate, up to a factor that all rows share.
     """
@@ -297,7 +297,7 @@ def clustered(plain: Estimate, clusters: Codes, *, influence: Floats, bounds: En
 
 
 def design_effect(clusters: Codes, influence: Floats) -> float:
-    """How many times the variance is what independent rows would have; at least 1.
+    """Return how many times the variance is what independent rows would have; at least 1.
 
     Where no row has any influence they cannot tell, so that each cluster counts as one row.
     """

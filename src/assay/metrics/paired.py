@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from assay.core.summary import LEVEL, Interval
 from assay.metrics.distributions import normal_cdf, sign_test, student_quantile, student_two_sided
-from assay.metrics.intervals import Clusters, Design, Estimate, Floats, Z, clustered_error, rule_of_three, score_bounds
+from assay.metrics.intervals import Clusters, ClusterSums, Estimate, Floats, Z, clustered_error, rule_of_three, score_bounds
 
 _SHARE = (1 + LEVEL) / 2
 _ROUNDING = 1e-12
 """Spread, as a share of the scale, that equal differences have because decimals are rounded."""
 
-Decision = Literal["improved", "not_worse", "worse", "undecided"]
-Verdicts = NDArray[np.bool_]
+ChangeDecision = Literal["improved", "not_worse", "worse", "undecided"]
+PassArray = NDArray[np.bool_]
 
 
 class FlipCounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,7 +26,7 @@ class FlipCounts(msgspec.Struct, frozen=True, kw_only=True):
     better: float
     worse: float
     n: float
-    """The records themselves, or fewer where they hang together in clusters."""
+    """Records themselves, or fewer where they depend on each other in clusters."""
     units: int
     """Records, or clusters, that were compared."""
 
@@ -36,8 +36,8 @@ class FlipCounts(msgspec.Struct, frozen=True, kw_only=True):
         return (self.better + 1) / (self.n + 2), (self.worse + 1) / (self.n + 2)
 
 
-def flips_of(before: Verdicts, after: Verdicts, *, clusters: Clusters | None = None) -> FlipCounts:
-    """The flips of records that both runs judged, in the same order.
+def flips_of(before: PassArray, after: PassArray, *, clusters: Clusters | None = None) -> FlipCounts:
+    """Return the flips of records that both runs judged, in the same order.
 
     Clusters are worth as many independent records as would err as much as they do if neither run is better: all records where their
     flips have nothing to do with each other, one for each cluster where it flips as a whole, or where nothing flips.
@@ -47,12 +47,12 @@ def flips_of(before: Verdicts, after: Verdicts, *, clusters: Clusters | None = N
     if clusters is None or n == 0:
         return FlipCounts(better=better, worse=worse, n=n, units=n)
     found, index = np.unique(clusters, return_inverse=True)
-    inflation = Design.of(after.astype(np.float64) - before, index).effect(0.0)
+    inflation = ClusterSums.of(after.astype(np.float64) - before, index).effect(0.0)
     return FlipCounts(better=better / inflation, worse=worse / inflation, n=n / inflation, units=len(found))
 
 
 def paired_difference(before: Floats, after: Floats, *, clusters: Clusters | None = None, span: float = 1.0) -> Estimate:
-    """The mean of after - before over records that both runs scored, in the same order.
+    """Return the mean of after - before over records that both runs scored, in the same order.
 
     Passes and failures (0 and 1) get Tango's score interval, other scores Student's t, by clusters where there are some.
     `span` is the largest difference that the scale allows: it bounds the interval, and what equal differences leave open.
@@ -75,7 +75,7 @@ def _are_verdicts(before: Floats, after: Floats) -> bool:
 
 
 def _tango(differences: Floats, *, clusters: Clusters | None) -> Interval:
-    """Tango (1998), of differences that are -1, 0 or 1; it leaves out 0 where McNemar's test finds a difference."""
+    """Return Tango's interval (1998) of differences that are -1, 0 or 1; it excludes 0 where McNemar's test finds a difference."""
     low, high = score_bounds(differences, (-1.0, 1.0), clusters=clusters)
     if clusters is None:
         return Interval(low=low, high=high, method="tango", n=len(differences))
@@ -93,7 +93,7 @@ def _mean_interval(differences: Floats, *, clusters: Clusters | None, span: floa
 
 
 def difference_p_value(before: Floats, after: Floats, *, clusters: Clusters | None = None, span: float = 1.0) -> float | None:
-    """How likely so large a mean difference is if there is none; None where there is no interval either.
+    """Return the probability of so large a mean difference if there is none; None where there is no interval either.
 
     It is below 0.05 where the interval leaves out 0: of passes and failures McNemar's (1947), by clusters Obuchowski's (1998).
     """
@@ -123,11 +123,11 @@ class McNemar(msgspec.Struct, frozen=True, kw_only=True):
     p_value: float
     """Exact and two-sided; 1 without any flip. More cautious than the test that decides, because few flips split in few ways."""
     mid_p: float
-    """The less cautious variant, which holds its 5 % better with few flips."""
+    """Less cautious variant, which holds its 5 % better with few flips."""
 
 
-def mcnemar(before: Verdicts, after: Verdicts) -> McNemar:
-    """The exact test of passes and failures of the same records, in the same order."""
+def mcnemar(before: PassArray, after: PassArray) -> McNemar:
+    """Return the exact test of passes and failures of the same records, in the same order."""
     better, worse = int((after & ~before).sum()), int((before & ~after).sum())
     flips = better + worse
     return McNemar(
@@ -136,7 +136,7 @@ def mcnemar(before: Verdicts, after: Verdicts) -> McNemar:
 
 
 def holm(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
-    """Probabilities raised so that any false alarm among them all stays as rare as one test allows; None stays None."""
+    """Raise probabilities so that any false alarm among them all stays as rare as one test allows; None stays None."""
     known = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
     adjusted: list[float | None] = [None] * len(p_values)
     highest = 0.0
@@ -146,8 +146,8 @@ def holm(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
     return tuple(adjusted)
 
 
-def decide(interval: Interval | None, *, margin: float = 0.0) -> Decision:
-    """What an interval of a difference (after - before) supports, when a loss of up to `margin` is acceptable.
+def decide(interval: Interval | None, *, margin: float = 0.0) -> ChangeDecision:
+    """Name what an interval of a difference (after - before) supports, when a loss of up to `margin` is acceptable.
 
     Superiority asks for "improved"; non-inferiority is content with "not_worse" too.
     """
@@ -163,14 +163,14 @@ def decide(interval: Interval | None, *, margin: float = 0.0) -> Decision:
 POWER = 0.8
 """Chance of showing a difference that minimum detectable effects and required numbers are stated for."""
 _MANY_FLIPS = 300
-"""Expected flips above which a normal distribution stands for counting them out; by then both agree within half a point."""
+"""Expected flips above which a normal distribution replaces exact counting; by then both agree within half a point."""
 _REACH = 7
 """Standard deviations around the expected number of flips that are counted out."""
 _LEAST = 1e-12
 
 
 def chance_to_show(gain: float, loss: float, *, n: int) -> float:
-    """The chance that the interval of a difference of pass rates leaves out 0, on the right side.
+    """Return the chance that the interval of a difference of pass rates leaves out 0, on the right side.
 
     `gain` is the larger share of records that flip, `loss` the share that flips the other way; n are independent records. The
     interval is above 0 when the surplus of gains is above what the number of flips asks for.
@@ -180,6 +180,7 @@ def chance_to_show(gain: float, loss: float, *, n: int) -> float:
     if expected > _MANY_FLIPS:
         surplus = n * (gain - loss)
         return normal_cdf((surplus - Z * sqrt(expected)) / sqrt(max(_LEAST, n * (share - (gain - loss) ** 2))))
+    # Sum over the number of flips and the gains among them; in logarithms, because the factorials exceed a float.
     flips = np.arange(max(0, int(expected - _REACH * spread)), min(n, ceil(expected + _REACH * spread)) + 1)
     ways = np.array([lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1) for k in flips.tolist()])
     chances = np.exp(ways + flips * np.log(share) + (n - flips) * np.log1p(-share))
@@ -193,7 +194,7 @@ def chance_to_show(gain: float, loss: float, *, n: int) -> float:
 
 
 def detectable_effect(flips: FlipCounts, *, power: float = POWER) -> float | None:
-    """The smallest true difference of pass rates that such a comparison shows with this power; None where it shows none.
+    """Return the smallest true difference of pass rates that such a comparison shows with this power; None where it shows none.
 
     As many records are taken to flip as did, and one more each way; a difference larger than that takes all flips one way.
     """
@@ -206,6 +207,7 @@ def detectable_effect(flips: FlipCounts, *, power: float = POWER) -> float | Non
     if n == 0 or not suffices(1.0):
         return None
     low, high = 0.0, 1.0
+    # 24 halvings leave less than a ten-millionth, far below what is shown.
     for _ in range(24):
         middle = (low + high) / 2
         low, high = (low, middle) if suffices(middle) else (middle, high)
@@ -213,7 +215,7 @@ def detectable_effect(flips: FlipCounts, *, power: float = POWER) -> float | Non
 
 
 def required_records(flips: FlipCounts, *, power: float = POWER) -> int | None:
-    """Records, or clusters, that would show the difference seen here with this power, if it is the true one; None for none."""
+    """Return the number of records, or clusters, that would show the difference seen here with this power; None for none."""
     effect, share = abs(flips.better - flips.worse) / flips.n if flips.n else 0.0, sum(flips.shares)
     if effect == 0:
         return None

@@ -1,4 +1,4 @@
-"""The judges of a panel: what each of them said, cost and took, how often it agrees with the others, and what was saved."""
+"""Judges of a panel: verdicts, cost and latency of each, their agreement, and the calls that were saved."""
 
 from array import array
 from collections.abc import Iterable, Sequence
@@ -23,18 +23,18 @@ class JudgeAttempt(msgspec.Struct, frozen=True, kw_only=True):
 
     judge: str
     question: str
-    """The call's id, the same when it is tried again or asked again."""
+    """Call's id, the same when it is tried again or asked again."""
     is_again: bool
     is_failed: bool
     is_free: bool
-    """The reply is from a cache: nobody was asked for it."""
+    """Reply is from a cache: no model was called for it."""
     latency_ms: float | None
     tokens: int | None
     cost: float | None
 
 
 class _Judge:
-    """The figures of one judge while they come together."""
+    """Figures of one judge while they come together."""
 
     def __init__(self) -> None:
         self.votes = array("d")
@@ -62,7 +62,7 @@ class _Judge:
         )
 
     def _agreement(self) -> Metric:
-        """How often the judge says what the panel says, where others voted too; the interval is by records, however often asked."""
+        """Return the rate at which the judge agrees with the panel, where others voted too; the interval is by records."""
         values = np.array(self.agreed)
         records = np.array(self.agreed_in, dtype=np.int64)
         interval = cluster_interval(values, records)
@@ -82,9 +82,9 @@ class PanelFigures:
     def add(
         self, record: str, scores: Iterable[Score], *, decisions: Iterable[PanelDecision], attempts: Iterable[JudgeAttempt]
     ) -> None:
-        """One answer to a record, evaluated or failed: its votes, how they were decided, and the calls to its judges."""
+        """Add one answer to a record, evaluated or failed: its votes, how they were decided, and the calls to its judges."""
         votes = [score for score in scores if score.judge in self._judges]
-        # A hash stands for the record, so that memory does not grow with the length of ids.
+        # Keep a hash instead of the id, so that memory does not grow with the length of ids.
         self._add_votes(votes, record=int.from_bytes(blake2b(record.encode(), digest_size=7).digest()))
         self._add_decisions(tuple(decisions))
         self._add_attempts(tuple(attempts))
@@ -102,7 +102,7 @@ class PanelFigures:
         self._counts["n_disagree"] += splits > 0
 
     def _add_vote(self, vote: Score, *, panel: float, record: int | None) -> None:
-        """`record` is None where nobody else voted."""
+        """Add a vote; `record` is None where no other judge voted."""
         judge = self._judges[vote.judge]
         judge.votes.append(vote.normalized)
         judge.salvaged += "salvaged" in vote.flags
@@ -134,11 +134,11 @@ class PanelFigures:
                 judge.costs.append(_known(attempt.cost))
 
     def judges(self) -> tuple[JudgeSummary, ...]:
-        """What the summary of a run holds of each judge, in the order of the plan."""
+        """Return the metrics of each judge, in the order of the plan."""
         return tuple(judge.summary(name) for name, judge in self._judges.items())
 
     def panel(self, judges: Sequence[JudgeSummary]) -> PanelSummary:
-        """What the summary of a run holds of all judges together."""
+        """Return the metrics of all judges together."""
         first, *others = judges
         saved = [(first.n_questions - other.n_questions, other.cost_usd.mean) for other in others]
         is_known = all(mean is not None for calls, mean in saved if calls)

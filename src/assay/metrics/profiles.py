@@ -34,33 +34,33 @@ class UnscoredRecord(msgspec.Struct, frozen=True):
 
 
 class CompatibilityRule(msgspec.Struct, frozen=True, kw_only=True):
-    """What the benchmark's own program does where something failed."""
+    """Treatment of failures by the benchmark's own program."""
 
     missing: float = 0.0
-    """What a criterion without a verdict counts, on its own scale."""
+    """Value of a criterion without a verdict, on its own scale."""
     replies: Literal["first", "graded"] = "graded"
-    """`first`: only what a judge says when it is first asked, as it says it; nothing is salvaged or rounded."""
+    """`first`: only a judge's first reply counts, as written; nothing is salvaged or rounded."""
     unanswered: Literal["missing", "left_out"] = "missing"
     """A record without an answer has no criterion met, or it is left out with all its repeats."""
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
-    """The rules of one benchmark; another rule is another version."""
+    """Rules of one benchmark; another rule is another version."""
 
     id: ProfileId
     version: str = "1"
     kinds: tuple[str, ...]
     """Ways of grading that it can be used for; empty for all."""
     formula: FormulaId
-    """How the marks of a record become its score, which is never clipped."""
+    """Formula from the marks of a record to its score, which is never clipped."""
     repeats: Literal["mean", "median"] = "mean"
-    """What several answers to one record come to."""
+    """Value of several answers to one record."""
     factor: float = 1.0
-    """The headline is the mean over the records times this."""
+    """Headline is the mean over the records times this."""
     lowest: float | None = None
-    """The headline is at least this."""
+    """Headline is at least this."""
     highest: float | None = None
-    """The headline is at most this."""
+    """Headline is at most this."""
     scale: str
     """Of the headline."""
     compat: CompatibilityRule
@@ -78,17 +78,17 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.id} (compat)" if self.is_compat else self.id
 
     def fits(self, kind: str) -> bool:
-        """True for records that are graded in this way."""
+        """Return True for records that are graded in this way."""
         return not self.kinds or kind in self.kinds
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Of the scale, for the score of one record; penalties may take it below."""
+        """Ends of the scale, for the score of one record; penalties may take it below."""
         low, high = map(float, self.scale.split("-"))
         return low / self.factor, high / self.factor
 
     def has_on_scale(self, score: float) -> bool:
-        """True when the headline may have this value."""
+        """Return True when the headline may have this value."""
         low, high = map(float, self.scale.split("-"))
         return low <= score <= high
 
@@ -132,12 +132,12 @@ PROFILES: dict[str, Profile] = {
 
 
 def profile_of(profile_id: str | None, *, is_compat: bool = False) -> Profile | None:
-    """The profile with its treatment of failures; None without an id."""
+    """Return the profile with its treatment of failures; None without an id."""
     return msgspec.structs.replace(PROFILES[profile_id], is_compat=is_compat) if profile_id else None
 
 
 def score_record(profile: Profile, marks: Sequence[CriterionResult]) -> float | UnscoredRecord:
-    """The score of a record, not clipped, or why it has none."""
+    """Return the score of a record, not clipped, or why it has none."""
     if not marks:
         return UnscoredRecord(NO_CRITERIA)
     if not profile.is_compat and any(mark.value is None for mark in marks):
@@ -153,13 +153,13 @@ def score_record(profile: Profile, marks: Sequence[CriterionResult]) -> float | 
 
 
 def score_range(profile: Profile, marks: Sequence[CriterionResult]) -> Range | None:
-    """What the worst and the best verdicts on these criteria come to, whatever was said; None where no verdict gives a score."""
+    """Return the scores of the worst and the best verdicts on these criteria; None where no verdict gives a score."""
     worst, best = (score_record(profile, [_extreme(profile, mark, is_best=is_best) for mark in marks]) for is_best in (False, True))
     return None if isinstance(worst, UnscoredRecord) or isinstance(best, UnscoredRecord) else Range(worst, best)
 
 
 def _extreme(profile: Profile, mark: CriterionResult, *, is_best: bool) -> CriterionResult:
-    """Where weights count, not to meet a punished criterion is the best."""
+    """Return the best or the worst verdict; where weights count, a punished criterion is best not met."""
     low, high = (1.0, 5.0) if mark.scale == "1-5" else (0.0, 1.0)
     is_turned = mark.weight < 0 and profile.formula in _WEIGHTED
     return msgspec.structs.replace(mark, value=high if is_best != is_turned else low)
@@ -170,7 +170,7 @@ def _own_value(mark: CriterionResult, missing: float) -> float:
 
 
 def _unit_value(mark: CriterionResult, missing: float) -> float:
-    """Brought to 0..1, where the lowest value of every scale is 0."""
+    """Scale a value to 0..1, where the lowest value of every scale is 0."""
     if mark.value is None:
         return missing
     return (mark.value - 1) / 4 if mark.scale == "1-5" else mark.value
@@ -182,7 +182,7 @@ def _points_of_positive(pairs: Pairs) -> float | UnscoredRecord:
 
 
 def _points_of_range(pairs: Pairs) -> float | UnscoredRecord:
-    """The worst answer has 0 and the best 1, also where every weight is negative."""
+    """Scale the score so that the worst answer has 0 and the best 1, also where every weight is negative."""
     worst = fsum(weight for weight, _ in pairs if weight < 0)
     best = fsum(weight for weight, _ in pairs if weight > 0)
     return (_points(pairs) - worst) / (best - worst) if best > worst else UnscoredRecord(NO_WEIGHT)
@@ -197,7 +197,7 @@ def _mean(pairs: Pairs) -> float:
 
 
 def _weighted_mean(pairs: Pairs) -> float | UnscoredRecord:
-    """Where the weights do not sum to more than 0, a better answer would have a lower mean."""
+    """Return the weighted mean; none without a positive sum of weights, where a better answer would have a lower mean."""
     total = fsum(weight for weight, _ in pairs)
     return _points(pairs) / total if total > 0 else UnscoredRecord(NO_POSITIVE_WEIGHT)
 
@@ -221,14 +221,14 @@ Numbers = NDArray[np.integer[Any]]
 
 
 class CondensedRecords(NamedTuple):
-    """One value for each record, however often it was answered, and the row that stands for it."""
+    """One value for each record, whatever the number of answers, and the row that stands for it."""
 
     values: Floats
     rows: Rows
 
 
 def condense(profile: Profile, scores: Floats, *, rows: Rows, records: Numbers) -> CondensedRecords:
-    """The repeats of each record as one value; `scores` and `records` belong to `rows`, and NaN is no score.
+    """Return the repeats of each record as one value; `scores` and `records` belong to `rows`, and NaN is no score.
 
     What has no score is left out of its record's value. Where the profile is compatible with a benchmark that skips a record of
     which an answer failed, so does this.
@@ -248,12 +248,12 @@ def condense(profile: Profile, scores: Floats, *, rows: Rows, records: Numbers) 
 
 
 def headline(profile: Profile, values: Floats) -> float | None:
-    """The figure of a benchmark from one value for each record; None without any."""
-    return _clipped(profile, _headline_mean(profile, values)) if len(values) else None
+    """Return the figure of a benchmark from one value for each record; None without any."""
+    return _clip(profile, _headline_mean(profile, values)) if len(values) else None
 
 
 class HeadlineFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """What a summary says of the headline; intervals and standard errors are those of the plain mean."""
+    """Headline in a summary; intervals and standard errors are those of the plain mean."""
 
     headline: float | None
     headline_interval: Interval | None
@@ -272,12 +272,12 @@ def headline_figures(
     clustered: Interval | None,
     errors: tuple[float | None, float | None],
 ) -> HeadlineFigures:
-    """The headline from one value for each record; intervals and standard errors (plain, clustered) are those of the plain mean."""
+    """Return the headline from one value per record; intervals and standard errors (plain, clustered) are of the plain mean."""
     plain, robust = (None if error is None else profile.factor * error for error in errors)
     return HeadlineFigures(
         headline=headline(profile, values),
-        headline_interval=_shown(profile, interval),
-        headline_cluster_interval=_shown(profile, clustered),
+        headline_interval=_scale_interval(profile, interval),
+        headline_cluster_interval=_scale_interval(profile, clustered),
         headline_standard_error=plain,
         headline_cluster_standard_error=robust,
         mean=_headline_mean(profile, values) if len(values) else None,
@@ -289,16 +289,16 @@ def _headline_mean(profile: Profile, values: Floats) -> float:
     return profile.factor * fsum(values) / len(values)
 
 
-def _clipped(profile: Profile, value: float) -> float:
+def _clip(profile: Profile, value: float) -> float:
     floor = value if profile.lowest is None else max(profile.lowest, value)
     return floor if profile.highest is None else min(profile.highest, floor)
 
 
-def _shown(profile: Profile, interval: Interval | None) -> Interval | None:
-    """The interval goes where its value goes: what is clipped keeps its order, so the ends stay the ends."""
+def _scale_interval(profile: Profile, interval: Interval | None) -> Interval | None:
+    """Scale and clip an interval like its value; clipping keeps the order, so the ends stay the ends."""
     if interval is None:
         return None
-    low, high = (_clipped(profile, profile.factor * end) for end in (interval.low, interval.high))
+    low, high = (_clip(profile, profile.factor * end) for end in (interval.low, interval.high))
     # Nothing scores above the top of its scale; below the bottom penalties may take it.
     high = min(high, float(profile.scale.rpartition("-")[2]))
     return msgspec.structs.replace(interval, low=low, high=high)

@@ -36,7 +36,7 @@ class RankedCandidate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ranking(msgspec.Struct, frozen=True, kw_only=True):
-    """Candidates, the strongest first; none when the comparisons cannot order them, and `reason` says why."""
+    """Candidates, the strongest first; none when the comparisons cannot order them, and `reason` explains why."""
 
     candidates: tuple[RankedCandidate, ...] = ()
     n: int
@@ -47,7 +47,7 @@ class Ranking(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ComparisonCounts(msgspec.Struct, frozen=True):
-    """Who met whom, and how it ended."""
+    """Comparisons by pair of candidates, with their results."""
 
     first: Codes
     """Places in the list of names."""
@@ -57,7 +57,7 @@ class ComparisonCounts(msgspec.Struct, frozen=True):
 
 
 def rank(names: Sequence[str], comparisons: ComparisonCounts, *, clusters: NDArray[np.int64] | None = None) -> Ranking:
-    """Bradley and Terry's strengths; comparisons of one cluster (one record, say) need not be independent of each other."""
+    """Compute Bradley and Terry's strengths; comparisons of one cluster (one record, say) may depend on each other."""
     n, count = len(comparisons.outcome), len(names)
     if n == 0 or count < 2:
         return Ranking(n=n, reason="there are no comparisons of two candidates")
@@ -66,6 +66,7 @@ def rank(names: Sequence[str], comparisons: ComparisonCounts, *, clusters: NDArr
         words = "; ".join(", ".join(names[place] for place in group) for group in groups)
         return Ranking(n=n, reason=f"these groups of candidates never met, so nothing orders them: {words}")
     wins = _wins(comparisons, count=count)
+    # The likelihood has a maximum only if wins link every candidate to every other one in both directions (Ford 1957).
     is_bounded = _reaches_all(wins > 0) and _reaches_all(wins.T > 0)
     prior = np.where(wins + wins.T > 0, 0.0 if is_bounded else 0.5, 0.0)
     strengths = _fit(wins + prior)
@@ -73,7 +74,7 @@ def rank(names: Sequence[str], comparisons: ComparisonCounts, *, clusters: NDArr
     units = n if clusters is None else len(np.unique(clusters))
     order = np.argsort(-strengths, kind="stable").tolist()
     ranked = [
-        _ranked(names, [place, *following], strengths=strengths, spread=spread, wins=wins, units=units)
+        _rank_candidate(names, [place, *following], strengths=strengths, spread=spread, wins=wins, units=units)
         for place, *following in (order[start : start + 2] for start in range(count))
     ]
     words = "" if is_bounded else "some candidates won or lost everything: half a win each way was added to every pair that met"
@@ -81,7 +82,7 @@ def rank(names: Sequence[str], comparisons: ComparisonCounts, *, clusters: NDArr
 
 
 def _wins(comparisons: ComparisonCounts, *, count: int) -> Floats:
-    """How often the candidate of the row beat that of the column."""
+    """Count the wins of the candidate of the row over that of the column."""
     wins = np.zeros((count, count))
     np.add.at(wins, (comparisons.first, comparisons.second), comparisons.outcome)
     np.add.at(wins, (comparisons.second, comparisons.first), 1 - comparisons.outcome)
@@ -89,22 +90,22 @@ def _wins(comparisons: ComparisonCounts, *, count: int) -> Floats:
 
 
 def _groups(comparisons: ComparisonCounts, *, count: int) -> list[list[int]]:
-    """Candidates that are linked by comparisons, group by group."""
+    """List the candidates that are linked by comparisons, group by group."""
     met = np.zeros((count, count), dtype=bool)
     met[comparisons.first, comparisons.second] = met[comparisons.second, comparisons.first] = True
     left, groups = set(range(count)), []
     while left:
-        reached = _reached(met, min(left))
+        reached = _reachable(met, min(left))
         groups.append(sorted(reached))
         left -= reached
     return groups
 
 
 def _reaches_all(beats: NDArray[np.bool_]) -> bool:
-    return len(_reached(beats, 0)) == len(beats)
+    return len(_reachable(beats, 0)) == len(beats)
 
 
-def _reached(links: NDArray[np.bool_], start: int) -> set[int]:
+def _reachable(links: NDArray[np.bool_], start: int) -> set[int]:
     reached, waiting = {start}, [start]
     while waiting:
         fresh = set(np.flatnonzero(links[waiting.pop()]).tolist()) - reached
@@ -114,12 +115,13 @@ def _reached(links: NDArray[np.bool_], start: int) -> set[int]:
 
 
 def _fit(wins: Floats) -> Floats:
-    """Newton's method on the log-likelihood, damped so that a step never leaves where the curve is known."""
+    """Maximize the log-likelihood by Newton's method, damped so that a step stays where the curve is known."""
     met = wins + wins.T
     strengths: Floats = np.zeros(len(wins))
     for _ in range(_MAX_STEPS):
         chances = 1 / (1 + np.exp(strengths[None, :] - strengths[:, None]))
         gradient = (wins - met * chances).sum(axis=1)
+        # The pseudo-inverse, because the same constant added to all strengths changes no chance: the matrix is singular.
         step = np.linalg.pinv(_information(met, chances)) @ gradient
         strengths = strengths + step * min(1.0, 2 / max(float(np.abs(step).max()), 1e-300))
         if float(np.abs(step).max()) < 1e-13:
@@ -136,7 +138,7 @@ def _information(met: Floats, chances: Floats) -> Floats:
 
 
 def _covariance(comparisons: ComparisonCounts, *, strengths: Floats, met: Floats, clusters: NDArray[np.int64] | None) -> Floats:
-    """The sandwich: right for ties and for comparisons that hang together, where the model's own error is not."""
+    """Return the sandwich estimate, which is right for ties and dependent comparisons, where the model's own error is not."""
     count, first, second = len(strengths), comparisons.first, comparisons.second
     chances = 1 / (1 + np.exp(strengths[None, :] - strengths[:, None]))
     surprise = comparisons.outcome - chances[first, second]
@@ -146,11 +148,12 @@ def _covariance(comparisons: ComparisonCounts, *, strengths: Floats, met: Floats
     np.add.at(scores, (units, first), surprise)
     np.add.at(scores, (units, second), -surprise)
     bread = np.linalg.pinv(_information(met, chances))
+    # The last factor corrects the estimate for few clusters.
     found: Floats = bread @ (scores.T @ scores) @ bread * (total / max(1, total - 1))
     return found
 
 
-def _ranked(
+def _rank_candidate(
     names: Sequence[str], places: list[int], *, strengths: Floats, spread: Floats, wins: Floats, units: int
 ) -> RankedCandidate:
     place = places[0]
@@ -201,7 +204,7 @@ comparisons, and make every candidate seem further from the others than it is.""
 
 
 class PairwiseVote(msgspec.Struct, frozen=True):
-    """What one judge said in both orders: 1 for the first answer, 0 for the second, 0.5 for a tie."""
+    """Verdict of one judge in both orders: 1 for the first answer, 0 for the second, 0.5 for a tie."""
 
     judge: str
     in_order: float
@@ -230,12 +233,12 @@ class PairwiseFigures:
         self._seed = seed
         self._clusters: dict[str, int] = {}
         self._met: dict[tuple[int, int], list[tuple[int, Result]]] = {}
-        """Cluster and result of each comparison that has one, by who met whom."""
+        """Cluster and result of each comparison that has one, by pair of candidates."""
         self._unscored: Counter[tuple[int, int]] = Counter()
         self._votes: dict[str, list[tuple[int, PairwiseVote]]] = {}
 
     def add(self, meeting: PairwiseComparison) -> None:
-        """One comparison, with a result or without one."""
+        """Add one comparison, with a result or without one."""
         if meeting.result is None:
             self._unscored[meeting.first, meeting.second] += 1
             return
@@ -245,7 +248,7 @@ class PairwiseFigures:
             self._votes.setdefault(vote.judge, []).append((cluster, vote))
 
     def summary(self) -> RankingSummary:
-        """All figures as the summary of a run holds them."""
+        """Return all metrics as the summary of a run holds them."""
         ranking = self._ranking()
         ranked = {candidate.name: candidate for candidate in ranking.candidates}
         order = [*ranked] or list(self._names)
@@ -292,7 +295,7 @@ class PairwiseFigures:
 
 
 def _candidate(name: str, ranked: RankedCandidate | None, pairs: Sequence[PairSummary]) -> CandidateSummary:
-    """One candidate's comparisons by how they ended, and its strength where there is one."""
+    """Return one candidate's comparisons by their results, and its strength where there is one."""
     as_first = [pair for pair in pairs if pair.first == name]
     as_second = [pair for pair in pairs if pair.second == name]
     met = as_first + as_second
@@ -310,7 +313,7 @@ def _candidate(name: str, ranked: RankedCandidate | None, pairs: Sequence[PairSu
 
 
 def _bias(judge: str, votes: Sequence[tuple[int, PairwiseVote]]) -> PositionBias:
-    """How often a judge says something else when the answers change places, and which place it then prefers."""
+    """Return the rate at which a judge changes its verdict with the order of the answers, and the place that it then prefers."""
     differs = np.array([float(vote.in_order != vote.swapped) for _, vote in votes])
     return PositionBias(
         judge=judge,
@@ -323,7 +326,7 @@ def _bias(judge: str, votes: Sequence[tuple[int, PairwiseVote]]) -> PositionBias
 
 
 def _pairwise_estimate(values: Floats, clusters: Sequence[int], *, seed: tuple[int, ...]) -> Estimate:
-    """The mean of values from 0 to 1, with an interval that counts clusters."""
+    """Return the mean of values from 0 to 1, with an interval that counts clusters."""
     if not len(values):
         return Estimate(n=0, reason="there is no comparison")
     if len(set(clusters)) == len(clusters):

@@ -12,38 +12,38 @@ from assay.core.summary import Interval, PassAtK, PassCount, RepeatSummary, Repe
 from assay.metrics.intervals import cluster_interval, standard_error
 
 NOT_IN_RUN = "not_in_run"
-"""Why a record is left out of whose samples this run has only some, as a retry has."""
+"""Reason to leave out a record of which this run has only some samples, as a retry has."""
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 
 class Samples(msgspec.Struct, frozen=True, kw_only=True):
-    """The evaluations of records that were each asked `repeat` times, as columns of equal length."""
+    """Evaluations of records that were each asked `repeat` times, as columns of equal length."""
 
     repeat: int
     record: Codes
-    """Which record an evaluation is of, as a number from 0."""
+    """Number of the record that an evaluation belongs to, from 0."""
     score: Floats
     """0..1; not a number where there is none."""
     passed: Floats
     """1 or 0; of an evaluation with a score."""
     reason: tuple[str, ...]
-    """Why an evaluation has no score; empty for those that have one."""
+    """Reason why an evaluation has no score; empty for those that have one."""
 
 
 def pass_at_k(n: int, passes: int, k: int) -> float:
-    """The chance that one of k answers passes, estimated without bias from `passes` among n answers."""
+    """Return the chance that one of k answers passes, estimated without bias from `passes` among n answers."""
     return 1 - comb(n - passes, k) / comb(n, k)
 
 
 def pass_hat_k(n: int, passes: int, k: int) -> float:
-    """The chance that all of k answers pass (pass^k), estimated without bias from `passes` among n answers."""
+    """Return the chance that all of k answers pass (pass^k), estimated without bias from `passes` among n answers."""
     return comb(passes, k) / comb(n, k)
 
 
 def summarize_repeats(samples: Samples) -> RepeatSummary:
-    """The `repeats` of a summary: only records all of whose answers have a score are in it, the others are counted."""
+    """Return the `repeats` of a summary: only records all of whose answers have a score are in it, the others are counted."""
     records = int(samples.record.max()) + 1 if len(samples.record) else 0
     is_scored = ~np.isnan(samples.score)
     scored = np.bincount(samples.record[is_scored], minlength=records)
@@ -68,7 +68,7 @@ def summarize_repeats(samples: Samples) -> RepeatSummary:
 
 
 def _left_out(samples: Samples, is_complete: NDArray[np.bool_]) -> dict[str, int]:
-    """Records without all their scores, each under what became of the first of its answers that has none."""
+    """Count records without all their scores, each under the reason of the first of its answers without one."""
     first: dict[int, str] = {}
     for row in np.flatnonzero(np.isnan(samples.score)).tolist():
         first.setdefault(int(samples.record[row]), samples.reason[row])
@@ -77,7 +77,7 @@ def _left_out(samples: Samples, is_complete: NDArray[np.bool_]) -> dict[str, int
 
 
 def _by_k(repeat: int, passes: Codes, *, estimate: Callable[[int, int, int], float]) -> tuple[PassAtK, ...]:
-    """The mean over records for k = 1 up to the number of answers, each with its interval by records."""
+    """Return the mean over records for k = 1 up to the number of answers, each with its interval by records."""
     found: list[PassAtK] = []
     for k in range(1, repeat + 1):
         table = np.array([estimate(repeat, count, k) for count in range(repeat + 1)])
@@ -89,7 +89,7 @@ def _by_k(repeat: int, passes: Codes, *, estimate: Callable[[int, int, int], flo
 
 
 def _interval(values: Floats, passes: Codes, *, repeat: int, k: int) -> Interval | None:
-    """By records; the chance that one answer passes is the pass rate, and has its interval."""
+    """Return the interval by records; the chance that one answer passes is the pass rate, and has its interval."""
     records = np.arange(len(values))
     if k > 1:
         return cluster_interval(values, records)
@@ -98,7 +98,7 @@ def _interval(values: Floats, passes: Codes, *, repeat: int, k: int) -> Interval
 
 
 def variance_parts(values: Floats, record: Codes) -> VarianceParts:
-    """Variance of answers within a record and between records, by one-way analysis of variance; every record has equally many.
+    """Return the variance of answers within a record and between records, by one-way analysis of variance.
 
     `between` is what is left of the spread of the records' means when the part that answers alone explain is taken off; by chance
     it may be below 0. None where there are too few values to tell.

@@ -38,7 +38,7 @@ SLICE_RESAMPLES = 2_000
 SLICES_VERSION = 2
 """Since 2 tasks have the contracts' terms, documents' metadata counts, and records that broke their contract are in slices."""
 MAX_SLICE_VALUES = 500
-"""Values of one slice that are reported, the largest ones; how many are left out is said."""
+"""Values of one slice that are reported, the largest ones; the number of the others is stated."""
 MAX_EXACT_LEVELS = 25
 """Distinct scores that a distribution lists one by one; above, it has ten bins."""
 _PIECE = 1 << 14
@@ -54,7 +54,7 @@ __all__ = ["RecordColumns", "RecordFacts", "summarize", "summarize_slices"]
 def summarize(
     facts: Iterable[RecordFacts] | RecordColumns, *, seed: int = 0, profile: Profile | None = None, repeat: int = 1
 ) -> Summary:
-    """The summary of a run before its gates; the same records and seed give the same numbers.
+    """Return the summary of a run before its gates; the same records and seed give the same numbers.
 
     `repeat` is how often every record was asked.
     """
@@ -71,7 +71,7 @@ def summarize(
 def summarize_slices(
     facts: Iterable[RecordFacts] | RecordColumns, *, seed: int = 0, profile: Profile | None = None
 ) -> SlicesSummary:
-    """The metrics by slice: those of the records with each value of each slice."""
+    """Return the metrics by slice: those of the records with each value of each slice."""
     columns = collect(facts)
     tables = _Tables(columns, profile)
     slices = {name: _slice(tables, columns.members[name], name=name, seed=seed) for name in sorted(columns.members)}
@@ -79,7 +79,7 @@ def summarize_slices(
 
 
 def _slice(tables: "_Tables", groups: dict[Value, Any], *, name: str, seed: int) -> SliceValues:
-    """Every value of a slice, the largest first; a record with several values is a member of each."""
+    """List every value of a slice, the largest first; a record with several values is a member of each."""
     ordered = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0] is None, group[0] or ""))
     shown = tuple(
         SliceSummary(
@@ -95,13 +95,13 @@ def _slice(tables: "_Tables", groups: dict[Value, Any], *, name: str, seed: int)
 
 
 def _seed(seed: int, name: str, value: Value) -> tuple[int, ...]:
-    """A seed of the slice's own, so that its numbers do not depend on which other slices there are."""
+    """Return a seed of the slice's own, so that its numbers do not depend on which other slices there are."""
     digest = hashlib.sha256(repr((name, value)).encode()).digest()
     return (seed, int.from_bytes(digest[:8], "big"))
 
 
 class _Tables:
-    """The columns as numpy arrays, and the summary of any of their rows."""
+    """Columns as numpy arrays, and the summary of any of their rows."""
 
     def __init__(self, columns: RecordColumns, profile: Profile | None = None) -> None:
         self.profile = profile
@@ -119,7 +119,7 @@ class _Tables:
         self.is_called = _view(columns.is_called, size)
 
     def metrics(self, rows: Rows, *, seed: tuple[int, ...], resamples: int) -> RecordMetrics:
-        """Everything that is said about a set of records."""
+        """Compute all metrics of a set of records."""
         status = np.bincount(_at(self.status, rows), minlength=len(STATUSES)).tolist()
         counts = count_records(dict(zip(STATUSES, status, strict=True)))
         scored = rows[~np.isnan(_at(self.score, rows))]
@@ -156,7 +156,7 @@ class _Tables:
             score_mean_bounds=_bounds(score_total, n, n_valid=n_valid),
             scale=scale,
             raw_score_mean=_ratio(_sum(raw_scores), n) if scale else None,
-            raw_score_mean_interval=_rescaled(score_interval, scale) if scale else None,
+            raw_score_mean_interval=_rescale_interval(score_interval, scale) if scale else None,
             raw_score_mean_standard_error=raw_error,
             raw_score_mean_cluster_standard_error=raw_cluster_error,
             score_distribution=distribution,
@@ -177,7 +177,7 @@ class _Tables:
         return amount_figures(_at(self.amounts[name], called), is_whole=name != "cost")
 
     def _profile(self, rows: Rows, *, seed: tuple[int, ...], resamples: int) -> ProfileSummary | None:
-        """The figure of the run's profile over the valid records; None without one."""
+        """Return the figure of the run's profile over the valid records; None without one."""
         if self.profile is None:
             return None
         valid = rows[_at(self.status, rows) != STATUSES.index("invalid_record")]
@@ -204,7 +204,7 @@ class _Tables:
         )
 
     def _headline_bounds(self, profile: Profile, valid: Rows, *, records: Any) -> Bounds | None:
-        """The headline if every record that could have had a score, and has none, had its worst, or its best one."""
+        """Return the headline if every record that could have had a score, and has none, had its worst, or its best one."""
         scores = self.profile_score[valid]
         worst, best = (
             condense(profile, np.where(np.isnan(scores), column[valid], scores), rows=valid, records=records).values
@@ -213,7 +213,7 @@ class _Tables:
         return Bounds(worst=headline(profile, worst), best=headline(profile, best), n=len(best)) if len(best) else None
 
     def _scales(self, scored: Rows) -> tuple[str | None, dict[str, tuple[ScoreCount, ...]]]:
-        """The scale that all records share, or None, and how scores are distributed on each scale."""
+        """Return the scale that all records share, or None, and how scores are distributed on each scale."""
         codes = _at(self.codes["scale"], scored)
         # np.unique would load numpy's masked arrays, which takes as long as the metrics of a thousand records.
         present = {self.words["scale"][code]: code for code in np.flatnonzero(np.bincount(codes[codes >= 0])).tolist()}
@@ -222,7 +222,7 @@ class _Tables:
         return _shared_scale(set(present)), found
 
     def _rate_interval(self, passed: NDArray[np.bool_], scored: Rows) -> Interval | None:
-        """Answers to one record are not independent of each other, so that records count where they were asked several times."""
+        """Return the interval of a pass rate; answers to one record depend on each other, so that records count instead."""
         if self.words["record"]:
             return cluster_interval(passed.astype(np.float64), self.codes["record"][scored])
         return wilson(int(passed.sum()), len(scored))
@@ -232,13 +232,13 @@ class _Tables:
         return None if clusters is None else cluster_interval(values, clusters, ends=ends)
 
     def _errors(self, values: Floats, scored: Rows) -> tuple[float | None, float | None]:
-        """The standard errors of a mean, by records however often they were asked, and by clusters."""
+        """Return the standard errors of a mean, by records however often they were asked, and by clusters."""
         records = self.codes["record"][scored] if self.words["record"] else None
         clusters = self._clusters(scored)
         return standard_error(values, records), None if clusters is None else standard_error(values, clusters)
 
     def _clusters(self, scored: Rows) -> NDArray[np.int32] | None:
-        """None unless records carry a cluster; those without one stand for themselves."""
+        """Return the clusters; None unless records carry one. A record without a cluster is one of its own."""
         clusters: NDArray[np.int32] = _at(self.codes["cluster"], scored)
         if not len(clusters) or clusters.max() < 0:
             return None
@@ -246,7 +246,7 @@ class _Tables:
         return np.where(clusters < 0, clusters.max() + 1 + itself, clusters)
 
     def samples(self, repeat: int) -> Samples:
-        """The evaluations of all valid records, which were each asked several times."""
+        """Return the evaluations of all valid records, which were each asked several times."""
         rows = np.flatnonzero(self.codes["record"] >= 0)
         errors = self.words["error"]
         return Samples(
@@ -264,18 +264,18 @@ class _Tables:
 
 
 def _at(column: Any, rows: Rows) -> Any:
-    """The values of some rows, each of which is there once; all of them are the column itself, without a copy."""
+    """Return the values of some rows, each of which is there once; all of them are the column itself, without a copy."""
     return column if len(rows) == len(column) else column[rows]
 
 
 def _view(column: Any, size: int) -> Any:
-    """A column without a copy; one without any known value is the same mark over and over, which takes no room."""
+    """Return a column without a copy; one without any known value is the same mark over and over, which takes no room."""
     mark = UNKNOWN if column.typecode == "d" else NO_WORD
     return np.frombuffer(column, dtype=column.typecode) if column else np.broadcast_to(np.array(mark, column.typecode), size)
 
 
 def _sum(values: Floats) -> float:
-    """The sum, rounded once; some values at a time become numbers of Python, which take four times the room."""
+    """Return the sum, rounded once; some values at a time become numbers of Python, which take four times the room."""
     return fsum(chain.from_iterable(values[at : at + _PIECE].tolist() for at in range(0, len(values), _PIECE)))
 
 
@@ -284,7 +284,7 @@ def _ratio(part: float, whole: int) -> float | None:
 
 
 def _bounds(total: float, n: int, *, n_valid: int) -> Bounds | None:
-    """What the mean would be if every valid record without a score had the worst, or the best one."""
+    """Return the means if every valid record without a score had the worst, or the best one."""
     if n_valid == 0:
         return None
     return Bounds(worst=total / n_valid, best=(total + n_valid - n) / n_valid, n=n_valid)
@@ -296,7 +296,7 @@ def _shared_scale(scales: set[str]) -> str | None:
     return "0-1" if scales and scales <= _UNIT_SCALES else None
 
 
-def _rescaled(interval: Interval | None, scale: str) -> Interval | None:
+def _rescale_interval(interval: Interval | None, scale: str) -> Interval | None:
     if interval is None:
         return None
     return msgspec.structs.replace(interval, low=on_scale(interval.low, scale), high=on_scale(interval.high, scale))
@@ -315,7 +315,7 @@ def _distribution(values: Floats, *, scale: str) -> tuple[ScoreCount, ...]:
 
 
 def latency_figures(values: Floats) -> Latency:
-    """What is said about the latencies that are known."""
+    """Return the metrics of the latencies that are known."""
     known = np.sort(values[~np.isnan(values)])
     n = len(known)
     return Latency(

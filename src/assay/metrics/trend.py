@@ -11,7 +11,7 @@ from assay.core.summary import LEVEL, Interval
 from assay.metrics.intervals import Estimate, Floats
 
 MAX_RUNS = 60
-"""The latest runs that a trend looks at; its exact test grows with their cube."""
+"""Latest runs that a trend covers; its exact test grows with their cube."""
 MIN_RUNS = 5
 """Four runs in perfect order happen by chance in one of twelve cases."""
 
@@ -19,7 +19,7 @@ Direction = Literal["up", "down", "none"]
 
 
 class Trend(msgspec.Struct, frozen=True, kw_only=True):
-    """The direction that a test supports at 5 %, and the slope."""
+    """Direction that a test supports at 5 %, and the slope."""
 
     direction: Direction
     p_value: float | None
@@ -30,7 +30,7 @@ class Trend(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def trend(values: Floats) -> Trend:
-    """The trend of one number per run, oldest first; only the latest 60 count."""
+    """Return the trend of one number per run, oldest first; only the latest 60 count."""
     values = values[-MAX_RUNS:]
     n = len(values)
     if n < MIN_RUNS:
@@ -44,14 +44,14 @@ def trend(values: Floats) -> Trend:
 
 
 def _slopes(values: Floats) -> Floats:
-    """The change per run between every pair of runs, in ascending order."""
+    """Return the change per run between every pair of runs, in ascending order."""
     earlier, later = np.triu_indices(len(values), 1)
     found: Floats = np.sort((values[later] - values[earlier]) / (later - earlier))
     return found
 
 
 def _slope(values: Floats) -> Estimate:
-    """Sen's interval: as many of the lowest and highest slopes are cut off as the exact test allows, at least one of 5 runs."""
+    """Return Sen's interval: as many of the lowest and highest slopes are cut off as the exact test allows."""
     n, slopes = len(values), _slopes(values)
     counts = _inversions((1,) * n)
     total, allowed = factorial(n), (1 - LEVEL) / 2
@@ -64,7 +64,7 @@ def _slope(values: Floats) -> Estimate:
 
 
 def _probability(score: int, *, ties: tuple[int, ...]) -> float:
-    """The exact share of all orders of these values that are at least as far from even."""
+    """Return the exact share of all orders of these values that are at least as far from even."""
     counts = _inversions(ties)
     pairs = len(counts) - 1
     if score == 0 or pairs == 0:
@@ -76,7 +76,7 @@ def _probability(score: int, *, ties: tuple[int, ...]) -> float:
 
 @lru_cache(maxsize=64)
 def _inversions(ties: tuple[int, ...]) -> tuple[int, ...]:
-    """How many orders of values, equal in groups of these sizes, have 0, 1, 2, ... pairs in falling order.
+    """Return how many orders of values, equal in groups of these sizes, have 0, 1, 2, ... pairs in falling order.
 
     It is Gauss's multinomial coefficient: whole numbers without rounding, one group of equal values after the other.
     """
@@ -89,7 +89,7 @@ def _inversions(ties: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _multiply(counts: list[int], length: int) -> list[int]:
-    """Times 1 + q + ... + q^(length - 1)."""
+    """Multiply a polynomial by 1 + q + ... + q^(length - 1)."""
     longer = [*counts, *[0] * (length - 1)]
     total, found = 0, []
     for place, count in enumerate(longer):
@@ -99,7 +99,7 @@ def _multiply(counts: list[int], length: int) -> list[int]:
 
 
 def _divide(counts: list[int], length: int) -> list[int]:
-    """Divided by 1 + q + ... + q^(length - 1), without remainder."""
+    """Divide a polynomial by 1 + q + ... + q^(length - 1), without remainder."""
     found: list[int] = []
     for place in range(len(counts) - length + 1):
         recent = sum(found[max(0, place - length + 1) : place])

@@ -139,7 +139,7 @@ def _provider_problems(provider: ProviderPlan, environ: Mapping[str, str]) -> li
 
 
 def model_problems(kind: ProviderKind, model: str) -> list[str]:
-    """List why a provider of that kind has no such model, one sentence each; empty when only a call would tell."""
+    """List why a provider of that kind has no such model, one sentence each; empty when only a call would show it."""
     if kind not in _KNOWN:
         return []
     problems: list[str] = import_module(f"assay.models.{PROVIDERS[kind].home}").model_problems(model)

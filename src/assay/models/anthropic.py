@@ -1,6 +1,6 @@
 """Anthropic's messages API: the system prompt is a separate member, an answer has blocks, cached tokens are counted separately."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -10,12 +10,13 @@ from assay.core.canonical import JsonObject
 from assay.core.model_call import ModelRequest, Reply, Usage
 from assay.core.plan import ModelPlan
 from assay.models.endpoint import resolve_endpoint
+from assay.models.http_model import REPLY_TOOL, HttpModel, merged, tool_text, with_role
+from assay.models.negotiation import MAX_TOKENS, THINKING, Dialect, ReplyFormat, Sent, SystemRole
 from assay.models.provider_protocol import Maker, ProviderContext
-from assay.models.requests import BodyWriter, applied_parameters
 from assay.models.transport import HttpResult, ProviderAnswer, Transport, open_transport, reply_of
 
-MAX_TOKENS = 4096
-"""The API requires a limit; this one is sent when the plan has none."""
+ADAPTIVE = "adaptive"
+"""The form of thinking that has no budget; newer models take no other."""
 
 _FINISH = {
     "end_turn": "stop",
@@ -37,6 +38,8 @@ class _Usage(msgspec.Struct, frozen=True):
 class _ContentBlock(msgspec.Struct, frozen=True):
     type: str = ""
     text: str | None = None
+    name: str | None = None
+    input: Any = None
 
 
 class _MessagesReply(msgspec.Struct, frozen=True):
@@ -59,45 +62,64 @@ async def open_provider(context: ProviderContext) -> AsyncIterator[Maker]:
         yield lambda model: MessagesModel(transport, model)
 
 
-class MessagesModel:
+class MessagesModel(HttpModel[_MessagesReply]):
     """One model behind the messages API."""
 
     path = "/messages"
     decoder = _DECODER
 
     def __init__(self, transport: Transport, model: ModelPlan) -> None:
-        self._transport = transport
-        self._head = transport.head(self.path)
-        self._applied = _parameters(model)
-        self._body = BodyWriter({"model": model.model}, "messages", self._applied)
+        is_set = "format" in (model.parameters.extra_body.get("output_config") or {})
+        super().__init__(transport, model, msgspec.structs.replace(_DIALECT, formats=("plain",)) if is_set else _DIALECT)
 
-    async def reply(self, ask: ModelRequest) -> Reply:
-        """Make one attempt; raises ModelFailure. A reply schema is not sent: not every model accepts one."""
-        return self.read(await self._transport.post(self._head, self.request(ask), decoder=_DECODER))
-
-    def request(self, ask: ModelRequest) -> bytes:
-        """Build the body of the HTTP request."""
+    def messages(self, ask: ModelRequest, role: SystemRole) -> tuple[Sequence[object], JsonObject | None]:
+        """Return the turns, and the instructions in a member of their own."""
+        if role != "system":
+            return with_role(ask.messages, role), None
         system = "\n\n".join(message.content for message in ask.messages if message.role == "system")
-        turns = [message for message in ask.messages if message.role != "system"]
-        return self._body.write(turns, {"system": system} if system else None)
+        return [message for message in ask.messages if message.role != "system"], {"system": system} if system else None
 
-    def read(self, result: HttpResult[_MessagesReply]) -> Reply:
+    def members(self, sent: Sent) -> JsonObject:
+        """Build the parameters; thinking has a budget of its own within the output limit, and takes no temperature."""
+        members, budget = sent.body(), sent.parameters.get(THINKING)
+        if "effort" in members:
+            members = merged(members, {"output_config": {"effort": members.pop("effort")}})
+        if budget is None:
+            return members
+        is_adaptive = members.pop(sent.names[THINKING]) is not None and sent.names[THINKING] == ADAPTIVE
+        thinking = {"type": "adaptive"} if is_adaptive else {"type": "enabled", "budget_tokens": budget}
+        return {**{name: value for name, value in members.items() if name not in ("temperature", "top_p")}, "thinking": thinking}
+
+    def schema_members(self, schema: Mapping[str, object], form: ReplyFormat) -> JsonObject:
+        """Build `output_config.format`, or a tool that the model must call."""
+        if form == "json_schema":
+            return {"output_config": {"format": {"type": "json_schema", "schema": dict(schema)}}}
+        if form == "plain":
+            return {}
+        tool = {"name": REPLY_TOOL, "description": "Give the reply.", "input_schema": dict(schema)}
+        return {"tools": [tool], "tool_choice": {"type": "tool", "name": REPLY_TOOL}}
+
+    def read(self, result: HttpResult[_MessagesReply], applied: JsonObject | None = None) -> Reply:
         """Parse a body, from a direct call or a batch; raises ModelFailure."""
         body = result.value
         request_id = result.request_id or body.id or ""
         if body.error or body.content is None:
-            raise self._transport.refused({"error": body.error or "it has no content"}, request_id)
+            raise self.transport.refused({"error": body.error or "it has no content"}, request_id)
+        applied = self.applied if applied is None else applied
+        called = _reply_call(body.content) if "tool_choice" in applied else None
         texts = [block.text for block in body.content if block.type == "text" and block.text is not None]
+        text = "".join(texts) if texts else None
+        reason = _FINISH.get(body.stop_reason or "", body.stop_reason or "")
         answer = ProviderAnswer(
-            text="".join(texts) if texts else None,
-            finish_reason=_FINISH.get(body.stop_reason or "", body.stop_reason or ""),
+            text=text if called is None else called,
+            finish_reason="stop" if called is not None and reason == "tool_calls" else reason,
             usage=_usage(body.usage),
             model=body.model or "",
             request_id=request_id,
             # tool_use, server_tool_use and mcp_tool_use.
-            has_tool_calls=any(block.type.endswith("tool_use") for block in body.content),
+            has_tool_calls=called is None and any(block.type.endswith("tool_use") for block in body.content),
         )
-        return reply_of(answer, result, self._applied)
+        return reply_of(answer, result, applied)
 
 
 def _usage(usage: _Usage | None) -> Usage:
@@ -109,17 +131,22 @@ def _usage(usage: _Usage | None) -> Usage:
     return Usage(input_tokens=total_input, output_tokens=usage.output_tokens, cached_tokens=read)
 
 
-def _parameters(model: ModelPlan) -> JsonObject:
-    """Build the parameters; the API has neither seed nor penalties, and no temperature with thinking. Lists only sent ones."""
-    wanted = model.parameters
-    budget = wanted.thinking_budget
-    return applied_parameters(
-        {
-            "max_tokens": wanted.max_tokens or MAX_TOKENS + (budget or 0),
-            "temperature": None if budget else wanted.temperature,
-            "top_p": None if budget else wanted.top_p,
-            "thinking": {"type": "enabled", "budget_tokens": budget} if budget else None,
-            "output_config": {"effort": wanted.reasoning_effort} if wanted.reasoning_effort else None,
-        },
-        wanted.extra_body,
-    )
+def _reply_call(content: list[_ContentBlock]) -> str | None:
+    """Return the input of the call by which the model replies, where it was told to reply by one."""
+    calls = (block for block in content if block.type == "tool_use" and block.name == REPLY_TOOL)
+    return next((tool_text(call.input) for call in calls), None)
+
+
+_DIALECT = Dialect(
+    # The messages API has neither seed nor penalties, and no role of its own for instructions.
+    names={
+        MAX_TOKENS: ("max_tokens",),
+        "temperature": ("temperature",),
+        "top_p": ("top_p",),
+        THINKING: ("thinking", ADAPTIVE),
+        "reasoning_effort": ("effort",),
+    },
+    formats=("json_schema", "tools", "plain"),
+    roles=("system", "user"),
+    requires_limit=True,
+)

@@ -57,7 +57,7 @@ class RequestFraming(msgspec.Struct, frozen=True):
 
 
 class BatchKey(msgspec.Struct, frozen=True, kw_only=True):
-    """What identifies one of our batches at the provider, even if the reply to its creation was lost."""
+    """Key that identifies one of our batches at the provider, even if the reply to its creation was lost."""
 
     name: str
     """Globally unique name of the batch."""
@@ -77,7 +77,7 @@ class BatchUpload(msgspec.Struct, frozen=True, kw_only=True):
     size: int
     """Bytes of the file."""
     upload_id: str = ""
-    """The provider's id of the file, once it is uploaded."""
+    """Provider's id of the file, once it is uploaded."""
 
 
 class BatchMatch(msgspec.Struct, frozen=True):
@@ -96,9 +96,9 @@ class BatchStatus(msgspec.Struct, frozen=True, kw_only=True):
     """State in the provider's words."""
     is_ended: bool = False
     is_refused: bool = False
-    """The provider refused to start it because something is wrong with it."""
+    """True when the provider refused to start it because something is wrong with it."""
     is_full: bool = False
-    """The provider refused to start it only because too many requests are waiting."""
+    """True when the provider refused to start it only because too many requests are waiting."""
     total: int = 0
     done: int = 0
     """Requests with an answer or an error."""
@@ -109,7 +109,7 @@ class BatchStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BatchResult(msgspec.Struct, frozen=True):
-    """The result of one request in a batch."""
+    """Result of one request in a batch."""
 
     custom_id: str
     said: Reply | ModelFailure
@@ -137,7 +137,7 @@ class ListedBatches(Protocol):
 
     @property
     def data(self) -> Sequence[Any]:
-        """The batches."""
+        """Batches."""
 
     @property
     def has_more(self) -> bool:

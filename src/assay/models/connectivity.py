@@ -29,7 +29,7 @@ class ConnectivityResult(msgspec.Struct, frozen=True, kw_only=True):
     status: int = 0
     """HTTP status; 0 without an answer."""
     date: str = ""
-    """The provider's Date header."""
+    """Provider's Date header."""
     problem: str = ""
     hint: str = ""
 

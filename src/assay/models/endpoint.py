@@ -155,7 +155,7 @@ def _protocol_headers(vendor: Vendor, key: str) -> dict[str, str]:
 
 
 def _is_vendor(provider: ProviderPlan, url: str) -> bool:
-    """Tell whether the URL is the vendor's host over TLS at its standard port: the vendor's key is sent only there."""
+    """Return whether the URL is the vendor's host over TLS at its standard port: the vendor's key is sent only there."""
     parts = urlsplit(url)
     is_secure = parts.scheme == "https" and parts.port in (None, 443)
     return is_secure and parts.hostname == urlsplit(_vendor(provider).url).hostname

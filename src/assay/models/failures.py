@@ -71,7 +71,7 @@ def worded_code(status: int, message: str, error: Mapping[str, object]) -> str:
 
 
 def is_out_of_quota(message: str, error: Mapping[str, object]) -> bool:
-    """Tell whether the quota is used up; some providers use these words for a limit that resets within a minute."""
+    """Return whether the quota is used up; some providers use these words for a limit that resets within a minute."""
     message = message[:_MAX_CHARACTERS]
     if not _QUOTA.search(message):
         return False
@@ -88,7 +88,7 @@ def wait_of(message: str, error: Mapping[str, object]) -> float | None:
 
 
 def _is_flagged(error: Mapping[str, object]) -> bool:
-    """Tell whether moderation in front of a model rejected this one text."""
+    """Return whether moderation in front of a model rejected this one text."""
     metadata = error.get("metadata")
     return isinstance(metadata, dict) and "flagged_input" in metadata
 
@@ -182,7 +182,7 @@ def status_failure(refusal: ErrorResponse) -> ModelFailure:
     wording = _wording(error, refusal.body)
     if code == _status_code(refusal.status):
         code = worded_code(refusal.status, wording, error) or code
-    return ModelFailure(
+    failure = ModelFailure(
         code,
         shorten(f"HTTP {refusal.status} from '{refusal.provider}': {wording or 'no explanation'}"),
         http_status=refusal.status,
@@ -190,6 +190,8 @@ def status_failure(refusal: ErrorResponse) -> ModelFailure:
         request_id=request_id_of(refusal.headers),
         is_exhausted=refusal.status == 402 or _is_exhausted(error),
     )
+    failure.error_body = refusal.body
+    return failure
 
 
 def error_failure(refusal: ErrorResponse) -> ModelFailure:

@@ -73,7 +73,7 @@ class HttpConnection(asyncio.Protocol):
             self._reset()
 
     def is_quiet(self) -> bool:
-        """Tell whether there is nothing to be read or sent."""
+        """Return whether there is nothing to be read or sent."""
         descriptor = self._descriptor
         if not hasattr(select, "poll"):  # Windows, where `select` takes every number.
             return select.select([descriptor], [descriptor], [], 0) == ([], [descriptor], [])

@@ -25,7 +25,7 @@ from assay.models.batch_api import (
 from assay.models.transport import Transport
 
 WINDOW = "24h"
-"""The only completion window that the API offers."""
+"""Only completion window that the API offers."""
 MARK = "assay_batch"
 """Member of a batch's metadata that identifies it."""
 ENDED = frozenset({"completed", "failed", "expired", "cancelled"})

@@ -1,9 +1,4 @@
-"""Chat completions, as OpenAI defined them and many servers implement them.
-
-To OpenAI's own host: `max_completion_tokens`, and `response_format` if the request has a schema. To any other server:
-`max_tokens`, and `response_format` only if `extra_body` holds `{"response_format": {"type": "json_schema"}}`, which
-is filled with the schema of the request. Any other `response_format` in `extra_body` is sent as it is.
-"""
+"""Chat completions, as OpenAI defined them and many servers implement them."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -12,11 +7,13 @@ from typing import Any
 import msgspec
 
 from assay.core.canonical import JsonObject
-from assay.core.model_call import ModelFailure, ModelRequest, Reply, Usage
+from assay.core.model_call import ModelFailure, Reply, Usage
 from assay.core.plan import ModelPlan
 from assay.models.endpoint import resolve_endpoint
+from assay.models.http_model import REPLY_TOOL, HttpModel, tool_text
+from assay.models.negotiation import MAX_TOKENS, Dialect, ReplyFormat, Sent
 from assay.models.provider_protocol import Maker, ProviderContext
-from assay.models.requests import BodyWriter, applied_parameters, refuses_sampling, schema_format
+from assay.models.requests import schema_format
 from assay.models.transport import HttpResult, ProviderAnswer, Transport, open_transport, reply_of
 
 _FINISH = {"function_call": "tool_calls", "max_tokens": "length", "end_turn": "stop", "eos": "stop", "stop_sequence": "stop"}
@@ -48,7 +45,7 @@ class _Message(msgspec.Struct, frozen=True):
     refusal: str | None = None
     tool_calls: Any = None
     function_call: Any = None
-    """The older form of a tool call."""
+    """Older form of a tool call."""
 
 
 class _CompletionChoice(msgspec.Struct, frozen=True):
@@ -58,7 +55,7 @@ class _CompletionChoice(msgspec.Struct, frozen=True):
 
 
 class Completion(msgspec.Struct, frozen=True):
-    """The members of a completion that matter for its answer; all others are ignored."""
+    """Members of a completion that matter for its answer; all others are ignored."""
 
     choices: list[_CompletionChoice] | None = None
     usage: _Usage | None = None
@@ -70,6 +67,8 @@ class Completion(msgspec.Struct, frozen=True):
 _DECODER = msgspec.json.Decoder(Completion)
 _FAILURE_CODES = {"error": "internal_error"}
 """Finish reasons that are errors, from servers that forward requests."""
+_FILLED = {"type": "json_schema"}
+"""A `response_format` without a schema: the default, which earlier versions wanted said."""
 _NO_USAGE = Usage()
 _NO_MESSAGE = _Message()
 _NO_CHOICE = _CompletionChoice()
@@ -83,38 +82,39 @@ async def open_provider(context: ProviderContext) -> AsyncIterator[Maker]:
         yield lambda model: ChatModel(transport, model)
 
 
-class ChatModel:
+class ChatModel(HttpModel[Completion]):
     """One model behind a chat-completions server."""
 
     path = "/chat/completions"
     decoder = _DECODER
 
     def __init__(self, transport: Transport, model: ModelPlan) -> None:
-        self._transport = transport
-        self._head = transport.head(self.path)
-        self.applied = _parameters(model, is_vendor=transport.endpoint.is_vendor)
-        wanted = self.applied.get("response_format", {"type": "json_schema"} if transport.endpoint.is_vendor else None)
-        self._takes_schema = wanted == {"type": "json_schema"}
-        if self._takes_schema:
-            self.applied.pop("response_format", None)
-        self._body = BodyWriter({"model": model.model}, "messages", self.applied)
+        super().__init__(transport, model, _dialect(model, is_vendor=transport.endpoint.is_vendor))
 
-    async def reply(self, ask: ModelRequest) -> Reply:
-        """Make one attempt; raises ModelFailure."""
-        extra = self._extra(ask)
-        result = await self._transport.post(self._head, self._body.write(ask.messages, extra), decoder=_DECODER)
-        return self.read(result, {**self.applied, **extra} if extra else self.applied)
+    def members(self, sent: Sent) -> JsonObject:
+        """Build the parameters; a `response_format` without its schema is filled by each request that has one."""
+        members = sent.body()
+        if members.get("response_format") == _FILLED:
+            del members["response_format"]
+        return members
 
-    def request(self, ask: ModelRequest) -> bytes:
-        """Build the body of the HTTP request."""
-        return self._body.write(ask.messages, self._extra(ask))
+    def schema_members(self, schema: Mapping[str, object], form: ReplyFormat) -> JsonObject:
+        """Build `response_format`, or a tool that the model must call."""
+        if form == "json_schema":
+            return {"response_format": {"type": "json_schema", "json_schema": schema_format(schema)}}
+        if form == "json_object":
+            return {"response_format": {"type": "json_object"}}
+        if form == "plain":
+            return {}
+        tool = {"name": REPLY_TOOL, "description": "Give the reply.", "parameters": dict(schema)}
+        return {
+            "tools": [{"type": "function", "function": tool}],
+            "tool_choice": {"type": "function", "function": {"name": REPLY_TOOL}},
+        }
 
     def read(self, result: HttpResult[Completion], applied: JsonObject | None = None) -> Reply:
         """Parse a body, from a direct call or a batch; raises ModelFailure."""
-        return completion_reply(result, self.applied if applied is None else applied, refused=self._transport.refused)
-
-    def _extra(self, ask: ModelRequest) -> JsonObject | None:
-        return _response_format(ask.reply_schema) if self._takes_schema and ask.reply_schema else None
+        return completion_reply(result, self.applied if applied is None else applied, refused=self.transport.refused)
 
 
 def completion_reply(result: HttpResult[Completion], applied: JsonObject, *, refused: Callable[[Any, str], ModelFailure]) -> Reply:
@@ -127,14 +127,15 @@ def completion_reply(result: HttpResult[Completion], applied: JsonObject, *, ref
         raise refused({"error": error or "it has no choices"}, request_id)
     reason = choice.finish_reason or ""
     message = choice.message or _NO_MESSAGE
+    called = _reply_call(message) if "tool_choice" in applied else None
     answer = ProviderAnswer(
-        text=_text(message),
-        finish_reason=_FINISH.get(reason, reason),
+        text=_text(message) if called is None else called,
+        finish_reason=_FINISH.get(reason, reason) if called is None else "stop",
         usage=_usage(completion.usage) if completion.usage else _NO_USAGE,
         model=completion.model or "",
         request_id=request_id,
         is_refusal=bool(message.refusal),
-        has_tool_calls=bool(message.tool_calls or message.function_call),
+        has_tool_calls=called is None and bool(message.tool_calls or message.function_call),
         failure_code=_FAILURE_CODES.get(reason, ""),
     )
     return reply_of(answer, result, applied)
@@ -161,22 +162,22 @@ def _usage(usage: _Usage) -> Usage:
     )
 
 
-def _parameters(model: ModelPlan, *, is_vendor: bool) -> JsonObject:
-    wanted = model.parameters
-    samples = not (is_vendor and refuses_sampling(model.model))
-    return applied_parameters(
-        {
-            "temperature": wanted.temperature if samples else None,
-            "top_p": wanted.top_p if samples else None,
-            "frequency_penalty": wanted.frequency_penalty if samples else None,
-            "presence_penalty": wanted.presence_penalty if samples else None,
-            "max_completion_tokens" if is_vendor else "max_tokens": wanted.max_tokens,
-            "seed": wanted.seed,
-            "reasoning_effort": wanted.reasoning_effort,
-        },
-        wanted.extra_body,
-    )
+def _reply_call(message: _Message) -> str | None:
+    """Return the input of the call by which the model replies, where it was told to reply by one."""
+    calls = message.tool_calls if isinstance(message.tool_calls, list) else []
+    functions = [call.get("function") for call in calls if isinstance(call, dict)]
+    found = (function for function in functions if isinstance(function, dict) and function.get("name") == REPLY_TOOL)
+    return next((tool_text(function.get("arguments")) for function in found), None)
 
 
-def _response_format(schema: Mapping[str, object]) -> JsonObject:
-    return {"response_format": {"type": "json_schema", "json_schema": schema_format(schema)}}
+def _dialect(model: ModelPlan, *, is_vendor: bool) -> Dialect:
+    """Return the names of parameters: OpenAI deprecates `max_tokens`, and most other servers know nothing else."""
+    limits = ("max_completion_tokens", "max_tokens") if is_vendor else ("max_tokens", "max_completion_tokens")
+    names = {
+        **{name: (name,) for name in ("temperature", "top_p", "frequency_penalty", "presence_penalty")},
+        MAX_TOKENS: limits,
+        "seed": ("seed",),
+        "reasoning_effort": ("reasoning_effort",),
+    }
+    is_set = model.parameters.extra_body.get("response_format", _FILLED) != _FILLED
+    return Dialect(names=names, formats=("plain",)) if is_set else Dialect(names=names)

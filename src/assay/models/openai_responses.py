@@ -7,11 +7,13 @@ from typing import Any
 import msgspec
 
 from assay.core.canonical import JsonObject
-from assay.core.model_call import ModelRequest, Reply, Usage
+from assay.core.model_call import Reply, Usage
 from assay.core.plan import ModelPlan
 from assay.models.endpoint import resolve_endpoint
+from assay.models.http_model import REPLY_TOOL, HttpModel, tool_text
+from assay.models.negotiation import MAX_TOKENS, Dialect, ReplyFormat, Sent
 from assay.models.provider_protocol import Maker, ProviderContext
-from assay.models.requests import BodyWriter, applied_parameters, refuses_sampling, schema_format
+from assay.models.requests import schema_format
 from assay.models.transport import HttpResult, ProviderAnswer, Transport, open_transport, reply_of
 
 _INCOMPLETE = {"max_output_tokens": "length", "max_tokens": "length", "content_filter": "content_filter"}
@@ -42,6 +44,8 @@ class _Part(msgspec.Struct, frozen=True):
 class _OutputItem(msgspec.Struct, frozen=True):
     type: str = ""
     content: list[_Part] | None = None
+    name: str | None = None
+    arguments: Any = None
 
 
 class _IncompleteDetails(msgspec.Struct, frozen=True):
@@ -71,53 +75,63 @@ async def open_provider(context: ProviderContext) -> AsyncIterator[Maker]:
         yield lambda model: ResponsesModel(transport, model)
 
 
-class ResponsesModel:
+class ResponsesModel(HttpModel[_Response]):
     """One model behind the responses API."""
 
     path = "/responses"
+    messages_member = "input"
     decoder = _DECODER
 
     def __init__(self, transport: Transport, model: ModelPlan) -> None:
-        self._transport = transport
-        self._head = transport.head(self.path)
-        self._applied = _parameters(model, is_vendor=transport.endpoint.is_vendor)
-        self._takes_schema = "text" not in self._applied
-        # Do not leave evaluation data at the provider unless the plan says so.
-        stored = {} if "store" in self._applied else {"store": False}
-        self._body = BodyWriter({"model": model.model, **stored}, "input", self._applied)
+        is_set = "text" in model.parameters.extra_body
+        super().__init__(transport, model, msgspec.structs.replace(_DIALECT, formats=("plain",)) if is_set else _DIALECT)
 
-    async def reply(self, ask: ModelRequest) -> Reply:
-        """Make one attempt; raises ModelFailure."""
-        extra = self._extra(ask)
-        result = await self._transport.post(self._head, self._body.write(ask.messages, extra), decoder=_DECODER)
-        return self.read(result, {**self._applied, **extra} if extra else self._applied)
+    def members(self, sent: Sent) -> JsonObject:
+        """Build the parameters; no evaluation data is left at the provider unless the plan says so."""
+        members = sent.body()
+        if isinstance(members.get("reasoning"), str):
+            members["reasoning"] = {"effort": members["reasoning"]}
+        return {"store": False, **members}
 
-    def request(self, ask: ModelRequest) -> bytes:
-        """Build the body of the HTTP request."""
-        return self._body.write(ask.messages, self._extra(ask))
-
-    def _extra(self, ask: ModelRequest) -> JsonObject | None:
-        return _text_format(ask.reply_schema) if self._takes_schema and ask.reply_schema else None
+    def schema_members(self, schema: Mapping[str, object], form: ReplyFormat) -> JsonObject:
+        """Build `text.format`, or a tool that the model must call."""
+        if form == "json_schema":
+            return {"text": {"format": {"type": "json_schema", **schema_format(schema)}}}
+        if form == "json_object":
+            return {"text": {"format": {"type": "json_object"}}}
+        if form == "plain":
+            return {}
+        tool = {
+            "type": "function",
+            "name": REPLY_TOOL,
+            "description": "Give the reply.",
+            "parameters": dict(schema),
+            "strict": False,
+        }
+        return {"tools": [tool], "tool_choice": {"type": "function", "name": REPLY_TOOL}}
 
     def read(self, result: HttpResult[_Response], applied: JsonObject | None = None) -> Reply:
         """Parse a body, from a direct call or a batch; raises ModelFailure."""
         response = result.value
         request_id = result.request_id or response.id or ""
         if response.error or response.output is None:
-            raise self._transport.refused({"error": response.error or "it has no output"}, request_id)
+            raise self.transport.refused({"error": response.error or "it has no output"}, request_id)
         parts = [part for item in response.output if item.type == "message" for part in item.content or ()]
+        applied = self.applied if applied is None else applied
+        called = _reply_call(response.output) if "tool_choice" in applied else None
+        text = "".join(part.text or part.refusal or "" for part in parts) if parts else None
         answer = ProviderAnswer(
-            text="".join(part.text or part.refusal or "" for part in parts) if parts else None,
+            text=text if called is None else called,
             finish_reason=_finish_reason(response),
             usage=_usage(response.usage),
             model=response.model or "",
             request_id=request_id,
             is_refusal=any(part.refusal for part in parts),
             # function_call, custom_tool_call, web_search_call and so on: each kind of call is an item type of its own.
-            has_tool_calls=any(item.type.endswith("_call") for item in response.output),
+            has_tool_calls=called is None and any(item.type.endswith("_call") for item in response.output),
             failure_code=_FAILURE_CODES.get(response.status or "", ""),
         )
-        return reply_of(answer, result, self._applied if applied is None else applied)
+        return reply_of(answer, result, applied)
 
 
 def _finish_reason(response: _Response) -> str:
@@ -140,20 +154,18 @@ def _usage(usage: _Usage | None) -> Usage:
     )
 
 
-def _parameters(model: ModelPlan, *, is_vendor: bool) -> JsonObject:
-    """Build the parameters; the responses API has neither seed nor penalties. Lists only sent ones."""
-    wanted = model.parameters
-    samples = not (is_vendor and refuses_sampling(model.model))
-    return applied_parameters(
-        {
-            "temperature": wanted.temperature if samples else None,
-            "top_p": wanted.top_p if samples else None,
-            "max_output_tokens": wanted.max_tokens,
-            "reasoning": {"effort": wanted.reasoning_effort} if wanted.reasoning_effort else None,
-        },
-        wanted.extra_body,
-    )
+def _reply_call(output: list[_OutputItem]) -> str | None:
+    """Return the input of the call by which the model replies, where it was told to reply by one."""
+    calls = (item for item in output if item.type == "function_call" and item.name == REPLY_TOOL)
+    return next((tool_text(call.arguments) for call in calls), None)
 
 
-def _text_format(schema: Mapping[str, object]) -> JsonObject:
-    return {"text": {"format": {"type": "json_schema", **schema_format(schema)}}}
+_DIALECT = Dialect(
+    # The responses API has neither seed nor penalties.
+    names={
+        "temperature": ("temperature",),
+        "top_p": ("top_p",),
+        MAX_TOKENS: ("max_output_tokens",),
+        "reasoning_effort": ("reasoning",),
+    }
+)

@@ -19,7 +19,7 @@ from assay.models.endpoint import endpoint_problems, resolve_endpoint
 PRICE_SECONDS = 900
 """Seconds for which a looked-up price is used: some providers change prices at night, on a quarter of an hour."""
 BATCH_CONTEXT = {"processing": "batch"}
-"""The price list's name for batch requests."""
+"""Price list's name for batch requests."""
 _PROBE = 1000
 
 
@@ -76,12 +76,12 @@ def pricing(
 
 
 def is_paid(provider: ProviderPlan) -> bool:
-    """Tell whether calls to a provider may cost money."""
+    """Return whether calls to a provider may cost money."""
     return not PROVIDERS[provider.kind].is_free
 
 
 def has_price(provider: ProviderPlan, model: ModelPlan, *, environ: Mapping[str, str]) -> bool:
-    """Tell whether the model's price is known."""
+    """Return whether the model's price is known."""
     return tariff_of(provider, model, environ=environ, at=datetime.now(UTC)) is not None
 
 

@@ -8,6 +8,7 @@ import msgspec
 
 from assay.core.model_call import ModelRequest, Reply
 from assay.core.plan import ModelPlan, ProviderPlan
+from assay.models.negotiation import Negotiator
 
 
 class Model(Protocol):
@@ -16,6 +17,11 @@ class Model(Protocol):
     async def reply(self, ask: ModelRequest) -> Reply:
         """Make one attempt; raises ModelFailure."""
         ...
+
+
+def negotiator_of(model: Model) -> Negotiator | None:
+    """Return the negotiator of a model's parameters; None for a model that is sent none over HTTP."""
+    return getattr(model, "negotiator", None)
 
 
 Maker = Callable[[ModelPlan], Model]

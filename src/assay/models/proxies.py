@@ -42,7 +42,7 @@ def _proxy(variable: str, environ: Mapping[str, str]) -> str:
 
 
 def _covers(entry: str, host: str, port: int) -> bool:
-    """Tell whether an entry covers a host: the same name or a parent domain, its network, or every host."""
+    """Return whether an entry covers a host: the same name or a parent domain, its network, or every host."""
     parts = _ENTRY.fullmatch(entry)
     name = (parts["address"] or parts["name"] or "") if parts else entry
     if parts and parts["port"] and int(parts["port"]) != port:

@@ -25,7 +25,7 @@ Key = tuple[str, str, int]
 
 
 class Recording(msgspec.Struct, frozen=True):
-    """The replies of one file, and its invalid lines."""
+    """Replies of one file, and its invalid lines."""
 
     replies: Mapping[Key, Reply]
     """By hash, name of the model and sample; an empty name answers for every model."""

@@ -14,7 +14,6 @@ from assay.core.plan import ModelPlan, ProviderPlan
 from assay.core.provider import PROVIDERS
 
 _encode = msgspec.json.Encoder().encode
-_OPENAI_REASONING = re.compile(r"(o\d|gpt-5(?!.*chat))")
 
 
 class BodyWriter:
@@ -26,7 +25,7 @@ class BodyWriter:
         self._after = _encode(after)
         self._tail = b"," + self._after[1:] if after else b"}"
 
-    def write(self, messages: Sequence[Message], extra: Mapping[str, object] | None = None) -> bytes:
+    def write(self, messages: Sequence[object], extra: Mapping[str, object] | None = None) -> bytes:
         """Build the body for these messages, with extra members of this request."""
         body = self._head + _encode(messages)
         if not extra:
@@ -37,11 +36,6 @@ class BodyWriter:
 def applied_parameters(known: Mapping[str, object], extra_body: Mapping[str, object]) -> JsonObject:
     """Return the parameters to send: those with a value, and the plan's own members, which win."""
     return {**{name: value for name, value in known.items() if value is not None}, **extra_body}
-
-
-def refuses_sampling(model: str) -> bool:
-    """Tell whether a model is one of OpenAI's reasoning models, which answer a temperature with an error."""
-    return _OPENAI_REASONING.match(model.rpartition("/")[2]) is not None
 
 
 def schema_format(schema: Mapping[str, object]) -> JsonObject:

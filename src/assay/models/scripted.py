@@ -248,7 +248,7 @@ def _judge(score: str) -> Script:
 
 _FIVE_POINT: JsonObject = {"properties": {"score": {"type": "integer"}, "justification": {"type": "string"}}}
 _MIDDLE = 3
-"""The score from which a criterion counts as met."""
+"""Score from which a criterion counts as met."""
 
 
 def _scripted(member: Mapping[str, Any], five: int, reason: str) -> Any:

@@ -45,7 +45,7 @@ class DecodedReply(msgspec.Struct, Generic[_Value], frozen=True):
 
 
 class UndecodableReply(Exception):
-    """The body is not what the provider should send; the message says why."""
+    """A body that the provider should not send; the message says why."""
 
 
 def decode_body(body: bytes, decoder: "msgspec.json.Decoder[_Value]") -> DecodedReply[_Value]:
@@ -112,9 +112,9 @@ class HttpResult(msgspec.Struct, Generic[_Value], frozen=True):
     has_replaced: bool
     """Invalid characters were replaced by U+FFFD."""
     raw: str
-    """The whole body, if it is to be stored."""
+    """Whole body, if it is to be stored."""
     date: str = ""
-    """The provider's Date header."""
+    """Provider's Date header."""
 
 
 @asynccontextmanager
@@ -136,7 +136,7 @@ async def open_transport(endpoint: Endpoint, *, keep_raw: bool = False) -> Async
 
 
 class Transport:
-    """The open connections to one provider."""
+    """Open connections to one provider."""
 
     def __init__(self, endpoint: Endpoint, pool: HttpPool, *, headers: Mapping[str, str], keep_raw: bool) -> None:
         self.endpoint = endpoint
@@ -263,7 +263,7 @@ class Transport:
         return content
 
     def _explanation(self, reply: HttpReply) -> bytes:
-        """Return the body of an error response; empty when it cannot be decompressed, since status and headers say enough."""
+        """Return the body of an error response; empty when it cannot be decompressed, since status and headers suffice."""
         try:
             return self._content(reply)
         except ModelFailure:
@@ -345,9 +345,9 @@ class ProviderAnswer(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     request_id: str
     is_refusal: bool = False
-    """The model refuses to answer, in words."""
+    """True when the model refuses to answer, in words."""
     has_tool_calls: bool = False
-    """The model calls tools; without a text the reply is not an answer, since tool calls are not graded."""
+    """True when the model calls tools; without a text the reply is not an answer, since tool calls are not graded."""
     failure_code: str = ""
     """Set when the end is an error (`finish_reason` has the provider's word for it): the text is then not an answer."""
 

@@ -16,7 +16,7 @@ class Caption(msgspec.Struct, frozen=True):
     note: str = ""
     """One or two lines below the title: of what, how many, which intervals."""
     width: int = 420
-    """Pixels; below 320 it is drawn for 320 and scaled by whoever shows it."""
+    """Pixels; below 320 it is drawn for 320 and scaled by the page that shows it."""
 
 
 class PlottedEstimate(msgspec.Struct, frozen=True):
@@ -75,9 +75,9 @@ class ScoreBin(msgspec.Struct, frozen=True):
     """Records that were given about the same score, and how they really were."""
 
     given: float
-    """The mean of what the judge said."""
+    """Mean of what the judge said."""
     observed: PlottedEstimate
-    """The mean of what the labels say."""
+    """Mean of what the labels say."""
 
 
 class FlipChartData(msgspec.Struct, frozen=True):
@@ -99,7 +99,7 @@ class ReferenceLine(msgspec.Struct, frozen=True):
 
 
 def is_drawable(value: float | None) -> bool:
-    """True for a number that has a place on an axis."""
+    """Return True for a number that has a place on an axis."""
     return value is not None and isfinite(value) and abs(value) <= LARGEST
 
 
@@ -128,17 +128,31 @@ class ScoreDistribution(msgspec.Struct, frozen=True, kw_only=True):
     mean: PlottedEstimate | None = None
 
 
+class ReliabilityPlot(msgspec.Struct, frozen=True, kw_only=True):
+    """What a judge said against what the labels say."""
+
+    bins: tuple[ScoreBin, ...]
+    axes: tuple[str, str]
+
+
+class TrendPlot(msgspec.Struct, frozen=True, kw_only=True):
+    """Runs in the order of time."""
+
+    points: tuple[PlottedRun, ...]
+    domain: tuple[float, float] | None = None
+
+
 class Chart(msgspec.Struct, frozen=True, kw_only=True):
     """A chart before it is drawn, and the file that it belongs in."""
 
     name: str
     title: str
     note: str
-    plot: IntervalPlot | DifferencePlot | ScoreDistribution | FlipChartData
+    plot: IntervalPlot | DifferencePlot | ScoreDistribution | FlipChartData | ReliabilityPlot | TrendPlot
     subject: str = ""
-    """The run that it is about, where a report has charts of several."""
+    """Run that it is about, where a report has charts of several."""
 
     @property
     def heading(self) -> str:
-        """The title, with the run where that is not clear."""
+        """Title, with the run where that is not clear."""
         return f"{self.title}: {self.subject}" if self.subject else self.title

@@ -21,13 +21,16 @@ from assay.presentation.sections import (
     Section,
     Table,
     Tone,
+    command_facts,
 )
 from assay.presentation.words import (
     DASH,
+    NO_RESULT,
     NO_VALUE,
     NOT_PASSED,
     PASSED,
     TONES,
+    UNFINISHED,
     UNKNOWN,
     change_text,
     change_word,
@@ -61,8 +64,8 @@ _FLIPS = {
 }
 
 
-def comparison_sections(found: api.RunComparison, *, is_verbose: bool = False) -> list[Section]:
-    """The report in the order in which one reads it: both runs, the differences, slices, flips, the conclusion."""
+def comparison_sections(found: api.RunComparison, *, is_verbose: bool = False, commands: Sequence[str] = ()) -> list[Section]:
+    """Return both runs, the differences, slices, flips and the conclusion; `commands` are what the reader may call next."""
     omitted = found.n_flips - len(found.flips)
     note = f"… and {counted(omitted, 'more flip')} (--flips all lists them)" if omitted else ""
     slices = slice_table(found, is_verbose=is_verbose)
@@ -71,7 +74,7 @@ def comparison_sections(found: api.RunComparison, *, is_verbose: bool = False) -
         Section(title="Difference", tables=(difference_table(found),)) if found.n else None,
         Section(title="Slices", tables=(slices.only("slice", "value", "n", "pass rate", "p (Holm)"),)) if slices.rows else None,
         Section(title="Flips", tables=(_flip_lines(found, is_verbose=is_verbose, note=note),)) if found.flips else None,
-        Section(title="Result", facts=tuple(conclusion_facts(found))),
+        Section(title="Result", facts=(*conclusion_facts(found), *command_facts(commands))),
     ]
     return [section for section in sections if section is not None]
 
@@ -80,7 +83,7 @@ def comparison_sections(found: api.RunComparison, *, is_verbose: bool = False) -
 
 
 def side_facts(found: api.RunComparison) -> Iterator[Fact]:
-    """Both runs, their datasets, and what of them was compared."""
+    """Yield both runs, their datasets, and what of them was compared."""
     for label, side in (("before", found.before), ("after", found.after)):
         judges = [f"judged by {', '.join(side.judges)}"] if side.judges else []
         parts = (side.run_id, side.candidate, *judges, counted(side.records, "record"))
@@ -90,7 +93,7 @@ def side_facts(found: api.RunComparison) -> Iterator[Fact]:
 
 
 def side_table(found: api.RunComparison, links: RecordLinks = NO_LINKS) -> Table:
-    """Both runs, a row for each."""
+    """Return both runs, a row for each."""
     rows = tuple(
         (
             Cell(label),
@@ -114,7 +117,7 @@ def side_table(found: api.RunComparison, links: RecordLinks = NO_LINKS) -> Table
 
 
 def listed_records(found: api.RunComparison) -> str:
-    """`118 records · 2 without a grade in one of the runs · 1 changed · 3 only before · 0 only after`."""
+    """Return `118 records · 2 without a grade in one of the runs · 1 changed · 3 only before · 0 only after`."""
     parts = [counted(found.n, "record")]
     if found.n_clusters is not None:
         parts.append(f"in {counted(found.n_clusters, 'cluster')} by {found.cluster}")
@@ -128,7 +131,7 @@ def listed_records(found: api.RunComparison) -> str:
 
 
 def compared_datasets(found: api.RunComparison) -> str:
-    """The datasets of both runs, by id, version and file; once where they are the same."""
+    """Return the datasets of both runs, by id, version and file; once where they are the same."""
     return " and ".join(map(_joined, dict.fromkeys((found.before.datasets, found.after.datasets))))
 
 
@@ -147,7 +150,7 @@ def _first(record_ids: Sequence[str]) -> str:
 
 
 def difference_table(found: api.RunComparison) -> Table:
-    """Pass rates and scores before and after, the difference of each, and p."""
+    """Return pass rates and scores before and after, the difference of each, and p."""
     before, after, n = found.before, found.after, found.n
     unit = "records" if found.n_clusters is None else f"records in {found.n_clusters:,} clusters by {found.cluster}"
     levels = (before.mean, after.mean)
@@ -186,7 +189,7 @@ def _difference(
 
 
 def key_metrics(found: api.RunComparison) -> Iterator[KeyMetric]:
-    """How many records were compared and what became of them, and which difference they would show."""
+    """Yield how many records were compared and what became of them, and which difference they would show."""
     test, of_all = found.mcnemar, f"of {found.n:,} compared records"
     same = found.both_passed + found.both_failed
     left_out = found.unscored.count + found.changed.count + found.missing.count + found.added.count
@@ -204,7 +207,7 @@ def key_metrics(found: api.RunComparison) -> Iterator[KeyMetric]:
 
 
 def comparison_charts(found: api.RunComparison) -> Iterator[Chart]:
-    """What became of the records, and the differences by slice."""
+    """Yield what became of the records, and the differences by slice."""
     test = found.mcnemar
     fates = FlipChartData(both_passed=found.both_passed, gained=test.better, lost=test.worse, both_failed=found.both_failed)
     note = f"{counted(found.n, 'record')} that both runs graded"
@@ -225,7 +228,7 @@ def _plotted(row: Any) -> IntervalRow:
 
 
 def slice_table(found: api.RunComparison, *, is_verbose: bool) -> Table:
-    """A row for each value of each slice, the least likely to be chance first."""
+    """Return a row for each value of each slice, the least likely to be chance first."""
     rows, omitted = shown_slices(found, is_verbose=is_verbose)
     columns = (
         Column("slice", "A member of the records.", is_name=True, limit=SLICE_LIMIT),
@@ -251,7 +254,7 @@ def slice_table(found: api.RunComparison, *, is_verbose: bool) -> Table:
 
 
 def shown_slices(found: api.RunComparison, *, is_verbose: bool) -> tuple[Sequence[Any], int]:
-    """The slices that a reader looks for first: the least likely to be chance, then the largest."""
+    """Return the slices that a reader looks for first: the least likely to be chance, then the largest."""
     ordered = sorted(found.slices, key=lambda row: (row.p_adjusted is None, row.p_adjusted, -row.n))
     first = ordered if is_verbose else ordered[:MAX_SLICES]
     return first, len(ordered) - len(first)
@@ -265,7 +268,7 @@ def _value(value: str | None) -> str:
 
 
 def flip_table(found: api.RunComparison, *, text_limit: int) -> Table:
-    """A row for each record that passed in only one of the runs, with both answers."""
+    """Return a row for each record that passed in only one of the runs, with both answers."""
     columns = (
         Column("flip"),
         Column("record", is_name=True, limit=ID_LIMIT),
@@ -287,18 +290,18 @@ def flip_table(found: api.RunComparison, *, text_limit: int) -> Table:
 
 
 def _flip_lines(found: api.RunComparison, *, is_verbose: bool, note: str) -> Table:
-    """The same for a terminal, whose lines are too short for two answers."""
+    """Return the same for a terminal, whose lines are too short for two answers."""
     rows = []
     for flip in found.flips:
         head = (Cell(flip.direction, tone=_FLIP_TONES[flip.direction]), Cell(flip_name(flip)))
-        rows.append((*head, Cell("before"), Cell(_told(flip.before, is_verbose=is_verbose))))
-        rows.append((Cell(""), Cell(""), Cell("after"), Cell(_told(flip.after, is_verbose=is_verbose))))
+        rows.append((*head, Cell("before"), Cell(_answer_line(flip.before, is_verbose=is_verbose))))
+        rows.append((Cell(""), Cell(""), Cell("after"), Cell(_answer_line(flip.after, is_verbose=is_verbose))))
     columns = (Column("flip"), Column("record", is_name=True, limit=ID_LIMIT), Column(""), Column("answer and why"))
     return Table(title="Flips", columns=columns, rows=tuple(rows), note=note)
 
 
-def _told(side: Any, *, is_verbose: bool) -> str:
-    """`not passed 2 · "the answer" · why`."""
+def _answer_line(side: Any, *, is_verbose: bool) -> str:
+    """Return `not passed 2 · "the answer" · why`."""
     answer, why = (one_line(text or "") for text in (side.answer, side.justification))
     if not is_verbose:
         answer, why = cut(answer, TEXT_LIMIT), cut(why, TEXT_LIMIT)
@@ -307,22 +310,22 @@ def _told(side: Any, *, is_verbose: bool) -> str:
 
 
 def flip_name(flip: api.Flip) -> str:
-    """The record, and which of several answers to it flipped."""
+    """Return the record, and which of several answers to it flipped."""
     return sample_name(flip.record_id, flip.sample or None)
 
 
 def flip_mark(flip: api.Flip) -> Badge:
-    """Whether the record is better or worse now."""
+    """Return whether the record is better or worse now."""
     return Badge(flip.direction, _FLIP_TONES[flip.direction], _FLIPS[flip.direction])
 
 
 def flip_scores(flip: api.Flip) -> str:
-    """`4 → 2`."""
+    """Return `4 → 2`."""
     return f"{score_text(flip.before)} → {score_text(flip.after)}"
 
 
 def score_text(side: Any) -> str:
-    """The score of one side of a flip, as pages show it."""
+    """Return the score of one side of a flip, as pages show it."""
     return DASH if side.score is None else level_name(side.score)
 
 
@@ -334,7 +337,7 @@ def _score(side: Any) -> str:
 
 
 def conclusion(found: api.RunComparison) -> tuple[str, str]:
-    """One word on the difference of pass rates, and the sentence behind it."""
+    """Return one word on the difference of pass rates, and the sentence behind it."""
     interval = found.passes.interval
     if interval is None or found.n == 0:
         return "UNDECIDED", found.passes.reason or "no records to compare"
@@ -347,20 +350,20 @@ def conclusion(found: api.RunComparison) -> tuple[str, str]:
 
 
 def conclusion_mark(found: api.RunComparison) -> DecisionView:
-    """The word as a mark, with its sentence."""
+    """Return the word as a mark, with its sentence."""
     word, reason = conclusion(found)
     return DecisionView(Badge(word, TONES[word], "About the difference of pass rates, at 95 %."), reason)
 
 
 def conclusion_facts(found: api.RunComparison) -> Iterator[Fact]:
-    """The word with its sentence, and what should be known besides."""
+    """Yield the word with its sentence, and what should be known besides."""
     word, reason = conclusion(found)
     yield Fact(word, reason, tone=TONES[word])
-    yield from (Fact("note", note, limit=TEXT_LIMIT) for note in told_notes(found))
+    yield from (Fact("note", note, limit=TEXT_LIMIT) for note in further_notes(found))
 
 
-def told_notes(found: api.RunComparison) -> list[str]:
-    """What should be known of the comparison beside its conclusion."""
+def further_notes(found: api.RunComparison) -> list[str]:
+    """Return what should be known of the comparison in addition to its conclusion."""
     return [note for note in found.notes if note != conclusion(found)[1]]
 
 
@@ -385,7 +388,7 @@ def _power(found: api.RunComparison) -> str:
 
 
 def _detectable(found: api.RunComparison) -> str:
-    """The smallest difference of pass rates that so many records would show: `12.5 pp`."""
+    """Return the smallest difference of pass rates that so many records would show: `12.5 pp`."""
     return UNKNOWN if found.detectable_effect is None else rate_change_text(found.detectable_effect, sign=False)
 
 
@@ -393,10 +396,40 @@ def _detectable(found: api.RunComparison) -> str:
 
 
 def verdict_facts(verdict: api.GateDecision) -> Iterator[Fact]:
-    """The word with what was measured against what, and a fact for each reason."""
+    """Yield the word with what was measured against what, and a fact for each reason."""
     against = f" against {verdict.baseline}" if verdict.baseline else ""
     word = gate_word(passed=verdict.passed)
     yield Fact(word, f"{verdict.run_id}{against}{change_word(verdict)}", tone=TONES[word], is_whole=True)
     for finding in verdict.reasons:
         found = finding_word(finding)
         yield Fact(found.lower(), finding.reason, tone=TONES[found], limit=TEXT_LIMIT)
+
+
+def suite_sections(found: api.SuiteResult) -> list[Section]:
+    """Return the verdict on each run with its reasons, then that on all of them."""
+    missed = sum(1 for one in found.runs if one.verdict is not None and not one.verdict.passed)
+    word, text = suite_word(found), f"suite {found.suite}: {counted(len(found.runs), 'run')}, {missed:,} missed"
+    return [
+        *(Section(facts=tuple(_suite_facts(one))) for one in found.runs),
+        Section(facts=(Fact(word, text, tone=TONES[word], is_whole=True),)),
+    ]
+
+
+def _suite_facts(one: api.SuiteRun) -> Iterator[Fact]:
+    if one.verdict is not None:
+        yield from verdict_facts(one.verdict)
+    else:
+        text = f"{one.run_id}: {one.problem}" if one.problem else one.run_id
+        yield Fact(suite_run_word(one), text, tone=TONES[suite_run_word(one)], is_whole=True)
+
+
+def suite_word(found: api.SuiteResult) -> str:
+    """Return what became of a suite."""
+    return gate_word(passed=found.passed) if found.is_finished else UNFINISHED
+
+
+def suite_run_word(one: api.SuiteRun) -> str:
+    """Return what became of the gate of one run of a suite."""
+    if one.verdict is not None:
+        return gate_word(passed=one.verdict.passed)
+    return NO_RESULT if one.problem else UNFINISHED

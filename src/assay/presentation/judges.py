@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from assay import api
+from assay.core.artifact_lines import Disagreement
 from assay.core.judge_card import JudgeCard, ProbeResult, Soundness
-from assay.presentation.sections import Cell, Column, DisplayValue, Fact, KeyMetric, Section, Table, Tone
+from assay.presentation.charts import Chart, IntervalPlot, IntervalRow, PlottedEstimate, ReliabilityPlot, ScoreBin
+from assay.presentation.sections import Badge, Cell, Column, DisplayValue, Fact, KeyMetric, Section, Table, Tone
 from assay.presentation.words import (
     NO_VALUE,
+    NOT_PASSED,
+    PASSED,
     UNKNOWN,
     counted,
+    cut,
     decimal,
     dollars,
     ends_between,
@@ -21,12 +26,16 @@ from assay.presentation.words import (
     interval_text,
     price_unknown_text,
     rate,
+    sampled_name,
     shown,
     whisker,
     with_interval,
 )
 
 SLICE_LIMIT = 32
+ID_LIMIT = 48
+NAME_LIMIT = 120
+WHY_LIMIT = 160
 MAX_SLICES = 12
 
 TITLES: dict[str, str] = {
@@ -67,14 +76,14 @@ TONES: dict[Soundness, Tone] = {
 
 
 def card_verdict(card: JudgeCard) -> str:
-    """The verdict; a probe that was not tried could have found something."""
+    """Return the verdict; a probe that was not tried could have found something."""
     untried = sum(probe.verdict == "not_tried" for probe in card.probes)
     is_open = untried and card.verdict in ("pass", "warn")
     return f"{_VERDICTS[card.verdict]}, as far as tried ({counted(untried, 'probe')} not)" if is_open else _VERDICTS[card.verdict]
 
 
 def asked_text(card: JudgeCard) -> str:
-    """`16 records of shipped questions · 272 calls · $0.12`."""
+    """Return `16 records of shipped questions · 272 calls · $0.12`."""
     left_out = f" ({card.records_left_out:,} left out)" if card.records_left_out else ""
     cost = [dollars(card.cost)] if card.cost or not card.unknown_costs else []
     cost += [price_unknown_text(card.unknown_costs, "call")] if card.unknown_costs else []
@@ -84,12 +93,12 @@ def asked_text(card: JudgeCard) -> str:
 
 
 def slips_text(probe: ProbeResult) -> str:
-    """`3/16`."""
+    """Return `3/16`."""
     return f"{probe.slips}/{probe.n}" if probe.n else UNKNOWN
 
 
 def rate_text(probe: ProbeResult) -> str:
-    """`18.8 % [6.6 %, 43.0 %]`."""
+    """Return `18.8 % [6.6 %, 43.0 %]`."""
     return with_interval(probe.rate, ends_between(probe.low, probe.high), rate)
 
 
@@ -98,13 +107,159 @@ def failed_text(probe: ProbeResult) -> str:
     return ", ".join(f"{code} {count:,}" for code, count in sorted(probe.failed.items())) or UNKNOWN
 
 
+PROBE_NOTE = "A rate has its 95 % interval (Wilson). By chance, a sound judge fails at most 1 in 20 probes."
+SLIPS_SAYS = "Answers that a sound judge would have decided otherwise, of all that count."
+
+
+def card_sections(card: JudgeCard, *, is_verbose: bool) -> list[Section]:
+    """Return the verdict, a row for each probe, and what each of them found."""
+    heading = (Cell(card_verdict(card), tone=TONES[card.verdict]), Cell(card.judge))
+    found = (f"{TITLES[probe.id]}: {probe.words}.{seen_text(probe) if is_verbose else ''}" for probe in card.probes)
+    table = msgspec.structs.replace(probe_table(card.probes), note="")
+    return [Section(heading=heading, lines=(asked_text(card),)), Section(tables=(table,)), Section(lines=tuple(found))]
+
+
+def probe_table(probes: Sequence[ProbeResult]) -> Table:
+    """Return a row for each probe."""
+    columns = (
+        Column("probe"),
+        Column("verdict"),
+        Column("slips", SLIPS_SAYS, is_number=True),
+        Column("rate"),
+        Column("no verdict"),
+    )
+    rows = tuple(
+        (
+            Cell(TITLES[probe.id]),
+            Cell(WORDS[probe.verdict], tone=TONES[probe.verdict]),
+            Cell(slips_text(probe)),
+            Cell(rate_text(probe)),
+            Cell(failed_text(probe)),
+        )
+        for probe in probes
+    )
+    return Table(title="Probes", columns=columns, rows=rows, note=PROBE_NOTE)
+
+
+class ProbeView(msgspec.Struct, frozen=True, kw_only=True):
+    """What one probe found."""
+
+    title: str
+    mark: Badge
+    slips: DisplayValue
+    rate: Cell
+    expectation: str
+    words: str
+    failed: str
+    seen: str
+
+
+def probe_view(probe: ProbeResult) -> ProbeView:
+    """Return what one probe found, in words."""
+    interval = ends_between(probe.low, probe.high)
+    tolerated = "" if probe.tolerance is None else f"; up to {rate(probe.tolerance)} is tolerated"
+    says = f"Share of slips among {probe.n:,}, with its 95 % interval {interval_text(interval, is_rate=True)}{tolerated}."
+    return ProbeView(
+        title=TITLES[probe.id],
+        mark=Badge(WORDS[probe.verdict].lower(), TONES[probe.verdict]),
+        slips=DisplayValue(shown(slips_text(probe)), SLIPS_SAYS),
+        rate=Cell(shown(with_interval(probe.rate, interval, rate)), says if probe.n else "", bar=whisker(probe.rate, interval)),
+        expectation=probe.expectation,
+        words=probe.words,
+        failed=shown(failed_text(probe)),
+        seen=_seen_ids(probe),
+    )
+
+
+def seen_text(probe: ProbeResult) -> str:
+    """Return ` Seen in q-1, q-2 and 3 more.`; empty for a probe without slips."""
+    return f" Seen in {_seen_ids(probe)}." if probe.seen else ""
+
+
+def _seen_ids(probe: ProbeResult) -> str:
+    more = f" and {probe.slips - len(probe.seen):,} more" if probe.slips > len(probe.seen) else ""
+    return f"{', '.join(probe.seen)}{more}" if probe.seen else ""
+
+
+def card_facts(card: JudgeCard) -> Iterator[Fact]:
+    """Return how a judge was probed."""
+    if card.candidate:
+        yield Fact("Is to judge", card.candidate)
+    yield Fact("Parameters", parameters_text(card))
+    yield Fact("Judgments of the same answer", str(card.repeats))
+    yield Fact("Seed", str(card.seed))
+    yield Fact("Made with", f"assay {card.product_version}")
+    yield Fact("Records (SHA-256)", card.source_sha256, is_hash=True)
+
+
+def parameters_text(card: JudgeCard) -> str:
+    """Return the parameters of the judge's calls."""
+    return ", ".join(f"{name} {value}" for name, value in card.parameters.items() if value is not None) or "the provider's own"
+
+
+def rate_chart(probes: Sequence[ProbeResult]) -> Chart:
+    """Return how often the judge slipped under each probe."""
+    rows = tuple(
+        IntervalRow(TITLES[probe.id], PlottedEstimate(probe.low, probe.rate, probe.high, probe.n, is_rate=True)) for probe in probes
+    )
+    note = "share of slips by probe, lower is better · 95 % intervals"
+    plot = IntervalPlot(rows=rows, domain=(0.0, 1.0))
+    return Chart(name="probes.svg", title="How often the judge slipped", note=note, plot=plot)
+
+
+def reliability_chart(found: api.Calibration) -> Chart:
+    """Return the judge's scores against the verdicts of people."""
+    bins = tuple(ScoreBin(one.given, _plotted(one.observed)) for one in found.reliability)
+    note = f"{counted(found.n_records, 'labelled record')} of {found.run_id} · whiskers are 95 % intervals"
+    plot = ReliabilityPlot(bins=bins, axes=("judge's score", "share that people pass"))
+    return Chart(name="reliability.svg", title="Judge's score, people's verdict", note=note, plot=plot)
+
+
+def _plotted(estimate: Any) -> PlottedEstimate:
+    low, high = ends_of(estimate.interval) or (None, None)
+    return PlottedEstimate(low, estimate.value, high, estimate.n, is_rate=True)
+
+
+# Disagreements of judges
+
+MAX_DISAGREEMENTS = 20
+"""Disagreements that are listed unless all are called for."""
+
+
+def disagreement_sections(run_id: str, disagreements: Sequence[Disagreement], *, is_verbose: bool) -> list[Section]:
+    """Return the criteria that judges disagree on, the largest spread first."""
+    if not disagreements:
+        return [Section(heading=(Cell(run_id), Cell("no judges disagree")))]
+    found = disagreements if is_verbose else disagreements[:MAX_DISAGREEMENTS]
+    omitted = len(disagreements) - len(found)
+    return [
+        Section(heading=(Cell(run_id), Cell(f"{counted(len(disagreements), 'disagreement')}, the widest apart first"))),
+        *(_disagreement(entry, why_limit=0 if is_verbose else WHY_LIMIT) for entry in found),
+        *([Section(more=f"… and {omitted:,} more (--verbose lists all)")] if omitted else []),
+    ]
+
+
+def _disagreement(entry: Disagreement, *, why_limit: int) -> Section:
+    heading = (
+        Cell(cut(sampled_name(entry), ID_LIMIT)),
+        Cell(cut(entry.criterion, ID_LIMIT)),
+        Cell(entry.words),
+        Cell(f"record: {PASSED}", tone="good") if entry.passed else Cell(f"record: {NOT_PASSED}", tone="bad"),
+    )
+    columns = (Column("judge", is_name=True, limit=ID_LIMIT), Column("score", is_number=True), Column("why", limit=why_limit))
+    rows = tuple((Cell(vote.judge), Cell(f"{vote.score:g}"), Cell(vote.justification)) for vote in entry.votes)
+    return Section(heading=heading, tables=(Table(columns=columns, rows=rows, indent=2),))
+
+
 # Labels of people
 
 
 def calibration_sections(found: api.Calibration, *, is_verbose: bool, chart: str = "") -> list[Section]:
-    """Who was compared, how far they agree, what the judge gets wrong, the corrected figures, slices."""
+    """Return who was compared, how far they agree, what the judge gets wrong, the corrected figures, slices."""
     groups = (_subject(found), _agreement(found), _errors(found), _corrected(found))
     sections = [Section(facts=tuple(Fact(label, text) for label, text in group)) for group in groups]
+    judges = ", ".join(found.judges) or "programmatic grading"
+    sections[0] = msgspec.structs.replace(sections[0], heading=(Cell(found.run_id), Cell(cut(judges, NAME_LIMIT))))
     if found.slices:
         table, omitted = calibration_slices(found, limit=None if is_verbose else MAX_SLICES)
         note = f"… and {counted(omitted, 'more value')} (--json has them)" if omitted else ""
@@ -114,7 +269,7 @@ def calibration_sections(found: api.Calibration, *, is_verbose: bool, chart: str
 
 
 def labels_text(found: api.Calibration) -> str:
-    """`40 labels on 20 graded records by Ann, Ben`."""
+    """Return `40 labels on 20 graded records by Ann, Ben`."""
     raters = [rater for rater in found.raters if rater]
     who = f" by {', '.join(raters)}" if raters else ""
     return f"{counted(found.n_labels, 'label')} on {counted(found.n_records, 'graded record')}{who}"
@@ -173,19 +328,19 @@ def _corrected(found: api.Calibration) -> list[tuple[str, str]]:
 
 
 def _by_people(found: api.Calibration) -> str:
-    """What people say of a run of which every record is labelled; there is nothing to correct."""
+    """Return what people say of a run of which every record is labelled; there is nothing to correct."""
     good, n = found.detection.true_positives + found.detection.false_negatives, _verdicts(found)
     return f"{rate(good / n) if n else UNKNOWN} · {good:,} of {n:,} pass"
 
 
 def _verdicts(found: api.Calibration) -> int:
-    """Answers of which people say whether they pass."""
+    """Return how many answers people have a verdict on."""
     seen = found.detection
     return seen.true_positives + seen.false_negatives + seen.true_negatives + seen.false_positives
 
 
 def corrected(correction: Any, *, is_rate: bool = False) -> str:
-    """The corrected figure and how many labels would halve its interval, or why there is none."""
+    """Return the corrected figure and how many labels would halve its interval, or why there is none."""
     if correction.corrected.value is None:
         return f"none: {correction.corrected.reason}"
     halve = f" · {correction.labels_to_halve:,} labels would halve the interval" if correction.labels_to_halve else ""
@@ -193,12 +348,12 @@ def corrected(correction: Any, *, is_rate: bool = False) -> str:
 
 
 def figure(estimate: Any) -> str:
-    """A score or coefficient: `0.83 [0.78, 0.87]`, or a dash and why."""
+    """Return a score or coefficient: `0.83 [0.78, 0.87]`, or a dash and why."""
     return _figure(estimate, decimal)
 
 
 def rate_figure(estimate: Any) -> str:
-    """A rate: `83.3 % [78.1 %, 87.4 %]`, or a dash and why."""
+    """Return a rate: `83.3 % [78.1 %, 87.4 %]`, or a dash and why."""
     return _figure(estimate, rate)
 
 
@@ -210,7 +365,7 @@ def _figure(estimate: Any, text: Callable[[float], str]) -> str:
 
 
 def calibration_slices(found: api.Calibration, *, limit: int | None) -> tuple[Table, int]:
-    """A row for each value of each slice, and how many values are left out."""
+    """Return a row for each value of each slice, and how many values are left out."""
     columns = (
         Column("slice", is_name=True, limit=SLICE_LIMIT),
         Column("value", is_name=True, limit=SLICE_LIMIT),
@@ -266,7 +421,7 @@ def agreement_metrics(found: api.Calibration) -> Iterator[KeyMetric]:
 
 
 def correction_table(found: api.Calibration) -> Table:
-    """The figures as judged, and corrected by the labels."""
+    """Return the figures as judged, and corrected by the labels."""
     rows = [
         ("Pass rate", rate_figure(found.judged), corrected(found.mean_passes, is_rate=True), "PPI++, of all answers"),
         (

@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from assay.core.artifact_lines import FailureLine, PredictionLine, SampleResult
 from assay.core.record_query import STATUS_GROUPS
 from assay.core.summary import (
     CandidateSummary,
@@ -27,9 +28,8 @@ from assay.core.summary import (
     VarianceParts,
 )
 from assay.presentation import words
-from assay.presentation.run_decision import decision_facts, decisions
-from assay.presentation.run_report import FailureGroup, Json, RunReport, WorstRecord
-from assay.presentation.run_subject import grading_word, subject_facts
+from assay.presentation.decisions import decision_facts, decisions
+from assay.presentation.run_report import FailureGroup, RunReport, WorstRecord
 from assay.presentation.sections import (
     NO_LINKS,
     Cell,
@@ -39,7 +39,9 @@ from assay.presentation.sections import (
     Section,
     Table,
     Tone,
+    command_facts,
 )
+from assay.presentation.subject import grading_word, subject_facts
 from assay.presentation.words import (
     DASH,
     ERROR,
@@ -76,6 +78,8 @@ TEXT_LIMIT = 400
 WHY_LIMIT = 160
 MAX_WORST = 8
 """Answers with the lowest scores that are listed; the artifacts have them all."""
+MAX_WORST_OF_SEVERAL = 3
+"""Answers with the lowest scores that are listed of each of several candidates."""
 MAX_GROUPS = 8
 """Reasons that are listed; the artifacts have them all."""
 MAX_SLICE_ROWS = 12
@@ -88,14 +92,17 @@ _COMPARING = ("judge_pairwise/1",)
 """Ways of grading that say which of two answers is better."""
 _WINNERS = {1.0: "first won", 0.5: "tie", 0.0: "second won"}
 _SHOWN_K = frozenset({1, 2, 3, 5, 10, 20, 50, 100, 200, 500})
-"""Numbers of answers that a report names, beside the largest; the artifacts have them all."""
+"""Numbers of answers that a report names, in addition to the largest; the artifacts have them all."""
 
 
-def run_sections(view: RunReport, *, is_verbose: bool = False) -> list[Section]:
-    """The report on one run, in the order in which one reads it."""
+def run_sections(view: RunReport, *, is_verbose: bool = False, commands: Sequence[str] = ()) -> list[Section]:
+    """Return the report on one run in reading order; `commands` are what the reader may want to call next."""
+    state = words.state_mark(view.result.standing)
+    heading = (Cell(view.result.run_id), Cell(state.text, tone=state.kind))
     summary = view.summary
     rankings = ranking_sections(summary.ranking) if summary is not None and isinstance(summary.ranking, RankingSummary) else []
     found = [
+        msgspec.structs.replace(subject_section(view), heading=heading),
         case_section(view, is_verbose=is_verbose) if view.cases else None,
         *rankings,
         Section(title="Results", facts=tuple(result_facts(view))),
@@ -105,18 +112,48 @@ def run_sections(view: RunReport, *, is_verbose: bool = False) -> list[Section]:
         slice_section([view], is_verbose=is_verbose),
         *failure_sections(view, is_verbose=is_verbose),
         worst_section(view, limit=MAX_WORST) if view.worst and not view.cases else None,
-        Section(title="Decision", facts=(*decision_facts(view), *place_facts(view))),
+        Section(title="Decision", facts=(*decision_facts(view), *place_facts(view), *command_facts(commands))),
     ]
     return [section for section in found if section is not None]
 
 
+def candidate_sections(
+    views: Sequence[RunReport], *, is_verbose: bool = False, waiting: Sequence[str] = (), commands: Sequence[str] = ()
+) -> list[Section]:
+    """Return one table over all candidates, the cases of golden datasets, the slices, then the decisions on each candidate.
+
+    `waiting` are the candidates that were to follow and have no run, `commands` what the reader may want to call next.
+    """
+    titles = ("candidate", "state", "graded", "errors", "pass rate", shared_mean(views).title, "p95", "cost")
+    found = [
+        subject_section(views[0], has_candidate=False),
+        Section(title="Records", tables=(case_table(views),)) if any(view.cases for view in views) else None,
+        Section(title="Candidates", tables=(candidate_table(views, waiting=waiting).only(*titles),)),
+        slice_section(views, is_verbose=is_verbose),
+        *(section for view in views for section in _candidate_sections(view, is_verbose=is_verbose)),
+        Section(facts=command_facts(commands)) if commands else None,
+    ]
+    return [section for section in found if section is not None]
+
+
+def _candidate_sections(view: RunReport, *, is_verbose: bool) -> Iterator[Section]:
+    """Yield the decisions on one of several candidates and what went wrong, as one block."""
+    heading = (Cell(words.cut(view.name, CANDIDATE_LIMIT)), Cell(view.result.run_id))
+    yield Section(title=view.name, heading=heading, facts=tuple(decision_facts(view)))
+    for number, section in enumerate(failure_sections(view, is_verbose=is_verbose)):
+        yield msgspec.structs.replace(section, is_joined=not number)
+    if view.worst and not view.cases:
+        yield msgspec.structs.replace(worst_section(view, limit=MAX_WORST_OF_SEVERAL), is_joined=True)
+    yield Section(facts=tuple(place_facts(view)), is_joined=True)
+
+
 def subject_section(view: RunReport, *, has_candidate: bool = True) -> Section:
-    """What was asked, who answered and who graded."""
+    """Return what was asked, who answered and who graded."""
     return Section(title="Dataset and models", facts=subject_facts(view.plan, view.manifest, has_candidate=has_candidate))
 
 
 def place_facts(view: RunReport) -> list[Fact]:
-    """Where the run is on the disk, and what is not there any more."""
+    """Return where the run is on the disk, and what is not there any more."""
     label = "artifacts" if view.result.is_finished else "stored in"
     return [
         Fact(label, view.result.run_dir, is_whole=True),
@@ -128,7 +165,7 @@ def place_facts(view: RunReport) -> list[Fact]:
 
 
 def case_section(view: RunReport, *, is_verbose: bool) -> Section:
-    """A row for each record that is listed."""
+    """Return a row for each record that is listed."""
     columns = (
         Column("record", is_name=True, limit=ID_LIMIT),
         Column("score", is_number=True),
@@ -143,33 +180,33 @@ def case_section(view: RunReport, *, is_verbose: bool) -> Section:
     return Section(title="Records", tables=(Table(columns=columns, rows=rows, note=note),))
 
 
-def _why(case: Json, *, is_verbose: bool) -> str:
-    if case.get("panel") and not is_verbose:
+def _why(case: PredictionLine, *, is_verbose: bool) -> str:
+    if case.panel and not is_verbose:
         # What each of several judges says is long; how they came to one score is what a line has room for.
-        return "; ".join(f"{decision['criterion']}: {decision['words']}" for decision in case["panel"] if decision.get("words"))
-    why = case["justification"] if case["error_code"] is None else error_text(case["error_code"], case["error_message"])
+        return "; ".join(f"{decision.criterion}: {decision.words}" for decision in case.panel if decision.words)
+    why = case.justification if case.error_code is None else error_text(case.error_code, case.error_message)
     return why or ""
 
 
-def score_of(case: Json) -> str:
-    """The score of a prediction on its own scale; a dash without one."""
-    return record_score(case["raw_score"], case["scale"])
+def score_of(case: PredictionLine | SampleResult) -> str:
+    """Return the score of a prediction on its own scale; a dash without one."""
+    return record_score(case.raw_score, case.scale or "")
 
 
-def result_cell(case: Json) -> Cell:
+def result_cell(case: PredictionLine | FailureLine | SampleResult) -> Cell:
     """passed, not passed, or the error that left the record without a grade; of a comparison, who won."""
-    if case["status"] == "evaluated" and case.get("evaluator") in _COMPARING:
-        return Cell(_WINNERS[case["score"]] if case["passed"] else "no winner", tone="good" if case["passed"] else "warn")
-    if case["status"] == "evaluated":
-        return Cell(PASSED, tone="good") if case["passed"] else Cell(NOT_PASSED, tone="bad")
-    return Cell(ERROR if case["status"] in STATUS_GROUPS["error"] else case["status"], tone="warn")
+    if case.status != "evaluated" or isinstance(case, FailureLine):
+        return Cell(ERROR if case.status in STATUS_GROUPS["error"] else case.status, tone="warn")
+    if isinstance(case, PredictionLine) and case.evaluator in _COMPARING and case.score is not None:
+        return Cell(_WINNERS[case.score] if case.passed else "no winner", tone="good" if case.passed else "warn")
+    return Cell(PASSED, tone="good") if case.passed else Cell(NOT_PASSED, tone="bad")
 
 
 # Results
 
 
 def result_facts(view: RunReport) -> Iterator[Fact]:
-    """Counts, rates, scores, what repeats and panels say, times, tokens and costs."""
+    """Yield counts, rates, scores, what repeats and panels say, times, tokens and costs."""
     summary = view.summary
     if summary is not None and isinstance(summary.ranking, RankingSummary):
         yield from ranking_facts(summary.ranking)
@@ -191,8 +228,8 @@ def result_facts(view: RunReport) -> Iterator[Fact]:
 
 
 def record_counts(view: RunReport) -> str:
-    """`500 in total · 490 graded · 430 passed · 60 not passed · 8 errors · 2 skipped`."""
-    counts, repeat = view.result.counts, view.plan.get("repeat", 1)
+    """Return `500 in total · 490 graded · 430 passed · 60 not passed · 8 errors · 2 skipped`."""
+    counts, repeat = view.result.counts, view.plan.repeat
     # Every answer counts as a record of its own, so that the counts add up.
     total = f"{counts.total_records:,} in total" + (f" ({repeat} answers to a record, each counted)" if repeat > 1 else "")
     done = counts.evaluated_records + counts.failed_records
@@ -243,7 +280,7 @@ def _level_name(level: ScoreCount) -> str:
 
 
 def profile_text(profile: ProfileSummary) -> str:
-    """`prbench (compat) 0.42 [0.30, 0.55] · scale 0-1 · 38 records · 2 unscored (timeout 2): 0.40 at worst, 0.45 at best`."""
+    """Return `prbench 0.42 [0.30, 0.55] · scale 0-1 · 38 records · 2 unscored (timeout 2): 0.40 at worst, 0.45 at best`."""
     parts = [f"{profile.name} {metric_text(profile.metric)}", f"scale {profile.scale}", counted(profile.n, "record")]
     if profile.n_unscored:
         why = ", ".join(f"{reason} {count:,}" for reason, count in profile.unscored.items())
@@ -253,7 +290,7 @@ def profile_text(profile: ProfileSummary) -> str:
 
 
 def repeat_facts(repeats: RepeatSummary) -> Iterator[Fact]:
-    """How many answers to a record pass, pass@k, pass^k and how much scores vary."""
+    """Yield how many answers to a record pass, pass@k, pass^k and how much scores vary."""
     records = [entry.records for entry in repeats.passes]
     passes = f"{records[-1]:,} pass always, {sum(records[1:-1]):,} sometimes, {records[0]:,} never"
     yield Fact("repeats", f"{counted(repeats.n_records, 'record')}, {repeats.repeat} answers each · {passes}")
@@ -277,7 +314,7 @@ def _variance(variance: VarianceParts) -> str:
 
 
 def panel_facts(panel: PanelSummary) -> Iterator[Fact]:
-    """Where several judges do not agree, and what escalating saved."""
+    """Yield where several judges do not agree, and what escalating saved."""
     tied = f", {panel.n_tied:,} of them tied" if panel.n_tied else ""
     lost = f" · {panel.n_vote_lost:,} with a vote lost" if panel.n_vote_lost else ""
     yield Fact("panel", f"{counted(panel.n_records, 'record')} judged · {panel.n_disagree:,} with different votes{tied}{lost}")
@@ -299,7 +336,7 @@ def _times(view: RunReport, summary: Summary) -> str:
 
 
 def _tokens(tokens: TokenAmounts) -> str:
-    """Those of the candidate, then those of all judges, which runs of earlier versions do not count."""
+    """Return those of the candidate, then those of all judges, which runs of earlier versions do not count."""
     counts = [(name, found.sum) for name, found in tokens.by_name().items() if name != "judge"]
     parts = [f"{total:,} {name}" for name, total in counts if total is not None]
     parts += [f"{counted(tokens.total.n_unknown, 'record')} without a count"] if tokens.total.n_unknown else []
@@ -318,13 +355,13 @@ class MeanKind(msgspec.Struct, frozen=True):
     title: str
 
     def metric(self, metrics: RecordMetrics) -> Metric:
-        """The mean with the interval that is meant with it."""
+        """Return the mean with the interval that is meant with it."""
         if self.source == "profile":
             return _NO_METRIC if metrics.profile is None else metrics.profile.metric
         return metrics.raw_score_mean_metric if self.source == "raw" else metrics.score_mean_metric
 
     def value(self, metrics: RecordMetrics) -> Cell:
-        """The mean as a cell, with what it is counted over."""
+        """Return the mean as a cell, with what it is counted over."""
         if self.source == "profile":
             return Cell(DASH) if metrics.profile is None else profile_value(metrics.profile)
         plain = metrics.raw_score_mean_interval if self.source == "raw" else metrics.score_mean_interval
@@ -333,14 +370,14 @@ class MeanKind(msgspec.Struct, frozen=True):
         return score_value(found.value, ends_of(found.interval), over=over, scale=self.scale(metrics), name=self.title)
 
     def scale(self, metrics: RecordMetrics) -> str:
-        """The scale of the mean."""
+        """Return the scale of the mean."""
         if self.source == "profile":
             return "" if metrics.profile is None else metrics.profile.scale
         return (metrics.scale or "0-1") if self.source == "raw" else "0-1"
 
 
 def shared_mean(views: Sequence[RunReport]) -> MeanKind:
-    """The headline of a profile that all runs share; else means, which on different scales say nothing unless brought to 0-1."""
+    """Return the headline of a profile that all runs share, otherwise means, normalized to 0-1 for different scales."""
     summaries = [view.summary for view in views if view.summary is not None]
     names = {"" if summary.profile is None else summary.profile.name for summary in summaries}
     if len(names) == 1 and names != {""}:
@@ -350,7 +387,7 @@ def shared_mean(views: Sequence[RunReport]) -> MeanKind:
 
 
 def candidate_table(views: Sequence[RunReport], *, waiting: Sequence[str] = ()) -> Table:
-    """A row for each run, and for each candidate in `waiting`, which was to follow and has no run."""
+    """Return a row for each run, and for each candidate in `waiting`, which was to follow and has no run."""
     mean = shared_mean(views)
     numbers = ("graded", "errors", "pass rate", mean.title, "p95", "cost")
     columns = (
@@ -386,7 +423,7 @@ def _candidate_row(view: RunReport, mean: MeanKind) -> tuple[Cell, ...]:
 
 
 def case_table(views: Sequence[RunReport]) -> Table:
-    """A row for each record that is listed, with what each candidate came to."""
+    """Return a row for each record that is listed, with what each candidate came to."""
     by_candidate = [{sampled_name(case): case for case in view.cases} for view in views]
     record_ids = dict.fromkeys(record_id for cases in by_candidate for record_id in cases)
     columns = (Column("record", is_name=True, limit=ID_LIMIT), *(Column(words.cut(view.name, CANDIDATE_LIMIT)) for view in views))
@@ -394,7 +431,7 @@ def case_table(views: Sequence[RunReport]) -> Table:
     return Table(columns=columns, rows=rows)
 
 
-def _scored_result(case: Json | None) -> Cell:
+def _scored_result(case: PredictionLine | None) -> Cell:
     if case is None:
         return Cell(UNKNOWN)
     found = result_cell(case)
@@ -405,7 +442,7 @@ def _scored_result(case: Json | None) -> Cell:
 
 
 def slice_section(views: Sequence[RunReport], *, is_verbose: bool) -> Section | None:
-    """A row for each value and run, those of one value below each other; None where no slice has two values."""
+    """Return a row for each value and run, those of one value below each other; None where no slice has two values."""
     limit = None if is_verbose else max(MIN_SLICE_VALUES, MAX_SLICE_ROWS // len(views))
     table, omitted = slice_table(views, limit=limit), omitted_slice_values(views, limit=limit)
     if not table.rows:
@@ -417,7 +454,7 @@ def slice_section(views: Sequence[RunReport], *, is_verbose: bool) -> Section | 
 
 
 def slice_table(views: Sequence[RunReport], *, limit: int | None = MAX_PAGE_SLICES, links: RecordLinks = NO_LINKS) -> Table:
-    """The first values of all slices, with a row for each run."""
+    """Return the first values of all slices, with a row for each run."""
     values: dict[tuple[str, str | None], list[tuple[RunReport, RecordMetrics]]] = {}
     for view in views:
         for found in view.slices:
@@ -447,7 +484,7 @@ def slice_table(views: Sequence[RunReport], *, limit: int | None = MAX_PAGE_SLIC
 
 
 def omitted_slice_values(views: Sequence[RunReport], *, limit: int | None) -> int:
-    """How many values of slices have no row where only the first are shown."""
+    """Return how many values of slices have no row where only the first are shown."""
     values = len({(found.name, found.value) for view in views for found in view.slices})
     return (0 if limit is None else max(values - limit, 0)) + max(view.omitted_slice_values for view in views)
 
@@ -474,7 +511,7 @@ def _slice_row(
 
 
 def judge_table(judges: Sequence[JudgeSummary]) -> Table:
-    """A row for each judge of a panel."""
+    """Return a row for each judge of a panel."""
     columns = (
         Column("judge", "A model that graded the answers.", is_name=True, limit=ID_LIMIT),
         Column("votes", "Criteria of records that it graded.", is_number=True),
@@ -535,7 +572,7 @@ _NAMES = ("candidate", "first", "second", "judge")
 
 
 def ranking_sections(ranking: RankingSummary) -> list[Section]:
-    """The candidates, the pairs and the judges of a ranking, each as a section; an empty one is left out."""
+    """Return the candidates, the pairs and the judges of a ranking, each as a section; an empty one is left out."""
     found = (
         ("Candidates, the strongest first", _CANDIDATES, [_ranked(at, one) for at, one in enumerate(ranking.candidates, 1)]),
         ("Pairs", _PAIRS, list(map(_pair, ranking.pairs))),
@@ -585,7 +622,7 @@ def _bias(judge: PositionBias) -> tuple[str, ...]:
 
 
 def ranking_facts(ranking: RankingSummary) -> list[Fact]:
-    """Who is ahead, whom nothing orders, and what was left out."""
+    """Return who is ahead, which candidates cannot be ordered, and what was left out."""
     reasons = [("note", ranking.reason)] if ranking.reason and ranking.candidates[0].strength is not None else []
     pairs = [("ranking", _leader(ranking)), *reasons, *(("left out", note) for note in ranking.notes)]
     return [Fact(label, text, limit=TEXT_LIMIT) for label, text in pairs]
@@ -604,7 +641,7 @@ def _leader(ranking: RankingSummary) -> str:
 
 
 def _decided(summary: Summary, ranking: RankingSummary) -> str:
-    """How many comparisons both orders, and most judges, agree on."""
+    """Return how many comparisons both orders, and most judges, agree on."""
     of_all = counted(ranking.n_comparisons, "comparison")
     rate_text = metric_text(summary.pass_rate_metric, is_rate=True)
     return f"{rate_text} · {summary.pass_count:,} of {of_all} the same in both orders"
@@ -614,7 +651,7 @@ def _decided(summary: Summary, ranking: RankingSummary) -> str:
 
 
 def failure_sections(view: RunReport, *, is_verbose: bool) -> Iterator[Section]:
-    """How many records have which error, and then which reason, with the first records of each."""
+    """Yield how many records have which error, and then which reason, with the first records of each."""
     errors, others = [group for group in view.failures if group.is_error], [group for group in view.failures if not group.is_error]
     if errors:
         messages = tuple(
@@ -653,7 +690,7 @@ def _first_records(group: FailureGroup) -> Cell:
 
 
 def failure_table(views: Sequence[RunReport]) -> Table:
-    """A row for each run and group of records that failed in the same way."""
+    """Return a row for each run and group of records that failed in the same way."""
     columns = (
         Column("candidate", is_name=True, limit=ID_LIMIT),
         Column("result"),
@@ -666,13 +703,13 @@ def failure_table(views: Sequence[RunReport]) -> Table:
 
 
 def worst_section(view: RunReport, *, limit: int) -> Section:
-    """The answers with the lowest scores, and what was said about them."""
+    """Return the answers with the lowest scores, and what was said about them."""
     table = worst_table([view], why_limit=WHY_LIMIT).first(limit).only("score", "record", "why")
     return Section(title="Worst records", tables=(table.titled("worst", "record", "why"),))
 
 
 def worst_table(views: Sequence[RunReport], *, why_limit: int) -> Table:
-    """The answers with the lowest scores of each candidate."""
+    """Return the answers with the lowest scores of each candidate."""
     columns = (
         Column("candidate", is_name=True, limit=ID_LIMIT),
         Column("record", is_name=True, limit=ID_LIMIT),
@@ -695,6 +732,6 @@ def worst_table(views: Sequence[RunReport], *, why_limit: int) -> Table:
 
 
 def _worst_score(worst: WorstRecord, view: RunReport) -> str:
-    """The score on its own scale, or brought to 0-1 where the run has several scales."""
+    """Return the score on its own scale, or brought to 0-1 where the run has several scales."""
     has_scale = view.summary is not None and view.summary.scale
-    return score_of(worst.prediction) if has_scale else decimal(worst.prediction["score"])
+    return score_of(worst.prediction) if has_scale else decimal(worst.prediction.score)

@@ -1,24 +1,38 @@
-"""Details of a run for its page: key metrics, shares of all records, errors by code, times, spending, settings, hashes, files."""
+"""Details of a run: key metrics, shares of all records, errors by code, times, spending, settings, hashes, files and charts."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from assay.core.contract import dataset_title
 from assay.core.gate_text import gate_texts
 from assay.core.manifest import Manifest
+from assay.core.number_text import plain_number
+from assay.core.plan import Plan
 from assay.core.summary import (
     Amount,
+    CandidateSummary,
     Latency,
+    Metric,
     PanelSummary,
     RankingSummary,
+    RecordMetrics,
     RepeatSummary,
+    ScoreCount,
     Summary,
 )
 from assay.presentation import words
-from assay.presentation.run import panel_facts, profile_text, ranking_facts, repeat_facts, shared_mean
-from assay.presentation.run_report import Json, RunReport
-from assay.presentation.run_subject import grading_word
+from assay.presentation.charts import (
+    Chart,
+    IntervalPlot,
+    IntervalRow,
+    PlottedEstimate,
+    ReferenceLine,
+    ScoreDistribution,
+    ScoreLevel,
+)
+from assay.presentation.run import MeanKind, panel_facts, profile_text, ranking_facts, repeat_facts, shared_mean
+from assay.presentation.run_report import RunReport
 from assay.presentation.sections import (
     NO_LINKS,
     Badge,
@@ -32,13 +46,17 @@ from assay.presentation.sections import (
     Table,
     Tone,
 )
+from assay.presentation.subject import grading_word
 from assay.presentation.words import (
     ERROR,
+    NO_VALUE,
     NOT_PASSED,
     PASSED,
     UNKNOWN,
     bounds_text,
     counted,
+    decimal,
+    domain,
     duration,
     ends_of,
     first_datasets,
@@ -46,12 +64,13 @@ from assay.presentation.words import (
     money,
     pass_rate_value,
     price_unknown_text,
+    rate,
     share,
 )
 
 
 def error_table(view: RunReport, links: RecordLinks = NO_LINKS) -> Table | None:
-    """Records without a grade, by the code of what kept them from one; None where all have theirs."""
+    """Return records without a grade, by the code of what kept them from one; None where all have theirs."""
     # Where the records were removed, the summary still has the codes.
     errors = view.errors or ({} if view.summary is None else view.summary.errors)
     total, run_id = view.result.counts.total_records if view.summary is None else view.summary.total_records, view.result.run_id
@@ -72,7 +91,7 @@ def error_table(view: RunReport, links: RecordLinks = NO_LINKS) -> Table | None:
 
 
 def reason_table(view: RunReport) -> Table | None:
-    """Answers that did not pass, by reason; None where all passed."""
+    """Return answers that did not pass, by reason; None where all passed."""
     total = sum(view.reasons.values())
     columns = (
         Column("reason", "What is wrong with an answer, in the words of the contract."),
@@ -99,7 +118,7 @@ def _share_cell(count: int, total: int) -> Cell:
 
 
 def key_metrics(view: RunReport) -> Iterator[KeyMetric]:
-    """Pass rate and score, or the headline of a profile; time and cost."""
+    """Yield pass rate and score, or the headline of a profile; time and cost."""
     summary = view.summary
     if summary is None:
         return
@@ -154,7 +173,7 @@ _DECIDED = ("Comparisons with the same winner in both orders.", "Comparisons who
 
 
 def shares(view: RunReport, links: RecordLinks = NO_LINKS) -> tuple[BarSegment, ...]:
-    """What came of all records of a finished run; the counts add up to their number."""
+    """Return what came of all records of a finished run; the counts add up to their number."""
     counts, run_id = view.result.counts, view.result.run_id
     total, graded = counts.total_records, counts.evaluated_records
     passed = 0 if view.summary is None else view.summary.pass_count
@@ -199,7 +218,7 @@ _TIMES = {
 
 
 def latency_table(view: RunReport, summary: Summary) -> Table:
-    """How long the calls took."""
+    """Return how long the calls took."""
     is_grader = grading_word(view.plan) == "grader"
     names = {
         "model": ("Candidate", "The candidate's call that was answered."),
@@ -229,7 +248,7 @@ def latency_table(view: RunReport, summary: Summary) -> Table:
 
 
 def spending_table(summary: Summary) -> Table:
-    """What was used and paid."""
+    """Return what was used and paid."""
     cost = summary.cost_usd
     head = (
         Cell("Cost", "US dollars of candidate and judges."),
@@ -260,7 +279,7 @@ def spending_table(summary: Summary) -> Table:
 
 
 def note_facts(summary: Summary) -> Iterator[Fact]:
-    """What repeats, panels, rankings and profiles say, each under its label."""
+    """Yield what repeats, panels, rankings and profiles say, each under its label."""
     facts: list[Fact] = [
         *(repeat_facts(summary.repeats) if isinstance(summary.repeats, RepeatSummary) else ()),
         *(panel_facts(summary.panel) if isinstance(summary.panel, PanelSummary) else ()),
@@ -274,21 +293,22 @@ def note_facts(summary: Summary) -> Iterator[Fact]:
             yield msgspec.structs.replace(fact, label=label)
 
 
-def setting_facts(plan: Json) -> Iterator[Fact]:
-    """The settings that decide what the numbers mean."""
-    yield Fact("gates", ", ".join(gate.asked for gate in gate_texts(plan.get("gates") or {}, None)) or "none")
-    yield Fact("concurrency", str(plan["concurrency"]))
-    yield Fact("attempts", f"at most {plan['retry']['max_attempts']} at each record")
-    yield Fact("answers to a record", str(plan.get("repeat", 1)))
-    yield Fact("seed", str(plan["seed"]))
-    for label, member in (("sample", "sample"), ("limit", "limit"), ("largest cost", "max_cost"), ("profile", "profile")):
-        if plan.get(member) is not None:
-            yield Fact(label, str(plan[member]))
-    yield Fact("passing score", f"{plan['case_pass_score']} on 1-5, {plan['pass_threshold']} on 0-1")
+def setting_facts(plan: Plan) -> Iterator[Fact]:
+    """Yield the settings that decide what the numbers mean."""
+    yield Fact("gates", ", ".join(gate.asked for gate in gate_texts(plan.gates, None)) or "none")
+    yield Fact("concurrency", str(plan.concurrency))
+    yield Fact("attempts", f"at most {plan.retry.max_attempts} at each record")
+    yield Fact("answers to a record", str(plan.repeat))
+    yield Fact("seed", str(plan.seed))
+    cost = None if plan.max_cost is None else plain_number(plan.max_cost)
+    for label, value in (("sample", plan.sample), ("limit", plan.limit), ("largest cost", cost), ("profile", plan.profile)):
+        if value is not None:
+            yield Fact(label, str(value))
+    yield Fact("passing score", f"{plan.case_pass_score} on 1-5, {plain_number(plan.pass_threshold)} on 0-1")
 
 
 def hash_facts(manifest: Manifest) -> Iterator[Fact]:
-    """The hashes by which a run is told from any other."""
+    """Yield the hashes that identify a run."""
     named = (
         ("manifest", manifest.own_hash),
         ("plan", manifest.plan_sha256),
@@ -296,10 +316,10 @@ def hash_facts(manifest: Manifest) -> Iterator[Fact]:
         ("attempts (hash chain)", manifest.attempt_chain_sha256),
     )
     yield from (Fact(label, digest, is_hash=True) for label, digest in named if digest)
-    datasets, more = first_datasets(manifest.plan.get("datasets", ()))
+    datasets, more = first_datasets(manifest.plan.datasets)
     for dataset in datasets:
-        if dataset.get("sha256"):
-            yield Fact(f"dataset {dataset_title(dataset)}", dataset["sha256"], is_hash=True)
+        if dataset.sha256:
+            yield Fact(f"dataset {dataset.title}", dataset.sha256, is_hash=True)
     if more:
         yield Fact("datasets", f"{more}; all hashes are in manifest.json")
     if manifest.assay_version:
@@ -309,7 +329,7 @@ def hash_facts(manifest: Manifest) -> Iterator[Fact]:
 def artifact_table(
     manifest: Manifest, *, run_id: str, links: RecordLinks, files: Iterable[str], problems: Sequence[str] | None
 ) -> Table:
-    """The files of a finished run, of which `files` are there; `problems` is what a verification found, None before one."""
+    """Return the files of a finished run, of which `files` are there; `problems` is what a verification found, None before one."""
     known = manifest.files
     there = set(files)
     columns = (
@@ -344,7 +364,159 @@ def _condition(name: str, *, is_there: bool, problems: Sequence[str] | None) -> 
 
 
 def verification_mark(problems: Sequence[str]) -> Badge:
-    """What a verification of all files came to."""
+    """Return what a verification of all files came to."""
     if problems:
         return Badge("not as published", "bad", "Some files do not match the manifest; they are listed below.")
     return Badge("verified", "good", "Every file is as it was published, and the hashes of records and attempts fit together.")
+
+
+# Charts: scores of each run, slices, and candidates side by side
+
+_INTERVALS = "95 % intervals"
+_UNIT = (0.0, 1.0)
+
+
+def run_charts(views: Sequence[RunReport]) -> list[Chart]:
+    """Return all charts of runs that have metrics; what the runs have nothing for is left out."""
+    shown = [view for view in views if view.summary is not None]
+    is_one = len(shown) == 1
+    rankings = [chart for view in shown if view.is_ranking for chart in _ranking(view, is_one=is_one)]
+    graded = [view for view in shown if not view.is_ranking]
+    if not graded:
+        return rankings
+    names, mean, is_one = _names(graded), shared_mean(graded), len(graded) == 1
+    return [
+        *rankings,
+        *(() if is_one else _candidates(graded, names, mean=mean)),
+        *(chart for view, name in zip(graded, names, strict=True) for chart in _distributions(view, name, is_one=is_one)),
+        *(_slice_charts(graded, names, mean=mean) if any(view.slices for view in graded) else ()),
+    ]
+
+
+def _summary(view: RunReport) -> Summary:
+    """Return the metrics of a run that has some; raises ValueError otherwise."""
+    if view.summary is None:
+        raise ValueError("only runs with metrics are drawn")
+    return view.summary
+
+
+def _ranking(view: RunReport, *, is_one: bool) -> Iterator[Chart]:
+    """Yield the chance of each candidate to beat the average one; nothing if the comparisons order no candidates."""
+    ranking = _summary(view).ranking
+    candidates = ranking.candidates if isinstance(ranking, RankingSummary) else ()
+    rows = tuple(
+        IntervalRow(one.name, _estimate(one.win_chance, n=_met(one), is_rate=True)) for one in candidates if one.win_chance
+    )
+    if rows:
+        yield Chart(
+            name="ranking.svg" if is_one else f"ranking-{view.result.run_id}.svg",
+            title="Chance of beating the average candidate",
+            note=f"{_datasets(view)} · consistent wins in both orders · {_INTERVALS}",
+            plot=IntervalPlot(rows=rows, domain=_UNIT, reference=ReferenceLine(0.5, "average")),
+        )
+
+
+def _met(candidate: CandidateSummary) -> int:
+    return candidate.wins + candidate.losses + candidate.ties + candidate.inconsistent
+
+
+def _names(views: Sequence[RunReport]) -> list[str]:
+    """Return the candidates; where one has several runs, with the id of each."""
+    counts = Counter(view.name for view in views)
+    return [view.name if counts[view.name] == 1 else f"{view.name} · {view.result.run_id}" for view in views]
+
+
+def _candidates(views: Sequence[RunReport], names: Sequence[str], *, mean: MeanKind) -> Iterator[Chart]:
+    note = f"{_datasets(views[0])} · {_INTERVALS}"
+    for name, title, estimate, span, gate in (
+        ("candidates.svg", "Pass rate by candidate", _pass_rate, _UNIT, "pass_rate"),
+        ("candidates-score.svg", f"{mean.title.capitalize()} by candidate", _mean(mean), _domain(views, mean), "min_score"),
+    ):
+        rows = tuple(IntervalRow(label, estimate(_summary(view))) for label, view in zip(names, views, strict=True))
+        yield Chart(name=name, title=title, note=note, plot=IntervalPlot(rows=rows, domain=span, reference=_gate(views, gate)))
+
+
+def _distributions(view: RunReport, name: str, *, is_one: bool) -> Iterator[Chart]:
+    summary = _summary(view)
+    found = summary.score_distribution
+    for scale, levels in found.items():
+        parts = ["distribution", *([] if is_one else [view.result.run_id]), *([scale.replace("/", "_")] if len(found) > 1 else [])]
+        unscored = f" · {counted(summary.n_unscored, 'record')} without a score" if summary.n_unscored else ""
+        n = sum(level.count for level in levels)
+        mean = _estimate(summary.raw_score_mean_metric, n=summary.n_scored) if summary.scale == scale else None
+        yield Chart(
+            name=f"{'-'.join(parts)}.svg",
+            title="How often each score was given",
+            note=f"{name} · scale {scale} · {counted(n, 'score')}{unscored}",
+            plot=ScoreDistribution(levels=tuple(map(_level, levels)), domain=domain(scale), mean=mean),
+            subject="" if is_one else name,
+        )
+
+
+def _level(level: ScoreCount) -> ScoreLevel:
+    if level.score is not msgspec.UNSET:
+        return ScoreLevel(level.score, level.score, level.count)
+    low, high = (0.0 if end is msgspec.UNSET else end for end in (level.start, level.end))
+    return ScoreLevel(low, high, level.count)
+
+
+def _slice_charts(views: Sequence[RunReport], names: Sequence[str], *, mean: MeanKind) -> Iterator[Chart]:
+    note = f"{names[0]} · {_INTERVALS}" if len(views) == 1 else f"{_datasets(views[0])} · {_INTERVALS}"
+    omitted = max(view.omitted_slice_values for view in views)
+    for name, title, estimate, span in (
+        ("slices.svg", "Pass rate by slice", _pass_rate, _UNIT),
+        ("slices-score.svg", f"{mean.title.capitalize()} by slice", _mean(mean), _domain(views, mean)),
+    ):
+        rows = tuple(_slice_rows(views, names, estimate))
+        yield Chart(name=name, title=title, note=note, plot=IntervalPlot(rows=rows, domain=span, omitted=omitted))
+
+
+def _slice_rows(
+    views: Sequence[RunReport], names: Sequence[str], estimate: Callable[[RecordMetrics], PlottedEstimate]
+) -> list[IntervalRow]:
+    """Return the rows of the slices: grouped by slice for one run, by slice and value for several."""
+    if len(views) == 1:
+        return [IntervalRow(_slice_value(found.value), estimate(found.figures), found.name) for found in views[0].slices]
+    values: dict[str, list[IntervalRow]] = {}
+    for view, name in zip(views, names, strict=True):
+        for found in view.slices:
+            group = f"{found.name}: {_slice_value(found.value)}"
+            values.setdefault(group, []).append(IntervalRow(name, estimate(found.figures), group))
+    return [row for rows in values.values() for row in rows]
+
+
+def _slice_value(value: str | None) -> str:
+    return NO_VALUE if value is None else value
+
+
+def _pass_rate(metrics: RecordMetrics) -> PlottedEstimate:
+    return _estimate(metrics.pass_rate_metric, n=metrics.n_scored, is_rate=True)
+
+
+def _mean(mean: MeanKind) -> Callable[[RecordMetrics], PlottedEstimate]:
+    def estimate(metrics: RecordMetrics) -> PlottedEstimate:
+        found = mean.metric(metrics)
+        return _estimate(found, n=metrics.n_scored if mean.source != "profile" else found.n)
+
+    return estimate
+
+
+def _estimate(metric: Metric, *, n: int, is_rate: bool = False) -> PlottedEstimate:
+    low, high = (None, None) if metric.interval is None else (metric.interval.low, metric.interval.high)
+    return PlottedEstimate(low, metric.value, high, n, is_rate)
+
+
+def _domain(views: Sequence[RunReport], mean: MeanKind) -> tuple[float, float]:
+    return domain(mean.scale(_summary(views[0])))
+
+
+def _gate(views: Sequence[RunReport], member: str) -> ReferenceLine | None:
+    """Return the gate, where all runs have the same."""
+    gates = {getattr(view.plan.gates, member) for view in views}
+    value = gates.pop() if len(gates) == 1 else None
+    return None if value is None else ReferenceLine(value, f"gate {rate(value) if member == 'pass_rate' else decimal(value)}")
+
+
+def _datasets(view: RunReport) -> str:
+    datasets, more = first_datasets(view.plan.datasets)
+    return ", ".join(dataset.title for dataset in datasets) + (more and f" {more}")

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
 from assay import api
+from assay.core.artifact_lines import FailureLine
 from assay.core.contract import listed_dataset, more_datasets
 from assay.core.number_text import rate_change_text, score_text
 from assay.core.run_result import RunListing, RunResult
 from assay.core.runs import TERMINAL
+from assay.presentation.charts import Chart, PlottedEstimate, PlottedRun, TrendPlot
 from assay.presentation.sections import (
     Badge,
     Cell,
@@ -207,9 +209,15 @@ def trend_sections(found: api.RunTrend, *, chart: str = "") -> list[Section]:
     ]
 
 
-def trend_title(found: api.RunTrend) -> str:
-    """Return the title of the chart of a trend."""
-    return f"{'Pass rate' if found.measure == 'pass_rate' else 'Mean score'} of {found.dataset}"
+def trend_chart(found: api.RunTrend) -> Chart:
+    """Return the runs in the order of time."""
+    is_rate = found.measure == "pass_rate"
+    points = tuple(
+        PlottedRun(point.run_id, PlottedEstimate(point.low, point.value, point.high, point.n, is_rate)) for point in found.points
+    )
+    title = f"{'Pass rate' if is_rate else 'Mean score'} of {found.dataset}"
+    plot = TrendPlot(points=points, domain=(0.0, 1.0) if is_rate else None)
+    return Chart(name="trend.svg", title=title, note=direction_text(found), plot=plot)
 
 
 def direction_text(found: api.RunTrend) -> str:
@@ -262,7 +270,7 @@ def pace_text(snapshot: api.Snapshot | None) -> str:
     return f"{snapshot.rate:,.1f} records a second · about {duration(left)} left"
 
 
-def failure_fact(line: Any) -> Fact:
+def failure_fact(line: FailureLine) -> Fact:
     """Return a record with an error and its reason."""
-    name = f"record {line['index']}" if line["record_id"] is None else str(line["record_id"])
-    return Fact(name, f"{line['code']}: {cut(without_code(line['code'], line['message'] or ''), MESSAGE_LIMIT + 1)}")
+    name = f"record {line.index}" if line.record_id is None else line.record_id
+    return Fact(name, f"{line.code}: {cut(without_code(line.code, line.message), MESSAGE_LIMIT + 1)}")

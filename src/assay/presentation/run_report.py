@@ -13,8 +13,11 @@ from typing import Any
 import msgspec
 
 from assay import api
+from assay.core.artifact_lines import FailureLine, PredictionLine
 from assay.core.errors import RunNotFound, StoreUnavailable
 from assay.core.manifest import Manifest
+from assay.core.outcome import Score
+from assay.core.plan import Plan
 from assay.core.run_result import RunResult
 from assay.core.summary import RunKind, SliceSummary, Summary
 
@@ -24,8 +27,6 @@ MAX_CASES = 50
 """Records listed one by one unless all are asked for."""
 MAX_WORST = 10
 """Answers with the lowest scores that a report has at hand."""
-
-Json = dict[str, Any]
 
 
 class FailureGroup(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,14 +44,14 @@ class FailureGroup(msgspec.Struct, frozen=True, kw_only=True):
 class WorstRecord(msgspec.Struct, frozen=True, kw_only=True):
     """An answer that was graded and did not pass."""
 
-    prediction: Json
+    prediction: PredictionLine
     label: str
     """What kind of failure it is."""
     why: str
 
 
 class SliceValue(msgspec.Struct, frozen=True, kw_only=True):
-    """The records that share a value of a slice."""
+    """Records that share a value of a slice."""
 
     name: str
     value: str | None
@@ -65,11 +66,11 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     result: RunResult
     manifest: Manifest
     failures: tuple[FailureGroup, ...] = ()
-    cases: tuple[Json, ...] = ()
+    cases: tuple[PredictionLine, ...] = ()
     """Predictions to list one by one."""
     omitted_cases: int = 0
     worst: tuple[WorstRecord, ...] = ()
-    """The lowest scores first."""
+    """Lowest scores first."""
     slices: tuple[SliceValue, ...] = ()
     """Of the slices with more than one value; those with the fewest first, in each the largest first."""
     omitted_slice_values: int = 0
@@ -82,7 +83,7 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def summary(self) -> Summary | None:
-        """The metrics; None where there are none."""
+        """Metrics; None where there are none."""
         return self.result.summary
 
     @property
@@ -92,12 +93,12 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def name(self) -> str:
-        """The candidate; the run's id where there is none."""
+        """Candidate; the run's id where there is none."""
         return self.result.candidate or self.result.run_id
 
     @property
-    def plan(self) -> Json:
-        """The plan as the manifest keeps it."""
+    def plan(self) -> Plan:
+        """Plan, redacted."""
         return self.manifest.plan
 
     @property
@@ -108,7 +109,7 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 def view_of(run: api.RunReader, *, is_verbose: bool = False, is_worst_first: bool = True) -> RunReport:
-    """The view of an opened run; golden datasets list their cases, other contracts theirs only when everything is asked for."""
+    """Return the report data of a run; golden datasets list their cases, other contracts only in a verbose report."""
     view = RunReport(result=run.result, manifest=run.run_manifest)
     if not view.result.is_finished or view.result.is_away:
         return view
@@ -122,7 +123,7 @@ def view_of(run: api.RunReader, *, is_verbose: bool = False, is_worst_first: boo
 
 
 def sketch_of(run: api.RunReader) -> RunReport:
-    """The view of an opened run without any of its records: what its metrics say, however large it is."""
+    """Return the report data of a run from its metrics alone, without reading records, however many there are."""
     view = RunReport(result=run.result, manifest=run.run_manifest)
     if not view.result.is_finished or view.result.is_away or view.is_ranking:
         return view
@@ -130,7 +131,7 @@ def sketch_of(run: api.RunReader) -> RunReport:
 
 
 def _kept(fill: Callable[..., RunReport], run: api.RunReader, view: RunReport, **settings: Any) -> RunReport:
-    """The view with more in it; an artifact that is gone or damaged is said to be missing."""
+    """Return the report data with one more part; an artifact that is gone or damaged is listed as missing."""
     try:
         return fill(run, view, **settings)
     except (RunNotFound, StoreUnavailable) as problem:
@@ -146,7 +147,7 @@ def _with_slices(run: api.RunReader, view: RunReport) -> RunReport:
 
 
 def _with_counts(run: api.RunReader, view: RunReport) -> RunReport:
-    """Errors by code and answers that did not pass by reason: the summary counts the labels of both together."""
+    """Return errors by code and answers that did not pass by reason: the summary counts the labels of both together."""
     summary = view.summary
     labels = Counter({} if summary is None else summary.labels)
     if summary is None or not summary.errors:
@@ -159,50 +160,49 @@ def _with_counts(run: api.RunReader, view: RunReport) -> RunReport:
 
 
 def _with_failures(run: api.RunReader, view: RunReport) -> RunReport:
-    """One look at all failures: their groups, and what is said about the worst."""
+    """Read all failures once, for their groups and for the reasons of the worst answers."""
     predictions = run.worst(MAX_WORST)
-    said: dict[int, Json] = {prediction["index"]: {} for prediction in predictions}
-    groups = grouped(_noted(run.failures(), said))
-    worst = tuple(worst_record(prediction, said[prediction["index"]]) for prediction in predictions)
+    failures: dict[int, FailureLine | None] = {prediction.index: None for prediction in predictions}
+    groups = grouped(_noted(run.failures(), failures))
+    worst = tuple(worst_record(prediction, failures[prediction.index]) for prediction in predictions)
     return msgspec.structs.replace(view, failures=groups, worst=worst)
 
 
-def _noted(failures: Iterable[Json], said: dict[int, Json]) -> Iterator[Json]:
+def _noted(failures: Iterable[FailureLine], noted: dict[int, FailureLine | None]) -> Iterator[FailureLine]:
     for failure in failures:
-        if failure["index"] in said:
-            said[failure["index"]] = failure
+        if failure.index in noted:
+            noted[failure.index] = failure
         yield failure
 
 
-def worst_record(prediction: Json, failure: Json) -> WorstRecord:
-    """An answer that did not pass, from its prediction and its failure."""
+def worst_record(prediction: PredictionLine, failure: FailureLine | None) -> WorstRecord:
+    """Return an answer that did not pass, from its prediction and its failure."""
     return WorstRecord(
         prediction=prediction,
-        label=failure.get("taxonomy_label") or prediction["label"] or "",
-        why=_what_cost_points(prediction) or failure.get("message") or prediction["justification"] or "",
+        label=(failure and failure.taxonomy_label) or prediction.label or "",
+        why=_what_cost_points(prediction) or (failure and failure.message) or prediction.justification or "",
     )
 
 
-def _what_cost_points(prediction: Json) -> str:
-    """Of several criteria that one judge decided on, those that cost points, the dearest first; empty for anything else.
+def _what_cost_points(prediction: PredictionLine) -> str:
+    """Return the criteria that cost points, the dearest first, where one judge decided on several; otherwise empty.
 
     Where there are words about all of them and none about each, as a grader of one's own may give, those stay whole.
     """
-    scores = prediction["evaluator_scores"]
-    judges = {score.get("judge") for score in scores}
-    if len(scores) < 2 or len(judges) > 1 or prediction["status"] != "evaluated":
+    scores = prediction.evaluator_scores
+    judges = {score.judge for score in scores}
+    if len(scores) < 2 or len(judges) > 1 or prediction.status != "evaluated":
         return ""
-    if prediction["justification"] and not any(score.get("justification") for score in scores):
+    if prediction.justification and not any(score.justification for score in scores):
         return ""
     lost = [(_lost(score), score) for score in scores]
     dearest = sorted((entry for entry in lost if entry[0] > 0), key=lambda entry: -entry[0])
-    return " ".join(f"{score['criterion']}: {score['score']:g}. {score.get('justification', '')}" for _, score in dearest)
+    return " ".join(f"{score.criterion}: {score.score:g}. {score.justification}" for _, score in dearest)
 
 
-def _lost(score: Json) -> float:
-    """Points that a verdict cost: not to meet a rewarded criterion, or to meet a punished one."""
-    weight, value = score.get("weight", 1.0), score["normalized"]
-    return float(weight * (1 - value) if weight > 0 else -weight * value)
+def _lost(score: Score) -> float:
+    """Return points that a verdict cost: not to meet a rewarded criterion, or to meet a punished one."""
+    return score.weight * (1 - score.normalized) if score.weight > 0 else -score.weight * score.normalized
 
 
 def _with_cases(run: api.RunReader, view: RunReport, *, limit: int | None) -> RunReport:
@@ -214,29 +214,29 @@ def _with_worst_first(run: api.RunReader, view: RunReport, *, limit: int | None)
     return _listed(view, tuple(sorted(predictions, key=badness) if limit is None else nsmallest(limit, predictions, key=badness)))
 
 
-def _listed(view: RunReport, cases: tuple[Json, ...]) -> RunReport:
+def _listed(view: RunReport, cases: tuple[PredictionLine, ...]) -> RunReport:
     return msgspec.structs.replace(view, cases=cases, omitted_cases=view.result.counts.valid_records - len(cases))
 
 
-def badness(case: Json) -> tuple[int, float]:
-    """What did not pass comes first, the lowest score first; then what has no score; then what passed."""
-    if case["score"] is None:
+def badness(case: PredictionLine) -> tuple[int, float]:
+    """Return a sort key: what did not pass first, the lowest score first; then what has no score; then what passed."""
+    if case.score is None:
         return (1, 0.0)
-    return (2 if case["passed"] else 0, case["score"])
+    return (2 if case.passed else 0, case.score)
 
 
-def grouped(failures: Iterable[Json]) -> tuple[FailureGroup, ...]:
+def grouped(failures: Iterable[FailureLine]) -> tuple[FailureGroup, ...]:
     """Failures by what went wrong: errors first, then answers that did not pass, the largest groups first."""
     counts: Counter[tuple[bool, str]] = Counter()
     firsts: dict[tuple[bool, str], list[str]] = {}
     messages: dict[tuple[bool, str], str] = {}
     for failure in failures:
-        is_error = failure["kind"] == "error"
-        # A comparison that nobody won is not an answer with something wrong in it.
-        is_named = is_error or failure["code"] == "inconsistent"
-        group = (is_error, str(failure["code" if is_named else "taxonomy_label"]))
+        is_error = failure.kind == "error"
+        # A comparison without a winner is not an answer with something wrong in it.
+        is_named = is_error or failure.code == "inconsistent"
+        group = (is_error, failure.code if is_named else failure.taxonomy_label)
         counts[group] += 1
-        messages.setdefault(group, str(failure.get("message") or "") if is_error else "")
+        messages.setdefault(group, failure.message if is_error else "")
         ids = firsts.setdefault(group, [])
         # Several answers to one record may fail in the same way.
         if len(ids) < FIRST_IDS and _named(failure) not in ids:
@@ -250,6 +250,6 @@ def grouped(failures: Iterable[Json]) -> tuple[FailureGroup, ...]:
     )
 
 
-def _named(failure: Json) -> str:
-    """A record that broke its contract may have no id."""
-    return f"record {failure['index']}" if failure["record_id"] is None else str(failure["record_id"])
+def _named(failure: FailureLine) -> str:
+    """Return the name of a record; one that broke its contract may have no id."""
+    return f"record {failure.index}" if failure.record_id is None else failure.record_id

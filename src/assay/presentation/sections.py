@@ -3,12 +3,17 @@
 A renderer decides how they look and cleans the texts, which may come from anywhere: the terminal, Markdown, a page, a card.
 """
 
+from collections.abc import Sequence
 from typing import Literal, Protocol
 
 import msgspec
 
 from assay.presentation.charts import Chart
 
+MAX_TEXT, MAX_LINES = 4_000, 60
+"""Characters and lines of a text from which a report folds or cuts it."""
+BEGINNING = 600
+"""Characters of a folded text that are shown before it is opened."""
 Tone = Literal["good", "bad", "warn", "live", "quiet"]
 """How a word is meant; a renderer gives each a colour, and a page a shape as well."""
 
@@ -20,7 +25,7 @@ class DisplayValue(msgspec.Struct, frozen=True):
     says: str = ""
     """Shown when it is pointed at or focused: what is counted, over how many, how."""
     n: str = ""
-    """How many it is of, where that stands beside it."""
+    """How many it is of, where that follows it."""
 
 
 class Badge(msgspec.Struct, frozen=True):
@@ -77,7 +82,7 @@ class Fact(msgspec.Struct, frozen=True):
     limit: int = 0
     """Characters of the text, or of each part, that a report in text shows; 0 for all."""
     parts: tuple[str, ...] = ()
-    """The parts of the text, where each is cut for itself."""
+    """Parts of the text, where each is cut for itself."""
     is_whole: bool = False
     """It is to be copied or is drawn, so that no line of it is folded."""
 
@@ -90,7 +95,7 @@ class DecisionView(msgspec.Struct, frozen=True):
 
 
 class Column(msgspec.Struct, frozen=True):
-    """The head of a column."""
+    """Head of a column."""
 
     title: str
     says: str = ""
@@ -99,7 +104,7 @@ class Column(msgspec.Struct, frozen=True):
     is_name: bool = False
     """Its cells are names and ids: they are cut in their middle, and Markdown shows them as code."""
     is_path: bool = False
-    """Its cells are paths: a terminal without room for one shows its end, which tells more than its beginning."""
+    """Its cells are paths: a terminal without room for one shows its end, which says more than its beginning."""
     limit: int = 0
     """Characters of a cell that a report in text shows; 0 for all."""
     width: int = 0
@@ -110,7 +115,7 @@ class Cell(DisplayValue, frozen=True):
     """A cell of a table."""
 
     interval: str = ""
-    """The interval in brackets, which follows the text where no bar is drawn."""
+    """Interval in brackets, which follows the text where no bar is drawn."""
     bar: IntervalBar | None = None
     tone: Tone | Literal[""] = ""
     link: str = ""
@@ -120,7 +125,7 @@ class Cell(DisplayValue, frozen=True):
 
     @property
     def full(self) -> str:
-        """The text with its interval: `83.3 % [43.6 %, 97.0 %]`."""
+        """Text with its interval: `83.3 % [43.6 %, 97.0 %]`."""
         return f"{self.text} {self.interval}" if self.interval else self.text
 
 
@@ -132,23 +137,25 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     rows: tuple[tuple[Cell, ...], ...]
     note: str = ""
     """What is left out of it, or true of all of it."""
+    indent: int = 0
+    """Columns by which a terminal indents it."""
     compact: tuple["CompactRow", ...] = ()
-    """The rows for a terminal that is too narrow for the table."""
+    """Rows for a terminal that is too narrow for the table."""
 
     def only(self, *titles: str) -> "Table":
-        """The table with some of its columns, in that order."""
+        """Return the table with some of its columns, in that order."""
         places = [next(place for place, column in enumerate(self.columns) if column.title == title) for title in titles]
         columns = tuple(self.columns[place] for place in places)
         rows = tuple(tuple(row[place] for place in places) for row in self.rows)
         return msgspec.structs.replace(self, columns=columns, rows=rows)
 
     def titled(self, *titles: str) -> "Table":
-        """The table with other titles above its columns."""
+        """Return the table with other titles above its columns."""
         columns = tuple(msgspec.structs.replace(column, title=title) for column, title in zip(self.columns, titles, strict=True))
         return msgspec.structs.replace(self, columns=columns)
 
     def first(self, limit: int | None) -> "Table":
-        """The first rows of the table."""
+        """Return the first rows of the table."""
         return msgspec.structs.replace(self, rows=self.rows[:limit])
 
 
@@ -166,6 +173,21 @@ class TextBlock(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     is_code: bool = False
     note: str = ""
+
+    @property
+    def is_long(self) -> bool:
+        """True when a page folds it; all of it is in the page."""
+        return len(self.text) > MAX_TEXT or self.text.count("\n") > MAX_LINES
+
+    @property
+    def beginning(self) -> str:
+        """Beginning of a folded text."""
+        return "\n".join(self.text[:BEGINNING].split("\n")[:8])
+
+    @property
+    def size(self) -> str:
+        """Length in words."""
+        return f"{len(self.text):,} characters"
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -193,7 +215,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
 
     title: str = ""
     heading: tuple[Cell, ...] = ()
-    """The line above a report: a name, and the most important words about it."""
+    """Line above a report: a name, and the most important words about it."""
     findings: tuple[Finding, ...] = ()
     texts: tuple[TextBlock, ...] = ()
     checks: tuple[CheckLine, ...] = ()
@@ -202,24 +224,31 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     lines: tuple[str, ...] = ()
     """Sentences that need no label, such as how many runs a list has."""
+    is_joined: bool = False
+    """It continues the section before it, without an empty line between them."""
     more: str = ""
     """How much of it is left out, and how to see that."""
     charts: tuple[Chart, ...] = ()
+
+
+def command_facts(commands: Sequence[str]) -> tuple[Fact, ...]:
+    """Return the commands that a reader may want to call next, the first with a label."""
+    return tuple(Fact("" if number else "next", command, is_whole=True) for number, command in enumerate(commands))
 
 
 class RecordLinks(Protocol):
     """Addresses of what a section names; empty where a renderer cannot lead there."""
 
     def run(self, run_id: str) -> str:
-        """A run."""
+        """Return a run."""
         ...
 
     def records(self, run_id: str, **query: str) -> str:
-        """Records of a run."""
+        """Return records of a run."""
         ...
 
     def artifact(self, run_id: str, name: str) -> str:
-        """A file of a run."""
+        """Return a file of a run."""
         ...
 
 

@@ -3,15 +3,16 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
 
 import msgspec
 
 from assay.core.contract import CONTRACTS
-from assay.core.issue import CODES, Issue
+from assay.core.issue import CODES, Issue, Severity
 from assay.core.open_fields import OTHERS, FieldCounts
-from assay.core.report import Outcome, ValidationReport
-from assay.presentation.sections import Cell, Column, Fact, Section, Table
+from assay.core.report import FixChange, Outcome, RecordCounts, ValidationReport
+from assay.core.strict_json import EXCERPT_LEAD, EXCERPT_LENGTH
+from assay.core.text import printable
+from assay.presentation.sections import Badge, Cell, Column, DisplayValue, Fact, KeyMetric, Section, Table, Tone
 from assay.presentation.words import counted
 
 OUTCOME_WORDS: dict[Outcome, str] = {
@@ -19,6 +20,7 @@ OUTCOME_WORDS: dict[Outcome, str] = {
     "accepted_with_record_errors": "accepted with record errors",
     "rejected": "rejected",
 }
+OUTCOME_TONES: dict[Outcome, Tone] = {"accepted": "good", "accepted_with_record_errors": "warn", "rejected": "bad"}
 
 SUGGESTIONS: dict[str, str] = {
     "missing_required_field": "Add the field, with a value of the type that the contract states.",
@@ -56,22 +58,6 @@ SUGGESTIONS: dict[str, str] = {
 """What to do about each issue code, and about each error type of conversation_v1."""
 
 
-class Change(Protocol):
-    """One safe fix that was applied: where, and what was done."""
-
-    @property
-    def line(self) -> int | None:
-        """1-based line in the source."""
-
-    @property
-    def path(self) -> str:
-        """Path of the value that changed; empty for the file as a whole."""
-
-    @property
-    def message(self) -> str:
-        """What was changed."""
-
-
 class Totals:
     """Running totals over the reports of one command."""
 
@@ -89,19 +75,19 @@ class Totals:
         self.is_all_valid = self.is_all_valid and report.is_valid and report.outcome == "accepted"
 
     def line(self) -> str:
-        """`2 files: 1 accepted, 1 rejected · 37 errors, 2 warnings`."""
+        """Return `2 files: 1 accepted, 1 rejected · 37 errors, 2 warnings`."""
         verdicts = [f"{self.outcomes[outcome]:,} {words}" for outcome, words in OUTCOME_WORDS.items() if self.outcomes[outcome]]
         files = counted(self.outcomes.total(), "file")
         return f"{files}: {', '.join(verdicts) or 'none read'} · {issue_counts(self.errors.total(), self.warnings.total())}"
 
 
 def issue_counts(errors: int, warnings: int) -> str:
-    """`37 errors, 2 warnings`; warnings are named only where there are some."""
+    """Return `37 errors, 2 warnings`; warnings are named only where there are some."""
     return ", ".join([counted(errors, "error"), *([counted(warnings, "warning")] if warnings else [])])
 
 
 def contract_name(report: ValidationReport) -> str:
-    """The contract that the source was read as."""
+    """Return the contract that the source was read as."""
     return report.contract or "unknown contract"
 
 
@@ -116,7 +102,7 @@ TEXT_LIMIT = 400
 
 
 def field_lines(fields: FieldCounts, noun: str = "record") -> list[tuple[str, str]]:
-    """`not sent` with `metadata (6 records), context (5 records)`: each audience and its fields, those with most records first."""
+    """Return each audience with its fields, most records first: `not sent`, `metadata (6 records), context (5 records)`."""
     order = ("not_sent", "judge_only", "candidate_and_judge")
     return [(AUDIENCES[audience], _listed_fields(fields[audience], noun)) for audience in order if fields.get(audience)]
 
@@ -133,12 +119,12 @@ def _listed_fields(counts: Mapping[str, int], noun: str) -> str:
 
 
 def record_word(contract: str | None) -> str:
-    """What the records of a contract are called, ours or a plugin's."""
+    """Return what the records of a contract are called, ours or a plugin's."""
     return CONTRACTS[contract].record_word if contract is not None and contract in CONTRACTS else "record"
 
 
 def accepted_counts(report: ValidationReport) -> str:
-    """`12 records`, `9 of 12 records accepted`; the records of a conversation are turns."""
+    """Return `12 records`, `9 of 12 records accepted`; the records of a conversation are turns."""
     counts = report.counts
     records = counted(counts.total_records, record_word(report.contract))
     if counts.accepted_records == counts.total_records:
@@ -147,7 +133,7 @@ def accepted_counts(report: ValidationReport) -> str:
 
 
 def record_label(issue: Issue) -> str:
-    """`record 3 "q_0003"`, or `turn 4` of a conversation; empty for the dataset as a whole."""
+    """Return `record 3 "q_0003"`, or `turn 4` of a conversation; empty for the dataset as a whole."""
     if issue.index is None:
         return ""
     if issue.error_type is not None:
@@ -157,13 +143,13 @@ def record_label(issue: Issue) -> str:
 
 
 def place(path: str, issue: Issue) -> str:
-    """`path:line:column`, as far as they are known."""
+    """Return `path:line:column`, as far as they are known."""
     return ":".join([path, *(str(number) for number in (issue.line, issue.column) if number is not None)])
 
 
-def change_line(change: Change) -> str:
-    """`line 7 · records[0].record_id · trailing space removed`."""
-    parts = (f"line {change.line}" if change.line is not None else "", change.path, change.message)
+def change_line(change: FixChange) -> str:
+    """Return `line 7 · records[0].record_id · trailing space removed`."""
+    parts = (f"line {change.line}", change.path, change.message)
     return " · ".join(part for part in parts if part)
 
 
@@ -180,7 +166,7 @@ FILE_COLUMNS = (
 
 
 def file_row(report: ValidationReport) -> tuple[Cell, ...]:
-    """One file: its contract, its outcome and its counts."""
+    """Return one file: its contract, its outcome and its counts."""
     texts = (report.path, contract_name(report), OUTCOME_WORDS[report.outcome], accepted_counts(report))
     return (*map(Cell, texts), *(Cell(f"{report.count(severity):,}") for severity in ("error", "warning")))
 
@@ -193,7 +179,7 @@ class FileIssue(msgspec.Struct, frozen=True):
 
 
 def finding_sections(found: Sequence[FileIssue], severity: str) -> Iterator[Section]:
-    """Issues of one severity by error type or code, the most frequent first, each with what to do about it."""
+    """Yield issues of one severity by error type or code, the most frequent first, each with what to do about it."""
     kinds: dict[str, list[FileIssue]] = {}
     for item in found:
         if item.issue.severity == severity:
@@ -238,18 +224,18 @@ class IssueSelection(msgspec.Struct, frozen=True):
 
 
 def in_order(report: ValidationReport) -> list[Issue]:
-    """Errors before warnings, each by their place in the source."""
+    """Return errors before warnings, each by their place in the source."""
     return sorted(report.issues, key=lambda issue: (issue.severity == "warning", issue.line or 0, issue.column or 0))
 
 
 def limited(report: ValidationReport, max_issues: int | None) -> tuple[Issue, ...]:
-    """The first issues in the order of the JSON form; all of them without a limit."""
+    """Return the first issues in the order of the JSON form; all of them without a limit."""
     issues = (*report.dataset_errors, *report.record_errors, *report.warnings)
     return issues[:max_issues] if max_issues else issues
 
 
 def select(report: ValidationReport, *, max_issues: int, is_collapsed: bool) -> IssueSelection:
-    """The first `max_issues` (0: all) issues, look-alikes beyond a few replaced by their count."""
+    """Return the first `max_issues` (0: all) issues, look-alikes beyond a few replaced by their count."""
     issues = in_order(report)
     totals = Counter(_kind(issue) for issue in issues) if is_collapsed else Counter()
     seen: Counter[tuple[str, str, str]] = Counter()
@@ -280,3 +266,150 @@ def _kind(issue: Issue) -> tuple[str, str, str]:
 def _hidden(total: int) -> int:
     # A single look-alike is shorter shown than announced.
     return total - SHOWN_OF_A_KIND if total > SHOWN_OF_A_KIND + 1 else 0
+
+
+# A report on one source, for a page or a card
+
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"?')
+_WORD = re.compile(r"[-+.\w]+")
+_ONE_CHARACTER = frozenset({"invalid_json", "invalid_yaml", "missing_required_field"})
+"""Codes that point at a character, or at where an object begins, not at a value."""
+
+
+class PointedLine(msgspec.Struct, frozen=True):
+    """A line of text in three: what stands before the marked place, the place, and what stands after it."""
+
+    before: str
+    mark: str
+    after: str
+
+
+def pointed(issue: Issue) -> PointedLine:
+    """Return the issue's excerpt with the place that it points at."""
+    before = "…" if issue.caret >= EXCERPT_LEAD and (issue.column or 0) > issue.caret + 1 else ""
+    after = "…" if len(issue.excerpt) >= EXCERPT_LENGTH else ""
+    text = before + printable(issue.excerpt) + after
+    caret = min(issue.caret + len(before), len(text))
+    stop = caret + _span(text[caret:], issue.code)
+    return PointedLine(text[:caret], text[caret:stop], text[stop:])
+
+
+def _span(rest: str, code: str) -> int:
+    found = None if code in _ONE_CHARACTER else _STRING.match(rest) or _WORD.match(rest)
+    return len(found[0]) if found else 1
+
+
+class ShownIssue(msgspec.Struct, frozen=True, kw_only=True):
+    """An issue in words, as plain values that may come from another process."""
+
+    severity: Severity
+    code: str
+    meaning: str
+    message: str
+    place: str
+    """`line 3, column 7`."""
+    subject: str
+    """Record and path."""
+    line: int | None
+    column: int | None
+    path: str
+    excerpt: PointedLine | None
+    hint: str
+    alike: int = 0
+    """So many more of the kind follow."""
+
+    @property
+    def mark(self) -> Badge:
+        """Code with its severity and its meaning."""
+        return Badge(self.code, "bad" if self.severity == "error" else "warn", self.meaning)
+
+
+class CodeCount(msgspec.Struct, frozen=True):
+    """How often a code was found."""
+
+    mark: Badge
+    times: str
+
+
+class ValidationSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """What validation says, in plain values that may come from another process."""
+
+    outcome: Outcome
+    contract: str
+    counts: RecordCounts
+    findings: tuple[ShownIssue, ...]
+    omitted: str
+    """`1,204 more errors`; empty where all are shown or counted with their kind."""
+    codes: tuple[tuple[str, Severity, int], ...]
+    errors: int
+    warnings: int
+    fields: tuple[tuple[str, str], ...] = ()
+    """Who is sent the fields that the contract leaves open, in words."""
+
+
+def shown_issues(shown: tuple[Issue | SimilarIssues, ...]) -> Iterator[ShownIssue]:
+    """Yield the issues that are shown, each with the number of those that are alike."""
+    last: ShownIssue | None = None
+    for item in shown:
+        if isinstance(item, SimilarIssues):
+            assert last is not None
+            last = msgspec.structs.replace(last, alike=item.count)
+            continue
+        if last is not None:
+            yield last
+        last = shown_issue(item)
+    if last is not None:
+        yield last
+
+
+def shown_issue(issue: Issue) -> ShownIssue:
+    """Return an issue in words."""
+    numbers = ((name, number) for name, number in (("line", issue.line), ("column", issue.column)) if number is not None)
+    subject = (record_label(issue), issue.path, issue.error_type)
+    return ShownIssue(
+        severity=issue.severity,
+        code=issue.code,
+        meaning=CODES.get(issue.code, ""),
+        message=issue.message,
+        place=", ".join(f"{name} {number:,}" for name, number in numbers),
+        subject=" · ".join(part for part in subject if part),
+        line=issue.line,
+        column=issue.column,
+        path=issue.path,
+        excerpt=pointed(issue) if issue.excerpt else None,
+        hint=issue.hint,
+    )
+
+
+def validation_reason(examined: ValidationSummary) -> str:
+    """Return what can be done with the source."""
+    counts = examined.counts
+    unit = record_word(examined.contract)
+    if examined.outcome == "accepted":
+        return f"All {counted(counts.total_records, unit)} are valid {examined.contract} {unit}s."
+    if examined.outcome == "rejected":
+        return "Nothing can be evaluated until this is fixed."
+    return (
+        f"{counts.accepted_records:,} of {counted(counts.total_records, unit)} can be evaluated; fix the others or leave them out."
+    )
+
+
+def validation_metrics(examined: ValidationSummary) -> Iterator[KeyMetric]:
+    """Return the contract and the counts of a source."""
+    counts = examined.counts
+    yield KeyMetric(label="Contract", figure=DisplayValue(examined.contract or "unknown", "Detected or chosen format of the file."))
+    yield KeyMetric(label="Records", figure=DisplayValue(f"{counts.total_records:,}", "Records in the file."))
+    yield KeyMetric(
+        label="Accepted", figure=DisplayValue(f"{counts.accepted_records:,}", f"Without an error; of {counts.total_records:,}.")
+    )
+    yield KeyMetric(
+        label="Rejected", figure=DisplayValue(f"{counts.rejected_records:,}", f"With an error; of {counts.total_records:,}.")
+    )
+    yield KeyMetric(label="Errors", figure=DisplayValue(f"{examined.errors:,}", "A record may have several."))
+    yield KeyMetric(label="Warnings", figure=DisplayValue(f"{examined.warnings:,}", "They do not prevent a run."))
+
+
+def code_counts(examined: ValidationSummary) -> Iterator[CodeCount]:
+    """Return how often each code was found."""
+    for code, severity, count in examined.codes:
+        yield CodeCount(Badge(code, "bad" if severity == "error" else "warn", CODES.get(code, "")), f"{count:,}")

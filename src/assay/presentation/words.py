@@ -6,14 +6,16 @@ What is unknown is a dash, never 0. Where a page explains a number, the explanat
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from assay import api
+from assay.core.artifact_lines import Disagreement, PredictionLine
 from assay.core.number_text import ChangeText, rate_change_text, rate_text, score_change_text, score_text
+from assay.core.plan import PluginPlan
 from assay.core.run_result import RunListing
 from assay.core.runs import TERMINAL
 from assay.core.summary import Amount, Bounds, Interval, ProfileSummary, RecordMetrics, on_scale
@@ -23,9 +25,9 @@ UNKNOWN = "-"
 DASH = "\u2013"
 """What pages show for the unknown."""
 NO_VALUE = "(none)"
-"""The records of a slice that have no value."""
+"""Records of a slice that have no value."""
 PASSED, NOT_PASSED, ERROR = "passed", "not passed", "error"
-"""The three results of a record, in the words of every report."""
+"""Three results of a record, in the words of every report."""
 MET, MISSED = "MET", "MISSED"
 NO_RESULT = "NO RESULT"
 """Neither: nothing could be graded, or the run was cancelled."""
@@ -33,7 +35,7 @@ BLOCKED, UNFINISHED = "BLOCKED", "UNFINISHED"
 NOTE = "NOTE"
 """A reason that is worth knowing and decides nothing."""
 NO_GATES = "no gates"
-"""The word where there is nothing to decide."""
+"""Word where there is nothing to decide."""
 BASELINE = "against the baseline"
 """Part of every reason that is about the difference from a baseline."""
 DATASETS = 8
@@ -85,7 +87,7 @@ TONES: dict[str, Tone] = {
 """How the word of a decision is meant."""
 
 Ends = tuple[float, float] | None
-"""The two ends of an interval; None where there is none."""
+"""Two ends of an interval; None where there is none."""
 Item = TypeVar("Item")
 
 
@@ -112,44 +114,44 @@ class EstimateLike(Protocol):
 
 
 def decimal(value: float | None) -> str:
-    """A score: `0.83`."""
+    """Return a score: `0.83`."""
     return UNKNOWN if value is None else score_text(value)
 
 
 def rate(value: float | None) -> str:
-    """A rate: `83.3 %`."""
+    """Return a rate: `83.3 %`."""
     return UNKNOWN if value is None else rate_text(value)
 
 
 def level_name(score: float) -> str:
-    """A score of a distribution: `4`, `0.55`."""
+    """Return a score of a distribution: `4`, `0.55`."""
     return f"{score:g}" if float(score).is_integer() else score_text(score)
 
 
 def record_score(raw: float | None, scale: str) -> str:
-    """The score of a record on its own scale; a dash without one."""
+    """Return the score of a record on its own scale; a dash without one."""
     return UNKNOWN if raw is None else f"{raw:g}" if scale == "1-5" else decimal(raw)
 
 
 def percent(part: float, whole: float) -> str:
-    """`60 %`; it says 100 only when everything is done."""
+    """Return `60 %`; it says 100 only when everything is done."""
     return UNKNOWN if not whole else f"{int(100 * part / whole)} %"
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 file`, `1,204 files`."""
+    """Return `1 file`, `1,204 files`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def p_text(p: float | None) -> str:
-    """`0.031`, `<0.001`."""
+    """Return `0.031`, `<0.001`."""
     if p is None:
         return UNKNOWN
     return "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def bar(count: int, largest: int) -> str:
-    """A bar whose length is to that of the largest as the counts are; anything above 0 leaves a mark."""
+    """Return a bar whose length is to that of the largest as the counts are; anything above 0 leaves a mark."""
     if not count or not largest:
         return ""
     eighths = max(1, round(8 * BAR_WIDTH * count / largest))
@@ -157,7 +159,7 @@ def bar(count: int, largest: int) -> str:
 
 
 def size(number: int) -> str:
-    """`812 bytes`, `1.4 MB`; a KB has 1024 bytes."""
+    """Return `812 bytes`, `1.4 MB`; a KB has 1024 bytes."""
     amount, unit = float(number), 0
     while amount >= 1024 and unit < len(_UNITS) - 1:
         amount, unit = amount / 1024, unit + 1
@@ -165,7 +167,7 @@ def size(number: int) -> str:
 
 
 def share(count: int, total: int) -> DisplayValue:
-    """`12.5 %`; only all of them are 100 and only none are 0."""
+    """Return `12.5 %`; only all of them are 100 and only none are 0."""
     if not total:
         return DisplayValue(DASH)
     part = count / total if count in (0, total) else min(max(count / total, 0.001), 0.999)
@@ -173,7 +175,7 @@ def share(count: int, total: int) -> DisplayValue:
 
 
 def shown(text: str) -> str:
-    """A text as a page shows it, whose dash for what is unknown is a longer one."""
+    """Return a text as a page shows it, whose dash for what is unknown is a longer one."""
     return DASH if text == UNKNOWN else text
 
 
@@ -181,40 +183,40 @@ def shown(text: str) -> str:
 
 
 def ends_of(interval: _HasEnds | None) -> Ends:
-    """The two ends of an interval."""
+    """Return the two ends of an interval."""
     return None if interval is None else (interval.low, interval.high)
 
 
 def ends_between(low: float | None, high: float | None) -> Ends:
-    """The two ends, where both are known."""
+    """Return the two ends, where both are known."""
     return None if low is None or high is None else (low, high)
 
 
 def bracketed(ends: Ends, text: Callable[[float], str] = decimal) -> str:
-    """`[0.44, 0.97]`; empty without an interval."""
+    """Return `[0.44, 0.97]`; empty without an interval."""
     return "" if ends is None else f"[{text(ends[0])}, {text(ends[1])}]"
 
 
 def with_interval(value: float | None, ends: Ends, text: Callable[[float], str] = decimal) -> str:
-    """A number and its interval: `0.83 [0.44, 0.97]`, or in the words of another function."""
+    """Return a number and its interval: `0.83 [0.44, 0.97]`, or in the words of another function."""
     if value is None:
         return UNKNOWN
     return text(value) if ends is None else f"{text(value)} {bracketed(ends, text)}"
 
 
 def metric_text(metric: EstimateLike, *, is_rate: bool = False) -> str:
-    """A metric with its interval: `4.33 [3.97, 4.69]`, `83.3 % [43.6 %, 97.0 %]`."""
+    """Return a metric with its interval: `4.33 [3.97, 4.69]`, `83.3 % [43.6 %, 97.0 %]`."""
     return with_interval(metric.value, ends_of(metric.interval), rate if is_rate else decimal)
 
 
 def interval_text(ends: Ends, *, is_rate: bool = False) -> str:
-    """`0.44 to 0.97`, or that there is none."""
+    """Return `0.44 to 0.97`, or that there is none."""
     text = rate if is_rate else decimal
     return "no interval" if ends is None else f"{text(ends[0])} to {text(ends[1])}"
 
 
 def change_text(estimate: EstimateLike, *, before: float | None = None, after: float | None = None, is_rate: bool = False) -> str:
-    """`+5.0 pp [-1.2 pp, +11.3 pp]`, `+0.05 [-0.01, +0.11]`; `before` and `after` are given where they are shown with it."""
+    """Return `+5.0 pp [-1.2 pp, +11.3 pp]`, `+0.05 [-0.01, +0.11]`; `before` and `after` are given where they are shown with it."""
     if estimate.value is None:
         return UNKNOWN
     text: ChangeText = rate_change_text if is_rate else score_change_text
@@ -223,7 +225,7 @@ def change_text(estimate: EstimateLike, *, before: float | None = None, after: f
 
 
 def bounds_text(bounds: Bounds | None, *, scale: str | None = None, is_rate: bool = False) -> str:
-    """`0.40 at worst, 0.45 at best`, on the scale; empty where nothing is known."""
+    """Return `0.40 at worst, 0.45 at best`, on the scale; empty where nothing is known."""
     if bounds is None:
         return ""
     worst, best = ((rate if is_rate else decimal)(_raw(end, scale)) for end in (bounds.worst, bounds.best))
@@ -235,13 +237,13 @@ def _raw(value: float | None, scale: str | None) -> float | None:
 
 
 def domain(scale: str | None) -> tuple[float, float]:
-    """The ends of a scale such as `1-5`; 0 and 1 where it names none."""
+    """Return the ends of a scale such as `1-5`; 0 and 1 where it names none."""
     low, _, high = (scale or "").partition("-")
     return (float(low), float(high)) if low.isdigit() and high.isdigit() and low != high else (0.0, 1.0)
 
 
 def whisker(value: float | None, ends: Ends, *, domain: tuple[float, float] = (0.0, 1.0)) -> IntervalBar | None:
-    """The bar of an estimate; None where there is nothing to draw."""
+    """Return the bar of an estimate; None where there is nothing to draw."""
     if value is None:
         return None
     low, high = ends or (value, value)
@@ -271,19 +273,19 @@ class MetricBasis(msgspec.Struct, frozen=True):
 
     @property
     def n(self) -> str:
-        """As it stands beside a figure."""
+        """The number as it follows a metric."""
         if self.clusters is not None:
             return f"n {counted(self.clusters, 'cluster')}"
         return f"n {self.answers if self.records is None else self.records:,}"
 
 
 def basis(n: int, plain: Interval | None, clustered: Interval | None) -> MetricBasis:
-    """What a metric over n answers is counted over, from its interval over records and the one over clusters."""
+    """Return what a metric over n answers is counted over, from its interval over records and the one over clusters."""
     return MetricBasis(n, None if plain is None else plain.n, None if clustered is None else clustered.n)
 
 
 def rate_value(value: float | None, ends: Ends, *, over: MetricBasis, name: str = "pass rate") -> Cell:
-    """A share of records that have a score, with its interval."""
+    """Return a share of records that have a score, with its interval."""
     if value is None:
         return Cell(DASH, f"{name}: no record has a score")
     said = "" if ends is None else f"; 95 % interval {interval_text(ends, is_rate=True)}"
@@ -297,7 +299,7 @@ def rate_value(value: float | None, ends: Ends, *, over: MetricBasis, name: str 
 
 
 def score_value(value: float | None, ends: Ends, *, over: MetricBasis, scale: str | None, name: str = "mean score") -> Cell:
-    """A mean of scores on their scale, with its interval."""
+    """Return a mean of scores on their scale, with its interval."""
     if value is None:
         return Cell(DASH, f"{name}: not known" if over.answers else f"{name}: no record has a score")
     scaled = f" on the scale {scale}" if scale else ""
@@ -312,13 +314,13 @@ def score_value(value: float | None, ends: Ends, *, over: MetricBasis, scale: st
 
 
 def pass_rate_value(metrics: RecordMetrics, *, name: str = "pass rate") -> Cell:
-    """The pass rate of a run or a slice."""
+    """Return the pass rate of a run or a slice."""
     over = basis(metrics.n_scored, metrics.pass_rate_interval, metrics.pass_rate_cluster_interval)
     return rate_value(metrics.pass_rate, ends_of(metrics.pass_rate_metric.interval), over=over, name=name)
 
 
 def profile_value(profile: ProfileSummary) -> Cell:
-    """The headline of a benchmark."""
+    """Return the headline of a benchmark."""
     over = basis(profile.n, profile.headline_interval, profile.headline_cluster_interval)
     return score_value(profile.headline, ends_of(profile.metric.interval), over=over, scale=profile.scale, name=profile.name)
 
@@ -327,7 +329,7 @@ def profile_value(profile: ProfileSummary) -> Cell:
 
 
 def dollars(amount: float) -> str:
-    """`$12.40`, `$0.0123`, `$0.00000450`: cents at least, and three digits of what is less."""
+    """Return `$12.40`, `$0.0123`, `$0.00000450`: cents at least, and three digits of what is less."""
     if amount >= 1 or amount == 0:
         return f"${amount:,.2f}"
     places = next((places for places in range(2, 12) if amount * 10 ** (places - 2) >= 1), 12)
@@ -335,18 +337,18 @@ def dollars(amount: float) -> str:
 
 
 def price_unknown_text(number: int, noun: str) -> str:
-    """`price unknown for 40 records`; empty for none."""
+    """Return `price unknown for 40 records`; empty for none."""
     return f"price unknown for {counted(number, noun)}" if number else ""
 
 
 def cost_text(cost: Amount) -> str:
-    """What the calls cost, and how many records have no known price."""
+    """Return what the calls cost, and how many records have no known price."""
     known = dollars(cost.sum) if cost.sum is not None else ""
     return " · ".join(filter(None, (known, price_unknown_text(cost.n_unknown, "record")))) or UNKNOWN
 
 
 def money(amount: float | None, *, unpriced: int = 0) -> Cell:
-    """What calls cost, short for a cell; what is not known makes it a lower bound."""
+    """Return what calls cost, short for a cell; what is not known makes it a lower bound."""
     rest = f"; {price_unknown_text(unpriced, 'record')}" if unpriced else ""
     if amount is None:
         return Cell("unknown" if unpriced else DASH, f"cost in US dollars: no price is known{rest}")
@@ -354,7 +356,7 @@ def money(amount: float | None, *, unpriced: int = 0) -> Cell:
 
 
 def latency(milliseconds: float | None) -> str:
-    """`812 ms`, `2.1 s`, `3 min 05 s`."""
+    """Return `812 ms`, `2.1 s`, `3 min 05 s`."""
     if milliseconds is None:
         return UNKNOWN
     if milliseconds < _SECOND:
@@ -363,7 +365,7 @@ def latency(milliseconds: float | None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """`400 ms`, `4.2 s`, `42 s`, `3 min 05 s`, `2 h 07 min`."""
+    """Return `400 ms`, `4.2 s`, `42 s`, `3 min 05 s`, `2 h 07 min`."""
     if seconds < 0.95:
         return f"{round(seconds * _SECOND)} ms"
     if seconds < 9.95:
@@ -378,7 +380,7 @@ def duration(seconds: float) -> str:
 
 
 def most_took(p95: float | None) -> str:
-    """How long nearly all of it took, in milliseconds; nothing where nobody measured."""
+    """Return how long nearly all of it took, in milliseconds; empty if it was not measured."""
     if p95 is None:
         return ""
     limit = latency(p95)
@@ -386,7 +388,7 @@ def most_took(p95: float | None) -> str:
 
 
 def moment(iso: str) -> Timestamp | None:
-    """A time of a manifest; None where there is none."""
+    """Return a time of a manifest; None where there is none."""
     if not iso:
         return None
     try:
@@ -400,7 +402,7 @@ def moment(iso: str) -> Timestamp | None:
 
 
 def estimate_text(estimate: api.CostEstimate) -> str:
-    """`about $0.0123 for 12 calls`, or why no sum can be told."""
+    """Return `about $0.0123 for 12 calls`, or why the sum is unknown."""
     calls = counted(estimate.calls, "call")
     if not estimate.calls:
         return "free: no model is called"
@@ -414,7 +416,7 @@ def estimate_text(estimate: api.CostEstimate) -> str:
 
 
 def batch_text(model: api.ModelEstimate) -> str:
-    """`2 batches of openai/gpt-5-mini for 60,000 requests, about $1.20 instead of $2.40 one by one; answers within 24 hours`."""
+    """Return `2 batches of openai/gpt-5 for 60,000 requests, about $1.20 instead of $2.40 one by one; answers within 24 hours`."""
     batches = "1 batch" if model.batches == 1 else f"{model.batches:,} batches"
     cost = ", price unknown"
     if model.cost is not None and model.live_cost is not None:
@@ -424,7 +426,7 @@ def batch_text(model: api.ModelEstimate) -> str:
 
 
 def assumption_text(estimate: api.CostEstimate) -> str:
-    """What was taken for granted; empty where nobody is asked for money."""
+    """Return the assumptions of an estimate; empty if no call costs money."""
     if not any(not model.is_free for model in estimate.models):
         return ""
     sent = sum(model.input_tokens for model in estimate.models)
@@ -444,17 +446,17 @@ def _has_stage(estimate: api.CostEstimate, stage: str) -> bool:
 
 
 def state_mark(state: str) -> Badge:
-    """The state of a run, or that it was interrupted."""
+    """Return the state of a run, or that it was interrupted."""
     return Badge(state.replace("_", " "), _STATE_TONES.get(state, "live"), _STATES.get(state, ""))
 
 
 def is_live(listing: RunListing) -> bool:
-    """True while a run may still change."""
+    """Return True while a run may still change."""
     return listing.state not in TERMINAL and listing.state not in ("damaged", "unreachable")
 
 
 def gate_mark(listing: RunListing) -> Badge | None:
-    """Whether a run met its gates; None where it has none."""
+    """Return whether a run met its gates; None where it has none."""
     if listing.has_no_result:
         return Badge("no result", "bad", "No result; see its page for the reason.")
     if listing.passed is None:
@@ -464,12 +466,12 @@ def gate_mark(listing: RunListing) -> Badge | None:
 
 
 def gate_word(*, passed: bool) -> str:
-    """What became of a gate."""
+    """Return what became of a gate."""
     return MET if passed else MISSED
 
 
 def change_word(verdict: Any) -> str:
-    """` · regression` or ` · improved` where a comparison with a baseline shows it; else empty."""
+    """Return ` · regression` or ` · improved` where a comparison with a baseline shows it; else empty."""
     words = {finding.word for finding in verdict.reasons if BASELINE in finding.reason}
     return next((f" · {word.lower()}" for word in ("REGRESSION", "IMPROVED") if word in words), "")
 
@@ -485,12 +487,12 @@ def finding_word(finding: Any) -> str:
 
 
 def error_text(code: str, message: str | None) -> str:
-    """`timeout: judge openai/gpt-5 after 3 attempts: no whole answer within 60 s`: the code once, then the message."""
+    """Return `timeout: judge openai/gpt-5 after 3 attempts: no whole answer within 60 s`: the code once, then the message."""
     return ": ".join(filter(None, (code, without_code(code, message or ""))))
 
 
 def without_code(code: str, message: str) -> str:
-    """The message of an error without the code that is shown next to it; the message about a judge repeats it."""
+    """Return the message of an error without the code that is shown next to it; the message about a judge repeats it."""
     if not code:
         return message
 
@@ -501,34 +503,34 @@ def without_code(code: str, message: str) -> str:
     return re.sub(rf"(?P<before>^|: ){re.escape(code)}(?P<tries> after \d+ attempts)?: ", kept, message, count=1)
 
 
-def sampled_name(line: Mapping[str, Any]) -> str:
-    """The record's id, and which of several answers to it a line is about."""
-    return sample_name(str(line["record_id"]), line.get("sample"))
+def sampled_name(line: PredictionLine | Disagreement) -> str:
+    """Return the record's id, and which of several answers to it a line is about."""
+    return sample_name(line.record_id, None if line.sample is msgspec.UNSET else line.sample)
 
 
 def sample_name(record_id: str, sample: int | None) -> str:
-    """`q-1`, `q-1 (sample 2)`."""
+    """Return `q-1`, `q-1 (sample 2)`."""
     return record_id if sample is None else f"{record_id} (sample {sample})"
 
 
 def first_datasets(datasets: Sequence[Item]) -> tuple[Sequence[Item], str]:
-    """Those that are listed, and words for the others; empty when there are none."""
+    """Return those that are listed, and words for the others; empty when there are none."""
     more = len(datasets) - DATASETS
     return (datasets[:DATASETS], f"and {more:,} more, {len(datasets):,} in all") if more > 0 else (datasets, "")
 
 
-def plugin_words(plugin: Mapping[str, Any]) -> tuple[str, ...]:
-    """`exact`, `acme-evals 2.1`, `source 1f2e3d4c5b6a`: a piece of code as a report names it."""
-    package = f"{plugin.get('distribution', '')} {plugin.get('version', '')}".strip()
-    source = f"source {plugin['source_sha256'][:12]}" if plugin.get("source_sha256") else ""
-    return tuple(part for part in (plugin["name"], package, source) if part)
+def plugin_words(plugin: PluginPlan) -> tuple[str, ...]:
+    """Return `exact`, `acme-evals 2.1`, `source 1f2e3d4c5b6a`: a piece of code as a report names it."""
+    package = f"{plugin.distribution} {plugin.version}".strip()
+    source = f"source {plugin.source_sha256[:12]}" if plugin.source_sha256 else ""
+    return tuple(part for part in (plugin.name, package, source) if part)
 
 
 def one_line(text: str) -> str:
-    """The text with every stretch of white space as one space."""
+    """Return the text with every stretch of white space as one space."""
     return " ".join(text.split())
 
 
 def cut(text: str, limit: int) -> str:
-    """The first characters of a text; what is left out shows as `…`."""
+    """Return the first characters of a text; what is left out shows as `…`."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -48,7 +48,7 @@ class AttemptChain:
         return b"".join(pieces)
 
     def follows(self, line: bytes) -> bool:
-        """Tell whether the line continues the chain."""
+        """Return whether the line continues the chain."""
         return self.line(line[:-_CHAIN_TAIL] + b"}") == line
 
     def hexdigest(self) -> str:
@@ -96,7 +96,7 @@ def self_hashed(document: Mapping[str, object], member: str) -> bytes:
 
 
 def has_own_hash(text: bytes, member: str) -> bool:
-    """Tell whether the bytes are exactly what self_hashed made of their content."""
+    """Return whether the bytes are exactly what self_hashed made of their content."""
     try:
         document = msgspec.json.decode(text)
         return isinstance(document, dict) and document.pop(member, None) is not None and self_hashed(document, member) == text
@@ -117,7 +117,7 @@ ARTIFACTS = (
 """Files of every finished run."""
 
 CASES = "cases.jsonl"
-"""The accepted records in the form that all contracts share, as they were asked and graded; runs of earlier versions have these
+"""Accepted records in the form that all contracts share, as they were asked and graded; runs of earlier versions have these
 entries in input_dataset.json."""
 
 EXPORTS = ("responses.jsonl", "eval_results.json")

@@ -48,6 +48,7 @@ class AuditLog:
         if not self._is_unchanged(log):
             self._reset()
             self._inode = log.inode
+        # Only the lines that this process has not checked yet, so that the cost of a line does not grow with the log.
         text = log.read(self._size)
         complete = log.complete(text)
         self._check_lines(complete)
@@ -59,7 +60,7 @@ class AuditLog:
         self._advance(lines)
 
     def _is_unchanged(self, log: LockedLog) -> bool:
-        """Tell whether the lines checked before still end as they did."""
+        """Return whether the lines checked before still end as they did."""
         return log.inode == self._inode and log.read(self._size - len(self._last), len(self._last)) == self._last
 
     def _check_lines(self, complete: bytes) -> None:

@@ -61,7 +61,7 @@ class BatchRow(msgspec.Struct, frozen=True, kw_only=True):
     errors: dict[str, int] = {}
     """Requests without an answer, by code."""
     asked_live: int = 0
-    """How many of them are called one by one instead."""
+    """Number of them that are called one by one instead."""
     duplicates: int = 0
     """Result lines for a request that already had one."""
     unknown: int = 0

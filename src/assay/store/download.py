@@ -14,7 +14,7 @@ from assay.store.verify import verify_run
 
 
 class ManifestSummary(msgspec.Struct, frozen=True):
-    """The members of a manifest that identify a run."""
+    """Members of a manifest that identify a run."""
 
     run_id: str
     plan_sha256: str
@@ -64,5 +64,5 @@ def _files(storage: RunStorage, names: set[str]) -> Iterator[tuple[str, Iterator
     for name in sorted(names):
         if Path(name).name != name or name == MANIFEST:
             # The manifest is untrusted input: a name with a slash would write outside the folder.
-            raise RunDamaged(f"the manifest at {storage.shown} is damaged: '{name}' is no name of an artifact")
+            raise RunDamaged(f"the manifest at {storage.shown} is damaged: '{name}' is not a name of an artifact")
         yield name, storage.pieces(name)

@@ -14,12 +14,12 @@ _OTHER_FOLDER = "choose another folder with --runs-dir"
 
 
 class _Advice(NamedTuple):
-    """What to do about a failure."""
+    """Advice on a failure."""
 
     remedy: str = ""
-    """What to do before trying again."""
+    """Advice before trying again."""
     hint: str = ""
-    """The whole advice, where trying again is no part of it."""
+    """Whole advice, where trying again is not a part of it."""
     is_of_folder: bool = False
     """Another folder does not have the problem."""
 

@@ -74,6 +74,7 @@ class LockedLog:
         """Append lines after the complete ones, which end at `at`, and flush them to the disk; an unfinished line is dropped."""
         os.ftruncate(self._handle, at)
         rest = memoryview(lines)
+        # os.write may write less than it was given.
         while rest:
             rest = rest[os.write(self._handle, rest) :]
         os.fsync(self._handle)
@@ -81,6 +82,7 @@ class LockedLog:
 
 def replace_file(path: Path, content: bytes) -> None:
     """Write a file in one step, so that readers see the old content or the new; raises StoreUnavailable."""
+    # A random name, because two processes may replace the file at the same time.
     partial = path.with_name(f"{path.name}-{secrets.token_hex(4)}")
     with disk_errors(path):
         path.parent.mkdir(mode=0o700, exist_ok=True)
@@ -126,10 +128,10 @@ class KeptCard(msgspec.Struct, frozen=True):
 
 
 class KeptCards(msgspec.Struct, frozen=True):
-    """The cards of a folder of runs, and the files among them that cannot be read."""
+    """Cards of a folder of runs, and the files among them that cannot be read."""
 
     cards: tuple[KeptCard, ...]
-    """The newest first."""
+    """Newest first."""
     damaged: tuple[str, ...] = ()
 
 

@@ -30,7 +30,7 @@ def check_runs_folder(folder: Path) -> Iterator[DoctorCheck]:
     """Check whether a folder can hold runs; files written for the check are removed, and the folder is not created."""
     if folder.exists() and not folder.is_dir():
         hint = "move it away, or choose another folder with --runs-dir"
-        yield DoctorCheck(area="runs", name="folder", standing="problem", says=f"'{folder}' is no folder", hint=hint)
+        yield DoctorCheck(area="runs", name="folder", standing="problem", says=f"'{folder}' is not a folder", hint=hint)
         return
     existing = next((path for path in (folder.absolute(), *folder.absolute().parents) if path.is_dir()), Path("/"))
     note = "" if existing == folder.absolute() else "; it does not exist yet and is made by the first run"

@@ -14,7 +14,7 @@ SHARD_SIZE = 250
 SHARD_BYTES = 8 << 20
 """Maximum bytes of a shard's records, which a worker holds in memory together; a larger record is a shard of its own."""
 READ = "read"
-"""Name of the note that tells that the records came with the run, and need not be read from its datasets."""
+"""Name of the note that the records came with the run, and need not be read from its datasets."""
 FAILURE = "failure"
 """Name of the note with the reason why the run has failed; empty once it is resumed."""
 FAILURES = "failures"
@@ -38,18 +38,18 @@ class RecordRow(msgspec.Struct, frozen=True):
     record_id: str | None
     sha256: str
     case: bytes | None
-    """The Case as JSON; None for an invalid record."""
+    """Case as JSON; None for an invalid record."""
     issues: bytes = b""
     """Errors and warnings as a JSON array; empty when there are none."""
     row: bytes = b""
-    """The record in its own contract, as compact JSON; empty when an earlier record has it (several answers to one record, several
+    """Record in its own contract, as compact JSON; empty when an earlier record has it (several answers to one record, several
     records of one conversation), and in ledgers of earlier versions. For an invalid record: its slices, as JSON."""
     head: bytes = b""
-    """With the first valid record of a dataset: which dataset it is, and the document's members besides its records, as JSON."""
+    """Set with the first valid record of a dataset: its dataset, and the document's members besides its records, as JSON."""
 
 
 class CommitEntry(msgspec.Struct, frozen=True):
-    """What one commit adds for one record: attempts, and its outcome once it has one."""
+    """One commit for one record: attempts, and its outcome once it has one."""
 
     position: int
     attempts: tuple[Attempt, ...] = ()
@@ -57,7 +57,7 @@ class CommitEntry(msgspec.Struct, frozen=True):
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """The right of one worker to append to a shard, until another worker claims it."""
+    """Right of one worker to append to a shard, until another worker claims it."""
 
     shard: int
     epoch: int
@@ -80,10 +80,10 @@ class FinishedRecord(msgspec.Struct, frozen=True):
 
 
 class RunRow(msgspec.Struct, frozen=True):
-    """The run itself: plan, state, and history of states."""
+    """Run itself: plan, state, and history of states."""
 
     plan: bytes
-    """The Plan as JSON."""
+    """Plan as JSON."""
     plan_sha256: str
     state: State
     states: tuple[tuple[State, float], ...]
@@ -110,9 +110,9 @@ class RunStatusRow(msgspec.Struct, frozen=True):
     is_with_workers: bool
     """A Temporal server distributes it to workers."""
     problem: str
-    """Why the servers have given it up, or why workers cannot continue."""
+    """Reason why the servers have given it up, or why workers cannot continue."""
     notes: dict[str, str]
-    """For a run that has ended: counts of records by status, and where the artifacts are."""
+    """Set for a run that has ended: counts of records by status, and the location of the artifacts."""
 
 
 class ClaimLost(Exception):
@@ -120,7 +120,7 @@ class ClaimLost(Exception):
 
 
 class FinishedRun(Protocol):
-    """What a run is finalized from: its row and all its records."""
+    """Input of finalization: a run's row and all its records."""
 
     def run(self) -> RunRow:
         """Read the run's row; its final state is known once all records were read."""
@@ -130,7 +130,7 @@ class FinishedRun(Protocol):
 
 
 class Ledger(Protocol):
-    """The tables of one run; every method is one durable transaction. Not safe for use from two threads at once."""
+    """Tables of one run; every method is one durable transaction. Not safe for use from two threads at once."""
 
     def run(self) -> RunRow:
         """Read the run's row."""
@@ -145,7 +145,7 @@ class Ledger(Protocol):
         """Change the state from `old` to `new`; False when the run is no longer in `old`."""
 
     def is_ours(self, state: State) -> bool:
-        """Tell whether the run is in this state and no other process drives it; renews the driver's lease."""
+        """Return whether the run is in this state and no other process drives it; renews the driver's lease."""
 
     def set_note(self, name: str, value: str) -> None:
         """Store a small value under a name."""
@@ -208,7 +208,7 @@ _outcomes: msgspec.json.Decoder[Outcome] = msgspec.json.Decoder(Outcome)
 
 
 class _IssueRow(msgspec.Struct):
-    """The members of an issue that the ledger reads."""
+    """Members of an issue that the ledger reads."""
 
     code: str = "invalid_record"
     message: str = ""

@@ -26,14 +26,14 @@ LEDGER_VARIABLE = "ASSAY_LEDGER"
 
 
 class SharedLedger(Ledger, Protocol):
-    """The ledger of one run, in a database that many machines share."""
+    """Ledger of one run, in a database that many machines share."""
 
     def remove_records(self, *, shown_plan: bytes) -> None:
         """Delete the records of a run that has ended, and replace its plan by the one that may be shown."""
 
 
 class SharedLedgers(Protocol):
-    """The runs of one database."""
+    """Runs of one database."""
 
     def create(self, run_id: str, *, plan: bytes, plan_sha256: str, at: float) -> SharedLedger:
         """Create a run in state `queued`; raises UsageProblem when there is a run of that id already."""
@@ -43,7 +43,7 @@ class SharedLedgers(Protocol):
 
 
 class DriverLease(Protocol):
-    """The right to drive one run, under a unique owner name."""
+    """Right to drive one run, under a unique owner name."""
 
     owner: str
 
@@ -70,14 +70,14 @@ class RunCatalogue(Protocol):
         """Read the plans of runs by id."""
 
     def has(self, run_id: str) -> bool:
-        """Tell whether there is a run of that id."""
+        """Return whether there is a run of that id."""
 
     def close(self) -> None:
         """Close the database."""
 
 
 class SharedSubmissions(Protocol):
-    """The submissions to all servers of one database; every method is one durable transaction, from any thread."""
+    """Submissions to all servers of one database; every method is one durable transaction, from any thread."""
 
     def enter(self, row: SubmissionRow, submitted: NewSubmission) -> bool:
         """Create the run with its records and its key, all or nothing; False when there is a run under that key already."""
@@ -114,12 +114,12 @@ def ledger_file(active: Path) -> Path:
 
 
 def is_own(active: Path) -> bool:
-    """Tell whether the run has a local ledger, so that only processes on this machine can drive it."""
+    """Return whether the run has a local ledger, so that only processes on this machine can drive it."""
     return (active / LEDGER).is_file()
 
 
 def has_ledger(active: Path) -> bool:
-    """Tell whether the working folder is that of a run."""
+    """Return whether the working folder is that of a run."""
     return (active / LEDGER).is_file() or (active / POINTER).is_file()
 
 
@@ -247,7 +247,7 @@ def empty_ledger(active: Path, sealed: Path) -> None:
     if address:
         ledger = _shared_run(address, active.name)
         try:
-            ledger.remove_records(shown_plan=msgspec.json.encode(open_run_folder(sealed).manifest.plan))
+            ledger.remove_records(shown_plan=msgspec.json.encode(open_run_folder(sealed).manifest.plan_members))
         finally:
             ledger.close()
 

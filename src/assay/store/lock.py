@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import socket
 import time
 from pathlib import Path
 from types import TracebackType
@@ -61,7 +62,7 @@ class RunLock:
         return True
 
     def is_held(self) -> bool:
-        """Tell whether a process drives the run, without taking the lock."""
+        """Return whether a process drives the run, without taking the lock."""
         try:
             handle = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError:
@@ -98,3 +99,8 @@ class RunLock:
 
     def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None) -> None:
         self.release()
+
+
+def worker_name() -> str:
+    """Return the name under which this process claims shards: host and process id."""
+    return f"{socket.gethostname()}:{os.getpid()}"

@@ -10,7 +10,9 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from assay.core.artifact_lines import CaseLine
 from assay.core.canonical import JsonObject
+from assay.core.case import Case
 from assay.core.contract import INPUT, MANIFEST
 from assay.core.errors import ArtifactGone, RunDamaged, RunNotFound, RunSealed, StoreUnavailable
 from assay.core.integrations import load_integration
@@ -126,6 +128,7 @@ TOMBSTONES_OWN_HASH = "purged_sha256"
 
 
 T = TypeVar("T")
+decode_case_line = msgspec.json.Decoder(CaseLine).decode
 
 
 class Tombstone(msgspec.Struct, frozen=True):
@@ -193,26 +196,27 @@ class PublishedRun:
         for line in islice(split_lines(read_pieces(path)), start, None):
             yield decoded(line, path)
 
-    def typed_lines(self, name: str, kind: type[T]) -> Iterator[T]:
-        """Read the lines of a JSONL artifact as structs; raises RunNotFound as `lines` does, RunDamaged for other lines.
+    def typed_lines(self, name: str, kind: type[T], start: int = 0) -> Iterator[T]:
+        """Read the lines of a JSONL artifact as structs, from a line on; raises RunNotFound as `lines` does, RunDamaged.
 
         A struct with the few members that a caller needs costs less than a dict with all of them.
         """
         path, decode = self.artifact(name), msgspec.json.Decoder(kind).decode
-        for line in split_lines(read_pieces(path)):
+        # Lines before the start are split but not decoded, which is most of the cost.
+        for line in islice(split_lines(read_pieces(path)), start, None):
             yield decoded_as(decode, line, path)
 
     def raw_lines(self, name: str) -> Iterator[bytes]:
         """Read the undecoded lines of a JSONL artifact, for callers that need few members; raises RunNotFound as `lines` does."""
         return split_lines(read_pieces(self.artifact(name)))
 
-    def lines_at(self, name: str, offsets: Iterable[int]) -> Iterator[JsonObject]:
-        """Read the objects of a JSONL artifact at these byte offsets only; raises RunNotFound as `lines` does."""
-        path = self.artifact(name)
+    def lines_at(self, name: str, kind: type[T], offsets: Iterable[int]) -> Iterator[T]:
+        """Read the lines of a JSONL artifact at these byte offsets only; raises as `typed_lines` does."""
+        path, decode = self.artifact(name), msgspec.json.Decoder(kind).decode
         with disk_errors(path), path.open("rb") as file:
             for offset in offsets:
                 file.seek(offset)
-                yield decoded(file.readline(), path)
+                yield decoded_as(decode, file.readline(), path)
 
     def span(self, name: str, start: int, size: int) -> bytes:
         """Read a part of an artifact; raises RunNotFound as `lines` does, StoreUnavailable when the file has become shorter."""
@@ -240,10 +244,17 @@ class PublishedRun:
                 yield start, entry
             start += len(line) + 1
 
-    def records(self) -> Iterator[JsonObject]:
-        """Read the cases as they were asked, one at a time; raises RunNotFound as `lines` does."""
+    def records(self) -> Iterator[CaseLine]:
+        """Read the cases as they were asked, one at a time; raises RunNotFound as `lines` does, RunDamaged."""
         path = self.path / self.cases_name
-        return (decoded(entry, path) for _, entry in self.raw_records())
+        return (decoded_as(decode_case_line, entry, path) for _, entry in self.raw_records())
+
+    def case_of(self, entry: CaseLine) -> Case:
+        """Decode the case of one of the records; raises RunDamaged."""
+        try:
+            return entry.case()
+        except ValueError as problem:
+            raise RunDamaged(f'"{self.path / self.cases_name}" is damaged: {problem}') from problem
 
     def purged(self) -> tuple[Tombstone, ...]:
         """List what retention has removed so far."""

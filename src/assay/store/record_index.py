@@ -49,7 +49,7 @@ class IndexedRecord(msgspec.Struct, frozen=True, kw_only=True):
     ordinal: int
     """Rank among all records of the run, from 0."""
     position: int
-    """The record's index in artifacts."""
+    """Record's index in artifacts."""
     record_id: str | None
     sample: int | None
     record_sha256: str | None
@@ -405,7 +405,7 @@ class IndexEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IndexWriter:
-    """Writer of an index into a folder of its own."""
+    """Writer of an index into its own folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

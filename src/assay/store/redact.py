@@ -24,7 +24,7 @@ _SECRET_NAME = re.compile(rf"(?i)(?:[\w.-]*[._-])?(?:{NAMES}|(?:proxy-)?authoriz
 
 @lru_cache(maxsize=4096)
 def is_secret_name(name: str) -> bool:
-    """Tell whether a member of this name always holds a secret."""
+    """Return whether a member of this name always holds a secret."""
     return len(name) <= 64 and _SECRET_NAME.fullmatch(name) is not None
 
 
@@ -70,11 +70,11 @@ _SAMPLES = (b"", b"a", b"aa", b"a a")
 
 
 class CustomRules:
-    """The custom rules of a run, in order; false when there are none."""
+    """Custom rules of a run, in order; false when there are none."""
 
     def __init__(self, rules: Iterable[RedactRule]) -> None:
         # A sealed run stores a pattern that matches itself only as [REDACTED:name], which would match single letters.
-        self._rules = [(rule.name, _compiled(rule.pattern)) for rule in rules if "[REDACTED:" not in rule.pattern]
+        self._rules = [(rule.name, _compile_rule(rule.pattern)) for rule in rules if "[REDACTED:" not in rule.pattern]
 
     def __bool__(self) -> bool:
         return bool(self._rules)
@@ -97,12 +97,12 @@ class CustomRules:
         return text
 
     def are_clean(self, texts: Iterable[str]) -> bool:
-        """Tell whether no rule finds anything in any of the texts."""
+        """Return whether no rule finds anything in any of the texts."""
         return not self._rules or not any(pattern.search(text.encode()) for text in texts for _, pattern in self._rules)
 
 
 class RuleProblem(msgspec.Struct, frozen=True):
-    """Why a rule cannot be used."""
+    """Reason why a rule cannot be used."""
 
     member: str
     message: str
@@ -117,13 +117,13 @@ def rule_problem(rule: RedactRule, *, earlier: Container[str] = ()) -> RuleProbl
     if rule.name in earlier:
         return RuleProblem("name", f"two rules have the name '{rule.name}'", "give each rule its own name")
     try:
-        pattern = _compiled(rule.pattern)
+        pattern = _compile_rule(rule.pattern)
     except re2.error as problem:
         reason = problem.args[0].decode() if isinstance(problem.args[0], bytes) else str(problem.args[0])
         hint = "patterns are in the syntax of RE2, which has neither look-around nor back-references"
         return RuleProblem("pattern", f"the pattern cannot be used: {reason}", hint)
     if _single_byte(rule.pattern):
-        return RuleProblem("pattern", "\\C finds single bytes, which are no text", "write . for any character")
+        return RuleProblem("pattern", "\\C finds single bytes, which are not text", "write . for any character")
     if any(match.start() == match.end() for text in _SAMPLES for match in pattern.finditer(text)):
         return RuleProblem("pattern", "the pattern matches the empty text", "write + instead of *, or name what must be there")
     return None
@@ -141,7 +141,7 @@ def rule_problems(rules: Sequence[RedactRule]) -> tuple[str, ...]:
     return tuple(problems)
 
 
-def _compiled(pattern: str) -> re2._Regexp:
+def _compile_rule(pattern: str) -> re2._Regexp:
     settings = options()
     settings.never_capture = True
     return re2.compile(pattern, settings)
@@ -155,7 +155,7 @@ MIN_SECRET = 4
 
 _CARD_SIZED = 10**11
 _MIN_REPEATED = 12
-"""A shorter value that was recognised by its context may be an ordinary word elsewhere in the text."""
+"""A shorter value that was recognised by its context may be an ordinary word in other places of the text."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -224,10 +224,10 @@ class Redactor:
         triggered = self._triggers.Match(custom)
         if triggered is None:
             return text if custom is encoded else custom.decode()
-        return self._redacted(custom, sorted(triggered)).decode()
+        return self._redact_bytes(custom, sorted(triggered)).decode()
 
     def is_clean(self, texts: Iterable[str]) -> bool:
-        """Tell whether no rule may apply to any of the texts; one search over all of them."""
+        """Return whether no rule may apply to any of the texts; one search over all of them."""
         texts = tuple(texts)
         try:
             return self._triggers.Match("\n".join(texts).encode()) is None and self._custom.are_clean(texts)
@@ -235,7 +235,7 @@ class Redactor:
             return False
 
     def is_clean_json(self, documents: Iterable[bytes]) -> bool:
-        """Tell whether `encoded` would redact nothing in any of these JSON texts; one search over all of them."""
+        """Return whether `encoded` would redact nothing in any of these JSON texts; one search over all of them."""
         # JSON escapes change what a custom rule matches, with `^` or `"` for example, so that only built-in rules can search JSON.
         return not self._custom and self._triggers.Match(b"\n".join(documents)) is None
 
@@ -304,7 +304,7 @@ class Redactor:
         # A date or number is personal because of its name, as it would be in a sentence; the label makes the rule match.
         return self.text(f"{label}: {member}").removeprefix(f"{label}: ") if label else self._value(member, form)
 
-    def _redacted(self, text: bytes, triggered: list[int]) -> bytes:
+    def _redact_bytes(self, text: bytes, triggered: list[int]) -> bytes:
         if triggered[-1] >= len(RULES):
             text = self._without_own_secrets(text)
         for rule in (RULES[number] for number in triggered if number < len(RULES)):

@@ -38,7 +38,7 @@ def digits_of(text: str) -> str:
 
 
 def is_card_number(text: str) -> bool:
-    """Tell whether the text has 12 to 19 digits of a known issuer with a valid check digit (ISO/IEC 7812)."""
+    """Return whether the text has 12 to 19 digits of a known issuer with a valid check digit (ISO/IEC 7812)."""
     digits = digits_of(text)
     issuers = _SHORT_CARDS if len(digits) == 12 else f"{_CARD_ISSUERS}|1|2131" if len(digits) == 15 else _CARD_ISSUERS
     if not 12 <= len(digits) <= 19 or not re.match(issuers, digits):
@@ -59,7 +59,7 @@ def iban_length(text: str) -> int:
 
 
 def is_social_security_number(text: str) -> bool:
-    """Tell whether the text has nine digits that the United States can have issued, taxpayer numbers included."""
+    """Return whether the text has nine digits that the United States can have issued, taxpayer numbers included."""
     digits = digits_of(text)
     area, group, serial = digits[:3], digits[3:5], digits[5:]
     is_taxpayer = area[:1] == "9" and group >= "50"
@@ -67,22 +67,22 @@ def is_social_security_number(text: str) -> bool:
 
 
 def is_phone_number(text: str) -> bool:
-    """Tell whether the text has 8 to 15 digits (E.164) and is not an amount with thousands separators."""
+    """Return whether the text has 8 to 15 digits (E.164) and is not an amount with thousands separators."""
     return 8 <= len(digits_of(text)) <= 15 and not re.fullmatch(_THOUSANDS, text)
 
 
 def is_local_phone_number(text: str) -> bool:
-    """Tell whether the text has 9 to 12 digits: the length of a number without its country code."""
+    """Return whether the text has 9 to 12 digits: the length of a number without its country code."""
     return 9 <= len(digits_of(text)) <= 12
 
 
 def is_passport_number(text: str) -> bool:
-    """Tell whether the text is a number of 6 to 12 signs, mostly digits, or the machine-readable lines of a passport."""
+    """Return whether the text is a number of 6 to 12 signs, mostly digits, or the machine-readable lines of a passport."""
     return "<" in text or (6 <= len(text) <= 12 and 5 <= len(digits_of(text)) <= 10)
 
 
 def is_token(text: str) -> bool:
-    """Tell whether a part cannot be a word or number: alternating letters and digits, or a very long number."""
+    """Return whether a part cannot be a word or number: alternating letters and digits, or a very long number."""
     if text.startswith(("http:", "https:")) or is_placeholder(text):
         return False
     if re.fullmatch(_UUID, text):
@@ -92,12 +92,12 @@ def is_token(text: str) -> bool:
 
 
 def is_made_of_words(text: str) -> bool:
-    """Tell whether the text is words and short numbers with signs between them: `gpt-4-turbo-2024-04-09`."""
+    """Return whether the text is words and short numbers with signs between them: `gpt-4-turbo-2024-04-09`."""
     return all(part.isalpha() or (part.isdigit() and len(part) < 15) for part in re.split("[^A-Za-z0-9]+", text) if part)
 
 
 def has_long_token(text: str, *, length: int = 16) -> bool:
-    """Tell whether the text holds a long part of alternating letters and digits."""
+    """Return whether the text holds a long part of alternating letters and digits."""
     return any(len(part) >= length and _alternates(part) for part in re.split("[^A-Za-z0-9]+", text))
 
 
@@ -106,13 +106,13 @@ def _alternates(part: str) -> bool:
 
 
 def is_login(text: str) -> bool:
-    """Tell whether the text is `user:password` and neither a variable nor an example."""
+    """Return whether the text is `user:password` and neither a variable nor an example."""
     user, _, password = text.partition(":")
     return not (re.search(r"(?:^|:)[$(]|[<>{\[*]", text) or password.lower() in _EXAMPLE_PASSWORDS or not (user + password).strip())
 
 
 def is_random(text: str, *, length: int = 16) -> bool:
-    """Tell whether the text looks generated: long, with digits and letters, and hardly any repetition."""
+    """Return whether the text looks generated: long, with digits and letters, and hardly any repetition."""
     if len(text) < length or not any(map(str.isdigit, text)) or not any(map(str.isalpha, text)):
         return False
     counts = Counter(text)
@@ -120,31 +120,31 @@ def is_random(text: str, *, length: int = 16) -> bool:
 
 
 def has_random_part(text: str) -> bool:
-    """Tell whether a part between hyphens and underscores is a key rather than a word."""
+    """Return whether a part between hyphens and underscores is a key rather than a word."""
     parts = re.split("[-_]", text)
     is_mixed = any(len(part) >= 20 and len(re.findall("[a-z][A-Z]", part)) >= 6 for part in parts)
     return is_mixed or any(len(part) >= 12 and any(map(str.isdigit, part)) for part in parts) or is_random(text, length=32)
 
 
 def is_placeholder(text: str) -> bool:
-    """Tell whether the text stands for a secret: null, <your key>, ${KEY}, settings.key, an earlier redaction."""
+    """Return whether the text stands for a secret: null, <your key>, ${KEY}, settings.key, an earlier redaction."""
     if text.startswith("[REDACTED") or re.fullmatch(_PLACEHOLDER, text) or is_masked(text):
         return True
     return bool(re.fullmatch(_CODE_NAME, text)) and not any(_alternates(part) and len(part) >= 16 for part in text.split("."))
 
 
 def is_masked(text: str) -> bool:
-    """Tell whether the body of a key was replaced by one sign for show: `ghp_xxxxxxxxxx`."""
+    """Return whether the body of a key was replaced by one sign for show: `ghp_xxxxxxxxxx`."""
     return re.search(r"([xX*.#])\1{7}", text) is not None
 
 
 def is_chosen_secret(text: str) -> bool:
-    """Tell whether the text could be a human password: at least six characters, not only letters."""
+    """Return whether the text could be a human password: at least six characters, not only letters."""
     return len(text) >= 6 and not text.isalpha() and any(map(str.isalnum, text)) and not is_placeholder(text)
 
 
 Span = tuple[int, int]
-Check = Callable[[bytes, Span], Span | None]
+MatchCheck = Callable[[bytes, Span], Span | None]
 """Returns the span to replace, in bytes of UTF-8, within what a pattern has found, or None."""
 
 # What may precede a token: nothing, a sign that is not a letter or digit, or an escape that ends in one.
@@ -168,9 +168,9 @@ class Rule(msgspec.Struct, frozen=True):
     trigger: str
     """Matches wherever the rule may apply."""
     pattern: str
-    check: Check | None = None
+    check: MatchCheck | None = None
     is_secret: bool = False
-    """Recognised by its context, so that the same value elsewhere in the text is replaced as well."""
+    """Recognised by its context, so that the same value in other places of the text is replaced as well."""
     is_number: bool = False
     """Short; a match that the check rejects may hide another one that begins inside it."""
 
@@ -180,12 +180,12 @@ def value_of(text: bytes, span: Span) -> str:
     return text[span[0] : span[1]].decode("utf-8", "replace")
 
 
-def when(is_meant: Callable[[str], bool]) -> Check:
+def when(is_meant: Callable[[str], bool]) -> MatchCheck:
     """Build a check that accepts what passes a predicate."""
     return lambda text, span: span if is_meant(value_of(text, span)) else None
 
 
-def whole_number(is_meant: Callable[[str], bool]) -> Check:
+def whole_number(is_meant: Callable[[str], bool]) -> MatchCheck:
     """Build a check that accepts a number outside longer numbers, words and decimal fractions."""
 
     def check(text: bytes, span: Span) -> Span | None:
@@ -199,7 +199,7 @@ def whole_number(is_meant: Callable[[str], bool]) -> Check:
 
 
 def is_in_word(text: bytes, start: int) -> bool:
-    """Tell whether a letter or digit directly precedes, unless it ends an escape."""
+    """Return whether a letter or digit directly precedes, unless it ends an escape."""
     return text[max(0, start - 1) : start].isalnum() and not _ends_escape(text[max(0, start - 6) : start])
 
 

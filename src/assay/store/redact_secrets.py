@@ -157,7 +157,7 @@ _SCHEMES = "bearer|basic|token|api-?key|api-?token|digest|negotiate|aws4-hmac-sh
 _SEPARATORS = r"(?:[\s:=(\"'`\\,>?|.-]|\\n)"
 
 
-def _assigned(text: bytes, span: Span) -> Span | None:
+def _assigned_secret(text: bytes, span: Span) -> Span | None:
     """Accept a value after `=` that is neither code nor a placeholder."""
     value = value_of(text, span)
     following = text[span[1] : span[1] + 1]
@@ -168,7 +168,7 @@ def _assigned(text: bytes, span: Span) -> Span | None:
     return None if is_code or checks.is_placeholder(value) else span
 
 
-def _named(text: bytes, span: Span) -> Span | None:
+def _named_secret(text: bytes, span: Span) -> Span | None:
     """Accept a value after a colon or in a sentence, where most words are just words."""
     value = value_of(text, span).rstrip(".!?:")
     is_secret = checks.is_chosen_secret(value) and text[span[1] : span[1] + 1] not in (b"(", b"[")
@@ -189,7 +189,7 @@ def _random(text: bytes, span: Span) -> Span | None:
 
 def _spoken(text: bytes, span: Span) -> Span | None:
     """Accept a value in a sentence: what follows a password's name, or looks like a token, but no size, price or time."""
-    found = _named(text, span)
+    found = _named_secret(text, span)
     if found is None or checks.is_token(value_of(text, found)):
         return found
     before = text[max(0, span[0] - 64) : span[0]].decode("utf-8", "replace")
@@ -303,14 +303,14 @@ SECRETS: tuple[Rule, ...] = (
         "assignment",
         rf"{_NAMED}\s*(?:=|:=|%3D|\\u003d)",
         rf"{_NAMED}\s*(?:=|:=|%3D|\\u003d)\s*([^\s\"'`,;<>(){{}}\[\]|&\\=]{{4,}})",
-        _assigned,
+        _assigned_secret,
         is_secret=True,
     ),
     Rule(
         "assignment",
         rf"{_NAMED}\\*[\"'`]?\s*(?::|=>)",
         rf"{_NAMED}{QUOTE}?\s*(?::|=>)\s*([^\s\"'`,;<>(){{}}\[\]|\\]{{6,}})",
-        _named,
+        _named_secret,
         is_secret=True,
     ),
     Rule(

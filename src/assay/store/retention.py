@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from assay.core.errors import RunDamaged, UsageProblem
-from assay.core.retention import RetentionPolicy, RetentionSettings, longest
+from assay.core.retention import RetentionPolicy, RetentionSettings, longest_retention
 from assay.store.artifacts import EXPORTS, self_hashed
 from assay.store.audit import append_audit
 from assay.store.failures import disk_errors, sync_folder
@@ -50,7 +50,7 @@ def retention_of(run_dir: Path, wanted: RetentionSettings = _NOTHING_SET) -> Ret
         stated = msgspec.convert(open_run_folder(run_dir).members, _Retained).retention
     except msgspec.ValidationError as problem:
         raise RunDamaged(f'the manifest in "{run_dir}" is damaged: {problem}') from problem
-    return longest(RetentionSettings(**msgspec.structs.asdict(stated)), wanted)
+    return longest_retention(RetentionSettings(**msgspec.structs.asdict(stated)), wanted)
 
 
 def purgeable(run_dir: Path, *, now: float, wanted: RetentionSettings = _NOTHING_SET, force: bool = False) -> list[str]:

@@ -190,7 +190,7 @@ def _connect(path: Path) -> sqlite3.Connection:
             database.execute("PRAGMA synchronous = FULL")
             # Otherwise the log of a large input keeps its size for the rest of the run.
             database.execute("PRAGMA journal_size_limit = 16777216")
-            _format(database)  # a file that is no database is found out here
+            _format(database)  # fails for a file that is not a database
         except sqlite3.Error:
             database.close()
             raise
@@ -244,7 +244,7 @@ def _lost_error(path: Path, what: str) -> LedgerLost:
 
 
 class SqliteLedger:
-    """The tables of one run; every method is one durable transaction."""
+    """Tables of one run; every method is one durable transaction."""
 
     def __init__(self, path: Path, database: sqlite3.Connection, *, file: tuple[int, int] | None = None) -> None:
         self.path = path
@@ -323,7 +323,7 @@ class SqliteLedger:
         return is_changed
 
     def is_ours(self, state: State) -> bool:
-        """Tell whether the run is in this state; the lock in its folder keeps other drivers away."""
+        """Return whether the run is in this state; the lock in its folder keeps other drivers away."""
         return self.run().state == state
 
     def set_note(self, name: str, value: str) -> None:

@@ -32,7 +32,7 @@ class SubmissionRow(msgspec.Struct, frozen=True):
     fingerprint: str
     """Hash of the body and the settings: the same key with another hash is a conflict."""
     answer: bytes
-    """The HTTP answer as JSON, without quotes of records: the run has those, redacted."""
+    """HTTP answer as JSON, without quotes of records: the run has those, redacted."""
     at: float
 
 
@@ -56,7 +56,7 @@ class WaitingRun(msgspec.Struct, frozen=True):
 
 
 class SubmissionBook:
-    """The submissions of a folder of runs; every method is one durable transaction, from any thread."""
+    """Submissions of a folder of runs; every method is one durable transaction, from any thread."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -67,6 +67,7 @@ class SubmissionBook:
         with database_errors(path):
             self._database = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
             self._database.execute("PRAGMA journal_mode = WAL")
+            # With NORMAL a power failure could lose the last commits, whose callers have their answer already.
             self._database.execute("PRAGMA synchronous = FULL")
             self._database.executescript(_TABLES)
 
@@ -79,13 +80,13 @@ class SubmissionBook:
 
     def under(self, owner: str, key: str) -> SubmissionRow | None:
         """Find the submission under an idempotency key."""
-        return self._found("owner = ? AND key = ? AND key != ''", (owner, key))
+        return self._find("owner = ? AND key = ? AND key != ''", (owner, key))
 
     def of(self, run_id: str) -> SubmissionRow | None:
         """Find the submission of a run."""
-        return self._found("run_id = ?", (run_id,))
+        return self._find("run_id = ?", (run_id,))
 
-    def _found(self, condition: str, values: tuple[str, ...]) -> SubmissionRow | None:
+    def _find(self, condition: str, values: tuple[str, ...]) -> SubmissionRow | None:
         with self._transaction() as database:
             found = database.execute(f"SELECT {_COLUMNS} FROM submission WHERE {condition}", values).fetchone()
         return None if found is None else SubmissionRow(*found)

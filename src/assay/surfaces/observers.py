@@ -18,38 +18,38 @@ class RunObserver(Protocol):
     wants_texts: bool
 
     def __call__(self, seen: api.RecordEvent, /) -> None:
-        """A record has come to its end."""
+        """Handle a finished record."""
 
     def run_started(self, run_id: str) -> None:
-        """A run is about to be worked on."""
+        """Handle the start of a run."""
 
     def run_ended(self, result: RunResult) -> None:
-        """A run has ended, or was interrupted."""
+        """Handle the end or the interruption of a run."""
 
 
 class ObserverGroup:
-    """Several of them; a teller itself."""
+    """Group of observers that is called as one."""
 
-    def __init__(self, tellers: Sequence[RunObserver] = ()) -> None:
-        self._tellers = tellers
-        self.wants_texts = any(teller.wants_texts for teller in tellers)
+    def __init__(self, observers: Sequence[RunObserver] = ()) -> None:
+        self._observers = observers
+        self.wants_texts = any(observer.wants_texts for observer in observers)
 
     @property
     def observer(self) -> api.Observer | None:
-        """What a run is given; None when nobody is to be told, so that it costs nothing."""
-        return self if self._tellers else None
+        """Callback for a run; None without observers, so that it costs nothing."""
+        return self if self._observers else None
 
     def __call__(self, seen: api.RecordEvent, /) -> None:
-        """A record has come to its end."""
-        for teller in self._tellers:
-            teller(seen)
+        """Handle a finished record."""
+        for observer in self._observers:
+            observer(seen)
 
     def run_started(self, run_id: str) -> None:
-        """A run is about to be worked on."""
-        for teller in self._tellers:
-            teller.run_started(run_id)
+        """Handle the start of a run."""
+        for observer in self._observers:
+            observer.run_started(run_id)
 
     def run_ended(self, result: RunResult) -> None:
-        """A run has ended, or was interrupted."""
-        for teller in self._tellers:
-            teller.run_ended(result)
+        """Handle the end or the interruption of a run."""
+        for observer in self._observers:
+            observer.run_ended(result)

@@ -51,11 +51,11 @@ Source = str | Path | bytes
 Watch = Callable[[RunStatus], None]
 PAGE = 500
 FIRST_LOOK, LAST_LOOK = 0.1, 1.0
-"""Seconds between two looks at a run that is waited for."""
+"""Seconds between two polls of a run that is waited for."""
 RECONNECTIONS = 10
 """Times in a row that events are asked for without getting any."""
 EVENTS_SILENCE = 60.0
-"""Seconds of silence after which events are asked for anew; a service says every 15 that it is there."""
+"""Seconds of silence after which events are requested again; a service sends a comment every 15 seconds."""
 SUBMISSION_SILENCE = 300.0
 """Seconds that a service may take to validate a large dataset, behind those of others."""
 
@@ -88,11 +88,11 @@ class Client:
 
     @property
     def url(self) -> str:
-        """The address of the service."""
+        """Address of the service."""
         return self._wire.url
 
     def health(self) -> Health:
-        """Whether the service answers, and its version."""
+        """Check that the service answers, and return its version."""
         return self._ask(Request(path="/healthz"), Health)
 
     def validate(
@@ -104,7 +104,7 @@ class Client:
         allow_size: bool = False,
         null_as_absent: bool = False,
     ) -> Validation:
-        """Everything that is wrong with a dataset; no run is started.
+        """Validate a dataset; no run is started.
 
         `allow_size` accepts any number of golden cases, `null_as_absent` reads optional fields that are null as absent.
         """
@@ -147,22 +147,22 @@ class Client:
         except ServerProblem as problem:
             if problem.code == UNREACHABLE:
                 problem.hint = (
-                    f"{problem.hint}; it may have taken the run all the same: the same call with idempotency_key='{key}' tells"
+                    f"{problem.hint}; it may have accepted the run: repeat the call with idempotency_key='{key}' to find out"
                 )
             raise
 
     def run(self, run_id: str) -> RunStatus:
-        """A run as it stands."""
+        """Return the current state of a run."""
         return self._ask(Request(path=_path(run_id)), RunStatus)
 
     def runs(self, *, state: str = "", dataset: str = "", model: str = "") -> Iterator[RunListing]:
-        """The runs, the newest first, page by page as they are needed."""
+        """Iterate over the runs, the newest first; pages are fetched as needed."""
         filters = {"state": state, "dataset": dataset, "model": model}
         for page in self._pages("/v1/runs", filters, RunsPage):
             yield from page.runs
 
     def wait(self, run_id: str, *, watch: Watch | None = None, seconds: float | None = None) -> RunStatus:
-        """The run when it has ended, or when work on it has stopped or the time is up; `watch` sees it on the way."""
+        """Wait until the run has ended or stopped, or the time is up, and return it; `watch` is called with each change."""
         end = None if seconds is None else time.monotonic() + seconds
         for pause in pauses(FIRST_LOOK, LAST_LOOK):
             status = self.run(run_id)
@@ -174,7 +174,7 @@ class Client:
         raise AssertionError
 
     def events(self, run_id: str, *, last_event_id: str = "", leash: StreamHandle | None = None) -> Iterator[RunEvent]:
-        """Every change of a run until its end; after a broken connection it goes on with what came since.
+        """Iterate over the changes of a run until its end; a broken connection is resumed where it ended.
 
         A leash that is cut in another thread ends it too.
         """
@@ -192,7 +192,7 @@ class Client:
                 failures, is_over = failures + 1, False
                 if failures > RECONNECTIONS:
                     raise again.problem from again
-            # A look at the run waits for a service that is away; where nothing was left to tell, it says whether there will be.
+            # Polling the run waits for a service that is unreachable; the state shows whether further events will come.
             if leash.is_cut or (self.run(run_id).is_stopped and is_over):
                 return
             time.sleep(LAST_LOOK)
@@ -202,35 +202,35 @@ class Client:
         return self._ask(Request(method="POST", path=f"{_path(run_id)}/cancel", is_repeatable=False), RunStatus)
 
     def resume(self, run_id: str) -> RunStatus:
-        """Go on with a run on which work has stopped."""
+        """Resume a run that has stopped."""
         return self._ask(Request(method="POST", path=f"{_path(run_id)}/resume", is_repeatable=False), RunStatus)
 
     def records(self, run_id: str, *, status: str = "", passed: bool | None = None) -> Iterator[JsonObject]:
-        """The valid records with what came of them so far, as `predictions.jsonl` has them."""
+        """Iterate over the valid records with their results so far, as in `predictions.jsonl`."""
         for page in self._pages(f"{_path(run_id)}/records", {"status": status, "passed": passed}, LinesPage):
             yield from page.items
 
     def record(self, run_id: str, record_id: str, *, sample: int | None = None) -> JsonObject:
-        """One record: what was asked, what came of it, every attempt."""
+        """Return one record: its input, its result and every attempt."""
         path = f"{_path(run_id)}/records/{quote(record_id, safe='')}"
         return self._ask(Request(path=path, query=_query({"sample": sample})), RecordResponse).record
 
     def failures(self, run_id: str) -> Iterator[JsonObject]:
-        """Every record that ended in an error or did not pass, as `failures.jsonl` has them."""
+        """Iterate over the records with an error and those that did not pass, as in `failures.jsonl`."""
         for page in self._pages(f"{_path(run_id)}/failures", {}, LinesPage):
             yield from page.items
 
     def errors(self, run_id: str) -> Iterator[RecordError]:
-        """Every error of every invalid record."""
+        """Iterate over the errors of all invalid records."""
         for page in self._pages(f"{_path(run_id)}/errors", {}, ErrorsPage):
             yield from page.items
 
     def distribution(self, run_id: str) -> JsonObject:
-        """How the scores of a run are spread, over all and for each criterion."""
+        """Return the distribution of the scores of a run, in all and for each criterion."""
         return self._ask(Request(path=f"{_path(run_id)}/distribution"), JsonObject)
 
     def artifacts(self, run_id: str) -> tuple[Artifact, ...]:
-        """The files of a finished run with their hashes; none before its end."""
+        """List the files of a finished run with their hashes; none before its end."""
         return self._ask(Request(path=f"{_path(run_id)}/artifacts"), ArtifactsView).artifacts
 
     def artifact(self, run_id: str, name: str, path: str | Path) -> Path:
@@ -252,7 +252,7 @@ class Client:
         return publish(entries, run_id, Path(runs_dir), fetch=lambda name, path: self.artifact(run_id, name, path))
 
     def compare(self, before: str, after: str, *, cluster: str = "", flips: int | None = None) -> JsonObject:
-        """What changed between two finished runs, and whether it can be believed."""
+        """Compare two finished runs and test the difference."""
         query = _query({"before": before, "after": after, "cluster": cluster, "flips": flips})
         return self._ask(Request(path="/v1/compare", query=query), ComparisonView).comparison
 
@@ -300,7 +300,7 @@ def _header(value: str) -> str:
 
 
 def _query(values: Mapping[str, Setting]) -> tuple[tuple[str, str], ...]:
-    """Parameters in the words of the service; what is empty or None is left out."""
+    """Format the query parameters; empty ones and None are left out."""
     pairs: list[tuple[str, str]] = []
     for name, value in values.items():
         if isinstance(value, bool):
@@ -317,7 +317,7 @@ P = ParamSpec("P")
 
 
 def _beside(call: Callable[Concatenate[Client, P], T]) -> Callable[Concatenate["AsyncClient", P], Awaitable[T]]:
-    """A call of the client, to be awaited."""
+    """Make an awaitable method from a method of the client."""
 
     @wraps(call)
     async def awaited(self: "AsyncClient", /, *arguments: P.args, **named: P.kwargs) -> T:
@@ -327,7 +327,7 @@ def _beside(call: Callable[Concatenate[Client, P], T]) -> Callable[Concatenate["
 
 
 def _each(call: Callable[Concatenate[Client, P], Iterator[T]]) -> Callable[Concatenate["AsyncClient", P], AsyncIterator[T]]:
-    """A call of the client that gives one thing after the other."""
+    """Make an asynchronous iterator from a method of the client that iterates."""
 
     @wraps(call)
     async def iterated(self: "AsyncClient", /, *arguments: P.args, **named: P.kwargs) -> AsyncIterator[T]:
@@ -375,10 +375,10 @@ class AsyncClient:
     compare = _beside(Client.compare)
 
     async def events(self, run_id: str, *, last_event_id: str = "") -> AsyncIterator[RunEvent]:
-        """As `Client.events`; a task that is cancelled hangs up at once."""
+        """Iterate as `Client.events` does; a cancelled task disconnects at once."""
         leash = StreamHandle()
         found = self.client.events(run_id, last_event_id=last_event_id, leash=leash)
-        # A thread of its own: the ones that the loop shares would be used up by a few followers.
+        # A separate thread: a few followers would use up the loop's shared ones.
         pool = ThreadPoolExecutor(1, thread_name_prefix="assay events")
         try:
             while (event := await asyncio.get_running_loop().run_in_executor(pool, next, found, None)) is not None:
@@ -388,7 +388,7 @@ class AsyncClient:
             pool.shutdown(wait=False)
 
     async def wait(self, run_id: str, *, watch: Watch | None = None, seconds: float | None = None) -> RunStatus:
-        """As `Client.wait`; a task that is cancelled stops waiting at once."""
+        """Wait as `Client.wait` does; a cancelled task stops at once."""
         end = None if seconds is None else time.monotonic() + seconds
         for pause in pauses(FIRST_LOOK, LAST_LOOK):
             status = await self.run(run_id)

@@ -39,38 +39,38 @@ _GZIP_MAGIC = b"\x1f\x8b"
 
 
 class UploadBody(msgspec.Struct, frozen=True, kw_only=True):
-    """What is sent, and what is said of it."""
+    """Body of a request with its headers."""
 
     source: Path | bytes
     size: int
     media_type: str
     is_gzip: bool
-    """The source is packed as it is."""
+    """True when the source is compressed already."""
     packs: bool = False
     """It is packed on its way."""
     name: str = ""
-    """What the dataset is called, where its contract gives it no id."""
+    """Name of the dataset, if its contract gives it no id."""
 
     def headers(self) -> dict[str, str]:
-        """What the service must know before the body."""
+        """Return the headers of the body."""
         packed = {"Content-Encoding": "gzip"} if self.is_gzip or self.packs else {}
         # How long a body becomes that is packed on its way is known at its end only.
         length = {"Transfer-Encoding": "chunked"} if self.packs else {"Content-Length": str(self.size)}
         return {"Content-Type": self.media_type, **packed, **length}
 
     def open(self) -> AbstractContextManager[BinaryIO]:
-        """The source from its beginning; raises SourceUnreadable."""
+        """Open the source at its beginning; raises SourceUnreadable."""
         if isinstance(self.source, bytes):
             return BytesIO(self.source)
         return _opened(self.source)
 
     def body(self, file: BinaryIO) -> BinaryIO | Iterator[bytes]:
-        """What goes over the wire."""
+        """Iterate over the bytes to send."""
         return _packed(file) if self.packs else file
 
 
 def upload_of(source: str | Path | bytes, *, media_type: str = "", packs: bool = False) -> UploadBody:
-    """A file or the content of one, ready to be sent; raises SourceUnreadable and UsageProblem."""
+    """Prepare a file or its content for sending; raises SourceUnreadable and UsageProblem."""
     if isinstance(source, bytes):
         is_gzip = source.startswith(_GZIP_MAGIC)
         kind = media_type or "application/json"
@@ -79,6 +79,7 @@ def upload_of(source: str | Path | bytes, *, media_type: str = "", packs: bool =
     if str(source) == "-" or (path.exists() and not path.is_file()):
         raise UsageProblem(f"'{source}' is not a file", hint="name the file of one dataset, or pass its content as bytes")
     with _opened(path) as file:
+        # By content, because the name of a file may be missing the .gz.
         is_gzip = file.read(2) == _GZIP_MAGIC
         size = file.seek(0, 2)
     named = path.with_suffix("") if is_gzip and path.suffix.lower() == ".gz" else path
@@ -119,7 +120,7 @@ T = TypeVar("T")
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked of a service."""
+    """Request to a service."""
 
     path: str
     method: str = "GET"
@@ -139,7 +140,7 @@ class RetryableFailure(Exception):
         super().__init__(problem.message)
         self.problem = problem
         self.pause_s = pause_s
-        """What the service says to wait."""
+        """Seconds from the service's Retry-After."""
 
 
 class StreamHandle:
@@ -164,7 +165,7 @@ class StreamHandle:
 
 
 class ServiceTransport:
-    """The way to one service."""
+    """Connections to one service, with retries."""
 
     def __init__(self, url: str, key: str, *, timeout: float, patience: float, allow_http: bool) -> None:
         self._target = read_address(url, allow_http=allow_http)
@@ -178,16 +179,16 @@ class ServiceTransport:
 
     @property
     def timeout_s(self) -> float:
-        """Seconds of silence after which a request has failed."""
+        """Seconds without a byte after which a request has failed."""
         return self._timeout_s
 
     @property
     def url(self) -> str:
-        """The address of the service."""
+        """Address of the service."""
         return self._target.geturl()
 
     def call(self, request: Request, read: Callable[[HTTPResponse], T]) -> T:
-        """What a reader makes of the answer; a request that may be repeated is, for as long as the client is patient.
+        """Send a request and return what `read` makes of the response; repeatable requests are retried up to the client's limit.
 
         Patience begins with the first failure: a request that ran into its time limit is repeated too.
         """
@@ -209,7 +210,7 @@ class ServiceTransport:
 
     @contextmanager
     def opened(self, request: Request, leash: StreamHandle | None = None) -> Iterator[HTTPResponse]:
-        """The answer while it comes in; raises ServerProblem, or RetryableFailure where a moment later may do."""
+        """Open the response of a request; raises ServerProblem, or RetryableFailure for a temporary failure."""
         connection = self._connection(request)
         try:
             connection.connect()
@@ -223,7 +224,7 @@ class ServiceTransport:
         except ssl.SSLCertVerificationError as problem:
             raise self._unreachable(
                 f"its certificate is not trusted: {problem.verify_message}",
-                hint="where a CA of your own has signed it, SSL_CERT_FILE or REQUESTS_CA_BUNDLE names the file of that CA",
+                hint="if a private CA has signed it, SSL_CERT_FILE or REQUESTS_CA_BUNDLE names the file of that CA",
             ) from problem
         except (OSError, HTTPException) as problem:
             silent = self._unreachable(_reason(problem))
@@ -253,6 +254,7 @@ class ServiceTransport:
         host, port, timeout = self._target.hostname or "", self._target.port, request.timeout_s or self._timeout_s
         if self._target.scheme == "http":
             return HTTPConnection(host, port, timeout=timeout, blocksize=BLOCK)
+        # Created on first use: loading the certificates of the machine takes time that http does not need.
         if self._tls is None:
             self._tls = client_context()
         return HTTPSConnection(host, port, timeout=timeout, blocksize=BLOCK, context=self._tls)
@@ -262,7 +264,7 @@ class ServiceTransport:
 
 
 def read_address(url: str, *, allow_http: bool = False) -> SplitResult:
-    """The address of a service without a slash at its end; raises UsageProblem where a key would not be safe there."""
+    """Check the address of a service and remove its last slash; raises UsageProblem if a key would be sent unencrypted."""
     try:
         target = urlsplit(url)
         is_address = target.scheme in ("http", "https") and bool(target.hostname) and target.port != 0
@@ -274,14 +276,14 @@ def read_address(url: str, *, allow_http: bool = False) -> SplitResult:
         )
     if target.scheme == "http" and not allow_http and not is_loopback(target.hostname or ""):
         raise UsageProblem(
-            f"'{target.hostname}' is another machine, and http would send datasets and the key readable by everybody on the way",
+            f"'{target.hostname}' is another machine, and http would send datasets and the key unencrypted",
             hint="use https, or allow it: --allow-http, or allow_http=True",
         )
     return target._replace(path=target.path.rstrip("/"))
 
 
 def is_loopback(host: str) -> bool:
-    """True for this machine."""
+    """Return whether a host is this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -289,17 +291,17 @@ def is_loopback(host: str) -> bool:
 
 
 def pauses(first: float, last: float) -> Iterator[float]:
-    """Seconds to wait, each twice the one before."""
+    """Yield the seconds to wait, each twice the one before."""
     while True:
         yield first
         first = min(2 * first, last)
 
 
 def _failure(answer: HTTPResponse) -> ServerProblem | RetryableFailure:
-    """The envelope of an error as what is raised."""
+    """Convert the error of a response to the exception to raise."""
     content = answer.read()
     try:
-        told = msgspec.json.decode(content, type=ErrorAnswer)
+        decoded = msgspec.json.decode(content, type=ErrorAnswer)
     except msgspec.DecodeError:
         excerpt = content[:_EXCERPT].decode("utf-8", "replace").strip()
         problem = ServerProblem(
@@ -309,17 +311,18 @@ def _failure(answer: HTTPResponse) -> ServerProblem | RetryableFailure:
             status=answer.status,
         )
     else:
-        details = told.error.details
+        details = decoded.error.details
         problem = ServerProblem(
-            told.error.message,
+            decoded.error.message,
             hint=str(details.get("hint", "")),
-            code=told.error.code,
+            code=decoded.error.code,
             status=answer.status,
-            request_id=told.request_id,
+            request_id=decoded.request_id,
             details=details,
         )
     if answer.status not in TRANSIENT:
         return problem
+    # Only seconds: a date would need a clock that agrees with the server, and assay never sends one.
     named = answer.getheader("Retry-After") or ""
     return RetryableFailure(problem, pause_s=float(named) if named.isascii() and named.isdecimal() and len(named) < 10 else None)
 
@@ -332,11 +335,11 @@ def _reason(problem: OSError | HTTPException) -> str:
 
 
 DIFFERENT = "different_content"
-"""The code of a file that is not what the service says it is."""
+"""Code of a file whose hash differs from the service's."""
 
 
 def save(answer: HTTPResponse, target: Path, *, sha256: str = "") -> None:
-    """The body of an answer as a file that appears when it is whole; raises ServerProblem when it has another hash."""
+    """Save the body of a response as a file that appears when complete; raises ServerProblem when its hash differs."""
     partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
     expected, hashed = answer.length, hashlib.sha256()
     try:
@@ -349,7 +352,7 @@ def save(answer: HTTPResponse, target: Path, *, sha256: str = "") -> None:
                     file.write(piece)
             with disk_errors(target):
                 file.flush()
-        # A body that ends too early is no error for the reader of pieces.
+        # Reading in pieces does not report a body that ends too early.
         if expected and answer.length:
             raise IncompleteRead(b"", answer.length)
         if sha256 and hashed.hexdigest() != sha256:
@@ -361,7 +364,7 @@ def save(answer: HTTPResponse, target: Path, *, sha256: str = "") -> None:
 
 
 def publish(entries: Sequence[Artifact], run_id: str, runs_dir: Path, *, fetch: Callable[[str, Path], object]) -> Path:
-    """All files of a run in their folder, which appears when all is verified; one that is there already must be the same."""
+    """Publish the files of a run as a folder that appears when all are verified; an existing folder must be the same."""
     target = runs_dir / check_run_id(run_id)
     with disk_errors(runs_dir, is_new=True):
         runs_dir.mkdir(parents=True, exist_ok=True)
@@ -383,7 +386,7 @@ def publish(entries: Sequence[Artifact], run_id: str, runs_dir: Path, *, fetch: 
 
 
 def _check_name(name: str) -> None:
-    """Raises ServerProblem for a name that leads out of the folder."""
+    """Raise ServerProblem for a name that leads out of the folder."""
     if not name or name.startswith(".") or name != os.path.basename(name) or "\\" in name:  # noqa: PTH119  # of a name, not a path
         raise ServerProblem(f"the server names a file {name!r}", code=UNEXPECTED)
 
@@ -401,7 +404,7 @@ def _move(staging: Path, target: Path) -> None:
 
 
 def events_in(lines: Iterable[bytes]) -> Iterator[RunEvent]:
-    """Every whole event; one that is cut off is left to the next connection. Raises ServerProblem for one that cannot be read."""
+    """Iterate over complete events; a truncated one is left to the next connection. Raises ServerProblem for an unreadable one."""
     members: dict[str, str] = {}
     for raw in lines:
         line = raw.decode("utf-8", "replace").rstrip("\r\n")
@@ -416,8 +419,8 @@ def events_in(lines: Iterable[bytes]) -> Iterator[RunEvent]:
 
 def _event(members: dict[str, str]) -> RunEvent:
     try:
-        told = msgspec.json.decode(members["data"].encode(), type=dict)
+        decoded = msgspec.json.decode(members["data"].encode(), type=dict)
         is_end = members.get("event") in ("end", "stopped")
-        return msgspec.convert({**told, "id": members.get("id", ""), "is_end": is_end}, RunEvent)
+        return msgspec.convert({**decoded, "id": members.get("id", ""), "is_end": is_end}, RunEvent)
     except (msgspec.DecodeError, msgspec.ValidationError) as problem:
         raise ServerProblem(f"an event cannot be used: {problem}", code=UNEXPECTED) from problem

@@ -12,25 +12,24 @@ from assay.core.case import Case
 from assay.core.issue import Finding, Issue, Path, path_text
 from assay.core.narrow_text import first_not_utf8
 from assay.core.open_fields import FieldCounter
-from assay.core.report import Counts, Outcome, ValidationReport
+from assay.core.report import Outcome, RecordCounts, ValidationReport
 from assay.core.strict_json import Document, parse_json
 from assay.datasets.batch_v1 import rules
 from assay.datasets.batch_v1.fast import CleanRecord, clean_in_parallel
 from assay.datasets.batch_v1.split import INVALID_REQUEST, PAYLOAD_TOO_LARGE, SplitDocument
-from assay.datasets.parsing.checks import Findings, check_flaws
+from assay.datasets.parsing.checks import FindingList, check_flaws
 from assay.datasets.parsing.config import DEFAULT_READ_OPTIONS, ReadOptions, ValidationConfig
 from assay.datasets.parsing.hashing import IndexSet
 from assay.datasets.parsing.issue_locator import IssueList, RecordContext, locate_issue
-from assay.datasets.parsing.nulls import BATCH_RECORD, drop_nulls
-from assay.datasets.parsing.scan import Cursor
+from assay.datasets.parsing.record_fields import BATCH_RECORD, batch_uses, drop_nulls
+from assay.datasets.parsing.scan import LocationCursor
 from assay.datasets.parsing.source import Source
-from assay.datasets.parsing.unsent_fields import batch_uses
 
 __all__ = ["read"]
 
 _LARGEST_EXACT = 8 * rules.MAX_RECORD_BYTES
 _BATCHES_AT_ONCE = 16
-"""The fast lane and the exact rules drive each other out of the processor's cache, so they take turns of some length."""
+"""Batches per turn: the fast path and the exact rules evict each other from the processor's cache, so they alternate rarely."""
 _WHITE_SPACE = b" \t\r\n"
 
 
@@ -39,7 +38,7 @@ _SURELY_TOO_LONG = rules.MAX_TEXT * 12 * 4
 
 
 class _RecordFields(msgspec.Struct):
-    """What is looked for in a record that is not read as a whole, and in its members."""
+    """Members that are searched in a record which is too large to be read as a whole."""
 
     record_id: msgspec.Raw = msgspec.Raw()
     input: msgspec.Raw = msgspec.Raw()
@@ -48,18 +47,18 @@ class _RecordFields(msgspec.Struct):
     answer: msgspec.Raw = msgspec.Raw()
 
 
-def read(source: Source, config: ValidationConfig, effort: ReadOptions) -> ValidationReport:
-    """The report on one dataset document."""
+def read(source: Source, config: ValidationConfig, options: ReadOptions) -> ValidationReport:
+    """Validate one dataset document and return the report."""
     if source.size > rules.MAX_PAYLOAD_BYTES:
         return _too_large(source)
     reading = _BatchReader(source, config, IssueList())
-    for _ in reading.check_records(effort):
+    for _ in reading.check_records(options):
         pass
     return reading.report(source)
 
 
 def _all_issues(source: Source, config: ValidationConfig) -> Iterator[Issue]:
-    """Every issue of the document in its order, read again and not stored."""
+    """Yield every issue of the document in order; the document is read again, and no issue is stored."""
     reading = _BatchReader(source, config, IssueList(is_bounded=False))
     for _ in reading.check_records(DEFAULT_READ_OPTIONS, at_once=1):
         yield from reading.issues.drain()
@@ -72,11 +71,11 @@ def _too_large(source: Source) -> ValidationReport:
         hint="split the dataset into several files",
         details=PAYLOAD_TOO_LARGE,
     )
-    return ValidationReport(path=source.name, contract="batch_v1", outcome="rejected", counts=Counts(), issues=[issue])
+    return ValidationReport(path=source.name, contract="batch_v1", outcome="rejected", counts=RecordCounts(), issues=[issue])
 
 
 class _BatchReader:
-    """The records of one document on their way to verdicts."""
+    """Reader of one document: checks every record and collects issues, hashes and accepted indexes."""
 
     def __init__(self, source: Source, config: ValidationConfig, issues: IssueList) -> None:
         self.split = SplitDocument(source.buffer(), config, issues)
@@ -87,17 +86,17 @@ class _BatchReader:
         self.digests = bytearray()
         self.unnormalized: set[int] = set()
         self.fields = FieldCounter()
-        self.cursor = Cursor(self.split.buffer)
+        self.cursor = LocationCursor(self.split.buffer)
 
-    def check_records(self, effort: ReadOptions, *, at_once: int = _BATCHES_AT_ONCE) -> Iterator[int]:
-        """Check every record, clean ones on the fast path, the others by the exact rules; yields how many are done."""
+    def check_records(self, options: ReadOptions, *, at_once: int = _BATCHES_AT_ONCE) -> Iterator[int]:
+        """Check every record, clean ones on the fast path, the others by the exact rules; yields the number of checked records."""
         index = 0
         if len(self.split.records) > rules.MAX_RECORDS:
             return
         yield index
         first_index, accepted, records = self.first_index, self.accepted, self.split.records
         suspects = self.split.patched_records()
-        batches = clean_in_parallel(records, suspects=suspects, workers=effort.workers)
+        batches = clean_in_parallel(records, suspects=suspects, workers=options.workers)
         while some := list(islice(batches, at_once)):
             for verdict in chain.from_iterable(some):
                 if verdict is None:
@@ -111,7 +110,7 @@ class _BatchReader:
                     if verdict.uses:
                         self.fields.add(verdict.uses)
                 index += 1
-            effort.progress(self.split.offset(records[index - 1]), len(self.split.buffer))
+            options.progress(self.split.offset(records[index - 1]), len(self.split.buffer))
             yield index
         self.split.restore()
 
@@ -122,7 +121,7 @@ class _BatchReader:
 
     def _report_duplicate(self, index: int, verdict: CleanRecord) -> None:
         document = self._parsed(index)
-        found = Findings()
+        found = FindingList()
         found.append(self._duplicate(index, verdict.record_id))
         self._note(index, verdict.record_id, document, found)
 
@@ -159,7 +158,7 @@ class _BatchReader:
             self._accept(index, record.record_id or "", bytes.fromhex(sha256_hex(record.canonical)))
 
     def _is_surely_too_large(self, index: int) -> bool:
-        """No spelling shrinks by more than a factor of six, apart from white space."""
+        """Return whether a record is too large however it is written: no spelling shrinks by more than a factor of six."""
         raw = self.split.records[index]
         if len(memoryview(raw)) <= _LARGEST_EXACT:
             return False
@@ -176,9 +175,10 @@ class _BatchReader:
         size = len(memoryview(raw))
         message = f"the record has {size:,} bytes; the limit is {rules.MAX_RECORD_BYTES:,} as compact JSON"
         too_large = Finding("record_too_large", path, message, "shorten texts or move attachments out of the record")
+        # Not parsed, since it may be 100 MB; its first characters are enough for the excerpt.
         document = Document(None, bytes(memoryview(raw)[:200]).decode("utf-8", "replace"), {}, ())
         members = _members(raw)
-        found = Findings()
+        found = FindingList()
         found += [*_long_texts(members, path), too_large]
         self._note(index, _id_of(members), document, found)
 
@@ -197,7 +197,7 @@ class _BatchReader:
         )
 
     def _note_unreadable(self, index: int, path: Path, document: Document) -> None:
-        """Too deep or too large for any reader is the record's fault alone; bad bytes make the whole payload unreadable."""
+        """Report an unreadable record: one that is too deep or too large fails alone, bad bytes reject the whole payload."""
         flaw = next(flaw for flaw in document.flaws if flaw.fatal)
         code = "value_out_of_range" if flaw.kind == "too_deep" else flaw.code
         if flaw.kind == "too_many_values":
@@ -205,14 +205,14 @@ class _BatchReader:
             code = "record_too_large"
         finding = Finding(code, path, flaw.message, flaw.hint, offset=flaw.offset)
         if code != flaw.code:
-            found = Findings()
+            found = FindingList()
             found.append(finding)
             self._note(index, _id_of(_members(self.split.records[index])), document, found)
             return
         issue = locate_issue(finding, document, self._record(index, None))
         self.issues.add(msgspec.structs.replace(issue, index=None, details=INVALID_REQUEST))
 
-    def _note(self, index: int, record_id: str | None, document: Document, found: Findings) -> None:
+    def _note(self, index: int, record_id: str | None, document: Document, found: FindingList) -> None:
         self.issues.note(found, document, self._record(index, record_id))
 
     def _record(self, index: int, record_id: str | None) -> RecordContext:
@@ -220,7 +220,7 @@ class _BatchReader:
         return RecordContext(index, record_id, ("records", index), start)
 
     def report(self, source: Source) -> ValidationReport:
-        """The verdict, once every record was seen."""
+        """Build the report after every record was checked."""
         config = self.config
         total = len(self.split.records)
         accepted = len(self.accepted)
@@ -234,7 +234,7 @@ class _BatchReader:
             path=source.name,
             contract="batch_v1",
             outcome="rejected" if is_rejected else outcome,
-            counts=Counts(total, accepted, total - accepted),
+            counts=RecordCounts(total, accepted, total - accepted),
             issues=issues,
             unlisted=self.issues.unlisted,
             dataset_error_count=self.issues.dataset_errors,
@@ -250,7 +250,7 @@ class _BatchReader:
         return report
 
     def _head(self) -> Mapping[str, Any]:
-        head: Mapping[str, Any] = rules.NormalizedRecord(Findings(), self.split.read_head(), ()).value
+        head: Mapping[str, Any] = rules.NormalizedRecord(FindingList(), self.split.read_head(), ()).value
         return head
 
     def _rejected(self) -> Iterator[tuple[int, bytes]]:
@@ -289,7 +289,7 @@ def _id_of(members: _RecordFields) -> str | None:
 
 
 def _long_texts(members: _RecordFields, path: Path) -> Iterator[Finding]:
-    """Prompt and answer, where they are too long by themselves."""
+    """Yield a finding for prompt and answer, if one alone is too long."""
     texts = {("input", "prompt"): _members(members.input).prompt, ("reference", "answer"): _members(members.reference).answer}
     for name, text in texts.items():
         if _is_too_long(text):
@@ -299,7 +299,7 @@ def _long_texts(members: _RecordFields, path: Path) -> Iterator[Finding]:
 def _is_too_long(text: msgspec.Raw) -> bool:
     if not _is_string(text) or len(memoryview(text)) > _SURELY_TOO_LONG:
         return _is_string(text)
-    normal = rules.NormalizedRecord(Findings(), msgspec.json.decode(text, type=str), ()).value
+    normal = rules.NormalizedRecord(FindingList(), msgspec.json.decode(text, type=str), ()).value
     return len(normal) > rules.MAX_TEXT
 
 

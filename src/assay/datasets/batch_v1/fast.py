@@ -1,4 +1,4 @@
-"""The fast lane of batch_v1: clean records are accepted at parser speed, all others are left to the exact rules.
+"""Fast path of batch_v1: clean records are accepted at parser speed, all others are left to the exact rules.
 
 A record is accepted here only when typed decoding and byte scans prove it clean. Every test is sound: it may
 send a clean record to the exact rules, it never lets a bad one pass.
@@ -22,9 +22,9 @@ from assay.core.canonical import JsonObject
 from assay.core.open_fields import FieldUse
 from assay.datasets.batch_v1 import rules
 from assay.datasets.parsing.hashing import FloatHook, text_has_astral_name
-from assay.datasets.parsing.scan import Pieces, scan_texts, unlike
+from assay.datasets.parsing.record_fields import NO_USES, ONLY_METADATA, batch_uses
+from assay.datasets.parsing.scan import JoinedBytes, lossy_positions, scan_texts
 from assay.datasets.parsing.source import BATCH_BYTES
-from assay.datasets.parsing.unsent_fields import NO_USES, ONLY_METADATA, batch_uses
 
 _LARGEST_RAW = 8 * rules.MAX_RECORD_BYTES
 NO_REFERENCE: JsonObject = {}
@@ -44,7 +44,7 @@ class _ExpectedFields(TypedDict, total=False):
     required_criteria: list[Literal["accuracy", "clarity", "reasoning", "factuality", "overall"]]
 
 
-class _Record(TypedDict):
+class _BatchRecord(TypedDict):
     """Unknown members are not read; what is written from the record is then shorter, which shows.
 
     Open objects are untyped, because only untyped floats go through the hook.
@@ -63,42 +63,42 @@ class _WithMetadata(msgspec.Struct, gc=False):
 
 
 class CleanRecord(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """What the fast lane knows of an accepted record."""
+    """An accepted record, as far as the fast path reads it."""
 
     record_id: str
     digest: bytes
     uses: tuple[FieldUse, ...] = ()
-    """Where its open fields go."""
+    """Models that receive its open fields."""
 
 
 _Read = tuple[str, bytes, tuple[FieldUse, ...]]
-"""The id, the canonical bytes, and where open fields go."""
+"""Id, canonical bytes, and the use of open fields."""
 
 
 def clean_records(raws: Sequence[Raw], *, suspects: frozenset[int]) -> Iterator[list[CleanRecord | None]]:
-    """For each batch of records what is known of the clean ones; None, as for every suspect, asks for the exact rules."""
-    lane = _Lane(suspects)
+    """Yield the clean records of each batch; None, as for every suspect, sends a record to the exact rules."""
+    fast_path = _BatchFastPath(suspects)
     batch: list[Raw] = []
     size = 0
     for raw in raws:
         batch.append(raw)
         size += len(memoryview(raw))
         if size >= BATCH_BYTES:
-            yield lane.accept(batch)
+            yield fast_path.accept(batch)
             batch, size = [], 0
     if batch:
-        yield lane.accept(batch)
+        yield fast_path.accept(batch)
 
 
-class _Lane:
+class _BatchFastPath:
     def __init__(self, suspects: frozenset[int]) -> None:
         self._suspects = suspects
         self._seen = 0
         self._floats = FloatHook()
-        self._decode = msgspec.json.Decoder(_Record, float_hook=self._floats).decode
+        self._decode = msgspec.json.Decoder(_BatchRecord, float_hook=self._floats).decode
 
     def accept(self, batch: Sequence[Raw]) -> list[CleanRecord | None]:
-        """The verdicts on some records that follow each other."""
+        """Check consecutive records; None for each that needs the exact rules."""
         passed: list[int] = []
         read: list[_Read] = []
         for position, raw in enumerate(batch):
@@ -117,7 +117,7 @@ class _Lane:
         return verdicts
 
     def _read(self, raw: Raw) -> _Read | None:
-        """A record whose types, lengths and sizes are right."""
+        """Decode a record and check its types, lengths and sizes; None if one is wrong."""
         if len(memoryview(raw)) > _LARGEST_RAW:
             return None
         try:
@@ -144,7 +144,7 @@ class _Lane:
         return record_id, canonical, batch_uses(record) if has_more else ONLY_METADATA if record.get("metadata") else NO_USES
 
 
-def _has_good_texts(record: _Record) -> bool:
+def _has_good_texts(record: _BatchRecord) -> bool:
     prompt = record["input"].get("prompt")
     answer = record["reference"].get("answer", "") if "reference" in record else ""
     return (
@@ -156,8 +156,8 @@ def _has_good_texts(record: _Record) -> bool:
     )
 
 
-def _has_good_metadata(record: _Record, record_bytes: int) -> bool:
-    """Neither too deep nor too large."""
+def _has_good_metadata(record: _BatchRecord, record_bytes: int) -> bool:
+    """Return whether the metadata is neither too deep nor too large."""
     try:
         msgspec.convert(record, _WithMetadata)
     except msgspec.ValidationError:
@@ -167,14 +167,14 @@ def _has_good_metadata(record: _Record, record_bytes: int) -> bool:
 
 
 def _bad_positions(raws: Sequence[Raw], read: Sequence[_Read]) -> set[int]:
-    """Records that only the exact rules can judge, by scans over all of them at once."""
+    """Find the records that only the exact rules can judge, by scans over all of them at once."""
     canonical = [text for _, text, _ in read]
-    written = Pieces(canonical)
+    written = JoinedBytes(canonical)
     scanned = scan_texts(canonical, written)
     # RFC 8785 orders names above U+FFFF differently from orjson.
     renamed = {position for position in scanned.astral if text_has_astral_name(canonical[position])}
     # An escaped NUL is still one in the canonical text, where it makes a suspect.
-    return scanned.suspect | renamed | unlike(Pieces(raws), written, nul=False)
+    return scanned.suspect | renamed | lossy_positions(JoinedBytes(raws), written, nul=False)
 
 
 _BLOCK = 1 << 20
@@ -184,12 +184,12 @@ _decode = msgspec.msgpack.Decoder(_Verdicts).decode
 
 
 def clean_in_parallel(raws: Sequence[Raw], *, suspects: frozenset[int], workers: int) -> Iterator[list[CleanRecord | None]]:
-    """As `clean_records`, with `workers` processes; where the system cannot fork, with one."""
+    """Yield what `clean_records` does, with `workers` processes; with one if the system cannot fork."""
     if workers < 2 or len(raws) < workers or not hasattr(os, "fork"):
         yield from clean_records(raws, suspects=suspects)
         return
     shares = _shares(raws, workers)
-    children = [_Child(raws, share, suspects) for share in shares[1:]]
+    children = [_WorkerProcess(raws, share, suspects) for share in shares[1:]]
     try:
         yield from _judged(raws, shares[0], suspects)
         for child in children:
@@ -200,19 +200,20 @@ def clean_in_parallel(raws: Sequence[Raw], *, suspects: frozenset[int], workers:
 
 
 def _shares(raws: Sequence[Raw], workers: int) -> list[range]:
-    """Neighbouring records with about the same number of bytes each."""
+    """Split the records into ranges with about the same number of bytes each."""
     ends = list(accumulate([len(memoryview(raw)) for raw in raws]))
     cuts = [0, *(bisect_right(ends, ends[-1] * number // workers) for number in range(1, workers)), len(raws)]
     return [range(start, end) for start, end in pairwise(cuts)]
 
 
 def _judged(raws: Sequence[Raw], share: range, suspects: frozenset[int]) -> Iterator[list[CleanRecord | None]]:
+    # Each process counts its records from 0.
     own = frozenset(at - share.start for at in suspects if at in share)
     return clean_records(raws[share.start : share.stop], suspects=own)
 
 
-class _Child:
-    """One forked process and the pipe on which it answers."""
+class _WorkerProcess:
+    """One forked process, and the pipe on which it answers."""
 
     def __init__(self, raws: Sequence[Raw], share: range, suspects: frozenset[int]) -> None:
         self._again = (raws, share, suspects)
@@ -226,7 +227,8 @@ class _Child:
         os.close(writing)
 
     def verdicts(self) -> Iterator[list[CleanRecord | None]]:
-        """What the child found; judged here if it did not answer."""
+        """Yield the verdicts of the process; compute them here if it did not answer."""
+        # The pipe is read to its end: closing it early would end a process that is still writing.
         blocks = []
         while block := os.read(self._reading, _BLOCK):
             blocks.append(block)
@@ -236,13 +238,13 @@ class _Child:
             yield from _judged(*self._again)
 
     def close(self) -> None:
-        """Ends the pipe, on which a child that is still writing ends too, and collects the child."""
+        """Close the pipe, on which a process that is still writing ends too, and wait for the process."""
         os.close(self._reading)
         os.waitpid(self._pid, 0)
 
 
 def _answer(writing: int, raws: Sequence[Raw], share: range, suspects: frozenset[int]) -> None:
-    """Runs in the child and never returns."""
+    """Write the verdicts to the pipe; runs in the forked process and never returns."""
     status = 1
     try:
         answer = memoryview(_encode(list(_judged(raws, share, suspects))))

@@ -16,12 +16,12 @@ from assay.core.case import Case, Criterion, Message
 from assay.core.issue import Path
 from assay.core.narrow_text import LONG_TEXT
 from assay.datasets.parsing.checks import (
-    Findings,
+    FindingList,
     array_at,
     check_controls,
     depth_of,
     integer_at,
-    misspelt,
+    misspelling_hint,
     name_of,
     object_at,
     string_at,
@@ -29,7 +29,7 @@ from assay.datasets.parsing.checks import (
     word_at,
 )
 from assay.datasets.parsing.config import ValidationConfig
-from assay.datasets.parsing.nfc import beyond_ascii, doubtful_offsets, has_combining_run
+from assay.datasets.parsing.scan import beyond_ascii, doubtful_offsets, has_combining_run
 
 # The limits of the contract; KB and MB are 1024-based.
 MAX_PAYLOAD_BYTES = 100 << 20
@@ -50,7 +50,7 @@ CRITERIA = ("accuracy", "clarity", "reasoning", "factuality", "overall")
 HEAD_FIELDS = ("dataset_id", "dataset_version", "schema_version", "records", "created_at", "metadata")
 RECORD_FIELDS = ("record_id", "input", "reference", "tags", "expected", "metadata")
 REQUIRED = ("dataset_id", "dataset_version", "schema_version", "records", "record_id", "input", "prompt")
-"""Fields that must be there, wherever they stand."""
+"""Required fields of the document and of its records."""
 DOCUMENT_LIKE = '{"dataset_id": "...", "dataset_version": "...", "schema_version": "1.0", "records": [...]}'
 RECORD_LIKE = '{"record_id": "q-1", "input": {"prompt": "..."}}'
 EXPECTED_FIELDS = ("max_latency_ms", "required_criteria")
@@ -66,17 +66,19 @@ _MOST_GROWTH = 6 * 4
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
-def check_head(head: Mapping[str, object], config: ValidationConfig) -> Findings:
-    """Everything outside the records: identity, version, time, metadata."""
-    found = Findings(required=REQUIRED)
+def check_head(head: Mapping[str, object], config: ValidationConfig) -> FindingList:
+    """Check everything outside the records: identity, version, time, metadata."""
+    found = FindingList(required=REQUIRED)
     is_record = "records" not in head and not {"record_id", "input"}.isdisjoint(head)
     for field in ("dataset_id", "dataset_version", "schema_version", "records"):
         if field not in head:
-            found.missing((field,), hint=_ONE_RECORD if is_record and field == "records" else misspelt(field, head, HEAD_FIELDS))
+            found.missing(
+                (field,), hint=_ONE_RECORD if is_record and field == "records" else misspelling_hint(field, head, HEAD_FIELDS)
+            )
     if "dataset_id" in head:
         _check_dataset_id(found, head["dataset_id"])
     if "dataset_version" in head:
-        normal = NormalizedRecord(Findings(), head["dataset_version"], ("dataset_version",)).value
+        normal = NormalizedRecord(FindingList(), head["dataset_version"], ("dataset_version",)).value
         string_at(found, normal, ("dataset_version",), low=1, high=MAX_VERSION)
         check_controls(found, normal if type(normal) is str else "", ("dataset_version",))
     if "schema_version" in head:
@@ -95,11 +97,11 @@ def check_head(head: Mapping[str, object], config: ValidationConfig) -> Findings
     return found
 
 
-def _check_normalization(found: Findings, value: object, path: Path, config: ValidationConfig) -> None:
+def _check_normalization(found: FindingList, value: object, path: Path, config: ValidationConfig) -> None:
     _note_normalization(found, NormalizedRecord(found, value, path).changed, config)
 
 
-def _check_dataset_id(found: Findings, value: object) -> None:
+def _check_dataset_id(found: FindingList, value: object) -> None:
     string_at(found, value, ("dataset_id",), low=1, high=MAX_ID)
     if type(value) is str and not _DATASET_ID.match(value):
         found.add(
@@ -110,7 +112,7 @@ def _check_dataset_id(found: Findings, value: object) -> None:
         )
 
 
-def _check_created_at(found: Findings, value: object) -> None:
+def _check_created_at(found: FindingList, value: object) -> None:
     text = string_at(found, value, ("created_at",), like='"2026-01-15T10:05:12Z"')
     if text is None:
         return
@@ -132,9 +134,9 @@ def _check_created_at(found: Findings, value: object) -> None:
 class NormalizedRecord:
     """A record in NFC, and whether that changed it."""
 
-    def __init__(self, found: Findings, value: Any, path: Path) -> None:
+    def __init__(self, found: FindingList, value: Any, path: Path) -> None:
         self.changed: list[tuple[Path, bool]] = []
-        """The texts that were not in NFC; True marks the name of a member."""
+        """Texts that were not in NFC; True marks the name of a member."""
         self._found = found
         self.value = self._walk(value, path)
 
@@ -176,8 +178,8 @@ class CheckedRecord:
     """One record after the exact check: its NFC value and the findings."""
 
     def __init__(self, value: Any, path: Path, config: ValidationConfig, *, text: str | None = None) -> None:
-        """`text`: what the value was read from; it spares most checks of characters and sizes."""
-        self.found = Findings(required=REQUIRED)
+        """Check a value; `text` is its source, which makes most checks of characters and sizes unnecessary."""
+        self.found = FindingList(required=REQUIRED)
         self.value = value
         self.is_normalized = True
         plain = None if text is None else _unescaped(text, value)
@@ -201,18 +203,18 @@ class CheckedRecord:
 
     @cached_property
     def canonical(self) -> bytes:
-        """The record as RFC 8785 writes it."""
+        """Record as RFC 8785 writes it."""
         return canonical_json(self.value)
 
     @property
     def record_id(self) -> str | None:
-        """The id, where the record has one that is a string."""
+        """Id, where the record has one that is a string."""
         found = self.value.get("record_id") if type(self.value) is dict else None
         return found if type(found) is str else None
 
 
 def _unescaped(text: str, value: object) -> bytes | None:
-    """JSON of a value in which only control characters, quotes and backslashes are escaped; None where that cannot be written."""
+    """Write a value as JSON in which only control characters, quotes and backslashes are escaped; None if that is impossible."""
     try:
         return orjson.dumps(value) if "\\u" in text else text.encode()
     except (orjson.JSONEncodeError, UnicodeEncodeError):
@@ -220,12 +222,12 @@ def _unescaped(text: str, value: object) -> bytes | None:
 
 
 def _may_hold_control(plain: bytes) -> bool:
-    """False when a JSON text surely has no control character other than tab and line break."""
+    """Return whether a JSON text may have a control character other than tab and line break."""
     return b"\x7f" in plain or bool(_MAY_BE_CONTROL_ESCAPE.search(plain) or _C1_CONTROL.search(plain))
 
 
-def _note_normalization(found: Findings, changed: list[tuple[Path, bool]], config: ValidationConfig) -> None:
-    """Every text that is refused, or a warning at the first that was normalised."""
+def _note_normalization(found: FindingList, changed: list[tuple[Path, bool]], config: ValidationConfig) -> None:
+    """Report every text that is not in NFC if the settings refuse such, otherwise warn at the first one."""
     hint = "save text in NFC: unicodedata.normalize('NFC', text), or assay validate --fix"
     if config.nfc == "reject":
         for path, is_name in changed:
@@ -235,7 +237,7 @@ def _note_normalization(found: Findings, changed: list[tuple[Path, bool]], confi
         found.warn("not_normalized", path, f"{name_of(path)} is not in Unicode NFC and was normalised", hint=hint, on_key=is_name)
 
 
-def _check_record(found: Findings, value: object, path: Path, config: ValidationConfig) -> None:
+def _check_record(found: FindingList, value: object, path: Path, config: ValidationConfig) -> None:
     record = object_at(found, value, path, like=RECORD_LIKE)
     if record is None:
         return
@@ -258,7 +260,7 @@ def _check_record(found: Findings, value: object, path: Path, config: Validation
 
 
 def _check_unknown(
-    found: Findings, value: Mapping[str, object], path: Path, *, known: tuple[str, ...], config: ValidationConfig
+    found: FindingList, value: Mapping[str, object], path: Path, *, known: tuple[str, ...], config: ValidationConfig
 ) -> None:
     note = found.add if config.unknown_fields == "error" else found.warn
     remedy = "remove it, or move it into metadata" if known is RECORD_FIELDS else f"remove it; known are {' and '.join(known)}"
@@ -266,23 +268,23 @@ def _check_unknown(
         note("unsupported_field", (*path, unknown.name), unknown.message, hint=unknown.hint or remedy, on_key=True)
 
 
-def _check_input(found: Findings, value: object, path: Path) -> None:
+def _check_input(found: FindingList, value: object, path: Path) -> None:
     members = object_at(found, value, path, like='{"prompt": "..."}')
     if members is None:
         return
     if "prompt" not in members:
-        found.missing((*path, "prompt"), hint=misspelt("prompt", members, ()))
+        found.missing((*path, "prompt"), hint=misspelling_hint("prompt", members, ()))
     else:
         string_at(found, members["prompt"], (*path, "prompt"), low=1, high=MAX_TEXT)
 
 
-def _check_reference(found: Findings, value: object, path: Path) -> None:
+def _check_reference(found: FindingList, value: object, path: Path) -> None:
     members = object_at(found, value, path, like='{"answer": "..."}')
     if members is not None and "answer" in members:
         string_at(found, members["answer"], (*path, "answer"), high=MAX_TEXT)
 
 
-def _check_tags(found: Findings, value: object, path: Path) -> None:
+def _check_tags(found: FindingList, value: object, path: Path) -> None:
     tags = array_at(found, value, path)
     if tags is None:
         return
@@ -292,7 +294,7 @@ def _check_tags(found: Findings, value: object, path: Path) -> None:
         string_at(found, tag, (*path, index), low=1, high=MAX_TAG)
 
 
-def _check_expected(found: Findings, value: object, path: Path, config: ValidationConfig) -> None:
+def _check_expected(found: FindingList, value: object, path: Path, config: ValidationConfig) -> None:
     members = object_at(found, value, path, like='{"max_latency_ms": 2000}')
     if members is None:
         return
@@ -305,8 +307,8 @@ def _check_expected(found: Findings, value: object, path: Path, config: Validati
     _check_unknown(found, members, path, known=EXPECTED_FIELDS, config=config)
 
 
-def check_metadata(found: Findings, value: object, path: Path, *, limit: int) -> None:
-    """An object of at most five levels and `limit` bytes."""
+def check_metadata(found: FindingList, value: object, path: Path, *, limit: int) -> None:
+    """Check that metadata is an object of at most five levels and `limit` bytes."""
     members = object_at(found, value, path, like='{"source": "..."}')
     if members is None:
         return
@@ -317,23 +319,24 @@ def check_metadata(found: Findings, value: object, path: Path, *, limit: int) ->
             f"metadata nests deeper than {MAX_METADATA_DEPTH} levels",
             hint="flatten it; the object itself is level 1",
         )
-    size = len(canonical_json(NormalizedRecord(Findings(), members, ()).value)) if _may_exceed(members, limit) else 0
+    # The limit is on normalised text, which may be shorter or longer than the given one.
+    size = len(canonical_json(NormalizedRecord(FindingList(), members, ()).value)) if _may_exceed(members, limit) else 0
     if size > LONG_TEXT:
-        # Of what is longer, some characters may be stand-ins.
+        # Some characters of longer texts may be stand-ins.
         _too_large(found, path, f"more than {LONG_TEXT:,}", limit)
     elif size > limit:
         _too_large(found, path, f"{size:,}", limit)
 
 
 def _may_exceed(members: Mapping[str, object], limit: int) -> bool:
-    """False when the canonical bytes surely fit; orjson is quick and off by a few digits of a number at most."""
+    """Return whether the canonical bytes may exceed the limit; orjson is quick and off by a few digits of a number at most."""
     try:
         return len(orjson.dumps(members)) * _MOST_GROWTH > limit
     except orjson.JSONEncodeError:
         return True
 
 
-def _too_large(found: Findings, path: Path, size: str, limit: int) -> None:
+def _too_large(found: FindingList, path: Path, size: str, limit: int) -> None:
     subject = path[-1] if isinstance(path[-1], str) else "the record"
     found.add(
         "record_too_large",
@@ -343,8 +346,8 @@ def _too_large(found: Findings, path: Path, size: str, limit: int) -> None:
     )
 
 
-def _check_texts(found: Findings, value: object, path: Path) -> None:
-    """Control characters, everywhere; ids and tags are one line."""
+def _check_texts(found: FindingList, value: object, path: Path) -> None:
+    """Check every text for control characters; ids and tags must be one line."""
     if type(value) is str:
         if not value.isprintable():
             one_line = path[2:] == ("record_id",) or (path[2:3] == ("tags",) and len(path) == 4)
@@ -358,8 +361,8 @@ def _check_texts(found: Findings, value: object, path: Path) -> None:
             _check_texts(found, member, (*path, key))
 
 
-def _check_one_line_texts(found: Findings, value: object, path: Path) -> None:
-    """The texts in which not even a line break is allowed."""
+def _check_one_line_texts(found: FindingList, value: object, path: Path) -> None:
+    """Check the texts in which even a line break is forbidden."""
     if type(value) is dict:
         for field in ("record_id", "tags"):
             if field in value:
@@ -367,7 +370,7 @@ def _check_one_line_texts(found: Findings, value: object, path: Path) -> None:
 
 
 def to_case(record: JsonObject, index: int, *, dataset: str, record_sha256: str) -> Case:
-    """A valid record as a case; criteria are named here and described by the grading policy."""
+    """Convert a valid record to a case; criteria are named here and described by the grading policy."""
     reference = record.get("reference", {})
     expected = record.get("expected", {})
     answer = reference.get("answer")
@@ -393,7 +396,7 @@ def to_case(record: JsonObject, index: int, *, dataset: str, record_sha256: str)
 
 
 def _messages(given: JsonObject) -> tuple[Message, ...]:
-    """The conversation before the prompt, which follows as the user's next words unless it is the last of them."""
+    """Build the messages before the prompt; the prompt follows as a user message unless the last one contains it."""
     earlier = tuple(Message(message["role"], message["content"]) for message in open_fields.earlier_messages(given))
     if not earlier or (earlier[-1].role == "user" and given["prompt"].strip() in earlier[-1].content):
         return earlier
@@ -401,7 +404,7 @@ def _messages(given: JsonObject) -> tuple[Message, ...]:
 
 
 def _extra(record: JsonObject, criteria: list[str]) -> JsonObject:
-    """What a case has no field for, so that nothing of the record is lost."""
+    """Collect the members that a case has no field for, so that nothing of the record is lost."""
     extra: JsonObject = {key: member for key, member in record.items() if key not in RECORD_FIELDS}
     open_input = {key: member for key, member in record["input"].items() if key != "prompt"}
     open_reference = {key: member for key, member in record.get("reference", {}).items() if key != "answer"}

@@ -1,4 +1,4 @@
-"""How many elements an array has, counted without building them: an array of millions would not fit into memory."""
+"""Split a batch_v1 document into raw records; elements are counted before they are built, since millions would fill memory."""
 
 import re
 from array import array
@@ -14,12 +14,12 @@ from assay.core.issue import Finding, Issue, path_text
 from assay.core.narrow_text import LARGE_BYTES, byte_offsets
 from assay.core.strict_json import Document, Excerpt, Location, decode_for_checks, excerpt, parse_json
 from assay.datasets.batch_v1 import rules
-from assay.datasets.parsing.checks import Findings, check_flaws
+from assay.datasets.parsing.checks import FindingList, check_flaws
 from assay.datasets.parsing.config import ValidationConfig
 from assay.datasets.parsing.issue_locator import IssueList
-from assay.datasets.parsing.nulls import BATCH_HEAD, drop_nulls
-from assay.datasets.parsing.scan import Cursor, address_of, commas_in, lone_surrogates
-from assay.datasets.parsing.source import BOM, Buffer, let_go
+from assay.datasets.parsing.record_fields import BATCH_HEAD, drop_nulls
+from assay.datasets.parsing.scan import LocationCursor, address_of, commas_in, lone_surrogates
+from assay.datasets.parsing.source import BOM, Buffer, release
 
 _BLOCK = 1 << 20
 _STRUCTURE = b'"[]{},'
@@ -30,7 +30,7 @@ _STEPS[list(b"]}")] = -1
 
 
 def has_more_elements(array: memoryview, most: int) -> bool:
-    """True when a value, which must be valid JSON, is an array of more than `most` elements."""
+    """Return whether a value, which must be valid JSON, is an array of more than `most` elements."""
     commas = depth = quotes = 0
     for block in _structure(array):
         is_quote = block == ord('"')
@@ -47,7 +47,7 @@ def has_more_elements(array: memoryview, most: int) -> bool:
 
 
 def _structure(text: memoryview) -> Iterator[npt.NDArray[np.uint8]]:
-    """The quotation marks, brackets and commas of a JSON text, block by block; escaped quotation marks are left out."""
+    """Yield the quotation marks, brackets and commas of a JSON text, block by block, without escaped quotation marks."""
     escape = b""
     for at in range(0, len(text), _BLOCK):
         block = (escape + bytes(text[at : at + _BLOCK])).replace(b"\\\\", b"")
@@ -73,7 +73,7 @@ class _UncutRecords(msgspec.Struct):
 
 
 class _TooManyRecords(Exception):
-    """There are more records than a document may have, and they were not read."""
+    """Stops reading: the document has more records than allowed."""
 
 
 _decode = msgspec.json.Decoder(_Records).decode
@@ -82,7 +82,7 @@ _decode_array = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 class SplitDocument:
-    """A document cut into raw records; `issues` tell what is wrong at the dataset level."""
+    """A document split into raw records; `issues` has the problems of the dataset as a whole."""
 
     def __init__(self, buffer: Buffer, config: ValidationConfig, issues: IssueList | None = None) -> None:
         self._config = config
@@ -100,16 +100,16 @@ class SplitDocument:
         self._patched = array("q")
         """Offsets of unpaired surrogates, at which msgspec would refuse the whole document."""
         self._before = bytearray()
-        """The bytes that stood there."""
+        """Original bytes at these offsets."""
         self._read()
 
     @property
     def is_rejected(self) -> bool:
-        """True when the dataset as a whole cannot be used."""
+        """Return whether the dataset as a whole cannot be used."""
         return self.issues.dataset_errors > 0
 
     def offset(self, raw: msgspec.Raw) -> int:
-        """Where a raw record begins in the buffer."""
+        """Return the offset of a raw record in the buffer."""
         return address_of(raw) - self._address
 
     def restore(self) -> None:
@@ -119,7 +119,7 @@ class SplitDocument:
         del self._patched[:], self._before[:]
 
     def patched_records(self) -> frozenset[int]:
-        """Indexes of the records that hold an unpaired surrogate."""
+        """Return the indexes of the records that hold an unpaired surrogate."""
         if not self._patched:
             return frozenset()
         starts = np.fromiter(map(self.offset, self.records), np.int64, len(self.records))
@@ -127,7 +127,7 @@ class SplitDocument:
         return frozenset(holders.tolist())
 
     def original(self, offset: int, size: int) -> bytes:
-        """The bytes as the caller sent them, without the patches made for msgspec."""
+        """Return the bytes as the caller sent them, without the patches made for msgspec."""
         first, last = bisect_left(self._patched, offset), bisect_left(self._patched, offset + size)
         if first == last:
             return bytes(self.view[offset : offset + size])
@@ -160,6 +160,7 @@ class SplitDocument:
         try:
             return self._cut(is_flood=is_flood)
         except msgspec.DecodeError:
+            # msgspec refuses the whole document for one unpaired surrogate, although the contract rejects only its record.
             offsets = lone_surrogates(self.buffer, most=_MOST_SURROGATES)
             if not offsets or len(offsets) > _MOST_SURROGATES:
                 raise
@@ -188,14 +189,14 @@ class SplitDocument:
             self.view[at : at + _ESCAPE] = b"\\ufffd"
 
     def _check_around(self, records: Sequence[msgspec.Raw]) -> None:
-        """The head, read exactly: everything before the first record and after the last one."""
+        """Check the head exactly: everything before the first record and after the last one."""
         first = self.offset(records[0])
         last = self.offset(records[-1]) + len(memoryview(records[-1]))
         document = self._parsed((self.start, first), (last, self._end()))
         self._check_head(document, cut=first - self.start, gap=last - first)
 
     def _check_whole(self) -> None:
-        """No records to cut out: absent, empty, of another type, or the root is no object."""
+        """Check a document without records: absent, empty, of another type, or the root is not an object."""
         self._check_head(self._parsed((self.start, self._end())), cut=len(self.buffer), gap=0)
 
     def read_head(self) -> JsonObject:
@@ -212,7 +213,7 @@ class SplitDocument:
         # The bytes are let go before values are made: an unknown member may have 100 MB.
         around = self._bytes_around()
         if len(around) > LARGE_BYTES and not self._patched:
-            let_go(self.buffer)
+            release(self.buffer)
         text = decode_for_checks(around, is_whole=False)
         del around
         return text if isinstance(text, Document) else parse_json(text)
@@ -232,7 +233,7 @@ class SplitDocument:
                 yield self.original(at, min(_BLOCK, end - at))
 
     def _end(self) -> int:
-        """Where the document ends; white space after a large one is left out."""
+        """Return the end of the document, without white space after a large one."""
         end = len(self.buffer)
         while end > self.start + _EXACT_BYTES:
             low = max(self.start, end - _EXACT_BYTES)
@@ -243,14 +244,14 @@ class SplitDocument:
         return end
 
     def _check_head(self, document: Document, *, cut: int, gap: int) -> None:
-        found = Findings(required=rules.REQUIRED)
+        found = FindingList(required=rules.REQUIRED)
         if document.is_readable:
             self._check_members(found, document.value)
         check_flaws(found, document, (), whole=_ONE_DOCUMENT)
         document.locate([finding.path for finding in found if finding.offset is None])
         at = [_offset_in(document, finding) for finding in found]
         offsets = self._byte_offsets(document.text, at, cut=cut, gap=gap)
-        cursor = Cursor(self.buffer)
+        cursor = LocationCursor(self.buffer)
         for offset, finding in sorted(zip(offsets, found, strict=True), key=lambda pair: pair[0]):
             self.issues.add(self._issue(finding, cursor.place(offset), self._excerpt(offset)))
         self.issues.unlisted.update(found.unlisted)
@@ -260,7 +261,7 @@ class SplitDocument:
         return sum(end - start for start, end in self._around)
 
     def _byte_offsets(self, text: str, characters: list[int], *, cut: int, gap: int) -> list[int]:
-        """Byte offsets in the buffer of character offsets in the head's text, which is encoded once from one to the next."""
+        """Convert character offsets in the head's text to byte offsets in the buffer; each part of the text is encoded once."""
         if text.isascii():
             return [self.start + at + (gap if at > cut else 0) for at in characters]
         known: dict[int, int] = {}
@@ -269,7 +270,7 @@ class SplitDocument:
             known[at] = self.start + size + (gap if size > cut else 0)
         return [known[at] for at in characters]
 
-    def _check_members(self, found: Findings, value: object) -> None:
+    def _check_members(self, found: FindingList, value: object) -> None:
         if type(value) is not dict:
             expected = "an object with dataset_id, dataset_version, schema_version and records"
             found.wrong_type((), expected, value, like=rules.DOCUMENT_LIKE)
@@ -293,6 +294,7 @@ class SplitDocument:
             self._check_whole()
             if self.is_rejected:
                 return
+        # msgspec has no error codes: its messages are compared here and nowhere else.
         match = re.search(_BYTE_OFFSET, problem)
         offset = self.start + int(match.group(1)) if match else len(self.buffer)
         offset -= "trailing characters" in problem
@@ -300,7 +302,9 @@ class SplitDocument:
         hint = "the file looks cut off" if "truncated" in problem else "check the text around this place"
         hint = _ONE_DOCUMENT if "trailing characters" in problem else hint
         finding = Finding("invalid_json", (), f"not JSON: {message.lower()}", hint)
-        self.issues.add(self._issue(finding, Cursor(self.buffer).place(min(offset, len(self.buffer))), self._excerpt(offset)))
+        self.issues.add(
+            self._issue(finding, LocationCursor(self.buffer).place(min(offset, len(self.buffer))), self._excerpt(offset))
+        )
 
     def _reject(self, code: str, path: str, message: str, *, hint: str) -> None:
         self.issues.add(Issue(code=code, path=path, message=message, hint=hint, details=INVALID_REQUEST))
@@ -320,7 +324,7 @@ class SplitDocument:
         )
 
     def _excerpt(self, offset: int) -> Excerpt:
-        """The text around a byte offset, wherever characters begin."""
+        """Return the text around a byte offset, wherever characters begin."""
         low = max(0, offset - 240)
         before = bytes(self.buffer[low:offset]).decode("utf-8", "ignore")
         after = bytes(self.buffer[offset : offset + 480]).decode("utf-8", "replace")
@@ -328,7 +332,7 @@ class SplitDocument:
 
 
 def _offset_in(document: Document, finding: Finding) -> int:
-    """Character offset of a finding in the head's text."""
+    """Return the character offset of a finding in the head's text."""
     return document.offset(finding.path, on_key=finding.on_key) if finding.offset is None else finding.offset
 
 

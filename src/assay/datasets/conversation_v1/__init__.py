@@ -1,8 +1,8 @@
 """conversation_v1: turns as JSON, YAML or JSONL; one conversation a file, or one on each line."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET
@@ -12,37 +12,36 @@ from assay.core.case import Case
 from assay.core.issue import Finding, Issue
 from assay.core.narrow_text import LARGE_BYTES
 from assay.core.open_fields import FieldCounter
-from assay.core.report import Counts, Outcome, ValidationReport
-from assay.core.strict_json import Document, Location
-from assay.datasets.conversation_v1.fast import lane_for
+from assay.core.report import Outcome, RecordCounts, ValidationReport
+from assay.core.strict_json import Document, Location, parse_json, parse_json_lines
+from assay.datasets.conversation_v1.fast import fast_path_for
 from assay.datasets.conversation_v1.rules import check_document, drop_conversation_nulls, to_case
-from assay.datasets.conversation_v1.texts import conversations_in, document_to_check, has_conversation_lines
-from assay.datasets.parsing.checks import Findings
+from assay.datasets.parsing.checks import FindingList
 from assay.datasets.parsing.config import Progress, ReadOptions, ValidationConfig, no_progress
-from assay.datasets.parsing.formats import sniff_format
-from assay.datasets.parsing.hashing import Hasher, IndexSet
+from assay.datasets.parsing.formats import MAX_YAML_BYTES, parse_yaml, sniff_format
+from assay.datasets.parsing.hashing import IndexSet, RecordHasher
 from assay.datasets.parsing.issue_locator import START, IssueList, RecordContext
-from assay.datasets.parsing.source import BOM, Block, Line, Source
-from assay.datasets.parsing.unsent_fields import turn_uses
+from assay.datasets.parsing.record_fields import turn_uses
+from assay.datasets.parsing.source import BOM, LineBlock, Source, TextLine, filled_lines
 
 __all__ = ["read"]
 
 
-def read(source: Source, config: ValidationConfig, effort: ReadOptions) -> ValidationReport:
-    """The report on one file of turns; a record is a turn."""
+def read(source: Source, config: ValidationConfig, options: ReadOptions) -> ValidationReport:
+    """Validate one file of turns and return the report; a record is a turn."""
     reading = _ConversationReader(config, IssueList())
     if has_conversation_lines(source):
-        reading.digests = bytearray() if effort.hashes else None
-        for _ in reading.read_lines(source, effort.progress):
+        reading.digests = bytearray() if options.hashes else None
+        for _ in reading.read_lines(source, options.progress):
             pass
     else:
         reading.read_whole(source)
-    effort.progress(source.size, source.size)
+    options.progress(source.size, source.size)
     return reading.report(source)
 
 
 def _all_issues(source: Source, config: ValidationConfig) -> Iterator[Issue]:
-    """Every issue of the file in its order, read again and not stored."""
+    """Yield every issue of the file in order; the file is read again, and no issue is stored."""
     reading = _ConversationReader(config, IssueList(is_bounded=False))
     if has_conversation_lines(source):
         for _ in reading.read_lines(source, no_progress):
@@ -53,11 +52,11 @@ def _all_issues(source: Source, config: ValidationConfig) -> Iterator[Issue]:
 
 
 class _ConversationReader:
-    """The conversations of one source on their way to verdicts."""
+    """Reader of one source: checks every conversation and counts turns and errors."""
 
     def __init__(self, config: ValidationConfig, issues: IssueList) -> None:
         self.config = config
-        self.lane = lane_for(config)
+        self.fast_path = fast_path_for(config)
         self.issues = issues
         self.turns = 0
         self.bad_turns = 0
@@ -65,20 +64,20 @@ class _ConversationReader:
         self.rejected = IndexSet()
         self.digests: bytearray | None = None
         self.fields = FieldCounter()
-        self._hasher = Hasher()
+        self._hasher = RecordHasher()
 
     def read_whole(self, source: Source) -> None:
-        """A source that is one conversation."""
+        """Check a source that is one conversation."""
         turns = None
-        if sniff_format(source) == "json" and self.lane is not None and source.size <= LARGE_BYTES:
-            (turns,) = self.lane.clean_rows([bytes(source.buffer()).removeprefix(BOM)])
+        if sniff_format(source) == "json" and self.fast_path is not None and source.size <= LARGE_BYTES:
+            (turns,) = self.fast_path.clean_rows([bytes(source.buffer()).removeprefix(BOM)])
         if turns is None:
-            self._check(document_to_check(source), START, conversation=None)
+            self._check(_document_to_check(source), START, conversation=None)
         else:
             self._count_fields(turns)
             self._count(len(turns))
 
-    def read_lines(self, source: Source, progress: Progress) -> Iterator[Block]:
+    def read_lines(self, source: Source, progress: Progress) -> Iterator[LineBlock]:
         """Check a source with a conversation on each line, block by block."""
         done = 0
         number = 1
@@ -88,23 +87,23 @@ class _ConversationReader:
             progress(done, source.size)
             yield block
 
-    def _read_block(self, block: Block, number: int) -> int:
-        """Judges the lines of a block of which `number` is the first, and tells how many there are."""
-        taken = None if self.lane is None else self.lane.all_rows(block, hashes=self.digests is not None)
+    def _read_block(self, block: LineBlock, number: int) -> int:
+        """Check the lines of a block of which `number` is the first; returns their count."""
+        taken = None if self.fast_path is None else self.fast_path.all_rows(block, hashes=self.digests is not None)
         if taken is not None:
             self.turns += sum(map(len, taken.rows))
             self._count_fields(chain.from_iterable(taken.rows))
             self.conversations += len(taken.rows)
-            if self.digests is not None and self.lane is not None:
-                self.digests += self.lane.digests(taken, block)
+            if self.digests is not None and self.fast_path is not None:
+                self.digests += self.fast_path.digests(taken, block)
             return len(taken.rows)
         lines = block.lines(number)
-        found = [None] * len(lines) if self.lane is None else self.lane.clean_rows([line.content for line in lines])
+        found = [None] * len(lines) if self.fast_path is None else self.fast_path.clean_rows([line.content for line in lines])
         for line, turns in zip(lines, found, strict=True):
             self._read_line(line, turns)
-        return block.feeds()
+        return block.line_feed_count()
 
-    def _read_line(self, line: Line, turns: list[Any] | None) -> None:
+    def _read_line(self, line: TextLine, turns: list[Any] | None) -> None:
         if turns is None:
             self._check(line.document_to_check(), Location(line.number, 1), conversation=self.conversations)
         else:
@@ -121,7 +120,7 @@ class _ConversationReader:
     def _check(self, document: Document, start: Location, *, conversation: int | None) -> None:
         turns = len(document.value) if type(document.value) is list else 0
         bad_turns = IndexSet()
-        found = Findings()
+        found = FindingList()
         for finding in check_document(document, self.config):
             found.append(finding)
             if finding.severity == "error" and turns and finding.path and isinstance(finding.path[0], int):
@@ -136,8 +135,8 @@ class _ConversationReader:
         self._note(found, document, start, conversation=conversation)
         self._count(turns)
 
-    def _note(self, found: Findings, document: Document, start: Location, *, conversation: int | None) -> None:
-        """Note the findings of one conversation; `conversation` tells which one of many it is."""
+    def _note(self, found: FindingList, document: Document, start: Location, *, conversation: int | None) -> None:
+        """Report the findings of one conversation; `conversation` is its number in a file of several."""
         issues, before = self.issues.issues, len(self.issues.issues)
         self.issues.note_all(found, document, lambda finding: _record(finding, document.value, start))
         for at in range(before, len(issues)):
@@ -147,7 +146,7 @@ class _ConversationReader:
             issues[at] = msgspec.structs.replace(issue, path=path, turn_id=turn_id, conversation=conversation)
 
     def _count_fields(self, turns: Iterable[Any]) -> None:
-        """Count what no model is sent of clean turns."""
+        """Count the fields of clean turns that no model is sent."""
         unsent = [(turn.confidence_score, turn.metadata, turn.tool_output) for turn in turns]
         for name, values in zip(("confidence_score", "metadata", "tool_output"), zip(*unsent, strict=True), strict=False):
             self.fields.count(name, "not_sent", len(values) - values.count(UNSET))
@@ -157,7 +156,7 @@ class _ConversationReader:
         self.conversations += 1
 
     def report(self, source: Source) -> ValidationReport:
-        """The verdict, once everything was read."""
+        """Build the report after everything was read."""
         outcome: Outcome = "accepted_with_record_errors" if self.rejected else "accepted"
         is_all_bad = self.issues.dataset_errors > 0 or self.bad_turns == self.turns
         if self.rejected and len(self.rejected) == self.conversations and is_all_bad:
@@ -166,7 +165,7 @@ class _ConversationReader:
             path=source.name,
             contract="conversation_v1",
             outcome=outcome,
-            counts=Counts(self.turns, self.turns - self.bad_turns, self.bad_turns),
+            counts=RecordCounts(self.turns, self.turns - self.bad_turns, self.bad_turns),
             issues=self.issues.issues,
             unlisted=self.issues.unlisted,
             broken=self.rejected,
@@ -186,7 +185,7 @@ class _ConversationReader:
 
 
 def _record(finding: Finding, turns: object, start: Location) -> RecordContext:
-    """The turn that a finding is about, or the conversation."""
+    """Return the context of a finding: its turn, or the conversation."""
     position = finding.path[0] if finding.path else None
     is_turn = isinstance(position, int) and type(turns) is list and position < len(turns)
     index = position if is_turn and isinstance(position, int) else None
@@ -198,3 +197,56 @@ def _turn_id(turns: object, index: int | None) -> int | None:
     turn = turns[index] if type(turns) is list and index is not None and index < len(turns) else None
     turn_id = turn.get("turn_id") if type(turn) is dict else None
     return turn_id if type(turn_id) is int else None
+
+
+def has_conversation_lines(source: Source) -> bool:
+    """Return whether the source is JSONL whose lines are arrays: each is a conversation."""
+    if sniff_format(source) != "jsonl":
+        return False
+    first = next(filled_lines(source), None)
+    return first is not None and not first.content.lstrip().startswith(b"{")
+
+
+def whole_document(source: Source) -> Document:
+    """Parse a source that is one conversation: JSON, YAML, or JSONL with a turn on each line."""
+    shape = sniff_format(source)
+    if shape == "yaml":
+        # A text beyond the limit is refused for its length alone.
+        return parse_yaml(source.part(0, MAX_YAML_BYTES + 1))
+    document = parse_json_lines(source.buffer()) if shape == "jsonl" else parse_json(source.buffer())
+    source.release()
+    return document
+
+
+def _document_to_check(source: Source) -> Document:
+    shape = sniff_format(source)
+    return whole_document(source) if shape == "yaml" else source.document_to_check(by_line=shape == "jsonl")
+
+
+class Conversation(NamedTuple):
+    """Turns of one conversation and their hash."""
+
+    turns: Any
+    record_sha256: str
+
+
+def conversations_in(source: Source, rejected: Container[int]) -> Iterator[tuple[int, Conversation]]:
+    """Yield every conversation that is not rejected, with its position, read as fast as its text allows."""
+    if has_conversation_lines(source):
+        texts: Iterable[bytes] = (line.text for line in filled_lines(source))
+    elif sniff_format(source) == "json":
+        texts = [bytes(source.buffer()).removeprefix(BOM)]
+    else:
+        texts = [] if 0 in rejected else [canonical_json(whole_document(source).value)]
+    hasher = RecordHasher()
+    for index, text in enumerate(texts):
+        if index not in rejected:
+            yield index, Conversation(*hasher.read(text))
+
+
+def documents_in(source: Source) -> Iterator[Document]:
+    """Parse every conversation of the source exactly."""
+    if has_conversation_lines(source):
+        yield from (parse_json(line.text, is_whole=False) for line in filled_lines(source))
+    else:
+        yield whole_document(source)

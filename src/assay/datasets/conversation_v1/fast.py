@@ -1,4 +1,4 @@
-"""The fast lane of conversation_v1: typed decoding accepts clean conversations, all others go to the exact rules."""
+"""Fast path of conversation_v1: typed decoding accepts clean conversations, all others go to the exact rules."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -14,17 +14,17 @@ from assay.datasets.parsing.fast_path import FastPath, RowSchema, ShallowObject,
 Conversations = FastPath[list[Any]]
 
 _BLANK = " "
-"""What a speaker said who said nothing: a look for blank texts finds it, and it is never written."""
+"""Stands for an absent text, so that the search for blank texts finds it; never written."""
 
 
-class _Rules:
-    """What types cannot say of conversations under some settings."""
+class _ConversationChecks:
+    """Checks of conversations that types cannot express, under some settings."""
 
     def __init__(self, config: ValidationConfig) -> None:
         self._config = config
 
     def proved(self, conversations: Sequence[list[Any]]) -> StringCounts | None:
-        """Nothing blank, turns numbered from 1, and a tool with its input and output."""
+        """Count the strings of conversations, if no text is blank, turns count from 1, and each tool has input and output."""
         turns = list(chain.from_iterable(conversations))
         said = [turn.message if turn.speaker == "user" else turn.assistant_reply for turn in turns]
         is_clean = self._have_clean_ids(conversations, turns) and not any(map(str.isspace, said))
@@ -38,7 +38,7 @@ class _Rules:
         return [turn.turn_id for turn in turns] == list(chain.from_iterable([numbers[:size] for size in sizes]))
 
     def _written(self, turns: list[Any]) -> StringCounts | None:
-        """Five strings in every turn, and names and texts of what is optional.
+        """Count five strings in every turn, and names and texts of optional fields.
 
         What is not expected is not counted: input and output without a tool, and words that are for the other speaker.
         """
@@ -54,6 +54,7 @@ class _Rules:
 
     def _are_clean_calls(self, calls: list[Any], inputs: list[Any], outputs: list[Any]) -> bool:
         config = self._config
+        # A tool on a turn of the user is a warning, which only the exact rules write.
         if "user" in {turn.speaker for turn in calls}:
             return False
         if config.allowed_tools is not None and not {turn.tool_used for turn in calls} <= set(config.allowed_tools):
@@ -62,15 +63,15 @@ class _Rules:
         return has_inputs and (len(outputs) == len(calls) or not config.require_tool_output)
 
 
-def lane_for(config: ValidationConfig) -> Conversations | None:
-    """The fast lane under some settings; where they name other speakers or fields than usual there is none."""
+def fast_path_for(config: ValidationConfig) -> Conversations | None:
+    """Return the fast path for some settings; None if they name other speakers or fields than the defaults."""
     kind = _kind(msgspec.json.encode(config))
     return None if kind is None else Conversations(kind)
 
 
 @lru_cache(64)
 def _kind(settings: bytes) -> RowSchema[list[Any]] | None:
-    """Made once for each settings, because the types take milliseconds."""
+    """Build the schema of some settings; cached, because making the types takes milliseconds."""
     config = msgspec.json.decode(settings, type=ValidationConfig)
     usual = ValidationConfig()
     if config.required_fields != usual.required_fields or config.optional_fields != usual.optional_fields:
@@ -99,7 +100,7 @@ def _kind(settings: bytes) -> RowSchema[list[Any]] | None:
         gc=False,
     )
     decoder = msgspec.json.Decoder(list[turn])  # type: ignore[valid-type]  # the type is made from the settings
-    return RowSchema(decoder, b"[]", _Rules(config).proved, "confidence_score")
+    return RowSchema(decoder, b"[]", _ConversationChecks(config).proved, "confidence_score")
 
 
 def _text(low: int, high: int, config: ValidationConfig) -> Any:

@@ -11,9 +11,18 @@ from assay.core.canonical import JsonObject
 from assay.core.case import Case, Message, Role, Turn
 from assay.core.issue import Finding, Path
 from assay.core.strict_json import MAX_DEPTH, Document, ParseProblem
-from assay.datasets.parsing.checks import misspelt, nearest, retyped, short, shown_integer, strings_in, type_name, unknown_members
+from assay.datasets.parsing.checks import (
+    misspelling_hint,
+    nearest,
+    retype_hint,
+    short,
+    shown_integer,
+    strings_in,
+    type_name,
+    unknown_members,
+)
 from assay.datasets.parsing.config import ValidationConfig
-from assay.datasets.parsing.nulls import drop_turn_nulls, turn_fields
+from assay.datasets.parsing.record_fields import drop_turn_nulls, turn_fields
 
 ErrorType = Literal[
     "structure_error",
@@ -26,7 +35,7 @@ ErrorType = Literal[
 ]
 
 SPEAKER_FIELDS = {"user": "message", "assistant": "assistant_reply"}
-"""The field that carries what a speaker said."""
+"""Field with the text of each speaker."""
 _NUMBER_NAMES = {"confidence_score": "Invalid confidence_score", "turn_id": "Invalid turn_id value"}
 _FLAW_NAMES = {"invalid_json": "Invalid JSON", "invalid_yaml": "Invalid YAML", "payload_too_large": "File too large"}
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -53,18 +62,18 @@ _BATCH_CODES: dict[ErrorType, str] = {
     "content_error": "value_out_of_range",
     "tool_error": "missing_required_field",
 }
-"""The batch_v1 code of an error type, unless a rule says otherwise."""
+"""batch_v1 code of an error type, unless a rule names another."""
 
 
 def finding(error_type: ErrorType, name: str, path: Path, message: str, *, code: str = "", hint: str = "") -> Finding:
-    """A finding with the contract's own name for it."""
+    """Build a finding with the contract's own name for it."""
     return Finding(code or _BATCH_CODES[error_type], path, message, hint, name=name, error_type=error_type)
 
 
 def check_document(document: Document, config: ValidationConfig) -> Iterator[Finding]:
-    """The flaws of the text and every rule for the one conversation in it."""
+    """Check the text, and the one conversation in it by every rule."""
     yield from check_text(document)
-    # A line that is no JSON was reported as such; it is no turn of a wrong type on top.
+    # A line that is not JSON was reported as such, and is not reported again as a turn of a wrong type.
     # A number out of range was read as 0, which is not in the text.
     unread = {flaw.path for flaw in document.flaws if flaw.code in ("invalid_json", "value_out_of_range")}
     if config.null_as_absent:
@@ -74,13 +83,13 @@ def check_document(document: Document, config: ValidationConfig) -> Iterator[Fin
 
 
 def drop_conversation_nulls(turns: object, config: ValidationConfig) -> bool:
-    """Remove the nulls that count as absent from the turns; True where there was one."""
+    """Remove the nulls that count as absent from the turns; returns whether there was one."""
     optional = turn_fields(config)
     return sum(len(drop_turn_nulls(turn, optional)) for turn in (turns if type(turns) is list else ())) > 0
 
 
 def is_empty(document: Document) -> bool:
-    """True for YAML that says nothing; a JSON null says null."""
+    """Return whether a YAML text has no value; a JSON null is one."""
     return document.is_readable and document.value is None and document.text.strip() != "null"
 
 
@@ -89,11 +98,11 @@ def _is_too_large(flaw: ParseProblem) -> bool:
 
 
 def check_text(document: Document) -> Iterator[Finding]:
-    """The flaws of the text under the contract's names."""
-    # Of a text that is too long for YAML nothing was read.
+    """Report the problems of the text under the contract's names."""
+    # A text that is too long for YAML was not read at all.
     is_blank = document.value is None and not document.text.strip() and not any(map(_is_too_large, document.flaws))
     if is_blank or is_empty(document):
-        # Without anything in it, a text is no JSON; in YAML it is a document without turns.
+        # An empty text is not JSON; as YAML it is a document without turns.
         code = document.flaws[0].code if document.flaws else "value_out_of_range"
         yield finding("structure_error", "Empty data", (), "the document is empty", code=code, hint="write a list of turns")
         return
@@ -107,7 +116,7 @@ def check_text(document: Document) -> Iterator[Finding]:
 
 
 def check_conversation(turns: object, config: ValidationConfig) -> Iterator[Finding]:
-    """Every rule for one conversation: its shape, each turn, and the turn ids."""
+    """Check one conversation by every rule: its shape, each turn, and the turn ids."""
     yield from check_shape(turns, config)
     if type(turns) is not list:
         return
@@ -117,7 +126,7 @@ def check_conversation(turns: object, config: ValidationConfig) -> Iterator[Find
 
 
 def check_shape(turns: object, config: ValidationConfig) -> Iterator[Finding]:
-    """A list with as many turns as configured."""
+    """Check that the conversation is a list with as many turns as configured."""
     if type(turns) is not list:
         hint = "write the turns as a list at the top of the file"
         yield finding(
@@ -133,10 +142,10 @@ def check_shape(turns: object, config: ValidationConfig) -> Iterator[Finding]:
 
 
 def check_turn(turn: object, position: int, config: ValidationConfig) -> Iterator[Finding]:
-    """Every rule for one turn."""
+    """Check one turn by every rule."""
     path: Path = (position,)
     if type(turn) is not dict:
-        message, hint = f"a turn must be an object, not {type_name(turn)}", retyped("an object", turn, like=_LIKE["turn"])
+        message, hint = f"a turn must be an object, not {type_name(turn)}", retype_hint("an object", turn, like=_LIKE["turn"])
         yield finding("structure_error", "Invalid turn type", path, message, hint=hint)
         return
     yield from _check_required(turn, path, config)
@@ -153,7 +162,7 @@ def check_turn(turn: object, position: int, config: ValidationConfig) -> Iterato
 
 
 def _wrong_type(field: str, path: Path, expected: str, value: object, *, is_optional: bool = True) -> Finding:
-    hint = retyped(expected, value, like=_LIKE.get(field, ""))
+    hint = retype_hint(expected, value, like=_LIKE.get(field, ""))
     if value is None and is_optional:
         hint = "leave the field out instead of writing null"
     message = f"{field} must be {expected}, not {type_name(value)}"
@@ -161,7 +170,7 @@ def _wrong_type(field: str, path: Path, expected: str, value: object, *, is_opti
 
 
 def _check_required(turn: Mapping[str, object], path: Path, config: ValidationConfig) -> Iterator[Finding]:
-    """Text fields belong to their speakers; every other required field belongs to every turn."""
+    """Check required fields: text fields belong to their speakers, every other one to every turn."""
     speaker = turn.get("speaker")
     own = _own_field(speaker) if speaker in config.allowed_speakers else None
     needed = dict.fromkeys(field for field in config.required_fields if field not in SPEAKER_FIELDS.values())
@@ -172,7 +181,7 @@ def _check_required(turn: Mapping[str, object], path: Path, config: ValidationCo
                 f"Missing {field}",
                 (*path, field),
                 f"{field} is required",
-                hint=misspelt(field, turn, (*config.required_fields, *config.optional_fields)),
+                hint=misspelling_hint(field, turn, (*config.required_fields, *config.optional_fields)),
             )
 
 
@@ -203,7 +212,7 @@ def _check_speaker(turn: Mapping[str, object], path: Path, config: ValidationCon
 
 
 def _check_texts(turn: JsonObject, path: Path, config: ValidationConfig) -> Iterator[Finding]:
-    """Lengths are those of what a speaker says: a field of the other one is odd, and may well be empty."""
+    """Check lengths of the speaker's own text; a text of the other speaker is odd, and may be empty."""
     own = _own_field(turn.get("speaker"))
     for field in SPEAKER_FIELDS.values():
         if field not in turn:
@@ -215,7 +224,7 @@ def _check_texts(turn: JsonObject, path: Path, config: ValidationConfig) -> Iter
 
 
 def _own_field(speaker: object) -> str | None:
-    """Where a speaker's words stand; None for a speaker who may use either field."""
+    """Return the field with a speaker's text; None for a speaker who may use either field."""
     return SPEAKER_FIELDS.get(speaker) if type(speaker) is str else None
 
 
@@ -295,7 +304,7 @@ def _check_confidence(turn: JsonObject, path: Path, config: ValidationConfig) ->
 
 
 def _check_habits(turn: Mapping[str, object], path: Path, config: ValidationConfig) -> Iterator[Finding]:
-    """Legal but odd: warnings, and errors in strict mode."""
+    """Report what is legal but odd: warnings, and errors in strict mode."""
     for odd in _habits(turn, path, config):
         severity = "error" if config.strict_mode else "warning"
         yield msgspec.structs.replace(odd, severity=severity, on_key=odd.code == "unsupported_field")
@@ -343,7 +352,7 @@ def _check_characters(turn: Mapping[str, object], path: Path) -> Iterator[Findin
 
 
 def check_plain(value: object, path: Path, *, depth: int = 0) -> Iterator[Finding]:
-    """Whether a Python value is JSON at all: names are strings, nothing is too deep, text can be encoded."""
+    """Check that a Python value can be JSON: names are strings, nothing is too deep, text can be encoded."""
     if depth > MAX_DEPTH:
         yield finding("structure_error", "Invalid value", path[:2], f"nested deeper than {MAX_DEPTH} levels, or inside itself")
     elif type(value) is str and not value.isascii() and _SURROGATE.search(value):
@@ -360,7 +369,7 @@ def check_plain(value: object, path: Path, *, depth: int = 0) -> Iterator[Findin
 
 
 def _check_numbers(value: object, path: Path) -> Iterator[Finding]:
-    """YAML can write .nan and .inf, which no JSON value is; a field of another type was told so."""
+    """Report .nan and .inf, which YAML can write and JSON cannot; fields with their own type check are left out."""
     if type(value) is float and not math.isfinite(value) and path[1:] not in _TYPED_FIELDS:
         message, hint = f"{path[-1]} is {value}, which JSON does not have", "write null, or a text"
         yield finding("invalid_field_value", "Invalid number", path, message, hint=hint)
@@ -373,7 +382,7 @@ def _check_numbers(value: object, path: Path) -> Iterator[Finding]:
 
 
 def check_ids(turns: list[Any], config: ValidationConfig) -> Iterator[Finding]:
-    """Unique ids, and consecutive from 1 where configured; after a gap counting goes on from there."""
+    """Check that ids are unique, and consecutive from 1 where configured; after a gap, the count continues from the last id."""
     # By their digits: integers of a file can be chosen so that all of them have one hash, texts cannot.
     seen: dict[str, int] = {}
     expected = 1
@@ -402,7 +411,7 @@ def check_ids(turns: list[Any], config: ValidationConfig) -> Iterator[Finding]:
 
 
 def to_case(turns: list[JsonObject], index: int, *, dataset: str, record_sha256: str) -> Case:
-    """A valid conversation as a case; what the user said first is its prompt."""
+    """Convert a valid conversation to a case; the first words of the user are its prompt."""
     recorded = tuple(_turn(turn, position) for position, turn in enumerate(turns, 1))
     messages = tuple(map(_message, recorded))
     return Case(
@@ -419,7 +428,7 @@ def to_case(turns: list[JsonObject], index: int, *, dataset: str, record_sha256:
 
 
 def _message(turn: Turn) -> Message:
-    """What a turn says: by the field of its speaker, or by the one that is filled."""
+    """Return the message of a turn: from the field of its speaker, or from the one that is filled."""
     own = _own_field(turn.speaker) or ("assistant_reply" if turn.assistant_reply else "message")
     said_by_assistant = own == "assistant_reply"
     role: Role = "system" if turn.speaker == "system" else "assistant" if said_by_assistant else "user"

@@ -4,17 +4,16 @@
 `convert_cases` goes between contracts. Each gives a Conversion: rows or a document, and a report.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import get_args
 
 import msgspec
 
-from assay.core.errors import UsageProblem
+from assay.core.errors import ThirdPartyCode, ThirdPartyError, UsageProblem
 from assay.core.plugin import Plugin
 from assay.datasets.converters import benchmarks
 from assay.datasets.converters.contracts import PAIRS, convert_cases
-from assay.datasets.converters.plugin_converter import own_converter
 from assay.datasets.converters.report import (
     ConversionCounts,
     ConversionNote,
@@ -27,7 +26,7 @@ from assay.datasets.converters.report import (
     UnreadableLine,
     summarize,
 )
-from assay.datasets.converters.rows import Converter, Row, RowOrigin, RowRefused, SourceColumns
+from assay.datasets.converters.rows import Converter, Row, RowOrigin, RowRefused, SourceColumns, check_accepted
 from assay.datasets.converters.sources import read_source
 from assay.datasets.legal_eval_v1.rules import SCHEMA_VERSION
 
@@ -54,11 +53,11 @@ CONVERTERS: dict[str, Converter] = {
     "includebase": benchmarks.convert_includebase,
     "lar_echr": benchmarks.convert_lar_echr,
 }
-"""Every benchmark converter: the columns of one source row and its origin into canonical rows, or RowRefused."""
+"""Built-in benchmark converters by name: each turns the columns of a source row into canonical rows, or raises RowRefused."""
 
 
 def convert_files(converter: str | Plugin, paths: Sequence[str | Path], *, id_style: IdStyle = "stable") -> ConversionResult:
-    """The legal_eval_v1 rows of benchmark files and a report; raises UsageProblem, SourceUnreadable or MissingExtra.
+    """Convert benchmark files to legal_eval_v1 rows and a report; raises UsageProblem, SourceUnreadable or MissingExtra.
 
     A bad line or row is counted and reported, and never stops the file.
     """
@@ -66,12 +65,12 @@ def convert_files(converter: str | Plugin, paths: Sequence[str | Path], *, id_st
 
 
 def convert_rows(converter: str | Plugin, sources: Iterable[RowSource], *, id_style: IdStyle = "stable") -> ConversionResult:
-    """The legal_eval_v1 rows of source rows and a report; raises UsageProblem for an unknown converter or id style."""
+    """Convert source rows to legal_eval_v1 rows and a report; raises UsageProblem for an unknown converter or id style."""
     if isinstance(converter, str) and converter not in CONVERTERS:
         raise UsageProblem(f"there is no converter {converter!r}", hint=f"converters: {', '.join(CONVERTERS)}")
     if id_style not in get_args(IdStyle):
         raise UsageProblem(f"there is no id style {id_style!r}", hint=f"id styles: {', '.join(get_args(IdStyle))}")
-    convert = CONVERTERS[converter] if isinstance(converter, str) else own_converter(converter)
+    convert = CONVERTERS[converter] if isinstance(converter, str) else plugin_converter(converter)
     gathering = _RowCollector(convert, id_style)
     tallies = [gathering.add_source(source) for source in sources]
     name, plugin = (converter, None) if isinstance(converter, str) else (converter.plan.name, converter.plan)
@@ -125,3 +124,26 @@ class _RowCollector:
             return
         sameness = "the same row" if first[1] == row else "another row"
         tally.skip(f"the id {row['id']!r} was given to {sameness} at {first[0]}", line=line, record_id=row["id"])
+
+
+def plugin_converter(plugin: Plugin) -> Converter:
+    """Wrap a plugin's function as a converter: a row is refused if the function raises, or if the contract rejects its result."""
+
+    def convert(columns: SourceColumns, _: RowOrigin) -> tuple[Row, ...]:
+        try:
+            with ThirdPartyCode():
+                returned = plugin.target(columns.all())
+                rows = [] if returned is None else [returned] if isinstance(returned, Mapping) else list(returned)
+        except ThirdPartyError as failure:
+            # A converter raises ValueError to reject a row; any other exception is a bug in it, so its type and location are shown.
+            is_stated = isinstance(failure.problem, ValueError) and str(failure.problem)
+            raise RowRefused(str(failure.problem) if is_stated else f"the converter raised {failure}") from failure.problem
+        return tuple(_canonical(row, plugin) for row in rows)
+
+    return convert
+
+
+def _canonical(row: object, plugin: Plugin) -> Row:
+    if not isinstance(row, Mapping):
+        raise RowRefused(f"the converter gave {type(row).__name__}, not a row")
+    return check_accepted({"schema_version": SCHEMA_VERSION, "dataset": plugin.plan.name.rpartition(":")[2], **row})

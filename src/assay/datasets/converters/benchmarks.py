@@ -28,7 +28,7 @@ from assay.datasets.converters.rows import (
 
 
 def convert_apexv1(columns: SourceColumns, origin: RowOrigin) -> tuple[Row, ...]:
-    """The canonical row of one task; raises RowRefused."""
+    """Convert one task to its canonical row; raises RowRefused."""
     prompt = columns.text("prompt")
     rubric = _apex_rubric(columns)
     task_id = columns.identifier("task_id") or (digest(prompt, rubric) if origin.id_style == "stable" else older_digest(prompt))
@@ -66,7 +66,7 @@ def _parse(text: str) -> Any:
 
 
 def _apex_criterion(name: str, cells: SourceColumns) -> Row:
-    """What is judged is the description; the justification explains it to people and judges."""
+    """Build a criterion: the description is judged, the justification explains it to people and judges."""
     criterion: Row = {"id": name.strip(), "title": cells.text("description")}
     justification = cells.text("justification")
     if justification:
@@ -78,7 +78,7 @@ def _apex_criterion(name: str, cells: SourceColumns) -> Row:
 
 
 def _attachments(value: object) -> list[Row]:
-    """One path per line; a path may contain commas and spaces."""
+    """List the attachments, one path per line; a path may contain commas and spaces."""
     if is_empty(value):
         return []
     paths = value.splitlines() if isinstance(value, str) else value
@@ -96,7 +96,7 @@ INCLUDE_METADATA = ("language", "country", "subject", "level", "is_european", "s
 
 
 def convert_includebase(columns: SourceColumns, origin: RowOrigin) -> tuple[Row, ...]:
-    """The canonical row of one question; raises RowRefused."""
+    """Convert one question to its canonical row; raises RowRefused."""
     prompt = columns.text("question")
     options = [_option(columns, name) for name in INCLUDE_OPTIONS]
     answer = whole_number(columns.get("answer"), "answer")
@@ -146,7 +146,7 @@ MEASURES = (
 
 
 def convert_lar_echr(columns: SourceColumns, origin: RowOrigin) -> tuple[Row, ...]:
-    """The canonical row of one argument to continue; raises RowRefused."""
+    """Convert one argument to continue to its canonical row; raises RowRefused."""
     facts = _required(columns, "facts")
     arguments = _required(columns, "context_arguments", "context")
     choices = _choices(columns)
@@ -196,7 +196,7 @@ _VARIANT = re.compile(r"([0-9]+)_choices", re.ASCII)
 
 
 class _IdParts(msgspec.Struct, frozen=True):
-    """The parts of a row's ids: `subset` tells the variants of one question apart."""
+    """Parts of a row's id: `subset` distinguishes the variants of one question."""
 
     kind: str
     source_id: str
@@ -211,7 +211,7 @@ class _IdParts(msgspec.Struct, frozen=True):
 
 
 def convert_lexam(columns: SourceColumns, origin: RowOrigin) -> tuple[Row, ...]:
-    """The canonical row of one question, or one row for each size of its choice list; raises RowRefused."""
+    """Convert one question to its canonical row, or to one row for each size of its choice list; raises RowRefused."""
     stated = columns.text("question_type").lower()
     if stated not in ("", "open", "mcq"):
         raise RowRefused(f"the question type {stated!r} is neither 'open' nor 'mcq'")
@@ -253,7 +253,7 @@ def _mcq(columns: SourceColumns, origin: RowOrigin) -> Row:
 
 
 def _variant(columns: SourceColumns, origin: RowOrigin, *, name: str) -> Row:
-    """One of the lists `4_choices` to `32_choices` that the perturbation file holds side by side."""
+    """Convert one of the lists `4_choices` to `32_choices`, which the perturbation file has next to each other."""
     texts = _options(columns, name)
     gold = whole_number(columns.get(f"{name}_gold"), f"{name}_gold")
     source_id = _source_id(columns, origin, content=[])
@@ -320,7 +320,7 @@ _WEIGHT = "_weight"
 
 
 def convert_prbench(columns: SourceColumns, origin: RowOrigin) -> tuple[Row, ...]:
-    """The canonical row of one conversation with its rubric; raises RowRefused."""
+    """Convert one conversation with its rubric to its canonical row; raises RowRefused."""
     turns = _turns(columns)
     messages = [message for turn in turns for message in _messages(turn)]
     prompts = [message["content"] for message in messages if message["role"] == "user"]
@@ -365,7 +365,7 @@ def _turns(columns: SourceColumns) -> list[Row]:
 
 
 def _references(columns: SourceColumns) -> list[list[str]]:
-    """Every list column whose name has `reference` in it and ends in a turn's number, in column order."""
+    """Collect every list column whose name contains `reference` and ends in a turn's number, in column order."""
     found: list[list[str]] = [[] for _ in range(TURNS)]
     for name in columns:
         match = _REFERENCE.search(name)
@@ -414,7 +414,7 @@ def _prbench_criterion(cells: SourceColumns, number: int) -> Row:
 
 
 def _weight(annotations: SourceColumns, criterion: str) -> float | None:
-    """The weight that `weight_class` names; annotators left weights of other classes behind, some with the other sign."""
+    """Return the weight that `weight_class` names; annotators did not clear weights of other classes, some with the other sign."""
     found = {name: annotations.get(name) for name in annotations if name.endswith(_WEIGHT)}
     weights = {name: value for name, value in found.items() if value is not None}
     named = annotations.text("weight_class")

@@ -1,4 +1,4 @@
-"""Drafts of batch_v1 records into a document within the contract's limits, reporting what had to move or go."""
+"""Conversions between contracts, within the limits of the target, with a report of what was moved or dropped."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -13,7 +13,7 @@ from assay.core.issue import path_text
 from assay.core.open_fields import question_fields
 from assay.datasets.batch_v1 import rules
 from assay.datasets.converters.report import ConversionCounts, ConversionResult, summarize
-from assay.datasets.converters.rows import Row, RowDraft, RowRefused, filled, finish, json_bytes
+from assay.datasets.converters.rows import Row, RowDraft, RowRefused, drop_empty, finish, json_bytes
 from assay.datasets.golden_v1 import check_document
 from assay.datasets.legal_eval_v1.rules import TASKS
 from assay.datasets.parsing.checks import depth_of
@@ -28,7 +28,7 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 
 class RecordDraft(msgspec.Struct, frozen=True, kw_only=True):
-    """The parts of one record before they are measured."""
+    """Parts of one record before its size is measured."""
 
     record_id: str
     input: Row
@@ -38,14 +38,14 @@ class RecordDraft(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DocumentNaming(msgspec.Struct, frozen=True):
-    """What the caller calls the new document; None leaves it to the cases."""
+    """Id and version that the caller gives to the new document; None to take those of the cases."""
 
     dataset_id: str | None = None
     version: str | None = None
 
 
 def batch_document(drafts: Iterable[RecordDraft], tally: ConversionCounts, *, dataset: str, naming: DocumentNaming) -> Row:
-    """The document of all records that fit; raises UsageProblem where no valid document is possible."""
+    """Build the document of all records that fit; raises UsageProblem where no valid document is possible."""
     document: Row = {
         "dataset_id": naming.dataset_id if naming.dataset_id is not None else _dataset_id(dataset, tally),
         "dataset_version": naming.version if naming.version is not None else _dataset_version(tally),
@@ -57,7 +57,7 @@ def batch_document(drafts: Iterable[RecordDraft], tally: ConversionCounts, *, da
 
 
 def with_origin(metadata: Row, **origin: str) -> Row:
-    """The metadata with what says where a record comes from; a member that it has already stays as it is."""
+    """Add the origin of a record to its metadata; members that it has already stay unchanged."""
     named = {name if name not in metadata else f"source_{name}": value for name, value in origin.items() if value}
     return {**named, **metadata}
 
@@ -93,10 +93,11 @@ def _records(drafts: Iterable[RecordDraft], tally: ConversionCounts) -> Iterator
 def _record(draft: RecordDraft, tally: ConversionCounts) -> Row:
     tags, other_tags = _split_tags(draft.tags)
     metadata, overflow = _split_metadata(draft.metadata)
-    reference = {**draft.reference, **filled({OTHER_TAGS: other_tags, OVERFLOW: overflow})}
+    reference = {**draft.reference, **drop_empty({OTHER_TAGS: other_tags, OVERFLOW: overflow})}
     members = {"reference": reference, "tags": tags, "metadata": metadata}
-    record = {"record_id": draft.record_id, "input": draft.input, **filled(members)}
+    record = {"record_id": draft.record_id, "input": draft.input, **drop_empty(members)}
     dropped = _drop_overflow(record, overflow)
+    # The contract's own rules decide, so that validation never rejects a converted record.
     checked = rules.CheckedRecord(record, ("records", 0), ValidationConfig())
     problems = [finding.message for finding in checked.found if finding.severity == "error"]
     if problems:
@@ -117,7 +118,7 @@ def _split_tags(tags: tuple[str, ...]) -> tuple[list[str], list[str]]:
 
 
 def _split_metadata(metadata: Row) -> tuple[Row, Row]:
-    """What fits into 8 KB and five levels, and the rest: first what is too deep, then the largest members."""
+    """Split metadata into what fits into 8 KB and five levels, and the rest: too deep members first, then the largest."""
     inner = rules.MAX_METADATA_DEPTH - 1
     fitting = {name: value for name, value in metadata.items() if depth_of(value, inner) <= inner}
     by_size = sorted(fitting, key=lambda name: _size(fitting[name]))
@@ -127,7 +128,7 @@ def _split_metadata(metadata: Row) -> tuple[Row, Row]:
 
 
 def _drop_overflow(record: Row, overflow: Row) -> list[str]:
-    """Make the record fit into 256 KB at the cost of moved metadata; what comes back are the names that went."""
+    """Drop moved metadata until the record fits into 256 KB; returns the dropped names."""
     by_size = sorted(overflow, key=lambda name: _size(overflow[name]))
     dropped: list[str] = []
     while by_size and _size(record) > rules.MAX_RECORD_BYTES:
@@ -170,19 +171,19 @@ SHOWN_PROBLEMS = 10
 
 
 def rubric_text(case: Case) -> str:
-    """The text of a golden case's one holistic criterion."""
+    """Return the text of a golden case's one holistic criterion."""
     criterion = case.criteria[0]
     return criterion.description or criterion.title
 
 
 def shared_version(cases: tuple[Case, ...]) -> str | None:
-    """The version that all cases carry in their metadata, as those of golden_v1 do."""
+    """Return the version that all cases carry in their metadata, as those of golden_v1 do."""
     versions = {case.metadata.get("version") if isinstance(case.metadata.get("version"), str) else None for case in cases}
     return versions.pop() if len(versions) == 1 else None
 
 
 def golden_document(cases: tuple[Case, ...], tally: ConversionCounts, *, version: str | None) -> Row:
-    """The golden_v1 document of all cases; raises UsageProblem with every reason where one of them does not fit."""
+    """Build the golden_v1 document of all cases; raises UsageProblem with every reason if one of them does not fit."""
     tally.read = len(cases)
     found = version or shared_version(cases)
     document: Row = {"version": found or FIRST_VERSION, "cases": [_golden_case(case) for case in cases]}
@@ -207,7 +208,7 @@ def _golden_case(case: Case) -> Row:
 
 
 def _prompt(case: Case) -> str:
-    """The prompt with what the candidate was shown besides: golden_v1 sends nothing else."""
+    """Build the prompt with the other fields that the candidate was sent: golden_v1 sends nothing else."""
     return "\n\n".join((case.prompt, *(f"{field.name}:\n{field.text}" for field in question_fields(case))))
 
 
@@ -261,7 +262,7 @@ ROLES = ("user", "assistant", "system")
 
 
 def replay_drafts(case: Case, tally: ConversionCounts, *, dataset: str | None) -> Iterator[RowDraft]:
-    """One draft for each user turn that a reply follows; the others are reported."""
+    """Yield a draft for each user turn that a reply follows; the others are reported."""
     name = conversation_name(case)
     _note_replay_losses(case, name, tally=tally)
     for position, turn in enumerate(case.turns):
@@ -287,12 +288,12 @@ def replay_drafts(case: Case, tally: ConversionCounts, *, dataset: str | None) -
 
 
 def conversation_name(case: Case) -> str:
-    """A name that depends on what was said, since a conversation's own id is its position in a file."""
+    """Name a conversation by its content, since its id is its position in a file."""
     return f"conversation:{case.record_sha256[:16]}" if case.record_sha256 else case.id
 
 
 def _replies(later: tuple[Turn, ...]) -> tuple[Turn, ...]:
-    """The turns of the assistant up to the next one of the user; tools are often called before the words come."""
+    """Return the assistant's turns up to the next one of the user; tools are often called before the words come."""
     end = next((position for position, turn in enumerate(later) if turn.speaker == "user"), len(later))
     return tuple(turn for turn in later[:end] if turn.speaker == "assistant")
 
@@ -309,7 +310,7 @@ def _turn_metadata(turn: Turn, replies: tuple[Turn, ...]) -> Row:
 
 
 def _action(reply: Turn) -> Row:
-    """The turn's id and what the turn has besides words."""
+    """Return the turn's id and its members other than words."""
     tool = ("tool_used", "tool_input", "tool_output") if reply.tool_used is not None else ()
     members = {name: getattr(reply, name) for name in ("turn_id", *tool)}
     if reply.confidence_score is not None:
@@ -342,7 +343,7 @@ def convert_cases(
     version: str | None = None,
     name: str | None = None,
 ) -> ConversionResult:
-    """The cases of contract `source` in the form of `target`, and a report of everything lost or moved on the way.
+    """Convert cases of contract `source` to the form of `target`, with a report of everything lost or moved.
 
     legal_eval_v1 comes back as `rows`, batch_v1 and golden_v1 as one `document`, named and versioned as the
     caller says; `name` is what the report calls the source. Raises UsageProblem for a pair that makes no sense
@@ -370,7 +371,7 @@ def _legal_record(case: Case, tally: ConversionCounts) -> RecordDraft:
     for_model: Row = {
         "context": case.model_context,
         "messages": [msgspec.to_builtins(message) for message in case.messages],
-        "attachments": [filled(msgspec.to_builtins(attachment)) for attachment in case.attachments],
+        "attachments": [drop_empty(msgspec.to_builtins(attachment)) for attachment in case.attachments],
         "choices": [msgspec.to_builtins(choice) for choice in case.choices],
     }
     for_judge: Row = {
@@ -378,11 +379,11 @@ def _legal_record(case: Case, tally: ConversionCounts) -> RecordDraft:
         "answers": list(case.references) if len(case.references) > 1 else [],
         "correct_choice_ids": list(case.correct_choice_ids),
     }
-    _note_moved(case, tally, names=[*filled(for_model), *filled(for_judge)])
+    _note_moved(case, tally, names=[*drop_empty(for_model), *drop_empty(for_judge)])
     return RecordDraft(
         record_id=case.id,
-        input={"prompt": case.prompt, **filled(for_model)},
-        reference=filled({"answer": case.references[0] if case.references else "", **for_judge}),
+        input={"prompt": case.prompt, **drop_empty(for_model)},
+        reference=drop_empty({"answer": case.references[0] if case.references else "", **for_judge}),
         metadata=with_origin(_with_extra(case, tally), dataset=case.dataset, task_type=_TASK_TYPES[case.task]),
     )
 
@@ -396,7 +397,7 @@ def _note_moved(case: Case, tally: ConversionCounts, *, names: list[str]) -> Non
 
 
 def _with_extra(case: Case, tally: ConversionCounts) -> Row:
-    """The metadata, with unknown members of the row beside it."""
+    """Merge unknown members of the row into the metadata."""
     for name in case.extra:
         clash = name in case.metadata
         reason = "metadata has a member of the same name" if clash else "it has no field of its own; now in metadata"
@@ -415,7 +416,7 @@ def _golden_record(case: Case, tally: ConversionCounts) -> RecordDraft:
     tally.note("moved", "batch_v1 has no field for it; now reference.rubric", record_id=case.id, path="rubric")
     if case.notes:
         tally.note("moved", "notes are for people; now metadata.notes", record_id=case.id, path="context")
-    metadata = {**_with_extra(case, tally), **filled({"notes": case.notes})}
+    metadata = {**_with_extra(case, tally), **drop_empty({"notes": case.notes})}
     return RecordDraft(
         record_id=case.id,
         input={"prompt": case.prompt},
@@ -440,7 +441,7 @@ def _golden_draft(case: Case, tally: ConversionCounts, *, naming: DocumentNaming
         dataset=naming.dataset_id or case.dataset or "golden_v1",
         task_type="rubric_qa",
         prompt=case.prompt,
-        metadata={**_with_extra(case, tally), **filled({"notes": case.notes, "tags": list(case.tags)})},
+        metadata={**_with_extra(case, tally), **drop_empty({"notes": case.notes, "tags": list(case.tags)})},
         rubric=[{"id": "rubric", "title": rubric_text(case)}],
     )
 
@@ -454,7 +455,7 @@ def _batch_to_legal(cases: tuple[Case, ...], tally: ConversionCounts, *, naming:
 
 
 def _batch_draft(case: Case, tally: ConversionCounts, *, naming: DocumentNaming) -> RowDraft:
-    """A row whose candidate and judge see what those of the record do, as far as legal_eval_v1 has a place for it."""
+    """Build a row whose candidate and judge see what those of the record do, as far as legal_eval_v1 has a field for it."""
     inputs, reference = dict(case.extra.get("input", {})), dict(case.extra.get("reference", {}))
     graded = _graded(case, inputs, reference)
     if graded is None:
@@ -468,8 +469,8 @@ def _batch_draft(case: Case, tally: ConversionCounts, *, naming: DocumentNaming)
     if isinstance(inputs.get("context"), str):
         del inputs["context"]
     others = {name: value for name, value in case.extra.items() if name not in ("input", "reference", "required_criteria")}
-    expected = filled({"max_latency_ms": case.max_latency_ms, "required_criteria": case.extra.get("required_criteria", [])})
-    kept = filled({"tags": list(case.tags), "expected": expected, "input": inputs, "reference": reference, **others})
+    expected = drop_empty({"max_latency_ms": case.max_latency_ms, "required_criteria": case.extra.get("required_criteria", [])})
+    kept = drop_empty({"tags": list(case.tags), "expected": expected, "input": inputs, "reference": reference, **others})
     for name in kept:
         reason = "legal_eval_v1 has no field for it; now in metadata.batch_v1, which no model sees"
         if name == "input" and context:
@@ -480,12 +481,12 @@ def _batch_draft(case: Case, tally: ConversionCounts, *, naming: DocumentNaming)
         dataset=naming.dataset_id or case.dataset or "batch_v1",
         context=context,
         messages=[msgspec.to_builtins(message) for message in case.messages],
-        metadata={**case.metadata, **filled({"batch_v1": kept})},
+        metadata={**case.metadata, **drop_empty({"batch_v1": kept})},
     )
 
 
 def _graded(case: Case, inputs: Row, reference: Row) -> RowDraft | None:
-    """The row by what it can be graded with; what it takes of `inputs` and `reference` is removed from them."""
+    """Build the row by the way it can be graded; removes what it takes from `inputs` and `reference`."""
     answers = reference["answers"] if _are_texts(reference.get("answers")) else [text for text in case.references if text.strip()]
     draft = RowDraft(id=case.id, dataset="", task_type="reference_qa", prompt=case.prompt)
     choices, correct, rubric = inputs.get("choices"), reference.get("correct_choice_ids"), reference.get("rubric")
@@ -554,7 +555,7 @@ def _shared_dataset(cases: tuple[Case, ...], fallback: str) -> str:
 
 
 def _criterion(criterion: Row) -> Row:
-    """An absent weight means 1, so 1 is not written."""
+    """Drop the weight of 1, which is the default."""
     return {name: value for name, value in criterion.items() if value != "" and (name, value) != ("weight", 1.0)}
 
 
@@ -566,4 +567,4 @@ PAIRS: dict[tuple[str, str], Callable[..., Row | tuple[Row, ...]]] = {
     ("batch_v1", "legal_eval_v1"): _batch_to_legal,
     ("conversation_v1", "legal_eval_v1"): _conversation_to_legal,
 }
-"""Every pair of contracts that has a conversion."""
+"""Conversions by pair of contracts."""

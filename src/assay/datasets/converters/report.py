@@ -1,4 +1,4 @@
-"""What a conversion gives back: the rows or the document, and a report in which nothing is silent."""
+"""Results of conversions: the rows or the document, and a report of everything that was not carried over."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
@@ -10,22 +10,22 @@ from assay.core.issue import Issue
 from assay.core.plan import PluginPlan
 
 IdStyle = Literal["stable", "upstream"]
-"""How converters name rows and choices: `stable` never depends on a line number, `upstream` repeats the older ids."""
+"""Naming of rows and choices: `stable` never depends on a line number, `upstream` repeats the older ids."""
 
 Action = Literal["invalid", "skipped", "moved", "dropped", "changed", "left_out"]
-"""invalid: not convertible; skipped: an id met before, or nothing to ask; left_out: columns that no row has a place for.
+"""invalid: not convertible; skipped: a repeated id, or no question; left_out: columns without a field in the rows.
 
 The others are lossy steps of a row that is converted."""
 
 
 class UnreadableLine(msgspec.Struct, frozen=True):
-    """Stands where a source line holds no row, and says why."""
+    """Reason why a source line holds no row, in place of the row."""
 
     reason: str
 
 
 SourceLine = tuple[int, Mapping[str, Any] | UnreadableLine]
-"""The 1-based line (in Parquet: the row) and what stood there."""
+"""1-based line (in Parquet: the row) with its content."""
 
 
 class RowSource(msgspec.Struct, frozen=True):
@@ -36,7 +36,7 @@ class RowSource(msgspec.Struct, frozen=True):
 
 
 class ConversionNote(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that a conversion did not carry over as it stood: what, where, why."""
+    """One thing that a conversion did not carry over unchanged, with place and reason."""
 
     action: Action
     source: str
@@ -69,15 +69,15 @@ class ConversionReport(msgspec.Struct, frozen=True, kw_only=True):
     sources: tuple[SourceCounts, ...]
     remarks: tuple[ConversionNote, ...] = ()
     plugin: PluginPlan | None = None
-    """The code that converted, where it is no converter of ours."""
+    """Plugin that converted; None for a built-in converter."""
 
     @property
     def is_complete(self) -> bool:
-        """True when every source row is in the result."""
+        """Return whether every source row is in the result."""
         return not any(counts.invalid or counts.skipped for counts in self.sources)
 
     def to_dict(self) -> JsonObject:
-        """The report as plain values, with totals over the sources."""
+        """Convert to plain values, with totals over the sources."""
         totals = {name: sum(getattr(counts, name) for counts in self.sources) for name in ("read", "emitted", "invalid", "skipped")}
         return {
             "conversion": self.conversion,
@@ -90,14 +90,14 @@ class ConversionReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConversionResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result: rows for JSONL contracts, one document for the others, and the report."""
+    """Result: rows for JSONL contracts, one document for the others, and the report."""
 
     report: ConversionReport
     rows: tuple[JsonObject, ...] = ()
     document: JsonObject | None = None
 
     def lines(self) -> Iterator[bytes]:
-        """The result as a file's lines: one row each, or the document indented by two spaces."""
+        """Yield the lines of a file: one row each, or the document indented by two spaces."""
         if self.document is None:
             yield from (msgspec.json.encode(row) + b"\n" for row in self.rows)
         else:
@@ -134,12 +134,12 @@ class ConversionCounts:
         self.remarks.append(ConversionNote(action=action, source=self.source, reason=reason, record_id=record_id, path=path))
 
     def counts(self) -> SourceCounts:
-        """The counts so far."""
+        """Return the counts so far."""
         return SourceCounts(self.source, self.read, self.emitted, self.invalid, self.skipped)
 
 
 def summarize(conversion: str, target: str, *, tallies: Iterable[ConversionCounts]) -> ConversionReport:
-    """The report over finished tallies."""
+    """Build the report over finished counts."""
     finished = tuple(tallies)
     return ConversionReport(
         conversion=conversion,
@@ -150,7 +150,7 @@ def summarize(conversion: str, target: str, *, tallies: Iterable[ConversionCount
 
 
 def with_rejected(conversion: ConversionResult, issues: Iterable[Issue]) -> ConversionResult:
-    """The conversion with a remark for each record that validation had refused, so that none is lost unseen."""
+    """Add a note for each record that validation has rejected, so that none is lost without a trace."""
     first = {issue.index: issue for issue in reversed(tuple(issues)) if issue.index is not None}
     report = conversion.report
     counts = report.sources[0]

@@ -22,11 +22,11 @@ _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,18}(\.0*)?", re.ASCII)
 
 
 class RowRefused(ValueError):
-    """The source row cannot become a canonical row; the text says why."""
+    """A source row that cannot become a canonical row; the text says why."""
 
 
 class SourceColumns:
-    """A source row by column name, whatever its capitals and spaces; remembers which columns were read."""
+    """Cells of a source row by column name, ignoring case and spaces; remembers which columns were read."""
 
     def __init__(self, row: Mapping[str, Any]) -> None:
         self.row = row
@@ -50,21 +50,21 @@ class SourceColumns:
         self._values[folded] = value
 
     def get(self, name: str) -> Any:
-        """The cell as it stands; None where the column is absent."""
+        """Return the cell unchanged; None if the column is absent."""
         self._read.add(name)
         return self._values.get(name)
 
     def all(self) -> JsonObject:
-        """The whole row as it stands, every column of which counts as read."""
+        """Return the whole row unchanged, and count every column as read."""
         self._read.update(self._values)
         return dict(self.row)
 
     def peek(self, name: str) -> Any:
-        """The cell as it stands, without counting it as read."""
+        """Return the cell unchanged, without counting it as read."""
         return self._values.get(name)
 
     def text(self, *names: str) -> str:
-        """The first of the named cells that holds text, without the space around it; empty if none does."""
+        """Return the first of the named cells that holds text, stripped; empty if none does."""
         for name in names:
             value = self.get(name)
             if not isinstance(value, str | None):
@@ -74,7 +74,7 @@ class SourceColumns:
         return ""
 
     def identifier(self, *names: str) -> str:
-        """The first of the named cells that is not empty, as text; a whole number loses its fraction `.0`."""
+        """Return the first of the named cells that is not empty, as text; a whole number loses its fraction `.0`."""
         for name in names:
             value = self.get(name)
             if not is_empty(value):
@@ -88,11 +88,11 @@ class SourceColumns:
         return iter(self._names)
 
     def shown(self, name: str) -> str:
-        """The column's name as the source writes it, for messages."""
+        """Return the column's name as the source writes it, for messages."""
         return self._names.get(name, name)
 
     def inside(self, name: str, value: object) -> "SourceColumns":
-        """An object inside a cell, whose unread members count as unread columns; raises RowRefused for other values."""
+        """Open an object inside a cell, whose unread members count as unread columns; raises RowRefused for other values."""
         if not isinstance(value, dict):
             raise RowRefused(f"{name} is not an object but {kind(value)}")
         inner = SourceColumns(value)
@@ -107,12 +107,12 @@ class SourceColumns:
 
 
 def is_empty(value: object) -> bool:
-    """True for null, blank text and empty lists and objects."""
+    """Return whether a value is null, blank text, or an empty list or object."""
     return value is None or (isinstance(value, str) and not value.strip()) or (isinstance(value, list | dict) and not value)
 
 
 def kind(value: object) -> str:
-    """A word for the JSON type of a value, for messages."""
+    """Name the JSON type of a value, for messages."""
     if isinstance(value, bool):
         return "a boolean"
     if isinstance(value, int | float):
@@ -122,7 +122,7 @@ def kind(value: object) -> str:
 
 
 def whole_number(value: object, what: str) -> int:
-    """The integer that a cell holds: 2, 2.0 and "2" alike; raises RowRefused for anything else, 2.5 included."""
+    """Read an integer from a cell: 2, 2.0 and "2" alike; raises RowRefused for anything else, 2.5 included."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, float) and value.is_integer():
@@ -133,7 +133,7 @@ def whole_number(value: object, what: str) -> int:
 
 
 def option_text(value: object, what: str) -> str:
-    """The text of one choice; whole numbers are written out."""
+    """Read the text of one choice; whole numbers are written out."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if not isinstance(value, str):
@@ -142,7 +142,7 @@ def option_text(value: object, what: str) -> str:
 
 
 def list_cell(value: object, what: str) -> list[Any]:
-    """The list in a cell: a list, or a JSON or Python list written as text."""
+    """Read a list from a cell: a list, or a JSON or Python list written as text."""
     found = _parse_list(value, what) if isinstance(value, str) else value
     if not isinstance(found, list | tuple):
         raise RowRefused(f"{what} is not a list but {kind(found)}")
@@ -179,12 +179,13 @@ ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 _USUAL = ValidationConfig()
 
-Row = dict[str, Any]
+Row = JsonObject
+"""A row as JSON values."""
 TaskType = Literal["rubric_qa", "reference_qa", "mcq"]
 
 
 class RowOrigin(msgspec.Struct, frozen=True):
-    """Where a source row stands and how its ids are made."""
+    """Place of a source row, and the style of its ids."""
 
     source: str
     line: int
@@ -192,7 +193,7 @@ class RowOrigin(msgspec.Struct, frozen=True):
 
 
 Converter = Callable[[SourceColumns, RowOrigin], tuple[Row, ...]]
-"""The columns of one source row and its origin into canonical rows, or RowRefused."""
+"""Function that turns the columns of one source row and its origin into canonical rows, or raises RowRefused."""
 
 
 class RowDraft(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -203,7 +204,7 @@ class RowDraft(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     task_type: TaskType
     prompt: str
     context: str = ""
-    metadata: dict[str, Any] = {}
+    metadata: JsonObject = {}
     attachments: list[Row] = []
     messages: list[Row] = []
     rubric: list[Row] = []
@@ -213,16 +214,16 @@ class RowDraft(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def finish(draft: RowDraft) -> Row:
-    """The canonical row; raises RowRefused with all reasons where legal_eval_v1 would not accept it."""
+    """Build the canonical row; raises RowRefused with all reasons if legal_eval_v1 rejects it."""
     try:
         row: Row = {"schema_version": SCHEMA_VERSION, **msgspec.to_builtins(draft, str_keys=True)}
     except TypeError as problem:
         raise RowRefused(f"a value has no JSON form: {problem}") from None
-    return accepted(row)
+    return check_accepted(row)
 
 
-def accepted(row: Row) -> Row:
-    """The row, which legal_eval_v1 accepts; raises RowRefused with all reasons where it would not."""
+def check_accepted(row: Row) -> Row:
+    """Return a row that legal_eval_v1 accepts unchanged; raises RowRefused with all reasons otherwise."""
     json_bytes(row)
     problems = [finding.message for finding in check_row(row, _USUAL) if finding.severity == "error"]
     if problems:
@@ -230,13 +231,13 @@ def accepted(row: Row) -> Row:
     return row
 
 
-def filled(members: Mapping[str, object]) -> Row:
-    """The members that say something: no empty text or list, and not nothing; 0 and false do."""
+def drop_empty(members: Mapping[str, object]) -> Row:
+    """Drop empty texts, lists and nulls; 0 and false stay."""
     return {name: value for name, value in members.items() if value or isinstance(value, int | float)}
 
 
 def choice_id(position: int, style: IdStyle) -> str:
-    """A..Z, then AA, AB, ... (stable) or CHOICE_26, CHOICE_27, ... (upstream)."""
+    """Return the id of a choice: A..Z, then AA, AB, ... (stable) or CHOICE_26, CHOICE_27, ... (upstream)."""
     if position < len(ALPHABET):
         return ALPHABET[position]
     if style == "upstream":
@@ -246,7 +247,7 @@ def choice_id(position: int, style: IdStyle) -> str:
 
 
 def json_bytes(value: object) -> bytes:
-    """The canonical JSON of a value; raises RowRefused for what JSON cannot hold."""
+    """Encode a value as canonical JSON; raises RowRefused for what JSON cannot hold."""
     try:
         return canonical_json(value)
     except UnicodeEncodeError:
@@ -256,10 +257,10 @@ def json_bytes(value: object) -> bytes:
 
 
 def digest(*parts: object) -> str:
-    """Sixteen hexadecimal digits that depend on the parts alone; the JSON around them keeps their borders apart."""
+    """Hash parts to sixteen hexadecimal digits; as JSON, so that the borders between parts count."""
     return sha256_hex(json_bytes(parts))[:16]
 
 
 def older_digest(text: str) -> str:
-    """The first sixteen digits of SHA-1, of which upstream ids are made."""
+    """Return the first sixteen digits of SHA-1, which upstream ids consist of."""
     return hashlib.sha1(text.encode("utf-8", "replace"), usedforsecurity=False).hexdigest()[:16]

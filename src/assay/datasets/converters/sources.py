@@ -26,7 +26,7 @@ STANDARD_INPUT = "-"
 
 
 def read_source(path: str | Path) -> RowSource:
-    """The rows of one file or of standard input, read when iterated; raises UsageProblem for an unknown format.
+    """Open one file or standard input as rows, read when iterated; raises UsageProblem for an unknown format.
 
     Iterating raises SourceUnreadable where the file cannot be read and MissingExtra for Parquet without pyarrow.
     """
@@ -83,13 +83,13 @@ def _json_document(source: OpenSource) -> Iterator[SourceLine]:
 
 
 def _is_json_lines(source: OpenSource) -> bool:
-    """Many tools write JSONL under the ending .json: then the first line is a whole object."""
+    """Return whether a .json file is JSON Lines, as many tools write: then the first line is a whole object."""
     first = next((content for _, content in source.lines() if content.strip()), b"")
     return first.lstrip().startswith(b"{") and parse_json(first).is_readable
 
 
 def _members(document: Document) -> Iterator[SourceLine]:
-    """The rows of a list; any other value counts as the only row."""
+    """Yield the rows of a list; any other value counts as the only row."""
     is_list = isinstance(document.value, list)
     flaws = {flaw.path[0] if is_list else 0: flaw for flaw in reversed(document.flaws)}
     document.locate((index,) for index in range(len(document.value) if is_list else 0))
@@ -119,7 +119,7 @@ def _csv_rows(source: OpenSource, *, delimiter: str = ",") -> Iterator[SourceLin
 
 
 def _text_lines(source: OpenSource) -> Iterator[str]:
-    """Lines with their ends; bytes that are not UTF-8 become lone surrogates and cost their own row, not the file."""
+    """Yield lines with their ends; bytes that are not UTF-8 become lone surrogates and cost their own row, not the file."""
     buffer = source.buffer()
     stream = buffer if isinstance(buffer, mmap.mmap) else io.BytesIO(buffer)
     stream.seek(len(BOM) if buffer[: len(BOM)] == BOM else 0)
@@ -141,7 +141,7 @@ def _csv_row(header: list[str], cells: list[str]) -> JsonObject | UnreadableLine
         "".join(cells).encode("utf-8")
     except UnicodeEncodeError:
         return UnreadableLine("a cell is not UTF-8")
-    # CSV cannot tell an empty text from a missing value; a missing value is what exporters mean.
+    # CSV has one form for an empty text and a missing value; exporters mean a missing one.
     return {name: cell or None for name, cell in zip(header, cells, strict=True)}
 
 
@@ -156,6 +156,7 @@ def _parquet_rows(file: Path) -> Iterator[SourceLine]:
         raise MissingExtra(f"reading '{file}' needs pyarrow", hint="pip install 'assay[tables]'") from None
     numbers = count(1)
     try:
+        # In small batches, so that memory does not grow with the file.
         for batch in parquet.ParquetFile(file).iter_batches(batch_size=256):
             yield from ((next(numbers), _plain_row(row)) for row in batch.to_pylist())
     except (OSError, ValueError) as problem:  # pyarrow's ArrowInvalid is a ValueError
@@ -170,7 +171,7 @@ def _plain_row(row: Mapping[str, object]) -> JsonObject | UnreadableLine:
 
 
 def _plain(value: object) -> Any:
-    """The value as JSON knows it; NaN is how tables write a missing number."""
+    """Convert a value to JSON types; NaN is how tables write a missing number."""
     if isinstance(value, float):
         if math.isinf(value):
             raise ValueError("infinity")

@@ -45,11 +45,11 @@ __all__ = [
 ]
 
 ImportReader = Callable[[list[ImportSource], ImportState], Iterator[tuple[ImportedItem, ImportSource, int]]]
-"""Reads all files of one format: each item with its file and its line."""
+"""Reader of all files of one format: yields each item with its file and its line."""
 
 
 class ImporterSet(Protocol):
-    """What the integration `importers` offers."""
+    """Interface of the integration `importers`."""
 
     READERS: Mapping[ImportFormat, ImportReader]
 
@@ -58,7 +58,7 @@ class ImporterSet(Protocol):
 
 
 class ImportResult:
-    """Everything that was read of some files."""
+    """Everything that was read from some files."""
 
     def __init__(self, form: ImportFormat, intake: ImportBuffer, reading: ImportState, sources: Sequence[ImportSource]) -> None:
         self.format = form
@@ -67,23 +67,23 @@ class ImportResult:
         self._sources = sources
 
     def dataset(self, contract: ContractId | None = None) -> DatasetRows:
-        """The dataset of all questions; without a contract, in the one that takes them all."""
+        """Build the dataset of all questions; without a contract, in the one that accepts them all."""
         name = next((question.dataset for question in self.intake.questions()), "imported")
         return DatasetRows(self.intake, contract or fitting_contract(self.intake), name=name)
 
     @property
     def first_path(self) -> Path:
-        """Where the first source is."""
+        """Path of the first source."""
         return self._sources[0].path.absolute()
 
     def files(self) -> tuple[SourceFile, ...]:
-        """The sources with their hashes."""
+        """List the sources with their hashes."""
         return tuple(
             SourceFile(name=source.name, sha256=source.opened.sha256(), size=source.opened.size) for source in self._sources
         )
 
     def responses(self, candidate: str | None = None) -> Iterator[bytes]:
-        """All answers, or those of one candidate, as lines of a file of responses; raises UsageProblem where there are none."""
+        """Yield all answers, or those of one candidate, as lines of a response file; raises UsageProblem if there are none."""
         names = [name for name in self.intake.candidates if candidate in (None, name)]
         if not names:
             raise UsageProblem(
@@ -93,7 +93,7 @@ class ImportResult:
             yield from map(_response, self.intake.items(name))
 
     def refused(self) -> dict[str, int]:
-        """How many items were read and could not be taken over, or came a second time; by name, as everything left out."""
+        """Count the items that were rejected, or came a second time; by name, like everything left out."""
         tallies = [source.tally for source in self._sources]
         counts = {
             "item that was refused": sum(tally.invalid for tally in tallies),
@@ -102,7 +102,7 @@ class ImportResult:
         return {name: times for name, times in counts.items() if times}
 
     def report(self, rows: DatasetRows) -> ImportReport:
-        """What was carried over and what was not, after the dataset's lines were taken."""
+        """Report what was carried over and what was not, after the dataset's lines were taken."""
         return ImportReport(
             format=self.format,
             tool=self.reading.tool,
@@ -121,7 +121,7 @@ class ImportResult:
 def read_files(
     names: Sequence[str], form: ImportFormat | None = None, *, follows_files: bool = False, wants_turns: bool = False
 ) -> ImportResult:
-    """What some files hold, which are all of one format; raises UsageProblem, SourceUnreadable or MissingExtra."""
+    """Read files of one format; raises UsageProblem, SourceUnreadable or MissingExtra."""
     importers = cast("ImporterSet", load_integration("importers", user="an import"))
     if form is not None and form not in importers.READERS:
         raise UsageProblem(f"there is no format {form!r}", hint=f"formats: {', '.join(importers.READERS)}")
@@ -132,13 +132,13 @@ def read_files(
         for item, source, line in importers.READERS[known](sources, reading):
             intake.add(item, source, line)
     except RowRefused as problem:
-        # What stands around the items, not one of them.
-        raise SourceUnreadable(f"these are no files of {known}: {problem}", hint="name the format: --from") from problem
+        # The text around the items is malformed, not one of them.
+        raise SourceUnreadable(f"these are not files of {known}: {problem}", hint="name the format: --from") from problem
     return ImportResult(known, intake, reading, sources)
 
 
 def _response(item: ImportedItem) -> bytes:
-    """One answer; an item without one, or with an error beside what there is of it, has no line that anybody could grade."""
+    """Encode one answer; empty for an item without one, or with an error, which cannot be graded."""
     if item.answer is None or item.error_code:
         return b""
     row = {"example_id": item.question.id, "candidate_name": item.candidate, "response_text": item.answer.text}

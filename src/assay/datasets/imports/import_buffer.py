@@ -1,4 +1,4 @@
-"""Items on their way from a source to a dataset and to runs, kept on disk: memory holds their ids and places alone."""
+"""Items between a source and a dataset or runs, stored on disk: memory holds only their ids and offsets."""
 
 import io
 import tempfile
@@ -20,19 +20,19 @@ _decode_question = msgspec.json.Decoder(ImportedQuestion).decode
 _decode_item = msgspec.json.Decoder(ImportedItem).decode
 _DIGEST_BYTES = 16
 MAX_SAMPLES = 1_000
-"""Answers of one candidate to a record, as many as `--repeat` asks for at most: every record of a run has room for that many."""
+"""Maximum answers of one candidate to a record, the maximum of `--repeat`: a run has room for that many per record."""
 
 
 class AnswerOffsets:
-    """Where the answers of one candidate are."""
+    """Offsets of one candidate's answers."""
 
     def __init__(self) -> None:
         self._places: dict[tuple[int, int], int] = {}
         self.answered = 0
-        """How many of them are answers, and no errors."""
+        """Number of answers without an error."""
 
     def put(self, record: int, sample: int, *, place: int) -> None:
-        """Note where an answer is."""
+        """Store the offset of an answer."""
         self._places[record, sample] = place
 
     def __len__(self) -> int:
@@ -40,20 +40,20 @@ class AnswerOffsets:
 
     @property
     def repeat(self) -> int:
-        """How many answers the record with the most has."""
+        """Maximum number of answers to one record."""
         return 1 + max((sample for _, sample in self._places), default=0)
 
     def places(self) -> list[int]:
-        """Where all answers are, in the order in which they were read."""
+        """Return the offsets of all answers, in reading order."""
         return sorted(self._places.values())
 
     def place(self, record: int, sample: int) -> int | None:
-        """Where an answer is; None where there is none."""
+        """Return the offset of an answer; None if there is none."""
         return self._places.get((record, sample))
 
 
 class ScoreStats:
-    """The values of one scorer."""
+    """Values of one scorer."""
 
     def __init__(self) -> None:
         self.scored = 0
@@ -64,11 +64,11 @@ class ScoreStats:
 
     @property
     def is_share(self) -> bool:
-        """All values are from 0 to 1."""
+        """Return whether all values are from 0 to 1."""
         return self.low >= 0 and self.high <= 1
 
     def add(self, value: float | None) -> None:
-        """Look at one value; None is one that the scorer did not give."""
+        """Add one value; None for one that the scorer did not give."""
         if value is None:
             self.unscored += 1
             return
@@ -78,12 +78,12 @@ class ScoreStats:
 
 
 class ImportBuffer:
-    """Questions in the order of their first appearance, and what each candidate made of them."""
+    """Questions in the order of their first appearance, and the answers of each candidate."""
 
     def __init__(self) -> None:
         self.candidates: dict[str, AnswerOffsets] = {}
         self.scorers: dict[str, ScoreStats] = {}
-        """The values of each scorer, in the order in which they were met."""
+        """Values of each scorer, in the order in which they were met."""
         self._ids = KeyIndex()
         self._digests = bytearray()
         self._first: list[ImportSource] = []
@@ -98,7 +98,7 @@ class ImportBuffer:
         return len(self._ids)
 
     def add(self, item: ImportedItem, source: ImportSource, line: int) -> None:
-        """Keep an item, or say in the tally of its source why not."""
+        """Store an item, or report in the counts of its source why not."""
         if item.sample >= MAX_SAMPLES:
             source.tally.refuse(f"it is answer {item.sample + 1:,} to its record, and a run has at most {MAX_SAMPLES:,}", line=line)
             return
@@ -124,6 +124,7 @@ class ImportBuffer:
         if merged is None:
             return False
         answers.answered += earlier is None and item.answer is not None and not item.error_code
+        # Appended, also when merged: the earlier line stays unused in the temporary file.
         answers.put(record, item.sample, place=self._items.seek(0, io.SEEK_END))
         self._items.write(_encode(merged) + b"\n")
         for mark in item.marks:
@@ -131,7 +132,7 @@ class ImportBuffer:
         return True
 
     def _record(self, question: ImportedQuestion, source: ImportSource, line: int) -> int | None:
-        """The number of a question; None where its id was given to another one."""
+        """Return the number of a question; None if its id belongs to another question."""
         text = _encode(question)
         # Most datasets are called like the file that they came in: another name does not make it another question.
         digest = blake2b(_encode(msgspec.structs.replace(question, dataset="")), digest_size=_DIGEST_BYTES).digest()
@@ -153,35 +154,35 @@ class ImportBuffer:
         return len(self._first) - 1
 
     def questions(self) -> Iterator[ImportedQuestion]:
-        """All questions in their order."""
+        """Iterate over all questions in order."""
         self._questions.flush()
         self._questions.seek(0)
         return map(_decode_question, self._questions)
 
     def origin(self, record: int) -> ConversionCounts:
-        """The tally of the source that a question came from first."""
+        """Return the counts of the source that had a question first."""
         return self._first[self._origins[record]].tally
 
     def uses(self, record: int) -> int:
-        """How many items a question has."""
+        """Return the number of items of a question."""
         return self._uses[record]
 
     def items(self, candidate: str) -> Iterator[ImportedItem]:
-        """All items of a candidate, in the order in which they were read."""
+        """Iterate over all items of a candidate, in reading order."""
         return map(self.item, self.candidates[candidate].places())
 
     def all_items(self) -> Iterator[ImportedItem]:
-        """All items of all candidates, one candidate after the other."""
+        """Iterate over all items, candidate by candidate."""
         return (item for name in self.candidates for item in self.items(name))
 
     def item(self, place: int) -> ImportedItem:
-        """The item at a place."""
+        """Read the item at an offset."""
         self._items.seek(place)
         return _decode_item(self._items.readline())
 
 
 def _merged(earlier: ImportedItem, item: ImportedItem) -> ImportedItem | None:
-    """One answer that other scorers looked at, with the marks of all; None where it is another answer, or they are the same."""
+    """Merge the scores of other scorers into an answer; None for another answer, or for the same scorers."""
     known = {mark.scorer for mark in earlier.marks}
     if not item.marks or not known.isdisjoint(mark.scorer for mark in item.marks) or earlier.answer != item.answer:
         return None

@@ -1,4 +1,4 @@
-"""What an import is made of: the files, the questions, answers and scores in them, and a report of what was not carried over."""
+"""Parts of an import: files, questions, answers, scores, and a report of what was not carried over."""
 
 from collections import Counter
 from pathlib import Path
@@ -9,15 +9,15 @@ import msgspec
 from assay.core.errors import SourceUnreadable, UsageProblem
 from assay.core.model_call import Usage
 from assay.datasets.converters.report import ConversionCounts, ConversionNote, SourceCounts
+from assay.datasets.converters.rows import Row
 from assay.datasets.parsing.source import Source, open_source
 
-Row = dict[str, Any]
 ImportFormat = str
 """Name of a format, such as `inspect`; the integration `importers` lists them."""
 
 
 class ImportedQuestion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One question as a dataset would ask it; it says nothing of any answer, so that all runs over it share the record."""
+    """One question of a dataset, without any answer, so that all runs over it share the record."""
 
     id: str
     dataset: str
@@ -33,16 +33,16 @@ class ImportedQuestion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
     @property
     def is_open(self) -> bool:
-        """Nothing says what a good answer is."""
+        """Return whether nothing describes a good answer."""
         return not (self.references or self.rubric or self.choices)
 
 
 class ImportedAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a model said; what the source does not tell is None."""
+    """Answer of a model; what the source does not state is None."""
 
     text: str
     model: str = ""
-    """The model that the provider says has answered."""
+    """Model that answered, according to the provider."""
     finish_reason: str = ""
     usage: Usage = Usage()
     cost: float | None = None
@@ -50,21 +50,21 @@ class ImportedAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class ImportedScore(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one scorer of the other tool says of an answer."""
+    """Score of an answer by one scorer of the other tool."""
 
     scorer: str
     value: float | None = None
-    """On the scorer's own scale; None where it has none, and then `reason` says why."""
+    """Value on the scorer's own scale; None if there is none, and then `reason` says why."""
     passed: bool | None = None
-    """The tool's own verdict, where it has one."""
+    """Verdict of the other tool; None if there is none."""
     explanation: str = ""
     reason: str = ""
     selected: str = ""
-    """The choice, or the part of the answer, that the scorer looked at."""
+    """Choice, or part of the answer, that the scorer compared."""
     answer: str | None = None
-    """What the scorer took for the answer, where that is not the item's own."""
+    """Text that the scorer graded, if it is not the item's own answer."""
     judge: str = ""
-    """The model that graded, where the source names it."""
+    """Model that graded; empty if the source does not name it."""
 
 
 class ImportedItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -74,14 +74,14 @@ class ImportedItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     candidate: str = ""
     """Empty without answers: a dataset, not a run."""
     sample: int = 0
-    """Which of several answers to the question it is."""
+    """Number among several answers to the question."""
     answer: ImportedAnswer | None = None
     marks: tuple[ImportedScore, ...] = ()
     error_code: str = ""
     error: str = ""
-    """What went wrong, in the tool's words; an item with an error has no score, whatever its marks say."""
+    """Error in the tool's words; an item with an error has no score, whatever its marks are."""
     turns: list[Row] = []
-    """The whole conversation, where it was asked for."""
+    """Whole conversation, if it was requested."""
     started_at: float | None = None
     latency_ms: float | None = None
 
@@ -93,7 +93,7 @@ class ImportSource:
     """One file to import."""
 
     def __init__(self, name: str) -> None:
-        """Raises SourceUnreadable where it cannot be opened, UsageProblem for standard input."""
+        """Open the file; raises SourceUnreadable if that fails, UsageProblem for standard input."""
         if name == "-":
             raise UsageProblem("an import cannot be read from standard input", hint="name a file, whose hash the run will keep")
         self.name = name
@@ -105,21 +105,21 @@ class ImportSource:
 
     @property
     def is_zip(self) -> bool:
-        """True for a zip archive."""
+        """Return whether the file is a zip archive."""
         return self.opened.head(len(_ZIP_MAGIC)) == _ZIP_MAGIC
 
     @property
     def ending(self) -> str:
-        """The last ending of the name, lower case and without `.gz`: `.jsonl`."""
+        """Last suffix of the name, lower case and without `.gz`: `.jsonl`."""
         return Path(self.path.name.lower().removesuffix(".gz")).suffix
 
 
 _DIFFERS = object()
-"""Stands for a parameter that is not the same in all requests."""
+"""Value of a parameter that is not the same in all requests."""
 
 
 class SourceFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that was read, known by its content."""
+    """A file that was read, identified by its content."""
 
     name: str
     sha256: str
@@ -127,12 +127,12 @@ class SourceFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Counts of each source, every remark, and what was left behind."""
+    """Counts of each source, every remark, and everything left out."""
 
     format: str
     tool: str
     version: str
-    """Of the tool that wrote the files; empty where they do not say it."""
+    """Version of the tool that wrote the files; empty if they do not state it."""
     target: str
     """Contract of the dataset."""
     records: int
@@ -144,28 +144,28 @@ class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
     left_out: dict[str, int]
     """Members and features that have no place in a dataset or a run, and how often they occurred."""
     incomplete: tuple[str, ...]
-    """Which files hold less than the other tool was to evaluate, in words."""
+    """Files that hold less than the other tool was to evaluate, in words."""
     sources: tuple[SourceCounts, ...]
     remarks: tuple[ConversionNote, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as plain values, with totals over the sources."""
+        """Convert to plain values, with totals over the sources."""
         totals = {name: sum(getattr(counts, name) for counts in self.sources) for name in ("read", "emitted", "invalid", "skipped")}
         return {**msgspec.to_builtins(self), "totals": totals}
 
 
 class ImportState:
-    """What is known of all sources while they are read."""
+    """Facts about all sources, collected while they are read."""
 
     def __init__(self, *, follows_files: bool = False, wants_turns: bool = False) -> None:
         self.wants_turns = wants_turns
-        """Whole conversations are wanted, not only questions and answers."""
+        """True if whole conversations are wanted, not only questions and answers."""
         self.follows_files = follows_files
-        """Files that a source names are read too, as far as they are below its folder."""
+        """True if files named by a source are read too, as far as they are below its folder."""
         self.tool = ""
         self.left_out: Counter[str] = Counter()
         self.incomplete: list[str] = []
-        """What is missing in files that the other tool has not finished, one sentence each."""
+        """Missing parts of files that the other tool has not finished, one sentence each."""
         self._versions: dict[str, None] = {}
         self._times: dict[str, None] = {}
         self._parameters: dict[str, dict[str, Any]] = {}
@@ -177,11 +177,11 @@ class ImportState:
 
     @property
     def created_at(self) -> str:
-        """When the other tool made its runs, in its own words."""
+        """Times of the runs, in the other tool's own words."""
         return ", ".join(self._times)
 
     def note_run(self, *, version: str = "", created_at: str = "") -> None:
-        """Take down what a file says of its making."""
+        """Record version and time that a file states."""
         self._versions |= {version: None} if version else {}
         self._times |= {created_at: None} if created_at else {}
 
@@ -194,7 +194,7 @@ class ImportState:
             self.leave_out(f"{name}, which differs between requests", int(known.get(name) is _DIFFERS))
 
     def parameters_of(self, candidate: str) -> dict[str, Any]:
-        """The sampling parameters that all answers of a candidate were asked for with."""
+        """Return the sampling parameters that all requests of a candidate share."""
         return {name: value for name, value in self._parameters.get(candidate, {}).items() if value is not _DIFFERS}
 
     def leave_out(self, name: str, times: int = 1) -> None:

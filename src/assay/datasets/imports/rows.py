@@ -1,4 +1,4 @@
-"""Questions into a dataset of a contract; one that the contract does not take is told in the tally of its source."""
+"""Questions as a dataset of a contract; rejected questions are reported in the counts of their source."""
 
 import re
 from array import array
@@ -13,35 +13,35 @@ from assay.core.issue import path_text
 from assay.datasets.conversation_v1.rules import check_conversation
 from assay.datasets.converters.contracts import DocumentNaming, RecordDraft, batch_document, with_origin
 from assay.datasets.converters.report import ConversionCounts, ConversionNote
-from assay.datasets.converters.rows import Row, RowDraft, RowRefused, TaskType, filled, finish
+from assay.datasets.converters.rows import Row, RowDraft, RowRefused, TaskType, drop_empty, finish
 from assay.datasets.golden_v1 import check_document
 from assay.datasets.imports.import_buffer import ImportBuffer
 from assay.datasets.imports.items import ImportedQuestion
 from assay.datasets.parsing.config import ValidationConfig
 
 LEFT = -1
-"""Stands for the row of a question that the dataset does not have."""
+"""Row number of a question that the dataset does not have."""
 
 
 def fitting_contract(intake: ImportBuffer) -> ContractId:
-    """legal_eval_v1, which keeps references, rubrics and choices; batch_v1 where some questions have none of them."""
+    """Choose legal_eval_v1, which has references, rubrics and choices; batch_v1 if some questions have none of them."""
     return "batch_v1" if any(question.is_open for question in intake.questions()) else "legal_eval_v1"
 
 
 class DatasetRows:
-    """The lines of a dataset, and which of them each question became."""
+    """Lines of a dataset, with the row number of each question."""
 
     def __init__(self, intake: ImportBuffer, contract: ContractId, *, name: str) -> None:
         self.contract = contract
         self.name = name
         self.count = 0
-        """How many rows were written. Complete, like the numbers, when all lines were taken."""
+        """Number of rows written; complete, like the numbers, when all lines were taken."""
         self.numbers = array("q")
-        """The row of each question, from 0; LEFT where it has none. Conversations are no rows of questions."""
+        """Row of each question, from 0; LEFT if it has none. Conversations are not rows of questions."""
         self._intake = intake
 
     def lines(self) -> Iterator[bytes]:
-        """The dataset as the lines of a file; raises UsageProblem where no valid dataset is possible."""
+        """Yield the dataset as the lines of a file; raises UsageProblem where no valid dataset is possible."""
         self.numbers, self.count = array("q"), 0
         writers: dict[ContractId, Callable[[], Iterator[bytes]]] = {
             "legal_eval_v1": self._rows,
@@ -63,7 +63,7 @@ class DatasetRows:
             yield msgspec.json.encode(row) + b"\n"
 
     def _document(self) -> Iterator[bytes]:
-        """One document; what is moved inside it is a remark of its own tally, what is refused costs the question."""
+        """Yield one document; what is moved inside it is a note of its own counts, what is rejected costs the question."""
         tally = ConversionCounts(self.name)
         questions = [question.id for question in self._intake.questions()]
         document = batch_document(map(_record, self._intake.questions()), tally, dataset=self.name, naming=DocumentNaming())
@@ -86,7 +86,7 @@ class DatasetRows:
         yield pretty_json(document)
 
     def _conversations(self) -> Iterator[bytes]:
-        """A line for each valid conversation, of whichever candidate; raises UsageProblem where there is none."""
+        """Yield a line for each valid conversation of any candidate; raises UsageProblem if there is none."""
         reason = "these files hold none"
         for item in self._intake.all_items():
             errors = [found for found in check_conversation(item.turns, ValidationConfig()) if found.severity == "error"]
@@ -138,8 +138,8 @@ def _record(question: ImportedQuestion) -> RecordDraft:
     answer = {"answer": question.references[0]} if question.references else {}
     return RecordDraft(
         record_id=question.id,
-        input={"prompt": question.prompt, **filled(for_model)},
-        reference={**answer, **filled(for_judge)},
+        input={"prompt": question.prompt, **drop_empty(for_model)},
+        reference={**answer, **drop_empty(for_judge)},
         metadata=with_origin(question.metadata, dataset=question.dataset),
     )
 
@@ -150,7 +150,7 @@ _NOT_IN_ID = re.compile(r"[^a-z0-9-]+")
 
 
 def golden_document(questions: Iterable[ImportedQuestion], tally: ConversionCounts) -> Row:
-    """The document of all questions; raises UsageProblem where one does not fit, because golden_v1 takes all or none."""
+    """Build the document of all questions; raises UsageProblem if one does not fit, because golden_v1 takes all or none."""
     document: Row = {"version": FIRST_VERSION, "cases": [_case(question, tally) for question in questions]}
     errors = [finding for finding in check_document(document, ValidationConfig()) if finding.severity == "error"]
     if errors:
@@ -171,7 +171,7 @@ def _case(question: ImportedQuestion, tally: ConversionCounts) -> Row:
 
 
 def _rubric(question: ImportedQuestion) -> str:
-    """What a good answer is, in words; empty where nothing says it, which the contract refuses."""
+    """Describe a good answer in words; empty if nothing does, which the contract rejects."""
     if question.choices:
         right = [choice for choice in question.choices if choice["id"] in question.correct_choice_ids]
         return "The answer chooses " + " and ".join(f"{choice['id']} ({choice['text']})" for choice in right) + "."

@@ -14,18 +14,17 @@ from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.case import Case
 from assay.core.issue import MAX_LISTED, Issue
 from assay.core.open_fields import FieldCounter
-from assay.core.report import Counts, ValidationReport
+from assay.core.report import RecordCounts, ValidationReport
 from assay.core.strict_json import Location
 from assay.datasets.legal_eval_v1 import rules
-from assay.datasets.legal_eval_v1.fast import KIND, CleanRow, clean_rows, has_rubric, warned
-from assay.datasets.parsing.checks import NO_ROWS, Findings, add_used_id, check_flaws, outcome_of
+from assay.datasets.legal_eval_v1.fast import KIND, CleanRow, clean_rows, has_rubric, warning_kinds
+from assay.datasets.parsing.checks import NO_ROWS, FindingList, add_used_id, check_flaws, outcome_of
 from assay.datasets.parsing.config import Progress, ReadOptions, ValidationConfig, no_progress
 from assay.datasets.parsing.fast_path import FastPath
-from assay.datasets.parsing.hashing import Hasher, IndexSet, KeyIndex
-from assay.datasets.parsing.issue_locator import IssueList, RecordContext, placed_all
-from assay.datasets.parsing.nulls import LEGAL_ROW, drop_nulls
-from assay.datasets.parsing.source import Block, Line, Source, filled_lines
-from assay.datasets.parsing.unsent_fields import MAX_SENT_METADATA, has_unsent_metadata, legal_uses
+from assay.datasets.parsing.hashing import IndexSet, KeyIndex, RecordHasher
+from assay.datasets.parsing.issue_locator import IssueList, RecordContext, locate_issues
+from assay.datasets.parsing.record_fields import LEGAL_ROW, MAX_SENT_METADATA, drop_nulls, has_unsent_metadata, legal_uses
+from assay.datasets.parsing.source import LineBlock, Source, TextLine, filled_lines
 
 __all__ = ["read", "stream"]
 
@@ -33,18 +32,18 @@ _EMPTY = msgspec.structs.replace(NO_ROWS, hint="write one JSON object per line")
 _SPREAD = "one JSON document over several lines, but legal_eval_v1 has one object per line"
 
 
-def read(source: Source, config: ValidationConfig, effort: ReadOptions) -> ValidationReport:
-    """The report on one JSONL file; cases are read again from the source when asked for."""
-    reading = _LegalEvalReader(config, IssueList(), hashes=effort.hashes, lint=effort.lint)
-    for _ in reading.steps(source, effort.progress):
+def read(source: Source, config: ValidationConfig, options: ReadOptions) -> ValidationReport:
+    """Validate one JSONL file and return the report; cases are read again from the source on demand."""
+    reading = _LegalEvalReader(config, IssueList(), hashes=options.hashes, lint=options.lint)
+    for _ in reading.steps(source, options.progress):
         pass
     return reading.report(source)
 
 
 def stream(source: Source, config: ValidationConfig) -> Iterator[Case | Issue]:
-    """Cases and issues in the order of the file, in constant memory apart from the ids."""
+    """Yield cases and issues in the order of the file, in constant memory apart from the ids."""
     reading = _LegalEvalReader(config, IssueList(is_bounded=False))
-    hasher = Hasher()
+    hasher = RecordHasher()
     for step in reading.steps(source, no_progress):
         yield from reading.issues.drain()
         for index, line in enumerate(step.block.lines(1), step.start):
@@ -54,32 +53,32 @@ def stream(source: Source, config: ValidationConfig) -> Iterator[Case | Issue]:
 
 
 def _all_issues(source: Source, config: ValidationConfig) -> Iterator[Issue]:
-    """Every issue of the file in its order, read again and not stored."""
+    """Yield every issue of the file in order; the file is read again, and no issue is stored."""
     reading = _LegalEvalReader(config, IssueList(is_bounded=False))
     for _ in reading.steps(source, no_progress):
         yield from reading.issues.drain()
 
 
-class _Step(NamedTuple):
-    """Some lines of the file that were checked."""
+class _CheckedBlock(NamedTuple):
+    """Consecutive lines of the file after their check."""
 
-    block: Block = Block(bytearray(), 0)
+    block: LineBlock = LineBlock(bytearray(), 0)
     start: int = 0
 
 
 class _LegalEvalReader:
-    """The rows of one file on their way to verdicts."""
+    """Reader of one file: checks every row and collects issues, ids and hashes."""
 
     def __init__(self, config: ValidationConfig, issues: IssueList, *, hashes: bool = False, lint: bool = False) -> None:
         self.config = config
         self.issues = issues
         self.total = 0
         self.rejected = IndexSet()
-        self._lane = FastPath(KIND)
-        self._hasher = Hasher()
+        self._fast_path = FastPath(KIND)
+        self._hasher = RecordHasher()
         self._digests = bytearray() if hashes else None
         # Imported lazily: validation itself does not need it.
-        self._linter = import_module("assay.datasets.parsing.rubric_lint").Linter() if lint else None
+        self._linter = import_module("assay.datasets.parsing.rubric_lint").RubricLinter() if lint else None
         self._next_line = 1
         self._ids = KeyIndex()
         self._rows = array("I")
@@ -89,39 +88,39 @@ class _LegalEvalReader:
         self._warned_rows: Counter[str] = Counter()
         self.fields = FieldCounter()
 
-    def steps(self, source: Source, progress: Progress) -> Iterator[_Step]:
-        """The whole file, block by block."""
+    def steps(self, source: Source, progress: Progress) -> Iterator[_CheckedBlock]:
+        """Check the whole file, block by block."""
         spread = _spread_document(source)
         if spread is not None:
             self.total = 1
             self.rejected.add(0)
             self.issues.add(spread)
-            yield _Step()
+            yield _CheckedBlock()
             return
         done = 0
         for block in source.blocks():
             start = self.total
             self.check(block)
-            yield _Step(block, start)
+            yield _CheckedBlock(block, start)
             done += block.size
             progress(done, source.size)
         lints = [] if self._linter is None else self._linter.issues()
         for issue in (*self.warnings(), *([] if self.total else [_EMPTY]), *lints):
             self.issues.add(issue)
-        yield _Step()
+        yield _CheckedBlock()
 
-    def check(self, block: Block) -> None:
-        """Note the issues of some lines; afterwards `rejected` knows which rows are bad."""
-        taken, start = self._lane.all_rows(block, hashes=self._digests is not None), self.total
+    def check(self, block: LineBlock) -> None:
+        """Check the lines of a block; afterwards `rejected` has the indexes of the invalid rows."""
+        taken, start = self._fast_path.all_rows(block, hashes=self._digests is not None), self.total
         if taken is not None and self._accept(taken.rows):
             self._lint(dict(enumerate(taken.rows, start)), start, lambda: block.lines(self._next_line))
             self._next_line += len(taken.rows)
             if self._digests is not None:
-                self._digests += self._lane.digests(taken, block)
+                self._digests += self._fast_path.digests(taken, block)
             return
         lines = block.lines(self._next_line)
-        self._next_line += block.feeds()
-        verdicts = clean_rows(self._lane, [line.content for line in lines])
+        self._next_line += block.line_feed_count()
+        verdicts = clean_rows(self._fast_path, [line.content for line in lines])
         for line, clean in zip(lines, verdicts, strict=True):
             self._check_line(line, clean)
         self._lint({index: clean.row for index, clean in enumerate(verdicts, start) if clean is not None}, start, lambda: lines)
@@ -134,16 +133,17 @@ class _LegalEvalReader:
             return bytes.fromhex(sha256_hex(canonical_json(row)))
         return self._hasher.digest(content)
 
-    def _lint(self, rows: dict[int, Any], start: int, lines: Callable[[], Sequence[Line]]) -> None:
-        """Look at the rubrics of some clean rows, by their index; `lines` gives those of their block, which begins at `start`."""
+    def _lint(self, rows: dict[int, Any], start: int, lines: Callable[[], Sequence[TextLine]]) -> None:
+        """Lint the rubrics of clean rows, by their index; `lines` gives those of their block, which begins at `start`."""
         if self._linter is not None:
             graded = {index: row for index, row in rows.items() if has_rubric(row) and index not in self.rejected}
-            self._linter.look_at(graded, lambda index: lines()[index - start])
+            self._linter.lint_rows(graded, lambda index: lines()[index - start])
 
     def _accept(self, rows: list[Any]) -> bool:
-        """Takes clean rows that are on the next lines, unless one of them needs its line."""
+        """Accept clean rows on the next lines, unless one of them needs its line."""
         ids = [row.id for row in rows]
-        kinds = [kind for row in rows if row.messages is not UNSET for kind in warned(row)]
+        kinds = [kind for row in rows if row.messages is not UNSET for kind in warning_kinds(row)]
+        # A first warning of its kind and a duplicate id are reported with their line, which is not split off here.
         if not self._warned_rows.keys() >= set(kinds) or not self._ids.add_all(ids):
             return False
         self._rows.extend(range(self.total, self.total + len(ids)))
@@ -153,7 +153,7 @@ class _LegalEvalReader:
         self.total += len(ids)
         return True
 
-    def _check_line(self, line: Line, clean: CleanRow | None) -> None:
+    def _check_line(self, line: TextLine, clean: CleanRow | None) -> None:
         index = self.total
         self.total += 1
         if clean is None or not self._note_id(clean.id, line, index):
@@ -167,7 +167,7 @@ class _LegalEvalReader:
             self._count_fields([clean.row])
 
     def _count_fields(self, rows: list[Any]) -> None:
-        """Count what no model is sent of clean rows, which have no member that the contract does not know."""
+        """Count the fields of clean rows that no model is sent; clean rows have no unknown member."""
         metadata = [row.metadata for row in rows if row.metadata is not UNSET]
         unsent = [1 for members in metadata if len(members) > MAX_SENT_METADATA or has_unsent_metadata(members)]
         self.fields.count("metadata", "not_sent", len(unsent))
@@ -175,9 +175,9 @@ class _LegalEvalReader:
         kinds = [1 for attachments in enclosed if any(item.kind is not UNSET for item in attachments)]
         self.fields.count("attachments[].kind", "not_sent", len(kinds))
 
-    def _check_exactly(self, line: Line, index: int) -> None:
+    def _check_exactly(self, line: TextLine, index: int) -> None:
         document = line.document_to_check()
-        found = Findings()
+        found = FindingList()
         row_id: str | None = None
         if document.is_readable:
             found += rules.check_row(document.value, self.config)
@@ -191,26 +191,26 @@ class _LegalEvalReader:
             self.fields.add(legal_uses(document.value))
             if self._linter is not None and document.value["task_type"] == "rubric_qa":
                 # As it was checked: nulls that count as absent are gone.
-                self._linter.look_closely(index, line, row=document.value)
+                self._linter.lint_row(index, line, row=document.value)
         self._warn({rules.warning_kind(finding) for finding in found if finding.severity == "warning"}, line, index)
-        found.take_back(lambda finding: finding.severity == "warning")
+        found.discard(lambda finding: finding.severity == "warning")
         self.issues.note(found, document, RecordContext(index, row_id, start=Location(line.number, 1)))
 
-    def _note_id(self, row_id: str, line: Line, index: int) -> bool:
-        """Remember where an id was used first; False when it was used before."""
+    def _note_id(self, row_id: str, line: TextLine, index: int) -> bool:
+        """Store the first use of an id; returns False if it was used before."""
         is_new = self._ids.add(row_id)
         if is_new:
             self._rows.append(index)
             self._lines.append(line.number)
         return is_new
 
-    def _check_duplicate(self, found: Findings, row_id: str | None) -> None:
+    def _check_duplicate(self, found: FindingList, row_id: str | None) -> None:
         first = None if row_id is None else self._ids.find(row_id)
         if row_id is not None and first is not None:
             add_used_id(found, row_id, ("id",), first=f"row {self._rows[first]} (line {self._lines[first]})")
 
-    def _warn(self, kinds: Iterable[str], line: Line, index: int) -> None:
-        """What is odd in one row tends to be odd in every row: the first place and a count say it all."""
+    def _warn(self, kinds: Iterable[str], line: TextLine, index: int) -> None:
+        """Report each kind of warning once with a count: what is odd in one row tends to be odd in every row."""
         new: set[str] = set()
         for kind in kinds:
             if kind not in self._warned_rows and len(self._warned_rows) >= MAX_LISTED:
@@ -226,20 +226,20 @@ class _LegalEvalReader:
         named = {
             kind: finding for finding in found if finding.severity == "warning" and (kind := rules.warning_kind(finding)) in new
         }
-        self._warnings += zip(named, placed_all(list(named.values()), document, lambda _: record), strict=True)
+        self._warnings += zip(named, locate_issues(list(named.values()), document, lambda _: record), strict=True)
 
     def warnings(self) -> Iterator[Issue]:
-        """One warning for each kind that is somewhere in the file."""
+        """Yield one warning for each kind in the file."""
         for kind, issue in self._warnings:
             rows = self._warned_rows[kind]
             counted = f"{issue.message} (and {rows - 1:,} more rows)" if rows > 1 else issue.message
             yield msgspec.structs.replace(issue, message=counted, details={"rows": rows})
 
     def report(self, source: Source) -> ValidationReport:
-        """The verdict, once every line was read."""
+        """Build the report after every line was read."""
         # The report keeps what its cases need, not what reading them for the first time took.
         total, rejected, config = self.total, self.rejected, self.config
-        counts = Counts(total, total - len(rejected), len(rejected))
+        counts = RecordCounts(total, total - len(rejected), len(rejected))
         report = ValidationReport(
             path=source.name,
             contract="legal_eval_v1",
@@ -262,13 +262,13 @@ def _rejected(source: Source, rejected: Container[int]) -> Iterator[tuple[int, b
 
 
 def _records(source: Source, total: int, rejected: Container[int], config: ValidationConfig) -> Iterator[tuple[Case, Any]]:
-    hasher = Hasher()
+    hasher = RecordHasher()
     for index, line in enumerate(islice(filled_lines(source), total)):
         if index not in rejected:
             yield _record(line, index, hasher, config)
 
 
-def _record(line: Line, index: int, hasher: Hasher, config: ValidationConfig) -> tuple[Case, Any]:
+def _record(line: TextLine, index: int, hasher: RecordHasher, config: ValidationConfig) -> tuple[Case, Any]:
     row, record_sha256 = hasher.read(line.content)
     if config.null_as_absent and drop_nulls(row, LEGAL_ROW):
         record_sha256 = sha256_hex(canonical_json(row))
@@ -281,7 +281,7 @@ def _id_of(row: object) -> str | None:
 
 
 def _spread_document(source: Source) -> Issue | None:
-    """A file that is one pretty-printed document gets one issue instead of one per line."""
+    """Return one issue for a file that is one pretty-printed document, instead of one per line."""
     first = next(filled_lines(source), None)
     if first is None or first.content.strip() not in (b"[", b"{"):
         return None

@@ -1,4 +1,4 @@
-"""The fast lane of legal_eval_v1: typed decoding accepts clean rows, all others are left to the exact rules."""
+"""Fast path of legal_eval_v1: typed decoding accepts clean rows, all others are left to the exact rules."""
 
 import re
 from collections.abc import Iterator, Sequence, Sized
@@ -13,12 +13,12 @@ from assay.core.narrow_text import LARGE_BYTES
 from assay.core.open_fields import FieldUse
 from assay.datasets.legal_eval_v1 import rules
 from assay.datasets.parsing.fast_path import FastPath, RowSchema, ShallowObject, StringCounts
+from assay.datasets.parsing.record_fields import legal_uses
 from assay.datasets.parsing.scan import may_outgrow
-from assay.datasets.parsing.unsent_fields import legal_uses
 
 _Filled = Annotated[str, Meta(min_length=1)]
 _Weight = Annotated[int, Meta(ge=-(1 << 53), le=1 << 53)] | Annotated[float, Meta(gt=-1e308, lt=1e308)]
-"""The exact rules look at integers that a double may not hold."""
+"""Weights that a double holds exactly; the exact rules check all other integers."""
 
 
 class _LegalEvalMessage(msgspec.Struct, gc=False, kw_only=True):
@@ -26,29 +26,29 @@ class _LegalEvalMessage(msgspec.Struct, gc=False, kw_only=True):
     role: Literal["user", "assistant", "system"]
 
 
-class _Attachment(msgspec.Struct, gc=False, kw_only=True):
+class _LegalEvalAttachment(msgspec.Struct, gc=False, kw_only=True):
     kind: str | UnsetType = UNSET
     path: _Filled
     title: str | UnsetType = UNSET
 
 
-class _Criterion(msgspec.Struct, gc=False, kw_only=True):
+class _LegalEvalCriterion(msgspec.Struct, gc=False, kw_only=True):
     description: str | UnsetType = UNSET
     id: _Filled
     title: _Filled
     weight: _Weight | UnsetType = UNSET
 
 
-class _McqChoice(msgspec.Struct, gc=False, kw_only=True):
+class _LegalEvalChoice(msgspec.Struct, gc=False, kw_only=True):
     id: _Filled
     text: _Filled
 
 
 class _LegalEvalRow(msgspec.Struct, gc=False, kw_only=True, forbid_unknown_fields=True):
-    """One type for all tasks: a union takes longer to decode, and to look at an attribute is quicker if all have the same type."""
+    """A row of any task: a union takes longer to decode, and attributes of one type are faster to read."""
 
-    attachments: list[_Attachment] | UnsetType = UNSET
-    choices: Annotated[list[_McqChoice], Meta(min_length=2)] | UnsetType = UNSET
+    attachments: list[_LegalEvalAttachment] | UnsetType = UNSET
+    choices: Annotated[list[_LegalEvalChoice], Meta(min_length=2)] | UnsetType = UNSET
     context: str | UnsetType = UNSET
     correct_choice_ids: Annotated[list[str], Meta(min_length=1)] | UnsetType = UNSET
     dataset: _Filled
@@ -57,36 +57,37 @@ class _LegalEvalRow(msgspec.Struct, gc=False, kw_only=True, forbid_unknown_field
     metadata: ShallowObject | UnsetType = UNSET
     prompt: _Filled
     reference_answers: list[str] | UnsetType = UNSET
-    rubric: Annotated[list[_Criterion], Meta(min_length=1)] | UnsetType = UNSET
+    rubric: Annotated[list[_LegalEvalCriterion], Meta(min_length=1)] | UnsetType = UNSET
     schema_version: Literal["legal_eval_v1"]
     task_type: Literal["rubric_qa", "reference_qa", "mcq"]
 
 
 class CleanRow(msgspec.Struct, frozen=True, gc=False):
-    """What the fast lane knows of an accepted row."""
+    """An accepted row, as far as the fast path reads it."""
 
     id: str
     warned: tuple[str, ...] = ()
     """Kinds of warnings that the exact rules have for the row."""
     row: Any = None
-    """All of it."""
+    """Decoded row."""
     uses: tuple[FieldUse, ...] = ()
-    """What no model is sent of a row with members that the contract does not know."""
+    """Fields that no model is sent, for a row with unknown members."""
 
 
 _ODD_ESCAPE = re.compile(rb"\\u00(?:00|22)")
 
 
-def clean_rows(lane: FastPath[Any], lines: Sequence[bytes]) -> list[CleanRow | None]:
-    """For each line what is known of a clean row; None asks for the exact rules."""
-    rows = lane.clean_rows(lines)
+def clean_rows(fast_path: FastPath[Any], lines: Sequence[bytes]) -> list[CleanRow | None]:
+    """Return the clean row of each line; None sends a line to the exact rules."""
+    rows = fast_path.clean_rows(lines)
     return [
-        _with_unknown(line) if row is None else CleanRow(row.id, warned(row), row) for line, row in zip(lines, rows, strict=True)
+        _with_unknown(line) if row is None else CleanRow(row.id, warning_kinds(row), row)
+        for line, row in zip(lines, rows, strict=True)
     ]
 
 
 def _with_unknown(line: bytes) -> CleanRow | None:
-    """A row that is clean but for unknown fields, which are allowed; a name that appears twice is not."""
+    """Read a row that is clean except for unknown fields, which are allowed; None if a name appears twice."""
     if len(line) > LARGE_BYTES or may_outgrow(line):
         return None
     try:
@@ -100,16 +101,16 @@ def _with_unknown(line: bytes) -> CleanRow | None:
         return None
     kinds = (f"unsupported_field.{name}" for name in unknown)
     is_clean = members.keys().isdisjoint(rules.FORBIDDEN[row.task_type]) and _RowParts([row]).are_clean()
-    return CleanRow(row.id, (*kinds, *warned(row)), row, tuple(legal_uses(members))) if is_clean else None
+    return CleanRow(row.id, (*kinds, *warning_kinds(row)), row, tuple(legal_uses(members))) if is_clean else None
 
 
 def has_rubric(row: _LegalEvalRow) -> bool:
-    """True for a row that is graded by a rubric."""
+    """Return whether a row is graded by a rubric."""
     return row.task_type == "rubric_qa"
 
 
-def warned(row: _LegalEvalRow) -> tuple[str, ...]:
-    """The messages are sent and the prompt is shown; a row in which they differ gets a warning."""
+def warning_kinds(row: _LegalEvalRow) -> tuple[str, ...]:
+    """List the warnings of a row whose messages and prompt differ: the messages are sent, the prompt is shown."""
     if row.messages is UNSET:
         return ()
     last = row.messages[-1]
@@ -121,7 +122,7 @@ def warned(row: _LegalEvalRow) -> tuple[str, ...]:
 
 
 class _RowParts:
-    """The parts of many rows, each kind in one list: a look at a whole list costs a fraction of one at each row."""
+    """Parts of many rows, each kind in one list: checking a whole list costs a fraction of checking each row."""
 
     def __init__(self, rows: Sequence[_LegalEvalRow]) -> None:
         of_task: dict[str, list[_LegalEvalRow]] = {"rubric_qa": [], "reference_qa": [], "mcq": []}
@@ -143,7 +144,7 @@ class _RowParts:
         self.metadata = [row.metadata for row in rows if row.metadata is not UNSET]
 
     def are_clean(self) -> bool:
-        """What types cannot say: nothing blank, ids unique, choices that exist, paths below the folder, something to score."""
+        """Check what types cannot express: no blank text, unique ids, known choices, paths below the folder, a positive weight."""
         return (
             self._are_whole()
             and self._have_clean_ids()
@@ -154,14 +155,14 @@ class _RowParts:
         )
 
     def _are_whole(self) -> bool:
-        """Every row has what its task needs; what another task needs is not counted, so that the text has more strings."""
+        """Check that every row has what its task needs; fields of another task are not counted, so the string count differs."""
         has_all = len(self.rubrics) + len(self.answers) + len(self.offers) == len(self.rows) and len(self.correct) == len(
             self.offers
         )
         return has_all and all(self.answers) and all(chain.from_iterable(self.answers))
 
     def _have_clean_ids(self) -> bool:
-        """The ids of criteria and choices: they are the same few in many rows, so that few are looked at."""
+        """Check the ids of criteria and choices: the same few occur in many rows, so that few are compared."""
         criteria = [{item.id for item in rubric} for rubric in self.rubrics]
         choices = [{choice.id for choice in offer} for offer in self.offers]
         return (
@@ -172,7 +173,7 @@ class _RowParts:
         )
 
     def _texts(self) -> Iterator[str]:
-        """All other texts that must not be blank."""
+        """Iterate over all other texts that must not be blank."""
         return chain(
             [row.id for row in self.rows],
             {row.dataset for row in self.rows},
@@ -190,7 +191,7 @@ class _RowParts:
         return all(any(item.weight is UNSET or item.weight > 0 for item in rubric) for rubric in doubtful)
 
     def written(self) -> StringCounts:
-        """Ten strings in every row, names and texts of what is optional, a name for each list, and what is in the lists."""
+        """Count ten strings in every row, names and texts of optional fields, a name for each list, and strings in lists."""
         samples = [row.reference_answers for row in self.graded if row.reference_answers is not UNSET]
         pairs = 5 * len(self.rows) + 2 * (len(self.criteria) + len(self.choices) + len(self.messages)) + len(self.attachments)
         pairs += len([1 for row in self.rows if row.context is not UNSET])

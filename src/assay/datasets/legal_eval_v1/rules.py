@@ -10,14 +10,14 @@ from assay.core.canonical import JsonObject
 from assay.core.case import Attachment, Case, Choice, Criterion, Message, Task
 from assay.core.issue import Finding, Path
 from assay.datasets.parsing.checks import (
-    Findings,
+    FindingList,
     array_at,
     check_nul,
     check_unique,
     filled_at,
-    misspelt,
+    misspelling_hint,
     object_at,
-    retyped,
+    retype_hint,
     short,
     string_at,
     type_name,
@@ -25,7 +25,7 @@ from assay.datasets.parsing.checks import (
     word_at,
 )
 from assay.datasets.parsing.config import ValidationConfig
-from assay.datasets.parsing.nulls import LEGAL_ROW, drop_nulls
+from assay.datasets.parsing.record_fields import LEGAL_ROW, drop_nulls
 
 SCHEMA_VERSION = "legal_eval_v1"
 ROLES = ("user", "assistant", "system")
@@ -44,7 +44,7 @@ _NEVER_NULL = frozenset(
     ("schema_version", "id", "dataset", "task_type", "prompt", "role", "content", "path", "title", "text", *TASK_FIELDS)
 )
 MOST_NAMED = 80
-"""Choices of which a hint can name some."""
+"""Maximum number of choices that a hint names."""
 _MESSAGE = '{"role": "user", "content": "..."}'
 _ATTACHMENT = '{"path": "a/b.pdf"}'
 _CRITERION = '{"id": "c1", "title": "...", "weight": 1}'
@@ -53,9 +53,9 @@ _OUTSIDE = re.compile(r"^(?:[/\\~]|[A-Za-z][A-Za-z0-9+.-]*:)|(?:^|[/\\])\.\.(?:[
 """Absolute, home, drive, URL, UNC and parent paths, and backslashes, which are separators on one system only."""
 
 
-def check_row(row: object, config: ValidationConfig) -> Findings:
-    """Every rule of the contract for one row."""
-    found = Findings("the row", required=_NEVER_NULL)
+def check_row(row: object, config: ValidationConfig) -> FindingList:
+    """Check one row by every rule of the contract."""
+    found = FindingList("the row", required=_NEVER_NULL)
     members = object_at(found, row, (), like=f'{{"schema_version": "{SCHEMA_VERSION}", ...}}, one object on each line')
     if members is None:
         return found
@@ -63,7 +63,7 @@ def check_row(row: object, config: ValidationConfig) -> Findings:
         drop_nulls(members, LEGAL_ROW)
     for field in ("schema_version", "id", "dataset", "task_type", "prompt"):
         if field not in members:
-            found.missing((field,), hint=misspelt(field, members, FIELDS))
+            found.missing((field,), hint=misspelling_hint(field, members, FIELDS))
     if "schema_version" in members:
         word_at(found, members["schema_version"], ("schema_version",), words=(SCHEMA_VERSION,))
     for field in ("id", "dataset", "prompt"):
@@ -80,30 +80,30 @@ def check_row(row: object, config: ValidationConfig) -> Findings:
     return found
 
 
-def _check_unknown(found: Findings, members: Mapping[str, object]) -> None:
+def _check_unknown(found: FindingList, members: Mapping[str, object]) -> None:
     for unknown in unknown_members(members, FIELDS):
         found.warn("unsupported_field", (unknown.name,), unknown.message, hint=unknown.hint or "move it into metadata", on_key=True)
 
 
 def warning_kind(finding: Finding) -> str:
-    """What is the same in the warnings of many rows: the code and the names on the path."""
+    """Return the part that a warning shares in many rows: the code and the names on the path."""
     return ".".join([finding.code, *(step for step in finding.path if isinstance(step, str))])
 
 
 def unknown_fields(members: Mapping[str, object]) -> list[str]:
-    """Top-level fields that the contract does not name; they are allowed."""
+    """List top-level fields that the contract does not name; they are allowed."""
     return [key for key in members if key not in FIELDS]
 
 
-def _is_null(found: Findings, members: Mapping[str, object], field: str) -> bool:
-    """A null list is read as absent, with a warning."""
+def _is_null(found: FindingList, members: Mapping[str, object], field: str) -> bool:
+    """Warn of a null list, which is read as absent; returns whether it is null."""
     if members[field] is not None:
         return False
     found.warn("null_optional", (field,), f"{field} is null and is read as absent", hint="leave the field out")
     return True
 
 
-def _check_messages(found: Findings, members: Mapping[str, object]) -> None:
+def _check_messages(found: FindingList, members: Mapping[str, object]) -> None:
     if "messages" not in members or _is_null(found, members, "messages"):
         return
     messages = array_at(found, members["messages"], ("messages",), like=f"[{_MESSAGE}, ...]")
@@ -117,7 +117,7 @@ def _check_messages(found: Findings, members: Mapping[str, object]) -> None:
     _check_last_message(found, messages, members.get("prompt"))
 
 
-def _check_message(found: Findings, value: object, path: Path) -> None:
+def _check_message(found: FindingList, value: object, path: Path) -> None:
     message = object_at(found, value, path, like=_MESSAGE)
     if message is None:
         return
@@ -130,8 +130,8 @@ def _check_message(found: Findings, value: object, path: Path) -> None:
         filled_at(found, message["content"], (*path, "content"))
 
 
-def _check_last_message(found: Findings, messages: list[Any], prompt: object) -> None:
-    """The messages are what is sent; the prompt is for display and for the judge."""
+def _check_last_message(found: FindingList, messages: list[Any], prompt: object) -> None:
+    """Compare the last message with the prompt: messages are sent, the prompt is for display and for the judge."""
     last = messages[-1]
     path: Path = ("messages", len(messages) - 1)
     if type(last) is not dict or type(prompt) is not str:
@@ -152,7 +152,7 @@ def _check_last_message(found: Findings, messages: list[Any], prompt: object) ->
         )
 
 
-def _check_attachments(found: Findings, members: Mapping[str, object]) -> None:
+def _check_attachments(found: FindingList, members: Mapping[str, object]) -> None:
     if "attachments" not in members or _is_null(found, members, "attachments"):
         return
     attachments = array_at(found, members["attachments"], ("attachments",), like=f"[{_ATTACHMENT}, ...]")
@@ -170,7 +170,7 @@ def _check_attachments(found: Findings, members: Mapping[str, object]) -> None:
                 string_at(found, attachment[field], (*path, field))
 
 
-def _check_attachment_path(found: Findings, value: object, path: Path) -> None:
+def _check_attachment_path(found: FindingList, value: object, path: Path) -> None:
     text = filled_at(found, value, path)
     if text is not None and is_outside(text):
         found.add(
@@ -179,11 +179,11 @@ def _check_attachment_path(found: Findings, value: object, path: Path) -> None:
 
 
 def is_outside(path: str) -> bool:
-    """True for a path that could leave the dataset's folder."""
+    """Return whether a path could leave the dataset's folder."""
     return bool(_OUTSIDE.search(path))
 
 
-def _check_metadata(found: Findings, members: Mapping[str, object]) -> None:
+def _check_metadata(found: FindingList, members: Mapping[str, object]) -> None:
     if "metadata" not in members:
         return
     metadata = object_at(found, members["metadata"], ("metadata",), like='{"source": "..."}')
@@ -191,7 +191,7 @@ def _check_metadata(found: Findings, members: Mapping[str, object]) -> None:
         string_at(found, metadata["policy_id"], ("metadata", "policy_id"))
 
 
-def _check_task(found: Findings, members: Mapping[str, object]) -> None:
+def _check_task(found: FindingList, members: Mapping[str, object]) -> None:
     if "task_type" not in members:
         return
     task = word_at(found, members["task_type"], ("task_type",), words=tuple(REQUIRED))
@@ -221,7 +221,7 @@ def _forbidden_hint(value: object) -> str:
     return "set null_as_absent: true if an export wrote nulls" if value is None else "remove it or change task_type"
 
 
-def _check_rubric(found: Findings, value: object) -> None:
+def _check_rubric(found: FindingList, value: object) -> None:
     rubric = array_at(found, value, ("rubric",), like=f"[{_CRITERION}, ...]")
     if rubric is None:
         return
@@ -243,7 +243,7 @@ def _check_rubric(found: Findings, value: object) -> None:
         )
 
 
-def _check_criterion(found: Findings, value: object, path: Path) -> None:
+def _check_criterion(found: FindingList, value: object, path: Path) -> None:
     criterion = object_at(found, value, path, like=_CRITERION)
     if criterion is None:
         return
@@ -258,23 +258,23 @@ def _check_criterion(found: Findings, value: object, path: Path) -> None:
         _check_weight(found, criterion["weight"], (*path, "weight"))
 
 
-def _check_weight(found: Findings, value: Any, path: Path) -> None:
+def _check_weight(found: FindingList, value: Any, path: Path) -> None:
     if type(value) not in (int, float):
         message = f"weight must be a number, not {type_name(value)}"
-        found.add("invalid_field_type", path, message, hint=retyped("a number", value, like="1.0"))
+        found.add("invalid_field_type", path, message, hint=retype_hint("a number", value, like="1.0"))
     elif not _is_finite(value):
         found.add("value_out_of_range", path, "weight must be a finite number")
 
 
 def _is_finite(value: int | float) -> bool:
-    """True for what a double can hold."""
+    """Return whether a double can hold the value."""
     try:
         return math.isfinite(value)
     except OverflowError:
         return False
 
 
-def _check_references(found: Findings, value: object, *, is_required: bool) -> None:
+def _check_references(found: FindingList, value: object, *, is_required: bool) -> None:
     references = array_at(found, value, ("reference_answers",))
     if references is None:
         return
@@ -285,7 +285,7 @@ def _check_references(found: Findings, value: object, *, is_required: bool) -> N
         check(found, answer, ("reference_answers", index))
 
 
-def _check_choices(found: Findings, members: Mapping[str, object]) -> None:
+def _check_choices(found: FindingList, members: Mapping[str, object]) -> None:
     ids = _checked_choice_ids(found, members["choices"]) if "choices" in members else None
     if "correct_choice_ids" not in members:
         return
@@ -302,8 +302,8 @@ def _check_choices(found: Findings, members: Mapping[str, object]) -> None:
             found.add("invalid_enum_value", path, f"{short(text)} is not the id of a choice", hint=known)
 
 
-def _checked_choice_ids(found: Findings, value: object) -> dict[str, int] | None:
-    """The ids of well-formed choices; None when some are not known, so that nothing is said of them twice."""
+def _checked_choice_ids(found: FindingList, value: object) -> dict[str, int] | None:
+    """Return the ids of well-formed choices; None when some are unknown, so that nothing is reported twice."""
     choices = array_at(found, value, ("choices",), like=f"[{_CHOICE}, ...]")
     if choices is None:
         return None
@@ -326,7 +326,7 @@ def _checked_choice_ids(found: Findings, value: object) -> dict[str, int] | None
 
 
 def to_case(row: JsonObject, index: int, *, record_sha256: str) -> Case:
-    """A valid row as a case."""
+    """Convert a valid row to a case."""
     metadata = row.get("metadata", {})
     return Case(
         id=row["id"],

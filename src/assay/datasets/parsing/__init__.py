@@ -1,1 +1,1 @@
-"""What every reader of a contract is made of: sources, strict parsers, checks, hashes, and issues with locations."""
+"""Parts that every reader of a contract uses: sources, strict parsers, checks, hashes, and issues with locations."""

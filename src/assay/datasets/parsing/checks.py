@@ -1,4 +1,4 @@
-"""Tiny checks that contracts are written with: a value and its path in, findings out."""
+"""Small checks that contracts consist of: a value and its path in, findings out."""
 
 import difflib
 import json
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from assay.core.canonical import JsonObject
 from assay.core.issue import MAX_LISTED, Finding, Issue, Path, Severity, path_text
-from assay.core.report import Counts, Outcome
+from assay.core.report import Outcome, RecordCounts
 from assay.core.strict_json import Document, ParseProblem
 
 _TYPE_NAMES = {str: "a string", bool: "a boolean", int: "an integer", float: "a number", dict: "an object", list: "an array"}
@@ -31,11 +31,11 @@ _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _CONTROL_IN_NAME = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 
-class Findings(list[Finding]):
-    """What was found in one row so far, or in one document: the first findings in full, all of them counted."""
+class FindingList(list[Finding]):
+    """Findings of one row, or of one document: the first ones in full, all of them counted."""
 
     def __init__(self, whole: str = "the document", *, required: Collection[str] = ()) -> None:
-        """`required`: names of fields that cannot be left out instead of being null."""
+        """Start empty; `required` names the fields that cannot be left out instead of being null."""
         super().__init__()
         self.unlisted: Counter[tuple[str, Severity]] = Counter()
         """Codes and severities of the findings that are counted only."""
@@ -44,7 +44,7 @@ class Findings(list[Finding]):
         self._listed = {"error": 0, "warning": 0}
 
     def append(self, finding: Finding) -> None:
-        """Note a finding; beyond the first ones of its severity only its code."""
+        """Add a finding; beyond the first ones of its severity, only its code is counted."""
         if self._listed[finding.severity] < MAX_LISTED:
             self._listed[finding.severity] += 1
             super().append(finding)
@@ -52,56 +52,56 @@ class Findings(list[Finding]):
             self.unlisted[finding.code, finding.severity] += 1
 
     def extend(self, findings: Iterable[Finding]) -> None:
-        """Note some findings, with those that are counted only."""
+        """Add findings, with those that are counted only."""
         for finding in findings:
             self.append(finding)
-        if isinstance(findings, Findings):
+        if isinstance(findings, FindingList):
             self.unlisted.update(findings.unlisted)
 
     def __iadd__(self, findings: Iterable[Finding]) -> Self:  # type: ignore[override, misc]  # a list takes any value
         self.extend(findings)
         return self
 
-    def take_back(self, is_wrong: Callable[[Finding], bool]) -> None:
-        """Forget listed findings."""
+    def discard(self, is_wrong: Callable[[Finding], bool]) -> None:
+        """Remove listed findings."""
         kept = [finding for finding in self if not is_wrong(finding)]
         self.clear()
         self._listed = {"error": 0, "warning": 0}
         self.extend(kept)
 
-    def add(self, code: str, path: Path, message: str, *, hint: str = "", on_key: bool = False) -> None:
-        """Note one error."""
-        self.append(Finding(code, path, message, hint, on_key=on_key))
+    def add(self, code: str, path: Path, message: str, *, hint: str = "", on_key: bool = False, parameter: str = "") -> None:
+        """Add one error."""
+        self.append(Finding(code, path, message, hint, on_key=on_key, parameter=parameter))
 
     def warn(self, code: str, path: Path, message: str, *, hint: str = "", on_key: bool = False) -> None:
-        """Note something that does not make the row invalid."""
+        """Add a warning, which does not make the row invalid."""
         self.append(Finding(code, path, message, hint, severity="warning", on_key=on_key))
 
     def missing(self, path: Path, *, hint: str = "") -> None:
-        """Note that a required field is absent."""
+        """Report that a required field is absent."""
         self.add("missing_required_field", path, f"{name_of(path)} is required", hint=hint)
 
     def wrong_type(self, path: Path, expected: str, value: object, *, like: str = "") -> None:
-        """Note a value of another JSON type; `like` is an example of what is expected."""
+        """Report a value of another JSON type; `like` is an example of what is expected."""
         name = name_of(path) if path else self._whole
-        hint = retyped(expected, value, like=like)
+        hint = retype_hint(expected, value, like=like)
         if value is None and path and path[-1] not in self._required:
             hint = f"leave {'the field' if isinstance(path[-1], str) else 'it'} out instead of writing null"
         self.add("invalid_field_type", path, f"{name} must be {expected}, not {type_name(value)}", hint=hint)
 
     @property
     def has_errors(self) -> bool:
-        """True when one of the findings is an error."""
+        """Return whether one of the findings is an error."""
         return self._listed["error"] > 0
 
 
 def type_name(value: object) -> str:
-    """The JSON name of a value's type, with its article."""
+    """Return the JSON name of a value's type, with its article."""
     return "null" if value is None else _TYPE_NAMES.get(type(value), "a value that JSON does not have")
 
 
-def retyped(expected: str, value: object, *, like: str = "") -> str:
-    """How the value is written as what is expected, or an example of that; no text is repeated, which may be a secret."""
+def retype_hint(expected: str, value: object, *, like: str = "") -> str:
+    """Describe how to write the value as the expected type, or give an example; no text is repeated, since it may be a secret."""
     match expected, value:
         case (("an object" | "an array"), str()) if _HOLDS_JSON.match(value):
             return "write the value itself, not a text that holds it"
@@ -120,7 +120,7 @@ def retyped(expected: str, value: object, *, like: str = "") -> str:
 
 
 def _quoted(value: float) -> str:
-    """A number or a boolean as a JSON text."""
+    """Quote a number or a boolean as a JSON text."""
     return f'"{json.dumps(value)}"' if type(value) is not int else f'"{value}"' if value.bit_length() < 100 else '"123"'
 
 
@@ -132,30 +132,32 @@ def _is_number(text: str) -> bool:
 
 
 def name_of(path: Path) -> str:
-    """What messages call a value: its path inside the record, such as `input.prompt` or `tags[1]`."""
+    """Name a value in messages: its path inside the record, such as `input.prompt` or `tags[1]`."""
     if path[:1] in (("records",), ("cases",)) and len(path) > 1:
         return path_text(path[2:]) or "the record"
     return path_text(path) or "the document"
 
 
-def object_at(found: Findings, value: object, path: Path, *, like: str = "") -> JsonObject | None:
-    """The value as an object, or None with a finding; `like` is an example of one."""
+def object_at(found: FindingList, value: object, path: Path, *, like: str = "") -> JsonObject | None:
+    """Return the value as an object, or report another type and return None; `like` is an example of one."""
     if type(value) is dict:
         return value
     found.wrong_type(path, "an object", value, like=like)
     return None
 
 
-def array_at(found: Findings, value: object, path: Path, *, like: str = "") -> list[Any] | None:
-    """The value as an array, or None with a finding; `like` is an example of one that holds objects."""
+def array_at(found: FindingList, value: object, path: Path, *, like: str = "") -> list[Any] | None:
+    """Return the value as an array, or report another type and return None; `like` is an example of one that holds objects."""
     if type(value) is list:
         return value
     found.wrong_type(path, "an array", value, like=like)
     return None
 
 
-def string_at(found: Findings, value: object, path: Path, *, low: int = 0, high: int | None = None, like: str = "") -> str | None:
-    """The value as a string of `low` to `high` characters, or None with a finding."""
+def string_at(
+    found: FindingList, value: object, path: Path, *, low: int = 0, high: int | None = None, like: str = ""
+) -> str | None:
+    """Return the value as a string of `low` to `high` characters, or report it and return None."""
     if type(value) is not str:
         found.wrong_type(path, "a string", value, like=like)
         return None
@@ -169,8 +171,8 @@ def string_at(found: Findings, value: object, path: Path, *, low: int = 0, high:
     return value
 
 
-def filled_at(found: Findings, value: object, path: Path) -> str | None:
-    """The value as a string with something other than white space in it."""
+def filled_at(found: FindingList, value: object, path: Path) -> str | None:
+    """Return the value as a string that is not blank, or report it and return None."""
     text = string_at(found, value, path)
     if text is not None and not text.strip():
         found.add("value_out_of_range", path, f"{name_of(path)} must not be {'blank' if text else 'empty'}")
@@ -178,8 +180,8 @@ def filled_at(found: Findings, value: object, path: Path) -> str | None:
     return text
 
 
-def integer_at(found: Findings, value: object, path: Path, *, low: int, high: int) -> int | None:
-    """The value as an integer from `low` to `high`; true and 2000.0 are no integers."""
+def integer_at(found: FindingList, value: object, path: Path, *, low: int, high: int) -> int | None:
+    """Return the value as an integer from `low` to `high`, or report it and return None; true and 2000.0 are not integers."""
     if type(value) is not int:
         found.wrong_type(path, "an integer", value)
         return None
@@ -190,12 +192,13 @@ def integer_at(found: Findings, value: object, path: Path, *, low: int, high: in
 
 
 def shown_integer(value: int) -> str:
-    """Digits that fit into a message."""
+    """Format an integer, unless its digits are too many for a message."""
+    # Decimal digits of a huge integer take quadratic time, and Python refuses more than 4,300 of them.
     return f"{value:,}" if value.bit_length() < 100 else "a very large number"
 
 
-def word_at(found: Findings, value: object, path: Path, *, words: Collection[str]) -> str | None:
-    """The value as one of `words`, or None with a finding that names the nearest one."""
+def word_at(found: FindingList, value: object, path: Path, *, words: Collection[str]) -> str | None:
+    """Return the value as one of `words`, or report it with the nearest one and return None."""
     if type(value) is not str:
         quoted = [f'"{word}"' for word in words] if len(words) <= MOST_WORDS else []
         found.wrong_type(path, "a string", value, like=" or ".join(filter(None, (", ".join(quoted[:-1]), *quoted[-1:]))))
@@ -216,7 +219,7 @@ class UnknownField(NamedTuple):
 
 
 def unknown_members(value: Mapping[str, object], known: Collection[str]) -> Iterator[UnknownField]:
-    """The members that are not in `known`."""
+    """Yield the members that are not in `known`."""
     unknown = (name for name in value if name not in known)
     for number, name in enumerate(unknown):
         # A guess costs 50 microseconds, and no user reads a hundred of them.
@@ -224,13 +227,14 @@ def unknown_members(value: Mapping[str, object], known: Collection[str]) -> Iter
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """`did you mean 'prompt'?` or nothing."""
+    """Return `did you mean 'prompt'?`; empty without a similar word."""
+    # difflib takes quadratic time in the length of the words.
     close = _nearest(word[:MOST_CHARACTERS], tuple(known))
     return f"did you mean {close!r}?" if close else ""
 
 
-def misspelt(field: str, members: Iterable[str], known: Collection[str]) -> str:
-    """`is it written as 'promt'?` where a field is missing and an unknown member looks like it, or nothing."""
+def misspelling_hint(field: str, members: Iterable[str], known: Collection[str]) -> str:
+    """Return `is it written as 'promt'?` for a missing field with a similar unknown member; empty otherwise."""
     unknown = (name[:MOST_CHARACTERS] for name in members if name not in known)
     close = _nearest(field, tuple(islice(unknown, MOST_GUESSES)))
     return f"is it written as {close!r}?" if close else ""
@@ -246,12 +250,13 @@ def _nearest(word: str, known: tuple[str, ...]) -> str:
 
 
 def short(text: str) -> str:
-    """A quoted text, cut to what fits into a message."""
+    """Quote a text, cut to a length that fits into a message."""
+    # A lone surrogate in a message could not be written to a terminal or a file.
     return repr(text if len(text) <= 60 else text[:57] + "...").encode("utf-8", "replace").decode("utf-8")
 
 
 def strings_in(value: object, path: Path) -> Iterator[tuple[str, Path, bool]]:
-    """Every string inside a value with its path; True marks a member's name."""
+    """Yield every string inside a value with its path; True marks a member's name."""
     if type(value) is str:
         yield value, path, False
     elif type(value) is dict:
@@ -263,8 +268,8 @@ def strings_in(value: object, path: Path) -> Iterator[tuple[str, Path, bool]]:
             yield from strings_in(member, (*path, index))
 
 
-def check_nul(found: Findings, value: object, path: Path) -> None:
-    """No string of any contract may hold U+0000."""
+def check_nul(found: FindingList, value: object, path: Path) -> None:
+    """Report strings with U+0000, which every contract forbids."""
     if not _has_nul(value):
         return
     for text, where, on_key in strings_in(value, path):
@@ -275,7 +280,7 @@ def check_nul(found: Findings, value: object, path: Path) -> None:
 
 
 def _has_nul(value: object) -> bool:
-    """True when a string inside a value holds U+0000; hardly any does, and a look without paths costs a quarter."""
+    """Return whether a string inside a value holds U+0000; hardly any does, and a search without paths costs a quarter."""
     if type(value) is str:
         return _NUL in value
     if type(value) is dict:
@@ -283,8 +288,8 @@ def _has_nul(value: object) -> bool:
     return type(value) is list and any(map(_has_nul, value))
 
 
-def check_unique(found: Findings, value: object, path: Path, first: dict[str, int]) -> None:
-    """No two of a list have one id; `path` is that of the id, as in `cases[3].id`, and `first` knows who had each."""
+def check_unique(found: FindingList, value: object, path: Path, first: dict[str, int]) -> None:
+    """Report an id that is used twice in a list; `path` is that of the id, `cases[3].id`, and `first` has the index of each."""
     index = path[-2]
     if type(value) is not str or not isinstance(index, int):
         return
@@ -294,18 +299,18 @@ def check_unique(found: Findings, value: object, path: Path, first: dict[str, in
         found.add("duplicate_record_id", path, message, hint="give each one an id of its own")
 
 
-def check_controls(found: Findings, text: str, path: Path, *, one_line: bool = False, on_key: bool = False) -> None:
-    """No control characters except tab and line breaks; in a one-line text not even these."""
+def check_controls(found: FindingList, text: str, path: Path, *, one_line: bool = False, on_key: bool = False) -> None:
+    """Report control characters except tab and line breaks; in a one-line text also these."""
     match = (_CONTROL_IN_NAME if one_line else _CONTROL).search(text)
     if match:
         where = f"{name_of(path)} holds the control character U+{ord(match.group()):04X} at position {match.start()}"
         found.add("invalid_encoding", path, where, hint="remove it or replace it by a space", on_key=on_key)
 
 
-def check_flaws(found: Findings, document: Document, path: Path, *, whole: str = "") -> None:
-    """The flaws of the text itself as findings below `path`; what the rules say of an unreadable number's range is taken back.
+def check_flaws(found: FindingList, document: Document, path: Path, *, whole: str = "") -> None:
+    """Report the problems of the text itself below `path`; drops findings on the range of numbers that were not read.
 
-    `whole` is the hint on a second value, which says how a contract writes the one document that it reads.
+    `whole` is the hint on a second value: the form of the contract's one document.
     """
     if document.flaws:
         flaws = document.flaws
@@ -315,12 +320,12 @@ def check_flaws(found: Findings, document: Document, path: Path, *, whole: str =
         found.unlisted.update({(code, "error"): number for code, number in document.more_flaws.items()})
 
 
-def add_flaws(found: Findings, flaws: Iterable[ParseProblem], path: Path) -> None:
-    """As `check_flaws`, for some flaws of a document."""
+def add_flaws(found: FindingList, flaws: Iterable[ParseProblem], path: Path) -> None:
+    """Report some problems of a document's text, as `check_flaws` does."""
     listed = list(flaws)
     unread = {("value_out_of_range", (*path, *flaw.path)) for flaw in listed if flaw.code == "value_out_of_range"}
     if unread:
-        found.take_back(lambda finding: finding.severity == "error" and (finding.code, finding.path) in unread)
+        found.discard(lambda finding: finding.severity == "error" and (finding.code, finding.path) in unread)
     for flaw in listed:
         where = (*path, *flaw.path)
         message = f"{name_of(where)} {flaw.message}" if flaw.kind == "surrogate" else flaw.message
@@ -328,7 +333,7 @@ def add_flaws(found: Findings, flaws: Iterable[ParseProblem], path: Path) -> Non
 
 
 def depth_of(value: object, limit: int) -> int:
-    """How many containers are inside each other, counted no further than `limit` + 1."""
+    """Return the nesting of containers, counted no further than `limit` + 1."""
     depth = 0
     level = [value]
     while depth <= limit and (containers := [member for member in level if type(member) is dict or type(member) is list]):
@@ -340,14 +345,14 @@ def depth_of(value: object, limit: int) -> int:
 NO_ROWS = Issue(code="empty_dataset", severity="warning", message="the file has no rows")
 
 
-def add_used_id(found: Findings, record_id: str, path: Path, *, first: str) -> None:
-    """Note that the row `first` has the same id."""
+def add_used_id(found: FindingList, record_id: str, path: Path, *, first: str) -> None:
+    """Report that the row `first` has the same id."""
     message = f"id {short(record_id)} was used by {first}"
     found.add("duplicate_record_id", path, message, hint="ids are unique in a file; keep one of the rows")
 
 
-def outcome_of(counts: Counts) -> Outcome:
-    """A file is rejected only when all of its rows are."""
+def outcome_of(counts: RecordCounts) -> Outcome:
+    """Return the outcome: a file is rejected only when all of its rows are."""
     if not counts.rejected_records:
         return "accepted"
     return "accepted_with_record_errors" if counts.accepted_records else "rejected"

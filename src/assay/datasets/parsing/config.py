@@ -9,7 +9,7 @@ import msgspec
 from assay.core.canonical import JsonObject
 from assay.core.errors import UsageProblem
 from assay.datasets.parsing.checks import nearest
-from assay.datasets.parsing.lazy_yaml import parse_yaml
+from assay.datasets.parsing.formats import parse_yaml
 from assay.datasets.parsing.source import open_source
 
 
@@ -56,7 +56,7 @@ class ValidationConfig(msgspec.Struct, kw_only=False):
 
 
 _LARGEST = 1 << 40
-"""Bounds beyond this, and infinite ones, are no limits."""
+"""Bounds above this, and infinite ones, are not limits."""
 _NESTED = {
     "tools": {
         "allowed_tools": "allowed_tools",
@@ -69,7 +69,7 @@ _NESTED = {
 
 
 def check_config(config: ValidationConfig) -> ValidationConfig:
-    """The same settings, or UsageProblem that lists everything wrong with them."""
+    """Return valid settings unchanged; raises UsageProblem that lists everything wrong with them."""
     try:
         msgspec.convert(msgspec.to_builtins(config), ValidationConfig)
     except msgspec.ValidationError as problem:
@@ -102,7 +102,7 @@ def _bad_lists(config: ValidationConfig) -> list[str]:
 
 
 def load_config(path: str | Path) -> ValidationConfig:
-    """The settings in a YAML or JSON file; UsageProblem names every bad key and the nearest known one."""
+    """Read the settings in a YAML or JSON file; raises UsageProblem that names every bad key and the nearest known one."""
     document = parse_yaml(bytes(open_source(path).buffer()))
     for flaw in document.flaws:
         place = document.place(flaw.offset)
@@ -119,7 +119,7 @@ def load_config(path: str | Path) -> ValidationConfig:
 
 
 def changed_settings(config: ValidationConfig) -> JsonObject:
-    """The settings that are not the default ones, as plain values."""
+    """Return the settings that differ from the defaults, as plain values."""
     default = msgspec.to_builtins(ValidationConfig())
     return {name: value for name, value in msgspec.to_builtins(config).items() if value != default[name]}
 
@@ -151,7 +151,7 @@ Progress = Callable[[int, int], None]
 
 
 Interface = Literal["python", "cli", "http", "page"]
-"""Where a caller gives its settings; hints name them as they are written there."""
+"""Interface by which a caller gives its settings; hints name them as they are written there."""
 
 
 def no_progress(done: int, total: int) -> None:
@@ -159,15 +159,15 @@ def no_progress(done: int, total: int) -> None:
 
 
 class ReadOptions(NamedTuple):
-    """What a reader may use, and whom it tells how far it is."""
+    """Options of a reader: workers, hashes, lint, and the callback for progress."""
 
     progress: Progress = no_progress
     workers: int = 1
     """Processes for large batch_v1 documents; more than one forks, which a server must not do."""
     hashes: bool = False
-    """Someone will ask for the hashes of all records, so a reader that has each record at hand should hash it."""
+    """True if the caller will need all hashes, so that a reader with each record in memory should compute them."""
     lint: bool = False
-    """Warn of rubrics that are doubtful, too."""
+    """Warn of doubtful rubrics, too."""
     interface: Interface = "python"
 
 

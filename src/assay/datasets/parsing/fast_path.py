@@ -1,4 +1,4 @@
-"""Types of open values that are decoded without a look at their depth: deeper ones go to the exact rules."""
+"""Fast path of contracts with rows: typed decoding and a count of strings accept clean rows, others go to the exact rules."""
 
 from collections.abc import Callable, Sequence
 from hashlib import sha256
@@ -7,9 +7,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import msgspec
 
 from assay.core.narrow_text import LARGE_BYTES
-from assay.datasets.parsing.hashing import Hasher, ValueScan, scan_values, whole_floats_settled
+from assay.datasets.parsing.hashing import RecordHasher, ValueScan, scan_values, settle_whole_floats
 from assay.datasets.parsing.scan import LineScanner, may_outgrow
-from assay.datasets.parsing.source import BATCH_BYTES, Block
+from assay.datasets.parsing.source import BATCH_BYTES, LineBlock
 
 LEVELS = 6
 """Levels of containers that typed decoding takes; real metadata has two or three."""
@@ -30,7 +30,7 @@ ShallowObject: Any = dict[str, _value(LEVELS - 1)]  # type: ignore[misc]  # as a
 
 Row = TypeVar("Row")
 _LARGEST_BLOCK = 2 << 20
-"""Bytes that are decoded without a look at how many values they have."""
+"""Maximum bytes that are decoded without counting their values first."""
 _RETURN = ord("\r")
 _REFUSALS = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 _write_values = msgspec.json.Encoder().encode
@@ -39,49 +39,49 @@ _write_sorted = msgspec.json.Encoder(order="deterministic").encode
 
 
 class StringCounts(NamedTuple):
-    """How many strings some rows are written with, names of members included."""
+    """Number of strings that some rows are written with, names of members included."""
 
     strings: int
     """Outside the other values."""
     others: list[Any]
     """Open values, whose strings were not counted."""
     numbered: list[Any]
-    """The parts of rows that have a number which may be a float."""
+    """Parts of rows that have a number which may be a float."""
 
 
 class CleanBlock(NamedTuple, Generic[Row]):
-    """The rows of a block that has a clean one on every line."""
+    """Rows of a block with a clean row on every line."""
 
     rows: list[Row]
     numbered: list[Any]
-    """The parts of rows that have a number which may be a float."""
+    """Parts of rows that have a number which may be a float."""
     are_plain: bool
-    """Whether the open values are known to be written as RFC 8785 wants."""
+    """True if msgspec is known to write the open values as RFC 8785 demands."""
 
 
 class RowSchema(msgspec.Struct, Generic[Row], frozen=True):
-    """What a contract knows of its rows."""
+    """Types of a contract's rows, and the checks that types cannot express."""
 
     decoder: msgspec.json.Decoder[Row]
     """Its types have their members in the order of their names, in which hashes want them written."""
     brackets: bytes
-    """Those that a row begins and ends with."""
+    """Brackets that a row begins and ends with."""
     proved: Callable[[Sequence[Row]], StringCounts | None]
-    """None when a rule that types cannot say may be broken; this may cry wolf, but never miss."""
+    """Returns None when a rule that types cannot express may be broken; may reject a clean row, never accepts a bad one."""
     number: str
-    """The member of `StringCounts.numbered` that is a number."""
+    """Member of `StringCounts.numbered` that is a number."""
 
 
 class FastPath(Generic[Row]):
-    """Typed decoding and a proof; what they do not accept is left to the exact rules."""
+    """Typed decoding with a proof; rows that it does not accept are left to the exact rules."""
 
     def __init__(self, kind: RowSchema[Row]) -> None:
         self._kind = kind
         self._scanner = LineScanner(2 * BATCH_BYTES)
-        self._hasher = Hasher()
+        self._hasher = RecordHasher()
 
-    def all_rows(self, block: Block, *, hashes: bool = False) -> CleanBlock[Row] | None:
-        """The rows of a block if there is a clean one on every line, else None; `hashes` tells that these will be wanted."""
+    def all_rows(self, block: LineBlock, *, hashes: bool = False) -> CleanBlock[Row] | None:
+        """Return the rows of a block if every line has a clean one, else None; `hashes` announces that these will be wanted."""
         if block.size > _LARGEST_BLOCK:
             return None
         try:
@@ -92,18 +92,18 @@ class FastPath(Generic[Row]):
         return self._taken(block.view, rows, hashes=hashes) if len(rows) == _seams(block, self._kind.brackets) else None
 
     def clean_rows(self, lines: Sequence[bytes]) -> list[Row | None]:
-        """The row of each line that is clean."""
+        """Return the row of each clean line; None for the others."""
         rows = [self._read(line) for line in lines]
         read = [position for position, row in enumerate(rows) if row is not None]
         for position in self._unproved(lines, rows, read):
             rows[position] = None
         return rows
 
-    def digests(self, taken: CleanBlock[Row], block: Block) -> bytes:
-        """The hashes (RFC 8785) of all rows of a block, one after the other."""
-        if taken.are_plain and whole_floats_settled(taken.numbered, self._kind.number):
+    def digests(self, taken: CleanBlock[Row], block: LineBlock) -> bytes:
+        """Return the hashes (RFC 8785) of all rows of a block, joined."""
+        if taken.are_plain and settle_whole_floats(taken.numbered, self._kind.number):
             return b"".join([sha256(_write_sorted(row)).digest() for row in taken.rows])
-        # To tell which rows are plain would take as long as is spared by writing those from what was read.
+        # Finding out which rows are plain would cost as much time as writing those from the decoded values would save.
         return b"".join([self._hasher.digest(line) for line in bytes(block.view).split(b"\n")[: len(taken.rows)]])
 
     def _read(self, line: bytes) -> Row | None:
@@ -115,7 +115,7 @@ class FastPath(Generic[Row]):
             return None
 
     def _unproved(self, lines: Sequence[bytes], rows: Sequence[Row | None], positions: list[int]) -> list[int]:
-        """Those of the positions that have no proof: few are bad, so halving finds them soon."""
+        """Find the positions that have no proof by halving: few rows are bad."""
         some = [row for position in positions if (row := rows[position]) is not None]
         if not some or self._taken(b"\n".join([lines[position] for position in positions]), some) is not None:
             return []
@@ -125,22 +125,22 @@ class FastPath(Generic[Row]):
         return self._unproved(lines, rows, positions[:middle]) + self._unproved(lines, rows, positions[middle:])
 
     def _taken(self, text: bytes | memoryview, rows: list[Row], *, hashes: bool = False) -> CleanBlock[Row] | None:
-        """The rows, which are all that the text holds, if they are clean.
+        """Return the rows, which are all that the text holds, if they are clean.
 
         A name that appears twice in an object is read once, and an unknown one never: fewer strings are read than were written.
         """
         written = self._kind.proved(rows)
         if written is None:
             return None
-        # Who wants hashes has to know more of the open values than their strings, which are quicker to count when written.
+        # Hashes need more facts about the open values than the number of strings, which is faster to count in written JSON.
         looked = scan_values(written.others) if hashes else ValueScan(self._scanner.strings(_write_values(written.others)), False)
         scanned = self._scanner.scan(text)
         is_proved = scanned.strings == written.strings + looked.strings and not scanned.may_hold_nul
         return CleanBlock(rows, written.numbered, looked.are_plain) if is_proved else None
 
 
-def _seams(block: Block, brackets: bytes) -> int | None:
-    """How many lines a block has, if each is known to begin and end with a value in such brackets.
+def _seams(block: LineBlock, brackets: bytes) -> int | None:
+    """Count the lines of a block, if each is known to begin and end with a value in such brackets; None otherwise.
 
     Between two values in brackets an array has a comma, so a line feed right between `}` and `{` is inside of no value.
     """

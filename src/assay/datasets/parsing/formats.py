@@ -1,10 +1,12 @@
-"""Which format a source is written in, and which contract its content follows."""
+"""Formats of sources: detection of syntax and contract, and YAML texts."""
 
 import re
+from importlib import import_module
 
 import msgspec
 
 from assay.core.contract import CONTRACTS, REFERENCE, ROW_MEMBERS, SEVERAL, ContractId, Format
+from assay.core.strict_json import Document
 from assay.datasets.parsing.source import BEGINNING, BOM, Source, filled_lines
 
 # Patterns that are tried at every line take no line breaks: a file of empty lines would be read once for each of them.
@@ -13,7 +15,7 @@ _BARE_KEY = re.compile(rb"[\s\[{-]*[A-Za-z_][A-Za-z0-9_ -]*:(?:\s|$)")
 
 
 def sniff_format(source: Source) -> Format:
-    """What the name says, or else what the content looks like."""
+    """Detect the syntax of a source by its name, or else by its content."""
     if source.format is not None:
         return source.format
     head = source.head()
@@ -21,6 +23,7 @@ def sniff_format(source: Source) -> Format:
     if start not in (b"[", b"{") or _BARE_KEY.match(head):
         return "yaml"
     lines = filled_lines(source)
+    # The first line of an indented document is not a JSON value, that of JSON Lines is.
     first, second = next(lines, None), next(lines, None)
     return "jsonl" if first and second and _is_json(first.content) else "json"
 
@@ -35,7 +38,7 @@ def _is_json(line: bytes) -> bool:
 
 
 class FormatGuess(msgspec.Struct, frozen=True):
-    """The contract that the content shows, or why none was recognised."""
+    """Contract that the content shows; None with the signs that were tried."""
 
     contract: ContractId | None
     tried: str = ""
@@ -55,7 +58,7 @@ ROW_HEADS: dict[ContractId, re.Pattern[bytes]] = {
     )
     for contract, member in ROW_MEMBERS.items()
 }
-"""How the documents begin that runs write rows in."""
+"""Beginnings of the documents in which runs store rows."""
 _LIST = re.compile(_SPACE + rb"\[")
 _SOME_VERSION = re.compile(rb'[ \t\r\n]*"([^"]*)"')
 _NOT_AROUND_ROWS = frozenset(("task_type", "turn_id", "speaker", "records", "cases"))
@@ -67,17 +70,17 @@ _TRIED = "looked for records (batch_v1), cases (golden_v1), task_type (legal_eva
 
 
 def is_of_a_run(source: Source) -> bool:
-    """True for a file that names datasets, candidates, judges or a run, rather than records."""
+    """Return whether a file names datasets, candidates, judges or a run, rather than records."""
     text = source.head().decode("utf-8", "replace")
     return _RUN_MEMBER.search(text) is not None and _RECORD_MEMBER.search(text) is None
 
 
 def row_document(source: Source) -> ContractId | None:
-    """The contract whose rows a document holds; None for rows that are lines, and for any other text."""
+    """Return the contract whose rows a document holds; None for rows that are lines, and for any other text."""
     head = source.head()
     for contract, start in ROW_HEADS.items():
         written = start.match(head)
-        # A row on a line of its own has no line break in it.
+        # A line break right after the head means that the document stores rows; a row on one line contains none.
         if written and head[written.end() : written.end() + 1] == b"\n":
             return contract
     found = next((contract for contract in ROW_HEADS if _may_hold_rows(source, head, contract)), None)
@@ -85,7 +88,7 @@ def row_document(source: Source) -> ContractId | None:
 
 
 def _may_hold_rows(source: Source, head: bytes, contract: ContractId) -> bool:
-    """True for an object with the member that lists the rows of a contract, and its version before or after it."""
+    """Return whether a text is an object with the list of a contract's rows, and its version before or after them."""
     member = ROW_MEMBERS[contract]
     if f'"{member}"'.encode() not in head or head.lstrip()[:1] != b"{":
         return False
@@ -95,28 +98,28 @@ def _may_hold_rows(source: Source, head: bytes, contract: ContractId) -> bool:
     if "schema_version" in starts:
         version = _SOME_VERSION.match(head, starts["schema_version"])
         return version is not None and version.group(1) == contract.encode()
-    # It may follow the rows; whether it does is said where the document is read.
+    # The version may follow the rows; reading the document reports whether it does.
     return f'"{contract}"'.encode() in head + source.part(max(0, source.size - _TAIL_BYTES), source.size)
 
 
 def _has_line_of_its_own(head: bytes) -> bool:
-    """True where the first line is whole JSON, and others follow."""
+    """Return whether the first line is whole JSON, and others follow."""
     first, _, others = head.lstrip().partition(b"\n")
     return bool(others.strip()) and _is_json(first)
 
 
 def holds_several(source: Source) -> bool:
-    """True for a document with several datasets."""
+    """Return whether a document holds several datasets."""
     return _SEVERAL_HEAD.match(source.head()) is not None
 
 
 def holds_hashes(source: Source) -> bool:
-    """True for the input of a run that names its datasets or runs by hash, and holds no records."""
+    """Return whether a source is the input of a run that names its datasets or runs by hash, and holds no records."""
     return _REFERENCE_HEAD.match(source.head()) is not None
 
 
 def guess_contract(source: Source) -> FormatGuess:
-    """The contract whose members the first object of the source has."""
+    """Detect the contract by the members of the first object."""
     if sniff_format(source) == "yaml":
         is_turns = _TURN.search(source.head()) is not None
         return (
@@ -126,15 +129,16 @@ def guess_contract(source: Source) -> FormatGuess:
         )
     head = source.head()
     contract = row_document(source) or _contract_of(head)
+    # The first record may be larger than the head.
     if contract is None and source.size > len(head):
         contract = _contract_of(bytes(source.buffer()[:BEGINNING]).removeprefix(BOM))
     return FormatGuess(contract, "" if contract else _TRIED)
 
 
 def _contract_of(text: bytes) -> ContractId | None:
-    """A member decides only together with its neighbours: any of them may be an unknown field of another contract.
+    """Detect a contract by several members together: a single one may be an unknown field of another contract.
 
-    Contracts of ours are looked for before those of plugins, so a usual word, such as `question`, is no sign by itself.
+    Built-in contracts are tried before those of plugins, so a common name, such as `question`, is not a sign by itself.
     """
     names = first_names(text)
     if _LEGAL_VERSION.search(text) and "schema_version" in names:
@@ -156,12 +160,12 @@ def _contract_of(text: bytes) -> ContractId | None:
 
 
 def first_names(text: bytes) -> set[str]:
-    """The names of the first object's members, whether or not the text is whole or right."""
+    """Return the names of the first object's members, even of a truncated or invalid text."""
     return set(first_members(text))
 
 
 def first_members(text: bytes) -> dict[str, int]:
-    """The first object's members by name, and where the value of each begins, whether or not the text is whole or right."""
+    """Map the first object's members to the offsets of their values, even in a truncated or invalid text."""
     starts: dict[str, int] = {}
     depth = level = 0
     for match in _NAME_OR_BRACKET.finditer(text):
@@ -176,3 +180,13 @@ def first_members(text: bytes) -> dict[str, int]:
         if level and depth < level:
             break
     return starts
+
+
+MAX_YAML_BYTES = 8 << 20
+"""Bytes of one YAML text (characters of a str)."""
+
+
+def parse_yaml(data: bytes | str) -> Document:
+    """Parse a YAML text; the parser is imported with the first one, because few sources are YAML."""
+    document: Document = import_module("assay.datasets.parsing.strict_yaml").parse_yaml(data)
+    return document

@@ -26,13 +26,13 @@ _REST_OF_STRING = re.compile(rb'(?:[^"\\]++|\\.)*+(?=")')
 
 
 class FloatHook:
-    """A decoder's hook that makes floats come out of orjson as RFC 8785 writes them, or says that they will not."""
+    """Hook of a decoder that makes orjson write floats as RFC 8785 demands, or notes that it will not."""
 
     def __init__(self) -> None:
         self.integral = False
-        """A float was read as an integer: `1.0` is written as 1."""
+        """True if a float was read as an integer: `1.0` is written as 1."""
         self.exact = True
-        """Every float so far is written as RFC 8785 wants."""
+        """True if orjson writes every float so far as RFC 8785 demands."""
 
     def __call__(self, literal: str) -> float | int:
         value = float(literal)
@@ -45,36 +45,36 @@ class FloatHook:
         return value
 
     def reset(self) -> None:
-        """Forget what was seen."""
+        """Forget the floats so far."""
         self.integral, self.exact = False, True
 
 
 class HashedJson(NamedTuple):
-    """What a JSON text holds, and its hash."""
+    """Value of a JSON text, and its hash."""
 
     value: Any
     sha256: str
 
 
-class Hasher:
-    """Turns the JSON text of records into `record_sha256`."""
+class RecordHasher:
+    """Computes `record_sha256` from the JSON text of records."""
 
     def __init__(self) -> None:
         self._floats = FloatHook()
         self._decode = msgspec.json.Decoder(float_hook=self._floats).decode
 
     def read(self, content: bytes) -> HashedJson:
-        """The value of a JSON text that is known to be valid, and its hash, decoded once where that gives both."""
+        """Return value and hash of a JSON text that is known to be valid, decoded once if that gives both."""
         value = self._read(content)
         digest = self._digest(value, content)
         return HashedJson(msgspec.json.decode(content) if self._floats.integral else value, digest.hex())
 
     def sha256(self, content: bytes) -> str:
-        """The hash of a JSON text that is known to be valid."""
+        """Return the hash of a JSON text that is known to be valid."""
         return self.digest(content).hex()
 
     def digest(self, content: bytes) -> bytes:
-        """The hash as 32 bytes."""
+        """Return the hash as 32 bytes."""
         return self._digest(self._read(content), content)
 
     def _read(self, content: bytes) -> Any:
@@ -84,6 +84,7 @@ class Hasher:
     def _digest(self, value: object, content: bytes) -> bytes:
         try:
             canonical = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+        # orjson refuses integers above 64 bits and unpaired surrogates, which JSON can hold.
         except orjson.JSONEncodeError:
             return hashlib.sha256(canonical_json(msgspec.json.decode(content))).digest()
         if not self._floats.exact or (may_be_astral(canonical) and has_astral_name(value)):
@@ -92,16 +93,16 @@ class Hasher:
 
 
 class ValueScan(NamedTuple):
-    """What a look at open values tells."""
+    """Result of scanning open values."""
 
     strings: int
-    """How many strings they are written with, names of members included."""
+    """Number of strings that they are written with, names of members included."""
     are_plain: bool
-    """Whether msgspec, which sorts names like orjson, writes them as RFC 8785 wants."""
+    """True if msgspec, which sorts names like orjson, writes them as RFC 8785 demands."""
 
 
 def scan_values(values: list[Any]) -> ValueScan:
-    """All values at one depth are looked at together, which costs a fraction of a look at each."""
+    """Scan values level by level: all values of one depth together cost a fraction of each alone."""
     strings, are_plain = 0, True
     while values:
         types = set(map(type, values))
@@ -117,8 +118,8 @@ def scan_values(values: list[Any]) -> ValueScan:
     return ValueScan(strings, are_plain)
 
 
-def whole_floats_settled(holders: list[Any], name: str) -> bool:
-    """True when msgspec now writes the number of that name in each holder as RFC 8785 wants: whole floats were made integers."""
+def settle_whole_floats(holders: list[Any], name: str) -> bool:
+    """Make whole floats integers in the named attribute; returns whether msgspec now writes all as RFC 8785 demands."""
     get = attrgetter(name)
     floats = [number for number in map(get, holders) if type(number) is float]
     if not _are_usual(floats):
@@ -132,24 +133,24 @@ def whole_floats_settled(holders: list[Any], name: str) -> bool:
 
 
 def _are_usual(floats: list[float]) -> bool:
-    """Tell whether every JSON writer writes all of them without an exponent."""
+    """Return whether every JSON writer writes all of them without an exponent."""
     return not [number for number in floats if number and not _SHORTEST <= abs(number) < _LONGEST]
 
 
 def may_be_astral(text: bytes) -> bool:
-    """False when no character is above U+FFFF."""
+    """Return whether a character may be above U+FFFF."""
     return not text.isascii() and any(lead in text for lead in _ASTRAL_LEADS)
 
 
 def has_astral_name(value: object) -> bool:
-    """True when a name has characters above U+FFFF, which RFC 8785 orders differently from orjson."""
+    """Return whether a name has characters above U+FFFF, which RFC 8785 orders differently from orjson."""
     if type(value) is dict:
         return any(_is_astral(key) or has_astral_name(member) for key, member in value.items())
     return type(value) is list and any(has_astral_name(member) for member in value)
 
 
 def text_has_astral_name(text: bytes) -> bool:
-    """As `has_astral_name`, for a value in compact JSON, most of which is not read."""
+    """Return what `has_astral_name` does for a value in compact JSON, without reading most of it."""
     for lead in _ASTRAL_LEADS:
         at = text.find(lead)
         while at >= 0:
@@ -163,7 +164,7 @@ def text_has_astral_name(text: bytes) -> bool:
 
 
 def _string_end(text: bytes, at: int) -> int:
-    """The closing quotation mark of the string that an offset is in."""
+    """Find the closing quotation mark of the string around an offset."""
     match = _REST_OF_STRING.match(text, at)
     return match.end() if match else len(text)
 
@@ -173,19 +174,19 @@ def _is_astral(name: str) -> bool:
 
 
 FEW = 1 << 15
-"""Keys up to which a plain dictionary is faster, and small enough."""
+"""Maximum number of keys for which a plain dictionary is faster, and small enough."""
 _FEWEST_SLOTS = 1 << 10
 _STEP_BITS = 32
-"""The upper half of a hash says how far it is from one slot to the next; an odd number, so that all are reached."""
+"""Bits above which a hash gives the step from one slot to the next; the step is odd, so that every slot is reached."""
 _CHECK = 0xFFFF_FFFF
 _prefixed = "\0".__add__
-"""A key under another beginning, whose hash owes nothing to that of the key."""
+"""Adds a prefix to a key, so that the second hash is independent of the first."""
 
 Integers = NDArray[np.integer[Any]]
 
 
 class KeyIndex:
-    """Keys numbered from 0 in the order in which they are added.
+    """Index of keys, numbered from 0 in the order in which they are added.
 
     The first ones are kept as they are. When there are many, a key is known by 96 bits of its hash, under a secret of the
     process: among a million keys two are taken for one in one of 10^17 runs.
@@ -203,14 +204,14 @@ class KeyIndex:
         return len(self._hashes if self._few is None else self._few)
 
     def find(self, key: str) -> int | None:
-        """The number of a key; None when it is not there."""
+        """Return the number of a key; None when it was not added."""
         if self._few is not None:
             return self._few.get(key)
         number = self._slots[self._slot(key)]
         return number - 1 if number else None
 
     def add(self, key: str) -> bool:
-        """Give a key the next number; False when it is there already."""
+        """Give a key the next number; returns False when it was added before."""
         if self._few is not None:
             return self.add_all((key,))
         slot = self._slot(key)
@@ -223,7 +224,7 @@ class KeyIndex:
         return True
 
     def _slot(self, key: str) -> int:
-        """The slot that holds a key, or the free one that it would get."""
+        """Find the slot of a key, or the free one that it would get."""
         slots, hashed = self._slots, hash(key)
         mask, step = len(slots) - 1, hashed >> _STEP_BITS | 1
         slot = hashed & mask
@@ -234,7 +235,7 @@ class KeyIndex:
         return slot
 
     def add_all(self, keys: Sequence[str]) -> bool:
-        """Add keys; where one of them is there already, or twice among them, none is added and the result is False."""
+        """Add keys; if one was added before, or occurs twice among them, add none and return False."""
         if self._few is not None:
             if len(self._few) + len(keys) <= self._limit:
                 return _added(self._few, keys)
@@ -250,13 +251,13 @@ class KeyIndex:
         return False
 
     def _make_room(self, placed: int) -> None:
-        """Half of the slots are free, whatever was added; so many of the keys have a slot now."""
+        """Enlarge the table so that half of its slots are free; `placed` keys have a slot already."""
         if 2 * len(self) > len(self._slots):
             self._slots = _free_slots(4 << len(self).bit_length())
             self._place(0, placed)
 
     def _place(self, start: int, end: int) -> bool:
-        """Give the keys of these numbers their slots; where one of them is there already, none gets one and the result is False."""
+        """Give the keys of these numbers their slots; if one was added before, give none a slot and return False."""
         slots, hashes, checks = _view(self._slots), _view(self._hashes), _view(self._checks)
         numbers = np.arange(start + 1, end + 1, dtype=slots.dtype)
         wanted = hashes[start:end] & (len(slots) - 1)

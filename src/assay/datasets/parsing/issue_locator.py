@@ -1,29 +1,29 @@
-"""Findings into issues: the place in the source, an excerpt and the record they belong to."""
+"""Findings as issues: with the location in the source, an excerpt and the record they belong to."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
 
 import msgspec
 
-from assay.core.issue import MAX_ERRORS, MAX_LISTED, Finding, Issue, Path, Severity, path_text, shortened
+from assay.core.issue import MAX_ERRORS, MAX_LISTED, Finding, Issue, Path, Severity, path_text, shorten
 from assay.core.strict_json import Document, Location, excerpt
-from assay.datasets.parsing.checks import Findings
+from assay.datasets.parsing.checks import FindingList
 
 START = Location(1, 1)
 
 
 class RecordContext(msgspec.Struct, frozen=True):
-    """Which record a finding belongs to, and where its text begins in the source."""
+    """Record that a finding belongs to, and the location of its text in the source."""
 
     index: int | None = None
     record_id: str | None = None
     path: Path = ()
-    """Steps from the source's root to the record; the document knows only what is below."""
+    """Steps from the source's root to the record; the document contains only the steps below it."""
     start: Location = START
 
 
 def locate_issue(finding: Finding, document: Document, record: RecordContext) -> Issue:
-    """The issue of a finding in the text of one record."""
+    """Build the issue of a finding in the text of one record."""
     offset = finding.offset
     if offset is None:
         offset = document.offset(finding.path[len(record.path) :], on_key=finding.on_key)
@@ -35,7 +35,7 @@ def locate_issue(finding: Finding, document: Document, record: RecordContext) ->
         path=path_text(finding.path),
         severity=finding.severity,
         index=record.index,
-        record_id=None if record.record_id is None else shortened(record.record_id),
+        record_id=None if record.record_id is None else shorten(record.record_id),
         line=place.line,
         column=place.column,
         hint=finding.hint,
@@ -43,11 +43,12 @@ def locate_issue(finding: Finding, document: Document, record: RecordContext) ->
         caret=around.caret,
         error_type=finding.error_type,
         name=finding.name,
+        details={"parameter": finding.parameter} if finding.parameter else None,
     )
 
 
-def placed_all(found: Sequence[Finding], document: Document, record_of: Callable[[Finding], RecordContext]) -> list[Issue]:
-    """The issues of many findings, whose locations are looked for in one pass."""
+def locate_issues(found: Sequence[Finding], document: Document, record_of: Callable[[Finding], RecordContext]) -> list[Issue]:
+    """Build the issues of many findings; their locations are found in one pass."""
     records = [record_of(finding) for finding in found]
     document.locate(
         [finding.path[len(record.path) :] for finding, record in zip(found, records, strict=True) if finding.offset is None]
@@ -56,10 +57,10 @@ def placed_all(found: Sequence[Finding], document: Document, record_of: Callable
 
 
 class IssueList:
-    """The issues of one source: the first errors and the first warnings in full, the others by their codes."""
+    """Issues of one source: the first errors and the first warnings in full, the others by their codes."""
 
     def __init__(self, *, is_bounded: bool = True) -> None:
-        """Only a caller that takes the issues out again may have them all."""
+        """Start empty; only a caller that drains the issues may have them unbounded."""
         self.issues: list[Issue] = []
         self.unlisted: Counter[tuple[str, Severity]] = Counter()
         """Codes and severities of the issues that are counted only."""
@@ -69,7 +70,7 @@ class IssueList:
         self._listed = {"error": 0, "warning": 0}
 
     def add(self, issue: Issue) -> None:
-        """Note an issue that is placed already."""
+        """Add an issue that has its location."""
         self.dataset_errors += issue.index is None and issue.severity == "error"
         if self._has_room(issue.severity):
             self._listed[issue.severity] += 1
@@ -77,14 +78,14 @@ class IssueList:
         else:
             self.unlisted[issue.code, issue.severity] += 1
 
-    def note(self, found: Findings, document: Document, record: RecordContext) -> None:
-        """Note the findings of one record, or of the source as a whole."""
+    def note(self, found: FindingList, document: Document, record: RecordContext) -> None:
+        """Add the findings of one record, or of the source as a whole."""
         self.note_all(found, document, lambda _: record)
         if record.index is None:
             self.dataset_errors += sum(number for (_, severity), number in found.unlisted.items() if severity == "error")
 
-    def note_all(self, found: Findings, document: Document, record_of: Callable[[Finding], RecordContext]) -> None:
-        """Note the findings of one document; only those that are stored are looked for in its text."""
+    def note_all(self, found: FindingList, document: Document, record_of: Callable[[Finding], RecordContext]) -> None:
+        """Add the findings of one document; only those that are listed are located in its text."""
         listed = []
         for finding in found:
             if self._has_room(finding.severity):
@@ -93,9 +94,9 @@ class IssueList:
             else:
                 self.unlisted[finding.code, finding.severity] += 1
             self.dataset_errors += finding.severity == "error" and record_of(finding).index is None
-        issues = placed_all(listed, document, record_of)
+        issues = locate_issues(listed, document, record_of)
         if self._room is None and found.unlisted and issues:
-            # A stream has no counts of omitted issues, so the last issue tells them.
+            # A stream has no counts of omitted issues, so the last issue states them.
             last = issues[-1]
             issues[-1] = msgspec.structs.replace(
                 last, message=f"{last.message} (and {found.unlisted.total():,} more issues in this record)"
@@ -104,7 +105,7 @@ class IssueList:
         self.unlisted.update(found.unlisted)
 
     def drain(self) -> list[Issue]:
-        """Take the issues out."""
+        """Return the issues and remove them."""
         issues, self.issues = self.issues, []
         return issues
 

@@ -14,20 +14,19 @@ from assay.core.canonical import JsonObject
 from assay.core.case import Criterion
 from assay.core.issue import Finding, Issue, Path
 from assay.core.strict_json import Document, Location, parse_json
-from assay.datasets.parsing.checks import Findings, short
-from assay.datasets.parsing.issue_locator import RecordContext, placed_all
-from assay.datasets.parsing.source import Line
-from assay.datasets.parsing.unsent_fields import fact_of_context
+from assay.datasets.parsing.checks import FindingList, short
+from assay.datasets.parsing.issue_locator import RecordContext, locate_issues
+from assay.datasets.parsing.source import TextLine
 
 _PLAIN = str.maketrans(".,:;()[]", " " * 8, " \t\n\r!?\"'`_\u2018\u2019\u201c\u201d\u2026\u00a0\u00ab\u00bb")
-"""What two texts may differ in and still say the same. What may stand between digits leaves a gap: `2(1)` is not `21`."""
+"""Characters in which two equal texts may differ. What may stand between digits leaves a gap: `2(1)` is not `21`."""
 
 HEADING = 32
-"""A title of fewer letters is a heading, such as `Legal basis`: only with its description does it say what is wanted."""
+"""A title of fewer letters is a heading, such as `Legal basis`: only with its description is it a criterion."""
 _SHORT = 80
 """A longer text is more than a placeholder or a pointer."""
 _LONG = 400
-"""Letters of which there are more than that many left, however much of them is white space."""
+"""Letters of a text that are read; enough for a stub or a pointer, however much of them is white space."""
 _FIRST_WORD = re.compile(r"[\W_]*(n/a|[^\W\d_]+)")
 _STUB = re.compile(r"[\[(<{*]*(?:todo|tbd|tba|fixme)\s*(?:$|[:.,(\])>}*-])|lorem ipsum")
 """`todo` is a word in some languages, so that a sign or the end must follow it."""
@@ -37,7 +36,7 @@ _EMPTY_TEXT = re.compile(
     r"|platzhalter|keine angabe|noch (?:offen|festzulegen|zu ergänzen)|(?:neues |weiteres )?(?:kriterium|punkt)(?: ?\d+)?"
     r"|à (?:compléter|définir|préciser|remplir|venir)|(?:nouveau |autre )?critère(?: ?\d+)?)[\W_]*)?"
 )
-"""What people write where a text is still to come."""
+"""Placeholders for texts that are still to be written."""
 _GAP = re.compile(
     r"\{\{[^{}]*\}\}|[\[<](?:insert|to be|your|hier [^\]>]{0,40}einfügen|bitte (?:ergänzen|einfügen|ausfüllen)|einfügen|noch zu"
     r"|insérer|à (?:compléter|définir|préciser)|votre)\b",
@@ -45,9 +44,9 @@ _GAP = re.compile(
 )
 """An unfilled slot of a template."""
 GAP_SIGNS = ("{", "[", "<")
-"""One of them is in every text with a gap, which is quick to see."""
+"""Every text with a gap contains one of them, and searching for them is fast."""
 _ABOUT_GAPS = re.compile(r"placeholder|bracket|blank|\bfill|platzhalter|klammer|lücke|ausfüll|crochet|champ", re.IGNORECASE)
-"""A text that speaks of such places means them."""
+"""A text that mentions such gaps is about them."""
 _NUMBERS = (
     r"(?: (?:no\.? ?|nr\.? ?|n° ?|#)?[\w.]{1,4}(?:(?: ?[,&-] ?| and | or | to | und | oder | bis | et | ou | à )[\w.]{1,4})*)?"
 )
@@ -69,7 +68,7 @@ _SUBJECT = re.compile(
 )
 _WRONGLY = r"(?:incorrectly|wrongly|erroneously|mistakenly|falsely)"
 _FAULT_OF_SUBJECT = re.compile(rf"{_WRONGLY}\b")
-"""`The response wrongly` is a fault; `Wrongly dismissed employees` are none, so that without a subject more has to follow."""
+"""`The response wrongly` is a fault; `Wrongly dismissed employees` is not, so that without a subject more must follow."""
 _FAULT = re.compile(
     rf"{_WRONGLY} \w+[^\Ws]s\b"
     r"|(?:fails to|misstates|misquotes|misrepresents|hallucinates|fabricates)\b"
@@ -89,51 +88,51 @@ _FAULT = re.compile(
     r"|(?:omet|oublie|invente|hallucine) (?:de |d['\u2019]|une? |des |l[ae]s? |l['\u2019])"
 )
 _OPENING = 18
-"""Letters in which a subject and the beginning of what is said of it have room."""
+"""Letters within which a subject and the beginning of its predicate fit."""
 _LONGEST_FAULT = 200
-"""Letters within which a fault is one."""
+"""Maximum letters in which a fault is searched."""
 FAULT_SIGNS = ("älschlich", "ümlich", "à tort")
-"""One of them is in every German or French fault that may begin with any word; their first letters are quick to look for."""
+"""Every German or French fault that may begin with any word contains one of them; their first letters are fast to find."""
 _FAULT_BEGINNINGS = frozenset((
     "inc", "wro", "err", "mis", "fal", "fai", "hal", "fab", "mak", "con", "giv", "pro", "ent", "mac", "nen", "gib", "lie",
     "zit", "erf", "ver", "unt", "ome", "oub", "inv",
 ))  # fmt: skip
-"""The first letters of every fault that does not have one of these signs."""
+"""First letters of every fault that does not have one of these signs."""
 _STUB_WORDS = frozenset((
     "todo", "tbd", "tba", "fixme", "lorem", "n/a", "na", "none", "null", "nan", "undefined", "untitled", "placeholder",
     "insert", "new", "example", "another", "criterion", "criteria", "item", "point", "rubric", "platzhalter", "keine", "noch",
     "neues", "weiteres", "kriterium", "punkt", "nouveau", "autre", "critère", "same", "see", "as", "like", "ditto", "dito",
     "idem", "siehe", "vgl", "wie", "voir", "cf", "comme", "à",
 ))  # fmt: skip
-"""The first word of every text that is still to come or points elsewhere."""
+"""First word of every placeholder, and of every pointer to another criterion."""
 _BEGINNINGS = _FAULT_BEGINNINGS.union((word[:3] for word in _STUB_WORDS), (
     "the", "mod", "res", "ans", "ass", "out", "die", "das", "der", "ant", "la", "le", "l'a", "l\u2019a", "rép",
 ))  # fmt: skip
-"""The first letters of faults, stubs and subjects: a title that begins otherwise is not doubtful by itself, but for its signs."""
+"""First letters of faults, stubs and subjects: a title that begins otherwise is not doubtful by itself, but for its signs."""
 
 _NO_ONE = re.compile(r"\bk(?=ein(?:e[mnrs]?)?\b)|\bauc(?=une?\b)")
-"""`keine Frist` is the opposite of `eine Frist`, and `aucun délai` that of `un délai`."""
+"""`keine Frist` is the opposite of `eine Frist`, and `aucun délai` of `un délai`."""
 _NEGATION = re.compile(r"\b(?:not|no(?!\W{0,2}\d)|never|nicht|nie|niemals|pas|jamais)\b|n['\u2019]t\b")
-"""`No 44/2001` is none."""
+"""`No 44/2001` is a number, not a negation."""
 _NEGATION_MARKS = (" not", " no ", "n't", "n\u2019t", " cannot", " never", " nicht", " nie", " kein", " pas", " jamais", " aucun")
-"""One of them is in every text with a negation; looking for them takes a tenth of the time."""
+"""Every text with a negation contains one of them; searching for them takes a tenth of the time."""
 _AUXILIARY = re.compile(r"\b(?:do|does|did)(?=\W*\bnot\b|n['\u2019]t\b)")
 _FRENCH_NEGATION = re.compile(r"\b(?:pas|jamais|aucune?)\b")
 _FRENCH_AUXILIARY = re.compile(r"\b(?:ne\b|n['\u2019])")
 """Says nothing by itself: `ne mentionne pas` is negated once."""
 _SHORTEST_CLAIM = 12
-"""Characters of a claim whose opposite is looked for."""
+"""Minimum characters of a claim whose opposite is searched."""
 
 _TERM = re.compile(r"\d{2,}|[^\W\d_]{5,}")
 _STEM = 6
 _FEWEST_TERMS = 3
 _LEAST_SHARE = 1 / 16
-"""Real answers share 7 % and more of their telling words with their own rubric."""
+"""Real answers share 7 % or more of their significant words with their own rubric."""
 
 
-def lint_rubric(criteria: Sequence[Criterion], references: Sequence[str] = ()) -> Findings:
-    """Every warning about one rubric, with paths from its row."""
-    found = Findings()
+def lint_rubric(criteria: Sequence[Criterion], references: Sequence[str] = ()) -> FindingList:
+    """Collect every warning about one rubric, with paths from its row."""
+    found = FindingList()
     titles = [criterion.title.casefold() for criterion in criteria]
     plain = [_said(title).translate(_PLAIN).strip() for title in titles]
     _warn_of_each(found, criteria, titles)
@@ -149,7 +148,7 @@ def lint_rubric(criteria: Sequence[Criterion], references: Sequence[str] = ()) -
 
 
 def is_doubtful_alone(title: str, *, weight: float) -> bool:
-    """True when a criterion may be warned of whatever else is in its rubric, apart from a weight of 0."""
+    """Return whether a criterion may be warned of independently of the rest of its rubric, apart from a weight of 0."""
     opening = _opening(title[:_OPENING])
     may_be_fault = opening.may_be_fault or (not title.isascii() and any(sign in title for sign in FAULT_SIGNS))
     if may_be_fault and weight > 0 and _is_fault(title[:_LONGEST_FAULT].casefold()):
@@ -159,13 +158,13 @@ def is_doubtful_alone(title: str, *, weight: float) -> bool:
 
 @lru_cache(4096)
 def begins_doubtfully(beginning: str) -> bool:
-    """True for the first three letters of every title that is doubtful by itself, unless it has a sign of a gap or a fault."""
+    """Return whether a title with these first letters may be doubtful by itself, without a sign of a gap or a fault."""
     folded = beginning.casefold()
     return not folded[:1].isalpha() or folded[:3] in _BEGINNINGS or folded.partition(" ")[0] in _BEGINNINGS
 
 
 class _TitleStart(NamedTuple):
-    """What the first letters of a title leave open."""
+    """Possible kinds of a title with these first letters."""
 
     may_be_fault: bool
     may_be_stub: bool
@@ -173,7 +172,7 @@ class _TitleStart(NamedTuple):
 
 @lru_cache(4096)
 def _opening(beginning: str) -> _TitleStart:
-    """Many titles of a rubric open with the same words, so that few openings are looked at."""
+    """Classify the first letters of a title; cached, because many titles of a rubric begin with the same words."""
     folded = beginning.casefold()
     word = _FIRST_WORD.match(folded)
     may_be_stub = word is None or word[1] in _STUB_WORDS or word.end() == len(folded)
@@ -181,41 +180,41 @@ def _opening(beginning: str) -> _TitleStart:
 
 
 def _is_fault(title: str) -> bool:
-    """True for what only a bad answer does."""
+    """Return whether a title describes what only a bad answer does."""
     said = _said(title)
     is_of_subject = len(said) < len(title) and _FAULT_OF_SUBJECT.match(said) is not None
     return is_of_subject or _FAULT.match(said) is not None
 
 
 def has_gap_sign(text: str) -> bool:
-    """True for a text with one of the signs that every gap has."""
+    """Return whether a text has one of the signs that every gap has."""
     return "[" in text or "<" in text or "{" in text
 
 
 def _has_gap(text: str) -> bool:
-    """Tell whether a text has an unfilled slot."""
+    """Return whether a text has an unfilled slot."""
     return has_gap_sign(text) and _GAP.search(text) is not None and not _ABOUT_GAPS.search(text)
 
 
 def _said(title: str) -> str:
-    """`The response mentions it` says what `Mentions it` says."""
+    """Remove the subject of a title: `The response mentions it` is the same as `Mentions it`."""
     subject = _SUBJECT.match(title)
     return title if subject is None else title[subject.end() :]
 
 
 def undecidable(text: str) -> str:
-    """Why no judge could decide by this text; empty when nothing speaks against it."""
+    """Return why no judge could decide by this text; empty when one could."""
     if _has_gap(text):
-        return "has a gap that nobody filled"
+        return "has an unfilled gap"
     line = " ".join(text[:_LONG].casefold().split())
     if _STUB.match(line) or (len(line) < _SHORT and _EMPTY_TEXT.fullmatch(line)):
         return "says nothing that could be decided"
     if len(line) < _SHORT and _POINTER.fullmatch(line):
-        return "points to another criterion, which a judge who is asked about this one does not see"
+        return "points to another criterion, which the judge of this one does not see"
     return ""
 
 
-def _warn_of_each(found: Findings, criteria: Sequence[Criterion], titles: Sequence[str]) -> None:
+def _warn_of_each(found: FindingList, criteria: Sequence[Criterion], titles: Sequence[str]) -> None:
     # Where nothing has a positive weight, the row has no score, and validation says so.
     has_score = any(criterion.weight > 0 for criterion in criteria)
     for index, (criterion, title) in enumerate(zip(criteria, titles, strict=True)):
@@ -238,16 +237,16 @@ def _warn_of_each(found: Findings, criteria: Sequence[Criterion], titles: Sequen
             _warn_of_undecidable(found, criterion, ("rubric", index, "title"))
 
 
-def _warn_of_undecidable(found: Findings, criterion: Criterion, path: Path) -> None:
-    """A description that says what is wanted makes up for an empty title."""
+def _warn_of_undecidable(found: FindingList, criterion: Criterion, path: Path) -> None:
+    """Warn of an empty title, unless the description says what is wanted."""
     reason = undecidable(criterion.title)
     if reason and (not criterion.description or undecidable(criterion.description)):
         message = f"criterion {short(criterion.title)} {reason}"
         found.warn("unscorable_criterion", path, message, hint="write what an answer must say to meet it")
 
 
-def _warn_of_repetitions(found: Findings, criteria: Sequence[Criterion], plain: Sequence[str]) -> None:
-    """Each criterion against the first one that says the same."""
+def _warn_of_repetitions(found: FindingList, criteria: Sequence[Criterion], plain: Sequence[str]) -> None:
+    """Compare each criterion with the first one of the same meaning."""
     first: dict[str, int] = {}
     for index, (criterion, title) in enumerate(zip(criteria, plain, strict=True)):
         is_heading = len(title) < HEADING and criterion.description
@@ -267,8 +266,8 @@ def _repetition(index: int, same: int, *, is_same_sign: bool) -> Finding:
     return Finding("contradictory_criteria", path, message, "keep the one that is meant", "warning")
 
 
-def _warn_of_opposites(found: Findings, criteria: Sequence[Criterion], claims: Sequence["_Claim"]) -> None:
-    """Two criteria that differ in a negation alone, and are both rewarded or both punished."""
+def _warn_of_opposites(found: FindingList, criteria: Sequence[Criterion], claims: Sequence["_Claim"]) -> None:
+    """Warn of two criteria that differ only in a negation, and are both rewarded or both punished."""
     first: dict[tuple[str, bool, bool], int] = {}
     for index, (criterion, claim) in enumerate(zip(criteria, claims, strict=True)):
         if not criterion.weight or len(claim.text) < _SHORTEST_CLAIM:
@@ -282,7 +281,7 @@ def _warn_of_opposites(found: Findings, criteria: Sequence[Criterion], claims: S
 
 
 class _Claim(NamedTuple):
-    """What a criterion says, apart from whether it says yes or no."""
+    """Content of a criterion without its negation."""
 
     text: str
     is_negated: bool = False
@@ -305,7 +304,7 @@ def _opposition(index: int, opposite: int, *, is_rewarded: bool) -> Finding:
     return Finding("contradictory_criteria", ("rubric", index, "title"), message, hint, "warning")
 
 
-def _warn_of_missed_references(found: Findings, criteria: Sequence[Criterion], references: Sequence[str]) -> None:
+def _warn_of_missed_references(found: FindingList, criteria: Sequence[Criterion], references: Sequence[str]) -> None:
     """Report a reference that shares hardly any word or number with the criteria: no criterion scores its content."""
     asked = _terms("\n".join(f"{criterion.title}\n{criterion.description}" for criterion in criteria))
     for index, reference in enumerate(references):
@@ -321,12 +320,12 @@ def _warn_of_missed_references(found: Findings, criteria: Sequence[Criterion], r
 
 
 def _terms(text: str) -> set[str]:
-    """Numbers, and the beginnings of long words."""
+    """Extract numbers, and the beginnings of long words."""
     return {term[:_STEM] for term in _TERM.findall(text.casefold())}
 
 
 class _ScreenedCriterion(Protocol):
-    """A criterion as it was read."""
+    """A decoded criterion."""
 
     id: str
     title: str
@@ -335,27 +334,27 @@ class _ScreenedCriterion(Protocol):
 
 
 class _ScreenedRow(Protocol):
-    """A row with a rubric as it was read."""
+    """A decoded row with a rubric."""
 
     rubric: list[_ScreenedCriterion]
     reference_answers: list[str] | UnsetType
 
 
 _SEAM = "\0"
-"""Stands in no valid text."""
+"""Separator that no valid text contains."""
 _TELLING = b"bfgqxyz0123456789"
-"""Of Latin letters those in none of the words (`not`, `keine`, `The response`) that two criteria may differ in and say the same."""
+"""Latin letters in none of the words (`not`, `keine`, `The response`) in which two equal criteria may differ."""
 _LOWER = bytes(range(256)).lower()
 _NOT_TELLING = bytes({*range(256)} - {*_TELLING, *_TELLING.upper(), ord(_SEAM)})
 _SIGNS = tuple(sign.encode("latin-1") for sign in FAULT_SIGNS)
 _BEGINNING = 3
 _FEW = 3
 _FOREIGN = re.compile(r"[^\x00-\u024f\u2000-\u206f]+")
-"""Letters of other scripts; no sign and no word that may differ has one."""
+"""Letters of other scripts; no sign and no word of these rules has one."""
 
 
 def doubtful_rows(rows: Sequence[_ScreenedRow]) -> list[int]:
-    """Places of the rows of which the lint has something to say; all of them have a rubric."""
+    """Find the positions of rows that the lint may warn of; all rows have a rubric."""
     if not rows:
         return []
     criteria = list(chain.from_iterable([row.rubric for row in rows]))
@@ -379,7 +378,7 @@ def _weight(item: _ScreenedCriterion) -> float:
 
 
 def _alike(rows: Sequence[_ScreenedRow], latin: bytes) -> Iterator[tuple[int, list[_ScreenedCriterion]]]:
-    """Rubrics of which some criteria have the same telling letters, as repetitions and opposites have, and those criteria."""
+    """Yield criteria of one rubric with the same telling letters, as repetitions and opposites have."""
     letters = iter(latin.translate(_LOWER, _NOT_TELLING).split(_SEAM.encode()))
     for place, row in enumerate(rows):
         size = len(row.rubric)
@@ -389,7 +388,7 @@ def _alike(rows: Sequence[_ScreenedRow], latin: bytes) -> Iterator[tuple[int, li
 
 
 def _groups(items: Sequence[_ScreenedCriterion], telling: Sequence[bytes]) -> Iterator[list[_ScreenedCriterion]]:
-    """Criteria that are the same so far; where Latin letters tell little, those of other scripts must be the same too."""
+    """Group criteria that may be equal; where Latin letters are few, those of other scripts must be the same too."""
     groups: dict[str, list[_ScreenedCriterion]] = {}
     for item, letters in zip(items, telling, strict=True):
         more = "" if len(letters) > _FEW or item.title.isascii() else "".join(_FOREIGN.findall(item.title.casefold()))
@@ -398,7 +397,7 @@ def _groups(items: Sequence[_ScreenedCriterion], telling: Sequence[bytes]) -> It
 
 
 def _conspicuous(criteria: Sequence[_ScreenedCriterion], joined: str, latin: bytes) -> Iterator[_ScreenedCriterion]:
-    """Criteria that begin as those do which are doubtful by themselves, or have a sign that such have."""
+    """Yield criteria that begin as doubtful ones do, or have a sign of them."""
     beginnings = [item.title[:_BEGINNING] for item in criteria]
     looked_at = set(filter(begins_doubtfully, set(beginnings)))
     if looked_at:
@@ -410,16 +409,16 @@ def _conspicuous(criteria: Sequence[_ScreenedCriterion], joined: str, latin: byt
 
 
 def _has_sign(latin: bytes, sign: bytes) -> bool:
-    """Whether a sign is somewhere, by its first letter: that is rare, and the next one is found at once."""
+    """Return whether a sign is in a text, by its first letter: that is rare, and the next one is found at once."""
     return any(piece.startswith(sign[1:]) for piece in latin.split(sign[:1])[1:])
 
 
 MOST_ISSUES = 100
-"""Warnings of one code in one file; the last says how many more there are."""
+"""Maximum warnings of one code in one file; the last states the number of further ones."""
 
 
 class _RubricRow(msgspec.Struct):
-    """What is looked at in a valid row."""
+    """Fields of a valid row that the lint reads."""
 
     id: str
     rubric: list[Criterion] = []
@@ -429,8 +428,8 @@ class _RubricRow(msgspec.Struct):
 _decode_row = msgspec.json.Decoder(_RubricRow).decode
 
 
-class Linter:
-    """The warnings about the rubrics of one file so far."""
+class RubricLinter:
+    """Collector of the warnings about the rubrics of one file."""
 
     def __init__(self) -> None:
         self._issues: list[Issue] = []
@@ -438,21 +437,21 @@ class Linter:
         self._last: dict[str, int] = {}
         """Place of the last issue of each code."""
 
-    def look_at(self, rows: Mapping[int, Any], line_of: Callable[[int], Line]) -> None:
-        """Look at rows with a rubric, by their index; `line_of` gives the line of those that there is something to say of."""
+    def lint_rows(self, rows: Mapping[int, Any], line_of: Callable[[int], TextLine]) -> None:
+        """Lint rows with a rubric, by their index; `line_of` gives the line of a row with a warning."""
         indexes = list(rows)
         for place in doubtful_rows(list(rows.values())):
-            self.look_closely(indexes[place], line_of(indexes[place]))
+            self.lint_row(indexes[place], line_of(indexes[place]))
 
-    def look_closely(self, index: int, line: Line, *, row: Any = None) -> None:
-        """Look at one row on its line; `row` is its value, where the line was read before."""
+    def lint_row(self, index: int, line: TextLine, *, row: Any = None) -> None:
+        """Lint one row on its line; `row` is its value, if the line was parsed before."""
         row = _decode_row(line.content) if row is None else msgspec.convert(row, _RubricRow)
         found = lint_rubric(row.rubric, row.reference_answers or ())
         new = [finding for finding in found if self._is_listed(finding)]
         if new:
             document = parse_json(line.text, is_whole=False)
             record = RecordContext(index, row.id, start=Location(line.number, 1))
-            self._list(placed_all(new, document, lambda _: record))
+            self._list(locate_issues(new, document, lambda _: record))
 
     def _is_listed(self, finding: Finding) -> bool:
         self._counts[finding.code] += 1
@@ -464,7 +463,7 @@ class Linter:
             self._issues.append(issue)
 
     def issues(self) -> list[Issue]:
-        """The first warnings of each code, with the number of the others at the last of them."""
+        """Return the first warnings of each code; the last of them states the number of further ones."""
         for code, place in self._last.items():
             if self._counts[code] > MOST_ISSUES:
                 message = f"{self._issues[place].message} (and {self._counts[code] - MOST_ISSUES:,} more like it)"
@@ -473,9 +472,9 @@ class Linter:
 
 
 def lint_cases(document: Document) -> list[Issue]:
-    """Warnings about the cases of a valid golden dataset: each has one criterion, its rubric, and notes that no model sees."""
+    """Lint the cases of a valid golden dataset: each has one criterion, its rubric, and notes that no model sees."""
     cases: list[JsonObject] = document.value["cases"]
-    found = Findings()
+    found = FindingList()
     for index, case in enumerate(cases):
         reason = undecidable(case["rubric"])
         if reason:
@@ -492,4 +491,53 @@ def lint_cases(document: Document) -> list[Issue]:
         index = finding.path[1]
         return RecordContext(index, cases[index]["id"]) if isinstance(index, int) else RecordContext()
 
-    return placed_all(found, document, record_of)
+    return locate_issues(found, document, record_of)
+
+
+_MENTION = re.compile(
+    r"\b(?:according to|based on|from|in|per|by|using|uses|use|with|match(?:es)?|contradicts?)"
+    r" (?:the |this |its )?(?:(?:given|provided|supplied|attached) )?(?:context|background information)\b(?! of\b)"
+    r"|\b(?:given|provided|supplied|attached) (?:context|background)\b|\bcontext (?:says|states|gives|mentions|above|provided)\b"
+    r"|\b(?:laut|gemäß|aus|im|nach) (?:dem |des )?(?:angegebenen )?kontexts?\b"
+    r"|\b(?:selon|d['\u2019]après|dans) le contexte\b(?! de\b)",
+    re.IGNORECASE,
+)
+"""A rubric that names the context as its source. `In the context of` and `additional context` are other things."""
+_ABOUT_THE_CASE = re.compile(
+    r"\W*(?:simple|basic|tests?|testing|checks?|edge case|corner case|baseline|expected|expects|answer|the answer|correct|notes?"
+    r"|todo|verif\w+|ensures?|should|regression|added|source|see|safety case|bug|issue|ticket)\b"
+    r"|[^.\n]{1,100}\b(?:test|tests|case|task|query|question|request|scenario|prompt)\Z",
+    re.IGNORECASE,
+)
+"""Notes about the case, such as `Simple arithmetic test`: they are not material for an answer."""
+_FEWEST_WORDS = 4
+_WHOLE_NUMBER = re.compile(r"(?<![\w.])\d+(?:[.,:]\d+)*")
+_HOUR = re.compile(r"0?(\d{1,2})[:.]00\Z")
+_PROPER = re.compile(r"(?<=[\w,;:] )[^\W\d_a-z][^\W\d_]{2,}")
+"""A word with a capital letter that does not begin a sentence."""
+_MAX_CONTEXT = 20_000
+"""Maximum characters of a context that are searched."""
+
+
+def fact_of_context(context: str, *, rubric: str, prompt: str) -> str:
+    """Return the fact of the context that the rubric relies on although the prompt lacks it; empty if there is no sign of one."""
+    context = context[:_MAX_CONTEXT].strip()
+    if len(context.split()) < _FEWEST_WORDS or context in prompt:
+        return ""
+    mention = _MENTION.search(rubric)
+    if mention:
+        return mention[0]
+    if _ABOUT_THE_CASE.match(context):
+        return ""
+    known = _numbers(prompt)
+    numbers = [number for number in _numbers(rubric) if len(number) > 1 and number not in known and number in _numbers(context)]
+    said = prompt.casefold()
+    names = [
+        name for name in _PROPER.findall(context) if name.casefold() not in said and re.search(rf"\b{re.escape(name)}\b", rubric)
+    ]
+    return next(iter((*numbers, *names)), "")
+
+
+def _numbers(text: str) -> dict[str, None]:
+    """List the numbers of a text in order; 13:00 is 13."""
+    return dict.fromkeys(_HOUR.sub(r"\1", number) for number in _WHOLE_NUMBER.findall(text))

@@ -1,17 +1,17 @@
-"""Byte scans over many records at once: cheap tests that may cry wolf but never miss."""
+"""Byte scans over many records at once: they may flag a clean record, and never miss a bad one; among them Unicode NFC."""
 
 import re
+import sys
 import unicodedata
 from collections.abc import Sequence
-from functools import cached_property
-from itertools import accumulate, islice
+from functools import cache, cached_property
+from itertools import accumulate, chain, islice
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from assay.core.strict_json import MAX_VALUE_BYTES, NUMBER_BYTES, OBJECT_BYTES, STRING_BYTES, Location
-from assay.datasets.parsing.nfc import beyond_ascii, doubtful_offsets, has_combining_run
 from assay.datasets.parsing.source import BOM, Buffer
 
 _Bytes = npt.NDArray[np.uint8]
@@ -37,16 +37,16 @@ def _table(characters: bytes) -> npt.NDArray[np.bool_]:
 
 
 _CONTROL_ESCAPES = _table(b"bfu")
-"""What follows the backslash of a forbidden control character in orjson's output; \\n \\r \\t are fine."""
+"""Bytes after the backslash of a forbidden control character in orjson's output; \\n \\r \\t are allowed."""
 _HIGH_THEN_LOW = re.compile(rb"\\u[dD][89abAB]..\\u[dD][c-fC-F]", re.DOTALL)
 _MAY_BE_LONE = re.compile(
     rb"\\u[dD](?:[89abAB]..(?!\\u[dD][c-fC-F])|[c-fC-F](?<![^\\]\\u[dD][89abAB]..\\u[dD][c-fC-F])..)", re.DOTALL
 )
-"""An escaped half of a pair whose other half is not beside it, or may be no escape."""
+"""An escaped half of a pair whose other half is not next to it, or may not be an escape."""
 
 
-class Pieces:
-    """Byte strings that are scanned together, because a scan of many costs little more than one of a line."""
+class JoinedBytes:
+    """Byte strings that are scanned together, because scanning many costs little more than one of a line."""
 
     def __init__(self, pieces: Sequence[Any]) -> None:
         self.joined = b"".join(pieces)
@@ -59,23 +59,23 @@ class Pieces:
         return np.fromiter(sizes, np.int64, len(self._pieces) + 1)
 
     def holding(self, hits: npt.NDArray[np.intp]) -> set[int]:
-        """The pieces in which some offsets are."""
+        """Return the pieces that contain some offsets."""
         return set((np.searchsorted(self._bounds, hits, side="right") - 1).tolist()) if hits.size else set()
 
     def quotes(self) -> npt.NDArray[np.intp]:
-        """Quotation marks in each piece."""
+        """Count the quotation marks in each piece."""
         return np.diff(np.searchsorted(np.flatnonzero(self.text == _QUOTE), self._bounds))
 
     def few_quotes(self) -> _Bytes:
-        """Quotation marks in each piece, modulo 256."""
+        """Count the quotation marks in each piece, modulo 256."""
         return np.add.reduceat(self.text == _QUOTE, self._bounds[:-1], dtype=np.uint8)
 
     def highest(self) -> _Bytes:
-        """The largest byte of each piece."""
+        """Return the largest byte of each piece."""
         return np.maximum.reduceat(self.text, self._bounds[:-1])
 
     def with_odd_escapes(self) -> set[int]:
-        """Pieces that may hold an escaped NUL or an escaped quotation mark (`\\u0022`)."""
+        """Find the pieces that may hold an escaped NUL or an escaped quotation mark (`\\u0022`)."""
         text = self.text
         at = np.flatnonzero(text[:-5] == _BACKSLASH)
         at = at[text[at + 1] == ord("u")]
@@ -85,13 +85,13 @@ class Pieces:
 
 
 def _has_digits(text: _Bytes, four: int) -> bool:
-    """True when four bytes follow each other somewhere; a look at each alignment is quicker than a search."""
+    """Return whether four bytes follow each other somewhere; comparing each alignment is faster than a search."""
     ends = (text.size - (text.size - start) % 4 for start in range(4))
     return any((text[start:end].view("<u4") == four).any() for start, end in enumerate(ends))
 
 
-def unlike(source: Pieces, written: Pieces, *, nul: bool = True) -> set[int]:
-    """Pieces whose rewriting may have lost something: a name that appears twice is written once, an unknown one never.
+def lossy_positions(source: JoinedBytes, written: JoinedBytes, *, nul: bool = True) -> set[int]:
+    """Find the pieces whose rewriting may have lost something: a duplicate name is written once, an unknown one never.
 
     Without `nul` an escaped NUL is left to the check of the written values.
     """
@@ -103,8 +103,8 @@ def unlike(source: Pieces, written: Pieces, *, nul: bool = True) -> set[int]:
     return _with_lost_quotes(source, written, lost=lost) if lost else set()
 
 
-def _with_lost_quotes(source: Pieces, written: Pieces, *, lost: int) -> set[int]:
-    """Pieces that lost quotation marks, `lost` in all; sums of bytes are quick, and right as long as no piece lost 256."""
+def _with_lost_quotes(source: JoinedBytes, written: JoinedBytes, *, lost: int) -> set[int]:
+    """Find the pieces that lost quotation marks, `lost` in all; sums of bytes are fast, and right unless a piece lost 256."""
     of_each = source.few_quotes() - written.few_quotes()
     if of_each.sum() != lost:
         return set(np.flatnonzero(source.quotes() != written.quotes()).tolist())
@@ -112,30 +112,30 @@ def _with_lost_quotes(source: Pieces, written: Pieces, *, lost: int) -> set[int]
 
 
 class TextScan(NamedTuple):
-    """What a look at a text of JSON values tells."""
+    """Result of scanning a text of JSON values."""
 
     strings: int
-    """How many strings there are, names of members included."""
+    """Number of strings, names of members included."""
     may_hold_nul: bool
     """False when no string holds an escaped NUL."""
 
 
 class LineScanner:
-    """Looks at texts of JSON values, with a bit for each byte, in memory that is used again: fresh memory would cost more."""
+    """Scanner of JSON texts with one bit per byte, which reuses its memory: fresh memory would cost more."""
 
     def __init__(self, size: int) -> None:
         self._mask = np.empty(0, bool)
         self._grow(size)
 
     def scan(self, text: Buffer | memoryview) -> TextScan:
-        """Strings and NULs of a text."""
+        """Count the strings of a text, and search it for NUL."""
         codes = np.frombuffer(text, np.uint8)
         self._grow(codes.size)
         backslashes = self._bits(codes, _BACKSLASH)
         return TextScan(self._strings(text, codes, backslashes), self._may_hold_nul(text, codes, backslashes))
 
     def strings(self, text: bytes) -> int:
-        """How many strings are in a text that is mostly short."""
+        """Count the strings in a text that is mostly short."""
         if b"\\" not in text:
             return text.count(b'"') // 2
         codes = np.frombuffer(text, np.uint8)
@@ -153,14 +153,14 @@ class LineScanner:
         return found // 2
 
     def _may_hold_nul(self, text: Buffer | memoryview, codes: _Bytes, backslashes: _Words) -> bool:
-        """Of all that is written with three zeros two bytes after a backslash, control characters, a NUL has a fourth."""
+        """Return whether a NUL may be in a text: of all escapes with three zeros two bytes after the backslash, it has a fourth."""
         zeros = self._bits(codes, _ZERO, ahead=4)
         pairs = zeros & _later(zeros, 1)
         is_near = (pairs & _later(pairs, 1) & backslashes).any()
         return bool(is_near) and b"\\u0000" in bytes(text)
 
     def _bits(self, codes: _Bytes, code: int, *, ahead: int = 0) -> _Words:
-        """A bit for each byte of a text, the first in the lowest bit: whether the byte so many places ahead of it is the code."""
+        """Return a bit per byte, the first in the lowest bit: whether the byte `ahead` places further is the code."""
         codes, size = codes[ahead:], codes.size
         mask = self._mask[: -(-size // _WORD_BITS) * _WORD_BITS]
         np.equal(codes, code, out=mask[: codes.size])
@@ -173,7 +173,7 @@ class LineScanner:
 
 
 def _later(bits: _Words, places: int) -> _Words:
-    """The bits of bytes that are so many places after those of which the bits are given."""
+    """Shift bits, so that each stands for the byte so many places later."""
     moved = np.left_shift(bits, places)
     moved[1:] |= np.right_shift(bits[:-1], _WORD_BITS - places)
     return moved
@@ -185,7 +185,7 @@ def _offsets(bits: _Words) -> list[int]:
 
 
 def may_outgrow(text: bytes) -> bool:
-    """False when the values of a JSON text surely take no more memory than the strict parser allows."""
+    """Return whether the values of a JSON text may take more memory than the strict parser allows."""
     if len(text) * _MOST_GROWTH <= MAX_VALUE_BYTES:
         return False
     numbers = strings = containers = 0
@@ -199,7 +199,7 @@ def may_outgrow(text: bytes) -> bool:
 
 
 class ScanResult(NamedTuple):
-    """Positions of the records that need a closer look; nothing is wrong with the others."""
+    """Positions of the records that need an exact check; nothing is wrong with the others."""
 
     suspect: set[int]
     """May hold control characters or text that is not NFC."""
@@ -207,8 +207,8 @@ class ScanResult(NamedTuple):
     """Hold characters above U+FFFF."""
 
 
-def scan_texts(canonical: Sequence[bytes], pieces: Pieces) -> ScanResult:
-    """Looks at the texts of many records at once."""
+def scan_texts(canonical: Sequence[bytes], pieces: JoinedBytes) -> ScanResult:
+    """Scan the texts of many records at once."""
     suspect = pieces.holding(_control_escapes(pieces.text))
     if b"\x7f" in pieces.joined:
         suspect |= pieces.holding(np.flatnonzero(pieces.text == 0x7F))
@@ -220,7 +220,7 @@ def scan_texts(canonical: Sequence[bytes], pieces: Pieces) -> ScanResult:
 
 
 def _control_escapes(text: _Bytes) -> npt.NDArray[np.intp]:
-    """Escapes of control characters, where the backslash is not itself escaped."""
+    """Find escapes of control characters, where the backslash is not itself escaped."""
     backslashes = np.flatnonzero(text == _BACKSLASH)
     candidates = backslashes[_CONTROL_ESCAPES[text[backslashes + 1]]]
     # `\\beta` is an escaped backslash before a letter; longer runs of backslashes go to the exact reader.
@@ -234,7 +234,7 @@ def _c1_controls(text: _Bytes) -> npt.NDArray[np.intp]:
 
 
 def _unnormalized(canonical: Sequence[bytes], positions: list[int]) -> set[int]:
-    """Of the records with characters from U+0300 on, those that are not NFC or hold a combining run."""
+    """Find the records that are not in NFC or hold a combining run, among those with characters from U+0300 on."""
     if not positions:
         return set()
     doubtful = doubtful_offsets(beyond_ascii(b"".join([canonical[position] for position in positions])))
@@ -251,39 +251,39 @@ def _is_normal(text: str) -> bool:
 
 
 def commas_in(view: memoryview) -> int:
-    """How many commas are in the bytes."""
+    """Count the commas in the bytes."""
     blocks = range(0, len(view), _SMALL_BLOCK)
     return sum(int(np.count_nonzero(np.frombuffer(view[at : at + _SMALL_BLOCK], np.uint8) == _COMMA)) for at in blocks)
 
 
 def address_of(buffer: Any) -> int:
-    """Where a buffer lies in memory; the difference of two tells where one begins in the other."""
+    """Return the memory address of a buffer; the difference of two locates one within the other."""
     return int(np.frombuffer(buffer, np.uint8).__array_interface__["data"][0])
 
 
 def lone_surrogates(buffer: Buffer, *, most: int) -> list[int]:
-    """Offsets of `\\uD8xx` escapes that are no half of a pair, at most about `most` of them."""
+    """Find the offsets of `\\uD8xx` escapes that are not half of a pair, at most about `most` of them."""
     lone = (match.start() for match in _MAY_BE_LONE.finditer(buffer) if _is_lone(buffer, match.start()))
     return list(islice(lone, most + 1))
 
 
 def _is_lone(buffer: Buffer, offset: int) -> bool:
-    """Of an escape that may be lone; no low half follows it."""
+    """Return whether an escape that may be lone, since no low half follows it, is lone."""
     if not _is_escape(buffer, offset):
         return False
     return offset < 6 or not (_HIGH_THEN_LOW.match(buffer, offset - 6) and _is_escape(buffer, offset - 6))
 
 
 def _is_escape(buffer: Buffer | memoryview, offset: int) -> bool:
-    """True when the backslash at `offset` is not itself escaped."""
+    """Return whether the backslash at `offset` is not itself escaped."""
     before = 0
     while before < offset and buffer[offset - 1 - before] == _BACKSLASH:
         before += 1
     return before % 2 == 0
 
 
-class Cursor:
-    """Turns rising byte offsets of a buffer into lines and columns, reading every byte once."""
+class LocationCursor:
+    """Converter of rising byte offsets to lines and columns, which reads every byte once."""
 
     def __init__(self, buffer: Buffer) -> None:
         self._view = memoryview(buffer)
@@ -292,7 +292,7 @@ class Cursor:
         self._mask = np.empty(_SMALL_BLOCK, bool)
 
     def place(self, offset: int) -> Location:
-        """Where `offset` is; it must not be smaller than the offset before."""
+        """Return the location of `offset`, which must not be smaller than the offset before."""
         while self._offset < offset:
             end = min(offset, self._offset + _SMALL_BLOCK)
             self._advance(bytes(self._view[self._offset : end]))
@@ -308,3 +308,74 @@ class Cursor:
             codes = codes[block.rindex(b"\n") + 1 :]
         is_lead = np.greater_equal(codes, _FIRST_LEAD, out=self._mask[: codes.size])
         self._place = Location(line, column + int(np.count_nonzero(is_lead)))
+
+
+MAX_COMBINING_RUN = 30
+"""Longer runs of combining marks make normalisation quadratic, and are not text."""
+
+_ASCII = bytes(range(0x80))
+_COMPOSES = 255
+"""Marks characters that NFC may change or join to the one before; no combining class is as high."""
+_ALPHABETS = (range(0x300, 0x3100), range(0xA000, 0xAC00), range(0xF900, 0x1F000))
+"""Ranges of combining marks and characters with a decomposition, apart from syllables that NFC leaves alone."""
+_COMPATIBLE_IDEOGRAPHS = slice(0x2F800, 0x2FA20)
+_JAMO = slice(0x1161, 0x11C3)
+"""Vowels and final consonants, which NFC joins to the syllable before by rule."""
+
+
+def doubtful_offsets(text: str) -> npt.NDArray[np.intp]:
+    """Find offsets where a text may not be in NFC or may hold a long run of combining marks; it may lack its ASCII characters."""
+    classes = np.take(_classes(), _points(text))
+    marks: npt.NDArray[np.intp] = np.flatnonzero(classes)
+    if not marks.size or _has_run(marks):
+        return marks
+    found = classes[marks]
+    # Marks that follow each other must be in the order of their classes; an ASCII character between them only seems to be none.
+    is_unordered = (found[1:] < found[:-1]) & (np.diff(marks) == 1)
+    is_doubtful: npt.NDArray[np.bool_] = found == _COMPOSES
+    is_doubtful[1:] |= is_unordered
+    return marks[is_doubtful]
+
+
+def beyond_ascii(text: bytes) -> str:
+    """Remove ASCII from a UTF-8 text: the rest has the same doubtful characters or more, and is several times shorter."""
+    return text.translate(None, _ASCII).decode()
+
+
+def has_combining_run(text: str) -> bool:
+    """Return whether more than 30 combining marks follow each other."""
+    return len(text) > MAX_COMBINING_RUN and _has_run(np.flatnonzero(np.take(_combining(), _points(text))))
+
+
+def _points(text: str) -> npt.NDArray[np.uint32]:
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+
+
+def _has_run(marks: npt.NDArray[np.intp]) -> bool:
+    if marks.size <= MAX_COMBINING_RUN:
+        return False
+    return bool((marks[MAX_COMBINING_RUN:] - marks[:-MAX_COMBINING_RUN] == MAX_COMBINING_RUN).any())
+
+
+@cache
+def _combining() -> npt.NDArray[np.uint8]:
+    """Return the combining class of every character."""
+    table = np.zeros(sys.maxunicode + 1, np.uint8)
+    for points in _ALPHABETS:
+        table[points.start : points.stop] = [unicodedata.combining(character) for character in map(chr, points)]
+    return table
+
+
+@cache
+def _classes() -> npt.NDArray[np.uint8]:
+    """Return the combining class of every character, or a mark that NFC may compose it."""
+    composing: list[int] = []
+    for point in chain(range(0xC0, 0x300), *_ALPHABETS):
+        parts = unicodedata.decomposition(chr(point))
+        if parts and parts[0] != "<":
+            is_kept = unicodedata.is_normalized("NFC", chr(point))
+            composing += [int(second, 16) for second in parts.split()[1:]] if is_kept else [point]
+    table = _combining().copy()
+    table[composing] = _COMPOSES
+    table[_COMPATIBLE_IDEOGRAPHS] = table[_JAMO] = _COMPOSES
+    return table

@@ -1,4 +1,4 @@
-"""Sources: files, standard input, gzip and bytes, read in lines or as one buffer; and places in them."""
+"""Sources: files, standard input, gzip and bytes, read in lines or as one buffer."""
 
 import gzip
 import hashlib
@@ -31,17 +31,17 @@ _LINE_FEED = ord("\n")
 _GZIP_MAGIC = b"\x1f\x8b"
 _SUFFIXES: dict[str, Format] = {".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl", ".yaml": "yaml", ".yml": "yaml"}
 BATCH_BYTES = 384 << 10
-"""Records that are looked at together fit the processor's cache."""
+"""Bytes of records that are scanned together, which fit the processor's cache."""
 _FILLED = re.compile(rb"[^ \t\n\r\x0b\x0c]")
 BEGINNING = 8 << 20
-"""How far to look for what tells the contract of a source."""
+"""Maximum bytes in which the contract of a source is searched."""
 _BLOCK = 1 << 20
 _BOMB_BYTES = 256 << 20
 _BOMB_RATIO = 200
 """A gzip file may grow beyond 256 MiB, but not by more than this factor: real text compresses 3 to 20 times."""
 
 
-class Line(NamedTuple):
+class TextLine(NamedTuple):
     """One line of a source; a line break at its end is white space to every reader."""
 
     number: int
@@ -50,125 +50,125 @@ class Line(NamedTuple):
 
     @property
     def text(self) -> bytes:
-        """The content without its line break."""
+        """Content without its line break."""
         return bytes(self.content).rstrip(b"\r\n")
 
     def document_to_check(self) -> Document:
-        """The content parsed for checks: long strings of a large one may have stand-ins."""
+        """Parse the content for checks: long strings of a large line may have stand-ins."""
         return _parsed(decode_for_checks(self.content, is_whole=False))
 
 
-class Block(NamedTuple):
-    """Whole lines of a source that follow each other: the first `size` bytes of a buffer that the next block is read into."""
+class LineBlock(NamedTuple):
+    """Consecutive whole lines of a source: the first `size` bytes of a buffer that the next block overwrites."""
 
     buffer: bytearray
     size: int
 
     @property
     def view(self) -> memoryview:
-        """The lines, without a copy."""
+        """Lines, without a copy."""
         return memoryview(self.buffer)[: self.size]
 
-    def lines(self, number: int) -> list[Line]:
-        """The lines that are not blank; `number` is that of the first line."""
+    def lines(self, number: int) -> list[TextLine]:
+        """Return the lines that are not blank; `number` is that of the first line."""
         if self.size > LARGE_BYTES:
             return self._long_lines(number)
-        # One very long line is a block of its own: with its line feed it would be copied once more.
+        # One very long line is a block by itself: split with its line feed, it would be copied once more.
         whole = bytes(self.view[: self.size - self.buffer.endswith(b"\n", 0, self.size)])
         if whole.isspace():
             return []
         numbered = enumerate(whole.split(b"\n"), number)
-        return [Line(at, content) for at, content in numbered if content and not content.isspace()]
+        return [TextLine(at, content) for at, content in numbered if content and not content.isspace()]
 
-    def _long_lines(self, number: int) -> list[Line]:
+    def _long_lines(self, number: int) -> list[TextLine]:
         lines = []
         at = 0
         while at < self.size:
             end = self.buffer.find(b"\n", at, self.size) + 1 or self.size
             content = self.view[at : end - (self.buffer[end - 1] == _LINE_FEED)]
             if _FILLED.search(content):
-                lines.append(Line(number, cast("bytes", content) if end - at > LARGE_BYTES else bytes(content)))
+                lines.append(TextLine(number, cast("bytes", content) if end - at > LARGE_BYTES else bytes(content)))
             at = end
             number += 1
         return lines
 
-    def filled(self, number: int) -> Iterator[Line]:
-        """The lines that are not blank, with their line breaks; millions of blank ones are passed at the speed of a search."""
+    def filled_lines(self, number: int) -> Iterator[TextLine]:
+        """Yield the lines that are not blank, with their line breaks; a search skips millions of blank ones fast."""
         buffer, size = self
         at = 0
         while found := _FILLED.search(buffer, at, size):
             start = buffer.rfind(b"\n", at, found.start()) + 1 or at
             number += buffer.count(b"\n", at, start)
             at = buffer.find(b"\n", found.start(), size) + 1 or size
-            yield Line(number, bytes(memoryview(buffer)[start:at]))
+            yield TextLine(number, bytes(memoryview(buffer)[start:at]))
             number += 1
 
-    def feeds(self) -> int:
-        """How many line feeds there are."""
+    def line_feed_count(self) -> int:
+        """Count the line feeds."""
         return self.buffer.count(b"\n", 0, self.size)
 
 
 class Source:
-    """Something to read that can be read again: its name, its format where the name tells, its bytes."""
+    """A source that can be read again: its name, the format that the name shows, its bytes."""
 
     def __init__(self, name: str, stream: BinaryIO, *, size: int, is_object: bool = False, form: Format | None = None) -> None:
         self.name = name
         self.size = size
         self.is_object = is_object
-        """The bytes were made from a Python object, so places in them mean nothing to the caller."""
+        """True if the bytes were made from a Python object, so locations in them mean nothing to the caller."""
         self.stored: StoredName | None = None
-        """What it was called in the run that has stored it; None for what is not the input of a run."""
+        """Names in the run that has stored it; None if it is not the input of a run."""
         self.rows: Any = None
         """Return the rows as lines, for a document with rows whose caller has asked for them."""
         self._form = form
         self._stream = stream
         self._buffer: Buffer | None = None
-        # A report reads its cases later, so a source lives as long as anybody holds it.
+        # A report reads its cases later, so the stream is closed when the last reference to the source is gone.
         weakref.finalize(self, stream.close)
 
     @property
     def stem(self) -> str:
-        """The file's name without its ending; of the input of a run, that of the file that the run was made from."""
+        """File name without suffix; for the input of a run, that of the original file."""
         return Path(self.stored.file if self.stored else self.name).stem
 
     @property
     def format(self) -> Format | None:
-        """What the name says the format is: `data.jsonl.gz` is jsonl; of a part of a file, what it was taken for."""
+        """Format by the name: `data.jsonl.gz` is jsonl; for a part of a file, the format that its opener stated."""
         if self._form is not None:
             return self._form
         suffixes = [suffix for suffix in Path(self.name).suffixes if suffix.lower() != ".gz"]
         return _SUFFIXES.get(suffixes[-1].lower()) if suffixes else None
 
     def head(self, size: int = 1 << 16) -> bytes:
-        """The first bytes without a byte order mark."""
+        """Return the first bytes without a byte order mark."""
         self._stream.seek(0)
         return self._stream.read(size).removeprefix(BOM)
 
     def buffer(self) -> Buffer:
-        """All bytes at once: memory-mapped from a file, so that they cost no memory of their own."""
+        """Return all bytes: memory-mapped from a file, so that the page cache holds them."""
         if self._buffer is None:
             self._buffer = self._map()
         return self._buffer
 
     def document_to_check(self, *, by_line: bool = False) -> Document:
-        """All of it as one JSON value, or as one value per line, for checks: long strings of a large text may have stand-ins."""
+        """Parse all of it as one JSON value, or one per line, for checks: long strings of a large text may have stand-ins."""
         text = decode_for_checks(self.buffer())
-        self.let_go()
+        self.release()
         return _parsed(text, by_line=by_line)
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Release the memory of a map once the caller has read enough; later reads load it from the file again."""
         if self._buffer is not None:
-            let_go(self._buffer)
+            release(self._buffer)
 
     def part(self, start: int, end: int) -> bytes:
-        """The bytes from one place to another, read from the file."""
+        """Read the bytes from one offset to another."""
         if isinstance(self._stream, io.BytesIO):
             return bytes(self._stream.getbuffer()[start:end])
         return os.pread(self._stream.fileno(), end - start, start)
 
     def sha256(self) -> str:
-        """The hash of all bytes; they are read for it and not kept, as they are in a map of the file."""
+        """Hash all bytes; they are read in pieces, since a map of the file would stay in memory."""
         digest = hashlib.sha256()
         with self._raw_reader() as reader:
             while piece := reader.read(_BLOCK):
@@ -183,17 +183,17 @@ class Source:
             self._stream.seek(0)
             return self._stream.read()
 
-    def lines(self) -> Iterator[Line]:
-        """The lines with their line breaks, split at LF alone: U+2028 and friends are text."""
+    def lines(self) -> Iterator[TextLine]:
+        """Yield the lines with their line breaks, split at LF alone: U+2028 and others are text."""
         with self._reader() as reader:
             lines = iter(reader)
             for number, content in enumerate(lines, 1):
-                yield Line(number, content.removeprefix(BOM))
+                yield TextLine(number, content.removeprefix(BOM))
                 break
-            yield from map(Line, count(2), lines)
+            yield from map(TextLine, count(2), lines)
 
-    def blocks(self) -> Iterator[Block]:
-        """Whole lines, about 384 KB at a time, each time in the same memory: a block is gone when the next one is asked for."""
+    def blocks(self) -> Iterator[LineBlock]:
+        """Yield whole lines, about 384 KB at a time, in reused memory: the next block overwrites the last one."""
         buffer = bytearray(2 * BATCH_BYTES)
         with self._raw_reader() as reader:
             kept = reader.readinto(memoryview(buffer)[: len(BOM)]) or 0
@@ -202,16 +202,17 @@ class Source:
                 end = kept + size
                 cut = buffer.rfind(b"\n", searched, end) + 1
                 if cut:
-                    yield Block(buffer, cut)
+                    yield LineBlock(buffer, cut)
                     buffer[: end - cut] = buffer[cut:end]
+                # The rest is the beginning of a line and has no line feed, so the next search starts after it.
                 kept = searched = end - cut
                 if kept + BATCH_BYTES > len(buffer):
                     buffer = _longer(buffer)
         if kept:
-            yield Block(buffer, kept)
+            yield LineBlock(buffer, kept)
 
     def _reader(self) -> BinaryIO:
-        """A reader with a position of its own, so that many may read at once."""
+        """Open a reader with its own position, so that several may read at once."""
         raw = self._raw_reader()
         return raw if isinstance(raw, io.BytesIO) else io.BufferedReader(raw, _BLOCK)
 
@@ -228,7 +229,7 @@ def _parsed(text: str | NarrowText | Document, *, by_line: bool = False) -> Docu
 
 
 def _longer(buffer: bytearray) -> bytearray:
-    """The buffer with room for one more reading; in place, as a line may be as large as memory allows only once."""
+    """Enlarge a buffer by one block; in place, because a line may be so large that memory holds it only once."""
     try:
         buffer += bytes(BATCH_BYTES)
     except BufferError:
@@ -253,26 +254,27 @@ class _Window(io.RawIOBase):
         return size
 
 
-def let_go(buffer: Buffer) -> None:
-    """Release the memory of a map that nobody has patched; later reads load it from the file again."""
+def release(buffer: Buffer) -> None:
+    """Release the memory of an unchanged map; later reads load it from the file again."""
     if isinstance(buffer, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
         buffer.madvise(mmap.MADV_DONTNEED)
 
 
-def filled_lines(source: Source) -> Iterator[Line]:
-    """The lines that are not blank."""
+def filled_lines(source: Source) -> Iterator[TextLine]:
+    """Yield the lines that are not blank."""
     number = 1
     for block in source.blocks():
-        yield from block.filled(number)
-        number += block.feeds()
+        yield from block.filled_lines(number)
+        number += block.line_feed_count()
 
 
 def open_source(source: str | Path | bytes | bytearray | memoryview, *, name: str = "<bytes>") -> Source:
-    """The source behind a path, `-` (standard input) or bytes; gzip is unpacked. Raises SourceUnreadable."""
+    """Open a path, `-` (standard input) or bytes; gzip is unpacked. Raises SourceUnreadable."""
     if isinstance(source, bytes | bytearray | memoryview):
         stream: BinaryIO = io.BytesIO(source)
         return _unpacked(name, stream)
     if str(source) == "-":
+        # A source is read several times, which a pipe does not allow.
         return _unpacked("-", _spooled(sys.stdin.buffer))
     path = Path(source)
     try:
@@ -283,7 +285,7 @@ def open_source(source: str | Path | bytes | bytearray | memoryview, *, name: st
 
 
 def is_packed(path: str) -> bool:
-    """True for a gzip file; raises SourceUnreadable."""
+    """Return whether a file is gzip; raises SourceUnreadable."""
     try:
         with Path(path).open("rb") as stream:
             return stream.read(2) == _GZIP_MAGIC
@@ -304,7 +306,7 @@ def open_beginning(path: str, size: int = BEGINNING) -> Source:
 
 
 def _spooled(stream: BinaryIO) -> BinaryIO:
-    """A stream that can be read once, as one that can be read again."""
+    """Copy a stream that can be read once into one that can be read again."""
     spool = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as its Source
     while block := stream.read(_BLOCK):
         spool.write(block)

@@ -1,9 +1,9 @@
-"""Text that YAML 1.2 and JSON allow but libyaml (YAML 1.1) misreads, hidden from it and restored in the values.
+"""Strict YAML 1.2: text into a Document; text that libyaml (YAML 1.1) misreads is masked, and restored in the values.
 
 libyaml takes NEL, LS and PS for line breaks and would fold them away; it refuses DEL and the C1 characters even inside
 quotes, and it refuses a character escaped as two UTF-16 halves, which is how most JSON writers escape an emoji. Each of
 these characters, and the backslash of such a half, is replaced by one private character that the text does not use: one for
-one, so that every offset stays true. Whether a control character may stand in a value is for the contract to say.
+one, so that every offset stays true. The contract decides whether a value may contain a control character.
 """
 
 import re
@@ -22,7 +22,7 @@ from yaml.events import AliasEvent, MappingEndEvent, MappingStartEvent, ScalarEv
 from assay.core.canonical import JsonObject
 from assay.core.issue import MAX_LISTED
 from assay.core.strict_json import MAX_DEPTH, MAX_INTEGER_DIGITS, Document, ParseProblem, ProblemKind, decode_utf8, parse_json
-from assay.datasets.parsing.lazy_yaml import MAX_YAML_BYTES
+from assay.datasets.parsing.formats import MAX_YAML_BYTES
 
 _FOREIGN = (*map(chr, range(0x7F, 0xA0)), "\u2028", "\u2029", "\ufffe", "\uffff")
 _HALF_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*+)\\(?=u[dD][89a-fA-F][0-9a-fA-F]{2})")
@@ -31,8 +31,8 @@ _LONG_ESCAPE = re.compile(r"\\U(00[01][0-9a-fA-F]{5})")
 _PRIVATE = range(0xF0000, 0x110000)
 
 
-class Mask:
-    """A text with private characters in it, and the way back from its scalars to what was written."""
+class MaskedText:
+    """A text with private characters in place of those that libyaml misreads, and their originals."""
 
     def __init__(self, text: str, backslash: str, hidden: Mapping[str, str]) -> None:
         for character, private in hidden.items():
@@ -43,7 +43,7 @@ class Mask:
         self._originals = {ord(backslash): "\\", **{ord(private): character for character, private in hidden.items()}}
 
     def restore(self, value: str, *, is_escaped: bool) -> str:
-        """The value of one scalar as it was written; escapes are resolved where the scalar has them (double quotes)."""
+        """Restore one scalar; escapes are resolved where the scalar has them (double quotes)."""
         if value.isascii() or not self._private.search(value):
             return value
         if is_escaped and self._half.search(value):
@@ -52,8 +52,8 @@ class Mask:
         return value.translate(self._originals)
 
 
-def mask_text(text: str) -> Mask | None:
-    """The mask that the text needs; None for nearly every text."""
+def mask_text(text: str) -> MaskedText | None:
+    """Return the masked text if it needs a mask; None for nearly every text."""
     found = [character for character in _FOREIGN if character in text]
     if not found and not (("\\ud" in text or "\\uD" in text) and _HALF_ESCAPE.search(text)):
         return None
@@ -61,7 +61,7 @@ def mask_text(text: str) -> Mask | None:
     free = (private for private in map(chr, _PRIVATE) if private not in taken)
     private = [*islice(free, len(found) + 1)]
     # Only a text written for it uses up all 131,072 private characters; libyaml then reads or refuses it as it is.
-    return Mask(text, private[0], dict(zip(found, private[1:], strict=True))) if len(private) > len(found) else None
+    return MaskedText(text, private[0], dict(zip(found, private[1:], strict=True))) if len(private) > len(found) else None
 
 
 MAX_HEXADECIMAL_LENGTH = 3500
@@ -85,15 +85,15 @@ _FLOAT = re.compile(r"[-+]?(?:\.[0-9]++|[0-9]++(?:\.[0-9]*+)?)(?:[eE][-+]?[0-9]+
 
 
 class NumberTooLarge(Exception):
-    """The text is a number that no value can hold; the message says why."""
+    """A number that no value can hold; the message says why."""
 
 
 class TagMismatch(Exception):
-    """The text is not of the type that its tag names."""
+    """A text that is not of the type that its tag names."""
 
 
 def plain_value(text: str) -> Scalar:
-    """The value of an unquoted scalar; raises NumberTooLarge."""
+    """Parse an unquoted scalar; raises NumberTooLarge."""
     if text in _WORDS:
         return _WORDS[text]
     if text[0] not in _NUMBER_STARTS:
@@ -106,12 +106,12 @@ def plain_value(text: str) -> Scalar:
 
 
 def tagged_value(text: str, kind: str) -> Scalar:
-    """The value of a scalar tagged !!str, !!int, !!float, !!bool or !!null; raises NumberTooLarge and TagMismatch."""
+    """Parse a scalar tagged !!str, !!int, !!float, !!bool or !!null; raises NumberTooLarge and TagMismatch."""
     if kind == "str":
         return text
     value = _float(text) if kind == "float" and _FLOAT.fullmatch(text) else plain_value(text)
     if kind not in _TYPES or type(value) is not _TYPES[kind]:
-        raise TagMismatch(f"{text[:40]!r} is not what its tag !!{kind} says")
+        raise TagMismatch(f"{text[:40]!r} does not fit its tag !!{kind}")
     return value
 
 
@@ -160,7 +160,7 @@ _HINTS = {
 
 
 def parse_yaml(data: bytes | str) -> Document:
-    """The document in `data`; never raises for bad text: a fatal flaw says what and where."""
+    """Parse `data` into a document; never raises for bad text: a fatal problem has the reason and the location."""
     if len(data) > MAX_SIZE:
         message = f"the text has more than {MAX_SIZE >> 20} MiB, which is the limit for YAML"
         hint = "write large datasets as JSON or JSONL"
@@ -182,7 +182,7 @@ def _fatal(message: str, offset: int, hint: str, *, kind: ProblemKind = "") -> P
 
 
 def _refusal(text: str) -> ParseProblem | None:
-    """What makes the text unfit for libyaml as a whole."""
+    """Return the problem that makes the text as a whole unfit for libyaml; None without one."""
     offset = _forbidden_offset(text)
     if offset is not None:
         message = f"the character U+{ord(text[offset]):04X} is not allowed in YAML"
@@ -194,14 +194,14 @@ def _refusal(text: str) -> ParseProblem | None:
 
 
 def _forbidden_offset(text: str) -> int | None:
-    """Where the first control character or unpaired surrogate stands; a search per character is far quicker than a pattern."""
+    """Find the first control character or unpaired surrogate; a search per character is far faster than a pattern."""
     surrogate = None if text.isascii() else _SURROGATE.search(text)
     found = [text.index(character) for character in _FORBIDDEN if character in text]
     return min([*found, *([surrogate.start()] if surrogate else [])], default=None)
 
 
-class _FatalProblem(Exception):
-    """Reading cannot go on; carries the fatal flaw."""
+class _FatalYamlProblem(Exception):
+    """Stops the parser; carries the fatal problem."""
 
     def __init__(self, message: str, offset: int, hint: str = "", *, kind: ProblemKind = "") -> None:
         super().__init__(message)
@@ -209,7 +209,7 @@ class _FatalProblem(Exception):
 
 
 class _AnchorValue(NamedTuple):
-    """What an alias stands for, and what a copy of it weighs."""
+    """Value of an anchor, and the weight of a copy of it."""
 
     value: Any
     weight: int
@@ -235,23 +235,24 @@ class _YamlParser:
     def read(self) -> Document:
         try:
             value = self._document()
-        except _FatalProblem as stop:
+        except _FatalYamlProblem as stop:
             return Document(None, self.text, {}, (*self.flaws, stop.flaw), more_flaws=self.more_flaws)
         except YAMLError as problem:
             flaw = _syntax_flaw(self.text, problem)
-            as_json = parse_json(self.text) if flaw.message.startswith(_UNCLOSED_MAPPING) else None
+            as_json = parse_json(self.text) if flaw.kind == "unclosed_mapping" else None
             return as_json if as_json and not as_json.flaws else _unreadable(self.text, *self.flaws, flaw)
         return Document(value, self.text, self.marks, tuple(self.flaws), more_flaws=self.more_flaws)
 
     def _document(self) -> Any:
         self.next_event()
+        # The event before is the start of the stream; a text of comments alone has no document.
         if type(self.next_event()) is StreamEndEvent:
             return None
         value = self._value(self.next_event(), 0)
         self.next_event()
         after = self.next_event()
         if type(after) is not StreamEndEvent:
-            raise _FatalProblem("a second document follows", after.start_mark.index, "keep one document in a file")
+            raise _FatalYamlProblem("a second document follows", after.start_mark.index, "keep one document in a file")
         return value
 
     def _value(self, event: Any, depth: int) -> Any:
@@ -277,7 +278,7 @@ class _YamlParser:
         self._room -= size
         if self._room < 0:
             message = f"the values take more memory than {MAX_VALUE_BYTES >> 20} MiB beyond the size of the text"
-            raise _FatalProblem(message, event.start_mark.index, "write it as JSON or JSONL")
+            raise _FatalYamlProblem(message, event.start_mark.index, "write it as JSON or JSONL")
 
     def _mapping(self, event: object, depth: int) -> JsonObject:
         self._check_tag(event, "map")
@@ -318,7 +319,7 @@ class _YamlParser:
         else:
             key = None
         if type(key) is not str:
-            raise _FatalProblem(
+            raise _FatalYamlProblem(
                 "a key that is a list, a mapping or an alias of no string", event.start_mark.index, "keys must be strings"
             )
         return key
@@ -332,7 +333,7 @@ class _YamlParser:
         at = event.start_mark.index
         if self.text[at - 1 : at] == "?":
             # libyaml reads {?a: b} as the key a; in YAML 1.2 the key is ?a.
-            raise _FatalProblem("a '?' at the start of unquoted text in brackets", at - 1, "put the text in quotes")
+            raise _FatalYamlProblem("a '?' at the start of unquoted text in brackets", at - 1, "put the text in quotes")
         if key == "<<" and event.implicit[0]:
             hint = "write the fields out; put '<<' in quotes if it is a name"
             self._flaw("'<<' merges nothing: YAML 1.2 has no merge keys", event, key=key, hint=hint)
@@ -347,7 +348,7 @@ class _YamlParser:
             self.anchors[event.anchor] = _AnchorValue(value, VALUE_WEIGHT + len(text))
         return value
 
-    def _unmasked(self, event: Any, mask: Mask) -> str:
+    def _unmasked(self, event: Any, mask: MaskedText) -> str:
         text = mask.restore(event.value, is_escaped=event.style == '"')
         if _SURROGATE.search(text):
             hint = "the escape is half of a pair: write the whole character or remove it"
@@ -363,35 +364,36 @@ class _YamlParser:
             self._flaw(str(problem), event, code="value_out_of_range", hint="write it as a string or shorten it")
             return 0
         except TagMismatch as problem:
-            raise _FatalProblem(str(problem), event.start_mark.index, "correct the value or remove the tag") from None
+            raise _FatalYamlProblem(str(problem), event.start_mark.index, "correct the value or remove the tag") from None
 
     def _check_tag(self, event: Any, kind: str) -> None:
         if event.tag is not None and event.tag != _CORE + kind:
             raise self._foreign_tag(event)
 
-    def _foreign_tag(self, event: Any) -> _FatalProblem:
+    def _foreign_tag(self, event: Any) -> _FatalYamlProblem:
         tag = event.tag
         shown = "!!" + tag.removeprefix(_CORE) if tag.startswith(_CORE) else tag if tag.startswith("!") else f"!<{tag}>"
-        # An anchor may stand before the tag; its name has no exclamation mark.
+        # An anchor may precede the tag; its name has no exclamation mark.
         offset = self.text.find("!", event.start_mark.index)
         hint = "remove it; the tags that can be read are !!str, !!int, !!float, !!bool, !!null, !!seq and !!map"
-        return _FatalProblem(f"the tag {shown[:80]} cannot be used here", offset, hint)
+        return _FatalYamlProblem(f"the tag {shown[:80]} cannot be used here", offset, hint)
 
     def _target(self, event: Any) -> _AnchorValue:
-        """What the alias stands for, after its weight is known to fit."""
+        """Return the value that an alias repeats, after its weight is known to fit."""
         name = str(event.anchor)
         at = event.start_mark.index
         if name not in self.anchors:
-            raise _FatalProblem(
+            raise _FatalYamlProblem(
                 f"the alias *{name[:40]} has no anchor before it", at, f"define it with &{name[:40]}, or quote the text"
             )
         target = self.anchors[name]
         if target is None:
-            raise _FatalProblem(f"the alias *{name[:40]} stands inside the value that it repeats", at, "write the value out")
+            raise _FatalYamlProblem(f"the alias *{name[:40]} is inside the value that it repeats", at, "write the value out")
         self.weight += target.weight
         self.growth += target.weight
+        # Aliases of aliases multiply ("billion laughs"), so the growth is checked before the copy is made.
         if self.growth > MAX_ALIAS_GROWTH:
-            raise _FatalProblem(
+            raise _FatalYamlProblem(
                 "aliases repeat more than a document may hold", at, "write the values out, as JSON if they are many"
             )
         return target
@@ -400,7 +402,7 @@ class _YamlParser:
         return self._copy(self._target(event).value, depth, event.start_mark.index)
 
     def _copy(self, value: Any, depth: int, at: int) -> Any:
-        """A copy of its own for every use, because marks are found by the identity of a container."""
+        """Copy a value for each use, because marks are found by the identity of a container."""
         if type(value) not in (dict, list):
             return value
         if depth >= MAX_DEPTH:
@@ -430,8 +432,8 @@ class _YamlParser:
         self.flaws.append(ParseProblem(code, message, path, event.start_mark.index, hint=hint, kind=kind))
 
 
-def _too_deep(offset: int) -> _FatalProblem:
-    return _FatalProblem(f"nested deeper than {MAX_DEPTH} levels", offset, "flatten the value", kind="too_deep")
+def _too_deep(offset: int) -> _FatalYamlProblem:
+    return _FatalYamlProblem(f"nested deeper than {MAX_DEPTH} levels", offset, "flatten the value", kind="too_deep")
 
 
 def _syntax_flaw(text: str, problem: YAMLError) -> ParseProblem:
@@ -439,11 +441,13 @@ def _syntax_flaw(text: str, problem: YAMLError) -> ParseProblem:
         return _fatal("not YAML: " + str(problem).partition("\n")[0], 0, "")
     message = str(problem.problem)
     offset = min(problem.problem_mark.index, len(text.rstrip()))
+    # libyaml has no error codes: its messages are compared here and nowhere else.
     hint = _HINTS.get(message, "")
+    kind: ProblemKind = "unclosed_mapping" if message == _UNCLOSED_MAPPING else ""
     if message == "found character that cannot start any token":
         hint = "indent with spaces, not tabs" if text[offset : offset + 1] == "\t" else "quote a text that starts like this"
     if problem.context:
         message += f" {problem.context}"
     if problem.context_mark and problem.context_mark.line != problem.problem_mark.line:
         message += f" that starts on line {problem.context_mark.line + 1}"
-    return _fatal(message, offset, hint)
+    return _fatal(message, offset, hint, kind=kind)

@@ -5,7 +5,7 @@ from typing import Literal
 
 import msgspec
 
-from assay.core.canonical import JsonObject
+from assay.core.artifact_lines import PredictionLine
 from assay.core.errors import RunDamaged
 from assay.store.published_run import PublishedRun
 
@@ -178,8 +178,8 @@ def load_flips(offsets: Sequence[FlipOffsets], *, before: PublishedRun, after: P
     """Load both runs' results for the flips, reading only their lines; raises RunNotFound when answers were removed."""
     if not offsets:
         return ()
-    first = before.lines_at(PREDICTIONS, [flip.before for flip in offsets])
-    second = after.lines_at(PREDICTIONS, [flip.after for flip in offsets])
+    first = before.lines_at(PREDICTIONS, PredictionLine, [flip.before for flip in offsets])
+    second = after.lines_at(PREDICTIONS, PredictionLine, [flip.after for flip in offsets])
     return tuple(
         Flip(
             record_id=flip.record_id,
@@ -193,13 +193,13 @@ def load_flips(offsets: Sequence[FlipOffsets], *, before: PublishedRun, after: P
     )
 
 
-def _flip_side(line: JsonObject, *, is_scaled: bool) -> FlipSide:
+def _flip_side(line: PredictionLine, *, is_scaled: bool) -> FlipSide:
     return FlipSide(
-        answer=line["model_response"],
-        score=line["raw_score"] if is_scaled else line["score"],
-        passed=line["passed"],
-        justification=line["justification"],
-        label=line["label"],
-        status=line["status"],
-        index=line["index"],
+        answer=line.model_response,
+        score=line.raw_score if is_scaled else line.score,
+        passed=line.passed,
+        justification=line.justification,
+        label=line.label,
+        status=line.status,
+        index=line.index,
     )

@@ -11,11 +11,11 @@ import msgspec
 from assay.core.canonical import JsonObject
 from assay.core.errors import RunNotFound, UsageProblem
 from assay.core.gate_text import GateText, gate_texts, missed_gates
-from assay.core.moment import iso
 from assay.core.number_text import ChangeText, rate_change_text, score_change_text
 from assay.core.plan import Plan
 from assay.core.settings import Gates
 from assay.core.summary import Interval, RecordMetrics
+from assay.core.text import iso
 from assay.core.version import __version__
 from assay.engine.comparison.run_comparison import RunComparison
 from assay.engine.storage.run_paths import RunPaths, run_ids
@@ -100,7 +100,7 @@ def previous_run(run: PublishedRun, runs_dir: Path) -> PublishedRun | None:
 
 def is_derived(run: PublishedRun) -> bool:
     """Return True for a run made from another: rescored, or a retry of its failed records."""
-    return run.manifest.rescored_from is not None or bool(run.manifest.plan.get("parent_run_id"))
+    return run.manifest.rescored_from is not None or bool(run.manifest.plan.parent_run_id)
 
 
 def baseline_run(runs_dir: Path, baseline: Baseline) -> PublishedRun:
@@ -150,7 +150,7 @@ MAX_LEFT_OUT = 0.05
 NOTICEABLE_LOSS = 0.05
 """A loss, as a share of the scale, that is worth a warning although it cannot be told from chance."""
 _NAMES: dict[Measure, str] = {"pass_rate": "pass rate", "score": "mean score"}
-_GRAVITY: tuple[Word, ...] = ("REGRESSION", "WARNING", "PASS", "IMPROVED")
+_SEVERITY: tuple[Word, ...] = ("REGRESSION", "WARNING", "PASS", "IMPROVED")
 
 
 class GateReason(msgspec.Struct, frozen=True):
@@ -204,7 +204,7 @@ def decide_gate(plan: Plan, summary: RecordMetrics, demand: GateSpec, *, compari
         estimate = comparison.passes if demand.measure == "pass_rate" else comparison.scores
         findings += [_difference(estimate, demand, comparison), *_left_out(comparison)]
     findings = findings or [GateReason("PASS", "no threshold and no baseline is set: nothing was demanded")]
-    ordered = sorted(findings, key=lambda finding: (not finding.is_failure, _GRAVITY.index(finding.word)))
+    ordered = sorted(findings, key=lambda finding: (not finding.is_failure, _SEVERITY.index(finding.word)))
     return GateDecision(
         word=_word(findings),
         passed=not any(finding.is_failure for finding in findings),
@@ -242,12 +242,12 @@ def _word(findings: list[GateReason]) -> Word:
     words = {finding.word for finding in findings}
     if "IMPROVED" in words and not words & {"REGRESSION", "WARNING"}:
         return "IMPROVED"
-    return next(word for word in _GRAVITY if word in words)
+    return next(word for word in _SEVERITY if word in words)
 
 
 def _thresholds(gates: Gates, summary: RecordMetrics) -> list[GateReason]:
     """Missed thresholds fail the run; one that is met by luck, for all that the interval tells, is a warning."""
-    texts = gate_texts(msgspec.structs.asdict(gates), summary)
+    texts = gate_texts(gates, summary)
     missed = missed_gates(check_gates(gates, summary).reasons, texts)
     found = [GateReason("REGRESSION", miss.reason, is_failure=True) for miss in missed]
     return found + [_met(gate) for gate in texts if gate.is_met]

@@ -7,8 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.core.canonical import JsonObject
-from assay.core.case import Case
-from assay.core.contract import dataset_title
 from assay.core.errors import RunNotFound, UsageProblem
 from assay.core.plan import Plan, changed_settings
 from assay.engine.comparison.alignment import (
@@ -287,7 +285,7 @@ def _side(
         run_id=plan.run_id,
         candidate=plan.candidate.name,
         judges=tuple(judge.name for judge in plan.judges),
-        datasets=tuple(dataset_title(msgspec.structs.asdict(dataset)) for dataset in plan.datasets),
+        datasets=tuple(dataset.title for dataset in plan.datasets),
         records=len(alignment.pairs) + len(alignment.unscored) + len(alignment.changed) + len(only),
         pass_rate=float(passed.mean()) if len(passed) else None,
         mean=float(np.nanmean(scores)) if len(scores) and not np.isnan(scores).all() else None,
@@ -340,8 +338,8 @@ class _Groups:
             return
         for entry in run.records():
             # A record that was asked several times is listed once for each.
-            for row in rows.pop((entry["record_id"], entry["record_sha256"]), ()):
-                case = msgspec.convert(entry["record"], Case)
+            for row in rows.pop((entry.record_id, entry.record_sha256), ()):
+                case = run.case_of(entry)
                 labels[row] = groups.cluster(case, self.name)
                 for name, values in groups.slices(case, names).items():
                     for value in dict.fromkeys(values) or (None,):

@@ -8,13 +8,12 @@ import msgspec
 from msgspec import Meta
 
 from assay.core.canonical import JsonObject
-from assay.datasets.parsing.checks import Findings, check_flaws
+from assay.datasets.parsing.checks import FindingList, check_flaws
 from assay.datasets.parsing.issue_locator import RecordContext, locate_issue
 from assay.datasets.parsing.source import open_source
 from assay.datasets.parsing.strict_yaml import parse_yaml
 from assay.engine.comparison.gate import GateSpec, Measure, Mode
-from assay.engine.planning.request import PlanProblems
-from assay.engine.planning.settings import read_settings
+from assay.engine.planning.request import PlanProblems, read_settings
 
 Name = Annotated[
     str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$", title="up to 64 letters, digits, dots, dashes, underscores")
@@ -64,7 +63,7 @@ def _title(run_file: str) -> str:
 def load_suite(path: str | Path) -> SuiteFile:
     """The suite file at a path; raises PlanProblems with everything that is wrong, SourceUnreadable where there is no file."""
     document = parse_yaml(bytes(open_source(path).buffer()))
-    found = Findings()
+    found = FindingList()
     members: JsonObject = {}
     if document.is_readable:
         members = read_settings(document.value or {}, SuiteFile, found=found, wordings={})
@@ -80,7 +79,7 @@ def _hint(hint: str) -> str:
     return f" ({hint})" if hint else ""
 
 
-def _check(members: JsonObject, found: Findings) -> None:
+def _check(members: JsonObject, found: FindingList) -> None:
     """What types cannot say: names are different, and a margin stands where one is used."""
     seen: set[str] = set()
     entries = members.get("runs", ())

@@ -1,4 +1,4 @@
-"""The candidate's answers from its provider's batches: handed in, looked at until they end, and merged; resumable at any moment.
+"""Collection of the candidate's answers in provider batches: submitted, polled and merged; resumable at any moment.
 
 A batch is noted in the ledger before anything of it leaves the machine, and its id as soon as it is known. After a crash in
 between, it is looked for at the provider before it is handed in again, so that nothing is paid for twice.
@@ -33,7 +33,7 @@ from assay.engine.execution.batch_requests import (
     spool_path,
 )
 from assay.engine.execution.run_context import RunEnvironment, grading_settings
-from assay.engine.execution.shutdown import GracefulShutdown
+from assay.engine.execution.run_ownership import GracefulShutdown
 from assay.engine.planning.attachments import Attachments, attachment_reader
 from assay.engine.planning.plugins import OpenPlugins
 from assay.engine.records.redaction import redactor_of
@@ -50,46 +50,46 @@ from assay.store.sqlite import SqliteLedger
 FOLDER = "batches"
 """Inside the run's working state: requests and results on their way, readable by their owner alone."""
 NAME = "batch_name"
-"""The note with the name that all batches of a run bear."""
+"""Note in the ledger with the prefix of the names of the run's batches."""
 TRIES = 5
-"""How often a batch is handed in before the run gives up for now."""
+"""Maximum submissions of a batch before the run gives up for now."""
 REFUSALS = frozenset({400, 401, 402, 403, 404, 413, 422, 429})
-"""Statuses that say for certain that no batch was created; after any other it is looked for."""
+"""Statuses after which no batch was created for certain; after any other the provider is searched for it."""
 FILE_REFUSALS = frozenset({400, 404, 413, 422})
-"""Those of them that may be due to the file, which is then uploaded anew."""
+"""Those of them that may be due to the file, which is then uploaded again."""
 MISSES = 6
-"""Looks at a batch in a row that bring nothing, before a cancelled run is left as it is."""
+"""Failed polls of a batch in a row before a cancelled run is left as it is."""
 PATIENCE = 200
-"""The same of a run that is not cancelled: some hours, in which most troubles of a provider or a network are over."""
+"""The same for a run that is not cancelled: some hours, in which most outages of a provider or a network are over."""
 LOST_LOOKS = 3
 """Looks in a row at which the provider knows no such batch, or has its results no more, before it is taken for lost."""
 SLOWEST = 4.0
-"""How many times as long as the first the waits between two looks become."""
+"""Maximum factor by which the wait between two polls grows."""
 _LOOK = 1.0
-"""Seconds between two looks at the cancel flag."""
+"""Seconds between two polls of the cancel flag."""
 _REFRESH = 0.25
 
 
 class CollectorConfig(msgspec.Struct, kw_only=True):
-    """What batches of a run are handed in and collected with."""
+    """Configuration for submitting and collecting the batches of a run."""
 
     ledger: SqliteLedger
     plan: Plan
     settings: GradingSettings
     folder: Path
-    """The run's working state."""
+    """Folder with the run's working state."""
     environ: Mapping[str, str]
     clock: Callable[[], float]
     attachments: Attachments | None = None
     spent: Callable[[], float]
     """US dollars that the run has cost so far."""
     show: Callable[[BatchProgress], None] | None = None
-    """Told a few times a second how the batches stand."""
+    """Called a few times a second with the state of the batches."""
     is_stopping: Callable[[], bool] | None = None
-    """Asked a few times a second: True leaves the batches to themselves."""
+    """Called a few times a second; True stops waiting for the batches."""
     takes_signals: bool = False
     is_detached: bool = False
-    """Batches are handed in and looked at once, and then left to themselves."""
+    """Batches are submitted and polled once, without waiting for them."""
 
 
 def collect(collecting: CollectorConfig) -> bool:
@@ -104,12 +104,12 @@ def collect(collecting: CollectorConfig) -> bool:
 
 
 def has_open_batches(ledger: SqliteLedger) -> bool:
-    """True when a batch of the run may be at the provider."""
+    """Return True when a batch of the run may be at the provider."""
     return any(row.state in ("submitting", "submitted") for row in BatchStore(ledger).rows())
 
 
 class _BatchCollector:
-    """The batches of one run while they are handed in and collected."""
+    """Batches of one run while they are submitted and collected."""
 
     def __init__(self, collecting: CollectorConfig) -> None:
         self._from = collecting
@@ -121,11 +121,11 @@ class _BatchCollector:
         self._folder = collecting.folder / FOLDER
         self._stop = asyncio.Event()
         self._cancelled: set[str] = set()
-        """Batches that the provider was told to cancel."""
+        """Batches for which a cancel was sent."""
         self._problem = ""
-        """Why the last look brought nothing."""
+        """Reason why the last poll failed."""
         self._misses: Counter[int] = Counter()
-        """Looks in a row that brought nothing, by the number of the batch."""
+        """Failed polls in a row, by the number of the batch."""
         self._retry_after = 0.0
         self._has_waiting = False
         """Requests wait until other batches of the run have ended."""
@@ -133,7 +133,7 @@ class _BatchCollector:
         self.is_interrupted = False
 
     async def run(self) -> None:
-        """Returns when every batch is merged, or when the run is to stop."""
+        """Submit and merge batches; return when every batch is merged, or when the run must stop."""
         redactor = redactor_of(self._plan, self._from.environ)
         cache = ReplyCache(Path(self._plan.cache_dir), redactor=redactor) if self._plan.cache_dir else None
         watcher = asyncio.create_task(self._watch())
@@ -168,7 +168,7 @@ class _BatchCollector:
         self._ledger.set_note(NOTE, msgspec.json.encode(self._book.rows()).decode())
 
     def _is_handed_in(self) -> bool:
-        """True when nothing is left to hand in; raises ServerProblem when that must wait until others have ended."""
+        """Submit new batches; return True when nothing remains. Raises ServerProblem when others must end first."""
         if self._has_waiting:
             raise ServerProblem(
                 "not everything is handed in: the provider takes no more requests until earlier batches have ended",
@@ -202,7 +202,7 @@ class _BatchCollector:
         )
 
     def _name(self) -> str:
-        """The beginning of the names of all batches of the run; random, since ids of runs are used again."""
+        """Return the name prefix of all batches of the run; random, since run ids are reused."""
         name = self._ledger.run().notes.get(NAME, "")
         if not name:
             name = secrets.token_hex(12)
@@ -219,7 +219,7 @@ class _BatchCollector:
     # Handing in
 
     async def _hand_in_left(self) -> None:
-        """Batches of an earlier time that may or may not have reached the provider."""
+        """Search for batches of an earlier process that may or may not have reached the provider."""
         for row in self._open_rows():
             if row.state == "submitted" or self._stop.is_set():
                 continue
@@ -258,7 +258,7 @@ class _BatchCollector:
         name, now = f"{self._name()}-{row.number}", self._from.clock()
         mark = BatchKey(name=name, run_id=self._plan.run_id, requests=row.requests, at=row.at, now=now)
         if row.state == "submitting":
-            # Whoever was to note its id may have died before that.
+            # The process may have died before it noted the batch's id.
             if await self._adopt(row, mark):
                 return
             if self._stop.is_set():
@@ -309,7 +309,7 @@ class _BatchCollector:
     # Collecting
 
     async def _follow(self) -> None:
-        """Look at the batches until all of them have ended and are merged, or the run is to stop."""
+        """Poll the batches until all of them have ended and are merged, or the run must stop."""
         wait = self._batch.poll_seconds
         while not self._stop.is_set():
             rows = [row for row in self._open_rows() if row.state == "submitted"]
@@ -323,7 +323,7 @@ class _BatchCollector:
             wait = min(wait * 1.25, SLOWEST * self._batch.poll_seconds)
 
     async def _cancel(self, rows: list[BatchRow]) -> None:
-        """Have the provider stop; what is answered by then is merged all the same."""
+        """Ask the provider to cancel; requests answered by then are merged all the same."""
         for row in rows:
             if row.batch_id in self._cancelled or not row.is_certain:
                 continue
@@ -332,7 +332,7 @@ class _BatchCollector:
             except ModelFailure as failure:
                 if failure.is_transient:
                     continue
-                # A batch that has ended meanwhile refuses, and so does one that is gone: the next look tells.
+                # A batch that has ended meanwhile refuses, and so does one that is gone: the next poll shows which.
             self._cancelled.add(row.batch_id)
 
     async def _look(self, row: BatchRow) -> None:
@@ -348,19 +348,19 @@ class _BatchCollector:
             elif self._is_cancelled and not row.is_certain:
                 self._leave(row)
             else:
-                # Of one that has ended they count on: a look that succeeds brings nothing while its results cannot be had.
+                # For an ended batch failures keep counting: a successful poll is worth nothing while its results cannot be fetched.
                 self._saved(row, lost_looks=0)
                 del self._misses[row.number]
         except ModelFailure as failure:
             await self._miss(row, failure)
 
     async def _miss(self, row: BatchRow, failure: ModelFailure) -> None:
-        """A look brought nothing: look again later, unless the provider knows no such batch or takes no looks."""
+        """Handle a failed poll: poll again later, unless the provider does not know the batch or refuses polls."""
         row = self._noted(row)
         self._problem, self._retry_after = failure.message, min(failure.retry_after or 0.0, self._plan.retry.max_delay)
         is_lost = failure.code == "not_found"
         if not is_lost and not failure.is_transient:
-            self._give_up(f"batch {row.batch_id} could not be looked at", failure)
+            self._give_up(f"batch {row.batch_id} could not be polled", failure)
         row = self._saved(row, failed_looks=row.failed_looks + 1, lost_looks=row.lost_looks + is_lost)
         self._misses[row.number] += 1
         if row.lost_looks >= LOST_LOOKS:
@@ -369,26 +369,26 @@ class _BatchCollector:
             self._give_up(f"batch {row.batch_id} could not be {'cancelled' if self._is_cancelled else 'collected'}", failure)
 
     def _lose(self, row: BatchRow) -> None:
-        """The provider has nothing more of the batch; one that was taken for ours without a proof says nothing of ours."""
+        """Close a batch that the provider no longer has; one that was matched without proof says nothing about our requests."""
         if row.is_certain:
             self._close(row, "lost")
         else:
             self._pass_over(row)
 
     def _leave(self, row: BatchRow) -> None:
-        """A batch that may be somebody else's is neither cancelled nor waited for by a cancelled run."""
-        told = f"batch {row.batch_id} may be ours or somebody else's, so that it was not cancelled"
-        self._close(msgspec.structs.replace(row, problems=(told,)), "uncertain")
+        """Leave a batch that may not be ours: a cancelled run neither cancels it nor waits for it."""
+        problem = f"batch {row.batch_id} may not be ours, so that it was not cancelled"
+        self._close(msgspec.structs.replace(row, problems=(problem,)), "uncertain")
 
     def _close(self, row: BatchRow, word: str) -> None:
-        """Be done with a batch that brings nothing more."""
+        """Close a batch that yields no more results."""
         Merger(self._merging, row).end(BatchStatus(id=row.batch_id, word=word))
         self._spool(row).unlink(missing_ok=True)
 
     def _pass_over(self, row: BatchRow) -> None:
-        """Go on with the search for ours."""
+        """Resume the search for our batch."""
         strangers = (*row.strangers, row.batch_id)
-        # What was said of the other one is not said of ours.
+        # The other batch's status does not apply to ours.
         changes = {"state": "submitting", "batch_id": "", "is_certain": True, "status": "", "done": 0, "problems": ()}
         self._saved(row, strangers=strangers, lost_looks=0, **changes)
 
@@ -422,23 +422,23 @@ class _BatchCollector:
             raise full.problem
 
     def _refuse(self, row: BatchRow, status: BatchStatus) -> None:
-        """The provider has not begun the batch: its requests are free for another one, once the cause is gone."""
+        """Handle a batch that the provider did not start: its requests are free for another batch once the cause is gone."""
         self._book.release(msgspec.structs.replace(row, state="refused"))
         others = any(one.state == "submitted" for one in self._open_rows())
         if status.is_full and others:
             # When the others have ended, there is room for these.
             self._has_waiting = True
             return
-        told = "; ".join(status.problems) or "it does not say why"
+        problem = "; ".join(status.problems) or "it does not say why"
         raise ServerProblem(
-            f"the provider refused batch {row.batch_id} ({row.requests:,} requests): {told}",
+            f"the provider refused batch {row.batch_id} ({row.requests:,} requests): {problem}",
             hint=f"nothing of it was paid for; when the cause is fixed, resume with: assay resume {self._plan.run_id}",
         )
 
     # Waiting
 
     async def _pause(self, seconds: float) -> None:
-        """Wait; a stop ends the wait, and so does a cancel that nobody has acted on."""
+        """Wait; a stop ends the wait, and so does a cancel request that is not handled yet."""
         end = asyncio.get_running_loop().time() + seconds
         was_cancelled = self._is_cancelled
         while (left := end - asyncio.get_running_loop().time()) > 0 and not self._stop.is_set():
@@ -473,7 +473,7 @@ class _BatchCollector:
         return spool_path(self._folder, row.number)
 
     def _noted(self, row: BatchRow) -> BatchRow:
-        """The batch as the ledger has it by now."""
+        """Return the batch as it is in the ledger now."""
         return next(one for one in self._book.rows() if one.number == row.number)
 
     def _saved(self, row: BatchRow, **changes: object) -> BatchRow:
@@ -483,14 +483,14 @@ class _BatchCollector:
 
 
 class _TransferWriter:
-    """Writes pieces to a file; a disk that takes no more is told when the transfer is over, not in the middle of it."""
+    """Writer of pieces to a file; a full disk is reported when the transfer is over, not in the middle of it."""
 
     def __init__(self, write: Callable[[bytes], object]) -> None:
         self._write = write
         self.problem: OSError | None = None
 
     def take(self, piece: bytes) -> None:
-        """One more piece."""
+        """Write one more chunk."""
         if self.problem is None:
             try:
                 self._write(piece)
@@ -524,7 +524,7 @@ def collect_batches(ledger: Ledger, plan: Plan, *, folder: Path, environment: Ru
 
 
 def _display(ledger: Ledger, environment: RunEnvironment) -> Callable[[BatchProgress], None] | None:
-    """What shows the run while it waits for its batches; None where nobody looks."""
+    """Return the callback that shows the progress of batches; None without a watcher."""
     watch, started = environment.watch, environment.clock()
     if watch is None:
         return None

@@ -28,7 +28,7 @@ _decode_case = msgspec.json.Decoder(Case).decode
 
 
 class SpoolConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What the files of a run are made from."""
+    """Configuration for building the request files of a run."""
 
     plan: Plan
     batch: BatchSettings
@@ -38,7 +38,7 @@ class SpoolConfig(msgspec.Struct, frozen=True, kw_only=True):
     desk: BatchClient
     limits: BatchLimits
     folder: Path
-    """Where the files are, readable by nobody else."""
+    """Folder of the files, readable by its owner only."""
     name: str
     """Of this run among all that ever were, for the names of its batches and requests."""
     address: Callable[[ModelRequest], str]
@@ -46,7 +46,7 @@ class SpoolConfig(msgspec.Struct, frozen=True, kw_only=True):
     clock: Callable[[], float]
     cache: ReplyCache | None
     tariff: Tariff | None
-    """What requests of a batch cost; None where it is not known."""
+    """Price of tokens in batches; None when it is unknown."""
     spent: float
     """US dollars that the run has cost, those of batches under way included."""
     stop: asyncio.Event
@@ -72,7 +72,7 @@ class RequestSpooler:
         self._spent = spooling.spent
 
     async def rows(self) -> AsyncGenerator[BatchRow, None]:
-        """The batches of all open records that are in none; a file is there, and noted, when its batch is given out."""
+        """Yield batches of the open records that are in none; a file exists, and is noted, when its batch is yielded."""
         file = self._new_file()
         try:
             async for asked in self._asked():
@@ -91,7 +91,7 @@ class RequestSpooler:
             file.close()
 
     def _note_too_large(self, asked: _PendingRequest, size: int) -> None:
-        """The request is asked by itself, or its record fails."""
+        """Handle a request that fits in no batch: it is sent directly, or its record fails."""
         attempt = Attempt(
             stage="candidate",
             call_id="candidate",
@@ -134,7 +134,7 @@ class RequestSpooler:
         return hashlib.sha256(f"{self._from.name}:{file.number}:{asked.position}".encode()).hexdigest()[:32]
 
     async def _asked(self) -> AsyncIterator[_PendingRequest]:
-        """What the candidate is to be asked, without what the cache knows and what there is no money for."""
+        """Yield the candidate's requests that are neither cached nor over budget."""
         for shard in self._from.ledger.shards():
             opened = self._from.ledger.open_records(shard)
             sent = self._from.book.sent(opened[0].position, opened[-1].position) if opened else frozenset()
@@ -162,9 +162,9 @@ class RequestSpooler:
             ask = next(flow)[0]
             flow.close()
         except (StopIteration, GradingFailure):
-            # Graded without an answer, or not to be graded at all: the usual way says so.
+            # Graded without an answer, or not to be graded at all: `run_case` handles it.
             return None
-        # After a stop nobody reads attachments, so that an ask may lack them.
+        # After a stop attachments are no longer read, so that a request may lack them.
         if ask.stage != "candidate" or not ask.messages or self._from.stop.is_set():
             return None
         ask = msgspec.structs.replace(ask, sample=case.sample) if case.sample else ask
@@ -177,8 +177,8 @@ class RequestSpooler:
         if self._from.tariff is None:
             return 0.0
         sent = sum(len(message.content.encode("utf-8", "replace")) for message in ask.messages)
-        said = self._from.plan.candidate.parameters.max_tokens or ANSWER_TOKENS
-        return usage_cost(self._from.tariff, Usage(input_tokens=ceil(sent / BYTES_PER_TOKEN), output_tokens=said)) or 0.0
+        answered = self._from.plan.candidate.parameters.max_tokens or ANSWER_TOKENS
+        return usage_cost(self._from.tariff, Usage(input_tokens=ceil(sent / BYTES_PER_TOKEN), output_tokens=answered)) or 0.0
 
     def _is_over(self, asked: _PendingRequest) -> bool:
         most = self._from.plan.max_cost
@@ -191,12 +191,12 @@ class RequestSpooler:
 
 
 def spool_path(folder: Path, number: int) -> Path:
-    """Where the requests of a batch are until it is handed in."""
+    """Return the path of a batch's requests until it is submitted."""
     return folder / f"{number}.requests"
 
 
 def is_intact(file: Path, row: BatchRow) -> bool:
-    """True when the file is there as it was noted."""
+    """Return True when the file exists with the noted content."""
     if not file.is_file() or file.stat().st_size != row.bytes:
         return False
     hashed = hashlib.sha256()
@@ -207,7 +207,7 @@ def is_intact(file: Path, row: BatchRow) -> bool:
 
 
 def private_file(path: Path) -> int:
-    """A new empty file that only its owner can read, in the place of an older one."""
+    """Create an empty file that only its owner can read, replacing an older one."""
     path.parent.mkdir(mode=0o700, exist_ok=True)
     path.unlink(missing_ok=True)
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -229,7 +229,7 @@ class _RequestFile:
         self._write(opening)
 
     def add(self, line: bytes, asked: _PendingRequest, *, custom_id: str) -> None:
-        """One more request."""
+        """Add a request."""
         self._write(self._separator + line if self.requests else line)
         self.requests.append(BatchRequest(custom_id, asked.position, asked.address))
         self.cost += asked.cost
@@ -244,7 +244,7 @@ class _RequestFile:
         return self._hashed.hexdigest()
 
     def close(self) -> None:
-        """Let go of the file; one that was not finished is nobody's."""
+        """Close the file; remove one that was not finished."""
         self._stream.close()
         if not self._is_finished:
             self._path.unlink(missing_ok=True)
@@ -274,7 +274,7 @@ UNANSWERED_MESSAGES = {
 
 
 class MergerConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What results become attempts with."""
+    """Configuration for merging results as attempts."""
 
     plan: Plan
     book: BatchStore
@@ -364,7 +364,7 @@ class Merger:
     def _count(self, name: str) -> None:
         self.row = msgspec.structs.replace(self.row, **{name: getattr(self.row, name) + 1})
 
-    def _attempt(self, request: BatchRequest, said: Reply | ModelFailure) -> Attempt:
+    def _attempt(self, request: BatchRequest, result: Reply | ModelFailure) -> Attempt:
         attempt = Attempt(
             stage="candidate",
             call_id="candidate",
@@ -375,13 +375,13 @@ class Merger:
             request_sha256=request.address,
             request_id=f"{self.row.batch_id}/{request.custom_id}",
         )
-        if isinstance(said, ModelFailure):
-            return self._failed(attempt, said)
-        flags = (*said.flags, BATCHED)
-        if self._from.cache is not None and said.text and not self._from.cache.put(request.address, said):
+        if isinstance(result, ModelFailure):
+            return self._failed(attempt, result)
+        flags = (*result.flags, BATCHED)
+        if self._from.cache is not None and result.text and not self._from.cache.put(request.address, result):
             flags = (*flags, NOT_CACHED)
-        reply = msgspec.structs.replace(said, flags=flags)
-        return msgspec.structs.replace(attempt, reply=reply, cost=self._from.cost(said))
+        reply = msgspec.structs.replace(result, flags=flags)
+        return msgspec.structs.replace(attempt, reply=reply, cost=self._from.cost(result))
 
     def _failed(self, attempt: Attempt, failure: ModelFailure) -> Attempt:
         """Add a failure to an attempt; with `fallback = "live"` a single call repeats a request that the batch could not answer."""

@@ -4,7 +4,7 @@ import asyncio
 import errno
 import traceback
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from typing import cast
 
 import msgspec
@@ -13,20 +13,21 @@ from assay.core.case import Case
 from assay.core.errors import AssayError, StoreUnavailable
 from assay.core.model_call import FailedReply, ModelFailure, ModelRequest, Reply, Stage, failure_words
 from assay.core.outcome import Attempt, CancelledOutcome, FailedOutcome, FailureLabel, Grade, GradedOutcome, GradingFailure, Outcome
-from assay.core.plan import Plan, retry_delay
-from assay.engine.execution.in_flight import InFlightRecords
-from assay.engine.execution.ledger_writer import LedgerWriter
-from assay.engine.execution.limits import REJECTED, CallQueue, CallScheduler, Rejection
-from assay.engine.execution.record_events import FinishedCase, RecordEventEmitter
-from assay.engine.records.run_counters import UNTIMED, RunCounters
-from assay.grading import GradingSettings, needs_judge, start
+from assay.core.plan import retry_delay
+from assay.engine.execution.limits import REJECTED, CallQueue
+from assay.engine.execution.record_events import FinishedCase
+from assay.engine.execution.run_context import Route, RunContext
+from assay.engine.records.parameters import save_adjustments
+from assay.engine.records.run_counters import UNTIMED
+from assay.grading import needs_judge, start
 from assay.grading.plugin_grader import CALL_ID as GRADER_CALL_ID
-from assay.models import Model
 from assay.store.cache import NOT_CACHED, ReplyCache
 from assay.store.ledger import Claim, ClaimLost, CommitEntry, OpenRecord
 
 PROVIDER_REFUSED = "provider_refused"
 """Code that earlier versions gave to records that were not evaluated because a provider rejected all calls."""
+MAX_NEGOTIATIONS = 20
+"""Rejections of parameters after which one call gives up: more than a request has parameters."""
 CHECK = "check"
 """Call id of a request that is repeated to find out whether a provider still accepts calls."""
 
@@ -35,7 +36,7 @@ read_case = msgspec.json.Decoder(Case).decode
 
 
 class RunStopped(Exception):
-    """The run makes no new calls; the record stays open until the run is resumed."""
+    """Stop of a run: it makes no new calls; the record stays open until the run is resumed."""
 
 
 class CallFailed(Exception):
@@ -47,56 +48,12 @@ class CallFailed(Exception):
 
 
 class BudgetExceeded(Exception):
-    """The run has reached its maximum cost."""
+    """End of a run's budget: it has reached its maximum cost."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
-
-
-class Route(msgspec.Struct, frozen=True):
-    """One model of the plan: its client, its queue for calls, and how its replies are addressed and priced."""
-
-    name: str
-    """The model's name in the plan."""
-    model: Model
-    queue: CallQueue
-    address: Callable[[ModelRequest], str]
-    """Returns the content address of a request to this model, which is its key in the cache."""
-    cost: Callable[[Reply], float | None]
-    is_cacheable: bool = True
-    """True when replies may be read from and written to the cache."""
-    is_repeatable: bool = False
-    """True when a repeated call costs nothing, so that its reply is written together with the outcome."""
-
-
-class RunContext(msgspec.Struct, kw_only=True):
-    """State and functions that all cases of a run share."""
-
-    plan: Plan
-    settings: GradingSettings
-    routes: Mapping[str, Route]
-    ledger_writer: LedgerWriter
-    scheduler: CallScheduler
-    counters: RunCounters
-    in_flight: InFlightRecords
-    stop: asyncio.Event
-    """Set when no new call may be made."""
-    attachments: Callable[[Case], Awaitable[Mapping[str, str]]]
-    """Returns the text of a case's attachments by path; raises GradingFailure when one has changed since the run was planned."""
-    responses: Callable[[str, int], Reply] | None = None
-    """Returns a supplied answer by case id and sample; replaces calls to the candidate."""
-    earlier_judge_reply: Callable[[str, str], Reply | None] | None = None
-    """Returns a judge's reply from the run that this one repeats, by record hash and call id; None when there is none."""
-    rejection: Rejection = msgspec.field(default_factory=Rejection)
-    """Filled when a provider rejects all further calls."""
-    cache: ReplyCache | None = None
-    event_emitter: RecordEventEmitter | None = None
-    """Reports each record to the run's observer once its outcome is on disk."""
-    chance: Callable[[], float]
-    clock: Callable[[], float]
-    stopwatch: Callable[[], float]
 
 
 def grade_without_calls(opened: OpenRecord, claim: Claim, context: RunContext) -> CommitEntry | None:
@@ -398,7 +355,7 @@ class _CaseRunner:
                 await context.scheduler.acquire(route.queue, context.stop)
                 result: Reply | ModelFailure | None = None
                 try:
-                    result = await self._call_model(call, route)
+                    call, result = await self._negotiate(call, route)
                 finally:
                     if result is None or route.is_repeatable or _is_rejection(result):
                         context.scheduler.release(route.queue)
@@ -429,6 +386,28 @@ class _CaseRunner:
             reply = reply if is_stored else msgspec.structs.replace(reply, flags=(*reply.flags, NOT_CACHED))
         return self._record_call(call, reply, cost=route.cost(reply))
 
+    async def _negotiate(self, call: "_Call", route: Route) -> tuple["_Call", Reply | ModelFailure]:
+        """Call the model; where it rejects a parameter, store what that taught and call it again at once, which is no attempt."""
+        for _ in range(MAX_NEGOTIATIONS):
+            result = await self._call_model(call, route)
+            if isinstance(result, Reply) or not result.is_negotiable:
+                break
+            if result.adjustments:
+                writer = self._context.ledger_writer
+                await writer.call(save_adjustments, writer.ledger, route.name, result.adjustments)
+            self._record_call(call, result, cost=None, is_rejection=True)
+            self._check_strict(call, result, route)
+            call = _Call(call.request, call.address, self._context.clock())
+        return call, result
+
+    def _check_strict(self, call: "_Call", failure: ModelFailure, route: Route) -> None:
+        """Stop a run with strict parameters when its provider rejects one that the user set."""
+        explicit = [adjustment.parameter for adjustment in failure.adjustments if adjustment.is_explicit]
+        if explicit and self._context.plan.strict_parameters:
+            route.queue.limiter.give_up(failure)
+            self._stop_rejected(route, call.request.model, failure)
+            raise RunStopped
+
     async def _call_model(self, call: "_Call", route: Route) -> Reply | ModelFailure:
         """Call the model and measure the time; raises when no call may be made, or when this machine cannot make one."""
         context = self._context
@@ -436,6 +415,7 @@ class _CaseRunner:
         context.counters.in_flight += 1
         route.queue.admission.in_flight += 1
         call.started_at, call.started = context.clock(), context.stopwatch()
+        call.refused = route.refused_parameters
         try:
             return await route.model.reply(call.request)
         except ModelFailure as failure:
@@ -526,6 +506,7 @@ class _CaseRunner:
             request_id=result.request_id,
             cost=cost,
             is_rejection=is_rejection,
+            refused_parameters=call.refused,
         )
         if isinstance(result, Reply):
             self._replies[attempt.call_id] = result
@@ -568,7 +549,7 @@ def _check_machine(problem: Exception) -> None:
     cause = problem.__context__ if isinstance(problem, ModelFailure) else problem
     if isinstance(cause, OSError) and cause.errno in (errno.EMFILE, errno.ENFILE):
         raise StoreUnavailable(
-            f"the run cannot go on: {problem}",
+            f"the run cannot continue: {problem}",
             hint="raise the limit of open files (ulimit -n) or lower --concurrency, then resume the run",
         ) from problem
 
@@ -593,3 +574,5 @@ class _Call(msgspec.Struct):
     started: float = 0.0
     """Time of the monotonic stopwatch, for durations."""
     seconds: float = 0.0
+    refused: tuple[str, ...] = ()
+    """Parameters that the provider had rejected before."""

@@ -30,13 +30,13 @@ class CallEvent(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     """Name of the plan's model."""
     provider: str
-    """The provider's name in the run file."""
+    """Provider's name in the run file."""
     provider_kind: ProviderKind
-    """The provider's protocol: `openai`, `anthropic` and so on."""
+    """Provider's protocol: `openai`, `anthropic` and so on."""
     base_url: str
     request_model: str
     parameters: JsonObject
-    """The parameters as sent if there was a reply, otherwise as planned."""
+    """Parameters as sent if there was a reply, otherwise as planned."""
     response_model: str = ""
     response_id: str = ""
     finish_reason: str = ""
@@ -49,9 +49,9 @@ class CallEvent(msgspec.Struct, frozen=True, kw_only=True):
     wait_s: float | None = None
     """Seconds that the record waited before the next round."""
     asked: tuple[Message, ...] = ()
-    """The prompt; only if the observer wants texts."""
+    """Prompt; only if the observer wants texts."""
     said: str = ""
-    """The reply's text; only if the observer wants texts."""
+    """Reply's text; only if the observer wants texts."""
 
 
 class ScoreSeen(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,17 +79,17 @@ class RecordEvent(msgspec.Struct, frozen=True, kw_only=True):
     started_at: float
     ended_at: float
     code: str = ""
-    """Why it has no score."""
+    """Reason why it has no score."""
     message: str = ""
     stage: str = ""
-    """The stage at which it failed: `candidate` or `judge`."""
+    """Stage at which it failed: `candidate` or `judge`."""
     score: float | None = None
     """Score over all criteria, in 0..1."""
     raw_score: float | None = None
     scale: str = ""
     passed: bool | None = None
     label: str = ""
-    """Why it did not pass."""
+    """Reason why it did not pass."""
     evaluator: str = ""
     explanation: str = ""
     """Only if the observer wants texts."""

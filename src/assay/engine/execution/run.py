@@ -14,17 +14,13 @@ from assay.core.errors import LedgerLost, RunDamaged, RunNotFound, RunSealed, St
 from assay.core.plan import Plan, changed_settings, plan_sha256, read_plan
 from assay.core.plugin import uncomparable
 from assay.core.runs import RunBackend, State
-from assay.engine.execution.case import RunContext
-from assay.engine.execution.ledger_writer import LedgerWriter
-from assay.engine.execution.run_context import RunEnvironment, RunInterrupted, open_run_context
-from assay.engine.execution.run_ownership import exclusive_run
+from assay.engine.execution.run_context import LedgerWriter, RunContext, RunEnvironment, RunInterrupted, open_run_context
+from assay.engine.execution.run_ownership import GracefulShutdown, exclusive_run
 from assay.engine.execution.shard import run_local
-from assay.engine.execution.shutdown import GracefulShutdown
 from assay.engine.execution.states import RunStates, time_of_next
-from assay.engine.records.run_figures import earlier_verdicts
-from assay.engine.storage.remote_store import STORE
+from assay.engine.records.run_metrics import earlier_verdicts
 from assay.engine.storage.run_failure import failure_from, known_row, record_failure, reserve
-from assay.engine.storage.run_paths import RunPaths, check_target_free
+from assay.engine.storage.run_paths import STORE, RunPaths, check_target_free
 from assay.store.artifacts import remove_stale_staging
 from assay.store.failures import disk_errors, sync_folder
 from assay.store.ledger import Ledger
@@ -368,6 +364,6 @@ class RunEvaluation:
             try:
                 self._environment.watch(snapshot)
             except BaseException as problem:
-                # `_record_failures` tells by the note that the run itself has not failed.
+                # `_record_failures` recognizes by the note that the run itself has not failed.
                 problem.add_note(WATCH_RAISED)
                 raise

@@ -1,21 +1,24 @@
-"""Ownership of a run by one process at a time: a lock in its folder and, for a shared ledger, a lease that is renewed."""
+"""Ownership of a run by one process: its lock, its lease in a shared ledger, and the signals that end it."""
 
+import asyncio
+import signal
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from math import inf
+from typing import Protocol
 from uuid import uuid4
 
 import msgspec
 
 from assay.core.errors import StoreUnavailable
 from assay.core.runs import TERMINAL
+from assay.core.stop_signals import stop_signals
 from assay.engine.execution.run_context import RunEnvironment
-from assay.engine.execution.shard import worker_name
 from assay.engine.storage.run_paths import RunPaths
 from assay.store.ledgers import DriverLease, lease_of
-from assay.store.lock import LEASE_SECONDS, RunLock
+from assay.store.lock import LEASE_SECONDS, RunLock, worker_name
 
 LOCK_PATIENCE = 60.0
 MARGIN = 1.5
@@ -154,3 +157,37 @@ class _LeaseRenewer:
                     self._until = asked
                     return
                 self._until = asked + LEASE_SECONDS
+
+
+class InterruptiblePart(Protocol):
+    """A part of a run that a signal can interrupt."""
+
+    is_interrupted: bool
+    """Set by the first signal."""
+
+
+class GracefulShutdown:
+    """Signal handlers while a run works: the first signal drains the run, the second ends it at once."""
+
+    def __init__(self, part: InterruptiblePart, stop: asyncio.Event) -> None:
+        self._part = part
+        self._stop = stop
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
+
+    def __enter__(self) -> None:
+        self._before = {number: signal.getsignal(number) for number in stop_signals()}
+        for number in self._before:
+            self._loop.add_signal_handler(number, self._on_signal)
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            self._loop.remove_signal_handler(number)
+            # The loop would restore the system's default, which kills the process silently while the run is finalized.
+            signal.signal(number, handler)
+
+    def _on_signal(self) -> None:
+        if self._part.is_interrupted and self._task is not None:
+            self._task.cancel()
+        self._part.is_interrupted = True
+        self._stop.set()

@@ -1,16 +1,16 @@
 """Shards: one is evaluated the same way on every engine; the local engine evaluates all in this process."""
 
 import asyncio
-import os
-import socket
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from assay.core.errors import AssayError
-from assay.engine.execution.case import RunContext, grade_without_calls, read_case, run_case
+from assay.engine.execution.case import grade_without_calls, read_case, run_case
 from assay.engine.execution.record_events import FinishedCase
+from assay.engine.execution.run_context import RunContext
 from assay.engine.records.run_counters import rare_collection
 from assay.store.ledger import Claim, ClaimLost, CommitEntry, OpenRecord
+from assay.store.lock import worker_name
 
 
 async def run_shard(shard: int, context: RunContext, *, owner: str) -> bool:
@@ -84,11 +84,6 @@ async def _append(records: Sequence[OpenRecord], finished: Sequence[CommitEntry]
 
 POLL_INTERVAL = 1.0
 """Seconds between two reads of the cancel flag while nothing is appended."""
-
-
-def worker_name() -> str:
-    """Return the name under which this process claims shards: host and process id."""
-    return f"{socket.gethostname()}:{os.getpid()}"
 
 
 async def run_local(context: RunContext, *, on_retrying: Callable[[], Awaitable[None]]) -> None:

@@ -17,11 +17,11 @@ from assay.core.model_call import ModelFailure, Stage
 from assay.core.plan import Plan
 from assay.engine.execution.limits import CallQueue, CallScheduler
 from assay.engine.execution.rate_reservations import RateReservations, UsageMeter
-from assay.engine.execution.shard import worker_name
 from assay.engine.execution.shared_budget import SharedBudget
 from assay.engine.records.run_counters import RunCounters
 from assay.store.leases import ALL, LATE, LIFE, LeaseGrant, LeaseRequest, LeaseStore, RunLimits
 from assay.store.ledger import Ledger
+from assay.store.lock import worker_name
 
 RENEWAL_INTERVAL = 1.0
 """Seconds between two lease requests when nothing calls for one sooner."""

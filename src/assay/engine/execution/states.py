@@ -1,4 +1,4 @@
-"""The states of one run: records are written before evaluation starts; the final state is fixed before artifacts are published."""
+"""States of one run: records are written before evaluation starts; the final state is fixed before artifacts are published."""
 
 import socket
 from collections.abc import Iterable, Iterator
@@ -12,19 +12,63 @@ from assay.core.errors import RunSealed
 from assay.core.outcome import CancelledOutcome
 from assay.core.plan import read_plan
 from assay.core.runs import TERMINAL, RunCounts, State, count_records, final_state, may_follow
+from assay.datasets.parsing.hashing import KeyIndex
 from assay.engine.execution.case import PROVIDER_REFUSED
-from assay.engine.execution.retry_selection import EvaluationKeys, failed_evaluations
 from assay.engine.execution.run_context import RunEnvironment
 from assay.engine.finalization.finalize import finalize
 from assay.engine.planning.selection import prepared_records
 from assay.engine.records.redaction import own_secrets, redactor_of
 from assay.engine.records.run_counters import rare_collection
-from assay.engine.storage.remote_store import SEALED_IN, STORE, fetch_ended, is_at, note_store
 from assay.engine.storage.run_failure import leave_failure
-from assay.engine.storage.run_paths import RunPaths
+from assay.engine.storage.run_paths import SEALED_IN, STORE, RunPaths, fetch_ended, is_at, note_store
 from assay.store.ledger import READ, ClaimLost, Ledger, RecordRow, RunRow
 from assay.store.ledgers import pointed_to
 from assay.store.published_run import PublishedRun, open_run_folder
+
+UNEVALUATED_STATUSES = frozenset({"timeout", "evaluation_error", "cancelled", "skipped"})
+"""Statuses of valid records that have no grade."""
+
+
+class _EvaluationLine(msgspec.Struct):
+    """Members of a prediction that identify its evaluation and how it ended."""
+
+    record_sha256: str
+    status: str
+    sample: int = 0
+
+
+class EvaluationKeys:
+    """Set of evaluations, keyed by record hash and sample; uses about 30 bytes each."""
+
+    def __init__(self) -> None:
+        self._keys = KeyIndex()
+
+    def add(self, record_sha256: str, sample: int) -> None:
+        """Add an evaluation."""
+        self._keys.add(f"{record_sha256}:{sample}")
+
+    def has(self, record_sha256: str, sample: int) -> bool:
+        """Return True when the evaluation is in the set."""
+        return self._keys.find(f"{record_sha256}:{sample}") is not None
+
+
+def has_failed_evaluations(run: PublishedRun) -> bool:
+    """Return True when the run has records that a retry would evaluate."""
+    return next(_failed(run), None) is not None
+
+
+def failed_evaluations(run: PublishedRun) -> EvaluationKeys:
+    """Return the evaluations that a retry of the run would repeat."""
+    evaluations = EvaluationKeys()
+    for record_sha256, sample in _failed(run):
+        evaluations.add(record_sha256, sample)
+    return evaluations
+
+
+def _failed(run: PublishedRun) -> Iterator[tuple[str, int]]:
+    lines = run.typed_lines("predictions.jsonl", _EvaluationLine)
+    return ((line.record_sha256, line.sample) for line in lines if line.status in UNEVALUATED_STATUSES)
+
 
 COUNTS = "counts"
 """Note in the ledger with the number of records by status at the end of the run."""
@@ -108,7 +152,7 @@ class RunStates:
 
     @property
     def state(self) -> State:
-        """The run's current state."""
+        """Run's current state."""
         return self._ledger.run().state
 
     @property
@@ -159,7 +203,7 @@ class RunStates:
             raise self._taken_over_error()
 
     def _taken_over_error(self) -> RunSealed:
-        return RunSealed(f"run '{self.plan.run_id}' was taken over by another process", hint="look at it with: assay runs")
+        return RunSealed(f"run '{self.plan.run_id}' was taken over by another process", hint="list runs with: assay runs")
 
 
 def time_of_next(ledger: Ledger, now: float) -> float:

@@ -10,7 +10,6 @@ import msgspec
 from assay.core.artifact_lines import AttemptLine, FailureLine, PredictionLine, Slices, ValidationLine
 from assay.core.case import Case, sample_of
 from assay.core.model_call import Usage
-from assay.core.moment import iso
 from assay.core.outcome import (
     Attempt,
     FailedOutcome,
@@ -23,6 +22,7 @@ from assay.core.outcome import (
     SkippedOutcome,
     record_status,
 )
+from assay.core.text import iso
 from assay.engine.records import redaction
 from assay.engine.records.redaction import RedactedPlan
 from assay.engine.records.run_counters import FREE, UNTIMED
@@ -255,6 +255,7 @@ class RecordArtifacts:
             response=reply.text if reply is not None and attempt.stage == "judge" else None,
             raw=(reply and reply.raw) or None,
             sample=self.sample,
+            refused_parameters=attempt.refused_parameters or msgspec.UNSET,
         )
         if not self._is_clean:
             self._redact(line, ATTEMPT_TEXTS)

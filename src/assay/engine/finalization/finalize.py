@@ -13,20 +13,32 @@ from assay.core.case import Case
 from assay.core.contract import CONTRACTS, INPUT
 from assay.core.errors import StoreUnavailable
 from assay.core.manifest import BatchEntry, IgnoredFields, Manifest, PastFailure, StateEntry, UnsentFields
-from assay.core.moment import iso
 from assay.core.plan import DatasetPlan, Plan
 from assay.core.runs import TERMINAL, State, count_records
 from assay.core.summary import GateResult
+from assay.core.text import iso
 from assay.core.version import __version__
 from assay.engine.finalization.artifact_lines import RecordArtifacts, facts_of, invalid_facts, texts_of
 from assay.engine.finalization.input_dataset import InputDataset
 from assay.engine.finalization.recompute import metrics_of
 from assay.engine.records import redaction
-from assay.engine.records.eval_run import EVAL_RESULTS, eval_run_parameters, golden_result, is_true_of, why_no_eval_run
 from assay.engine.records.groups import RecordGroups
+from assay.engine.records.parameters import negotiated_models, read_adjustments, sent_parameters
 from assay.engine.records.redaction import RedactedPlan, plan_redactor
 from assay.engine.records.run_counters import rare_collection
-from assay.engine.records.run_figures import add_comparison, add_record, panel_of, profiler_of, ranking_of, replies_of
+from assay.engine.records.run_metrics import (
+    EVAL_RESULTS,
+    add_comparison,
+    add_record,
+    eval_run_parameters,
+    golden_result,
+    is_true_of,
+    panel_of,
+    profiler_of,
+    ranking_of,
+    replies_of,
+    why_no_eval_run,
+)
 from assay.engine.storage.run_failure import past_failures, states_with_failures
 from assay.engine.storage.run_paths import RunPaths
 from assay.grading import policies, templates
@@ -320,7 +332,8 @@ class _Artifacts:
         entered = msgspec.structs.replace(run, states=tuple((state, at) for state, at in run.states if state not in TERMINAL))
         states = tuple(StateEntry(state, iso(at)) for state, at in states_with_failures(entered))
         shown = self._shown
-        first, parameters = shown.datasets[0], plan.candidate.parameters
+        first = shown.datasets[0]
+        sent = sent_parameters(plan.candidate, read_adjustments(run.notes).get(plan.candidate.name, ()))
         return Manifest(
             assay_version=__version__,
             run_id=plan.run_id,
@@ -336,10 +349,10 @@ class _Artifacts:
             counts=count_records(self._statuses),
             gate=self._gate,
             model=shown.candidate.model,
-            temperature=parameters.temperature,
-            top_p=parameters.top_p,
-            max_new_tokens=parameters.max_tokens,
-            seed=parameters.seed,
+            temperature=sent.temperature,
+            top_p=sent.top_p,
+            max_new_tokens=sent.max_tokens,
+            seed=sent.seed,
             candidate=shown.candidate,
             judges=shown.judges,
             ignored_fields=_ignored_fields(shown.datasets),
@@ -350,11 +363,12 @@ class _Artifacts:
             profile=None if self._profiler is None else self._profiler.profile.named(),
             rescored_from=None,
             retention=plan.retention,
-            plan=shown.members(),
+            plan_members=shown.members(),
             plan_sha256=run.plan_sha256,
             blocked=run.notes.get("blocked"),
             failures=self._failures_before(run),
             batches=self._batches(run),
+            negotiated=negotiated_models(plan, run.notes, self._redactor),
             redactions=dict(sorted(self._redactor.counts.items())),
             records_merkle_root=self._tree.hexdigest(),
             attempt_chain_sha256=self._chain.hexdigest(),

@@ -12,7 +12,7 @@ from assay.core.plan import Plan
 from assay.core.summary import BY_SLICE, METRICS, GateResult, SlicesSummary, Summary
 from assay.engine.finalization.artifact_lines import facts_of, invalid_facts
 from assay.engine.records.groups import RecordGroups
-from assay.engine.records.run_figures import add_comparison, ranking_of, read_panel
+from assay.engine.records.run_metrics import add_comparison, ranking_of, read_panel
 from assay.metrics.facts import RecordColumns
 from assay.metrics.gates import cancelled_reason, check_gates
 from assay.metrics.panel import PanelFigures
@@ -91,7 +91,7 @@ def metrics_of(
 def columns_of(run: PublishedRun, plan: Plan, *, read: Read, groups: RecordGroups | None = None) -> RecordColumns:
     """The facts of all records in their order; `read` is called with every prediction and its case."""
     groups = groups or RecordGroups(plan.datasets)
-    cases = (msgspec.convert(entry["record"], Case) for entry in run.records())
+    cases = map(run.case_of, run.records())
     predictions, path = run.raw_lines("predictions.jsonl"), run.path / "predictions.jsonl"
     columns = RecordColumns()
     for line in run.typed_lines("record_validation.jsonl", ValidationLine):

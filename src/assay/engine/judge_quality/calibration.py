@@ -7,7 +7,6 @@ import msgspec
 import numpy as np
 
 from assay.core.canonical import JsonObject
-from assay.core.case import Case
 from assay.core.errors import RunNotFound
 from assay.core.plan import Plan
 from assay.engine.judge_quality.label_matching import Clusters, LabelledAnswer, LabelMatches, check_any, clusters_of, match_labels
@@ -381,8 +380,8 @@ def _groups(run: PublishedRun, labelled: Sequence[LabelledAnswer], plan: Plan, n
     groups = RecordGroups(plan.datasets)
     try:
         for entry in run.records() if names else ():
-            for place in places.pop((entry["record_id"], entry["record_sha256"]), ()):
-                for name, values in groups.slices(msgspec.convert(entry["record"], Case), names).items():
+            for place in places.pop((entry.record_id, entry.record_sha256), ()):
+                for name, values in groups.slices(run.case_of(entry), names).items():
                     for value in dict.fromkeys(values) or (None,):
                         found.setdefault(name, {}).setdefault(value, []).append(place)
     except RunNotFound as problem:

@@ -193,8 +193,8 @@ def clusters_of(run: PublishedRun, plan: Plan, matched: LabelMatches) -> tuple[C
     groups = RecordGroups(plan.datasets)
     try:
         for entry in run.records() if plan.cluster_key else ():
-            key = (entry["record_id"], entry["record_sha256"])
-            cluster_names[key] = groups.cluster(msgspec.convert(entry["record"], Case), plan.cluster_key)
+            key = (entry.record_id, entry.record_sha256)
+            cluster_names[key] = groups.cluster(run.case_of(entry), plan.cluster_key)
     except RunNotFound as missing:
         problem = f"{missing.message}: no clusters"
     codes: dict[tuple[str, ...], int] = {}
@@ -274,8 +274,8 @@ def _rows(run: PublishedRun, lines: list[int], *, shows_judge: bool) -> Iterator
 
 
 def _inputs(run: PublishedRun, wanted: set[tuple[str, str]]) -> dict[tuple[str, str], Case]:
-    keyed = ((entry["record_id"], entry["record_sha256"], entry["record"]) for entry in run.records())
-    return {(name, digest): msgspec.convert(record, Case) for name, digest, record in keyed if (name, digest) in wanted}
+    keyed = (((entry.record_id, entry.record_sha256), entry) for entry in run.records())
+    return {key: run.case_of(entry) for key, entry in keyed if key in wanted}
 
 
 def _asked(case: Case | None) -> JsonObject:

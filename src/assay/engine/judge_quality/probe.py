@@ -12,12 +12,12 @@ from assay.core.case import Case
 from assay.core.errors import RunNotFound, UsageProblem
 from assay.core.judge_card import JudgeCard
 from assay.core.model_call import Reply
-from assay.core.moment import iso
 from assay.core.outcome import Grade, GradedOutcome
 from assay.core.plan import ModelPlan, Plan, plan_sha256
 from assay.core.provider import PROVIDERS
 from assay.core.runs import RUNS_DIR
 from assay.core.settings import GradingRules, ModelEntry
+from assay.core.text import iso
 from assay.core.version import __version__
 from assay.engine.execution.run import evaluate
 from assay.engine.execution.run_context import RunEnvironment
@@ -112,7 +112,7 @@ def _answers(run: PublishedRun) -> Iterator[tuple[Case, str]]:
     """Yield every record with its first answer."""
     for entry, answer in zip(run.records(), run.typed_lines("predictions.jsonl", _ProbeAnswer), strict=True):
         if not answer.sample:
-            yield msgspec.convert(entry["record"], Case), (answer.model_response or "").strip()
+            yield run.case_of(entry), (answer.model_response or "").strip()
 
 
 def _is_usable(case: Case) -> bool:

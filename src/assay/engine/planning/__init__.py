@@ -1,1 +1,1 @@
-"""What somebody asks for into a plan: everything that can be known before the first call is checked here."""
+"""Planning: a request into plans; everything that can be known before the first call is checked here."""

@@ -53,12 +53,12 @@ class _Line(msgspec.Struct):
 
 
 def is_run_folder(folder: Path) -> bool:
-    """True for a folder with the stored input of a run."""
+    """Return True for a folder with the stored input of a run."""
     return (folder / MANIFEST).is_file() and (folder / INPUT).is_file()
 
 
 def original_folders(folder: Path) -> tuple[Path, ...]:
-    """The folders of the datasets that a run was made from, by its manifest; none where the folder is no run's."""
+    """Return the folders of the datasets that a run was made from, by its manifest; none when the folder is not a run's."""
     found: dict[Path, None] = {}
     newest = [folder]
     for _ in range(_MOST_REPEATS):
@@ -79,7 +79,7 @@ def _datasets_of(folder: Path) -> list[Path]:
 
 
 def seen_contents(folder: Path) -> Mapping[str, frozenset[str]]:
-    """The hashes of what a run has seen of each attachment, by path; empty where its records cannot be read."""
+    """Return the hash of each attachment that a run has read, by path; empty when its records cannot be read."""
     found: dict[str, frozenset[str]] = {}
     decode = msgspec.json.Decoder(_Line).decode
     try:
@@ -108,7 +108,7 @@ class AttachmentProblem(UsageProblem):
 
 
 class UnreadableAttachment(NamedTuple):
-    """The reason why an attachment cannot be read."""
+    """Reason why an attachment cannot be read."""
 
     sentence: str
     is_fault_of_file: bool
@@ -128,7 +128,7 @@ class Attachments:
         self.kept_characters = 0
 
     def check(self, folder: Path, attachments: Iterable[Attachment]) -> list[UnreadableAttachment]:
-        """Problems of reading attachments, one sentence each."""
+        """List the problems of reading attachments, one sentence each."""
         problems: list[UnreadableAttachment] = []
         for path in dict.fromkeys(attachment.path for attachment in attachments):
             try:
@@ -155,9 +155,9 @@ class Attachments:
         return self._hashes[folder, path]
 
     def _content(self, folder: Path, path: str) -> bytes:
-        """The bytes of an attachment, beside the dataset or, for a run's stored input, where the run has read the same content.
+        """Return an attachment's bytes: next to the dataset or, for a run's stored input, where the run read the same content.
 
-        Whoever sends a run's folder could let its manifest point anywhere, but gets nothing read of which he has not the hash.
+        The sender of a run's folder could let its manifest point anywhere; the hash ensures that only known content is read.
         """
         try:
             return read_content(folder, path)
@@ -191,7 +191,7 @@ class Attachments:
 def attachment_reader(
     plan: Plan, attachments: Attachments | None = None, *, stop: asyncio.Event
 ) -> Callable[[Case], Awaitable[Mapping[str, str]]]:
-    """What gives the texts of a case's attachments by path, or none after a stop.
+    """Return a function that reads the texts of a case's attachments by path; it returns none after a stop.
 
     It raises GradingFailure when a file is not what it was when the run was prepared, MissingExtra for PDF without its reader.
     """
@@ -220,7 +220,7 @@ class _AttachmentReader:
 
     async def _read(self, attachment: Attachment) -> str | None:
         async with self._turn:
-            # Whoever had the turn before may have read the same.
+            # The previous holder of the lock may have read the same file.
             text = self._attachments.kept(attachment.sha256)
             if text is not None or self._stop.is_set():
                 return text
@@ -240,7 +240,7 @@ def read_attachment(folder: Path, path: str) -> str:
 
 
 def read_pinned(folders: Sequence[Path], attachment: Attachment) -> str:
-    """The text of an attachment as the run was prepared with; raises GradingFailure, MissingExtra or StoreUnavailable.
+    """Return an attachment's text as the run was prepared with; raises GradingFailure, MissingExtra or StoreUnavailable.
 
     Of several folders it is in the one where the content is the same.
     """
@@ -258,7 +258,7 @@ def read_pinned(folders: Sequence[Path], attachment: Attachment) -> str:
         else:
             changed = f"the attachment {short(path)} has changed since the run was prepared"
             problems.append(GradingFailure("attachment_changed", changed))
-    # Where one folder has the file and another has not, the one that has it says more.
+    # When only one folder has the file, its problem is the more specific one.
     raise min(problems, key=lambda failure: failure.code == "attachment_missing")
 
 
@@ -312,7 +312,7 @@ def _below(folder: Path, path: str) -> Path:
 
 
 def _where_attachments_are(folder: Path) -> str:
-    """A run stores no attachments, and the paths in its input are those of the dataset that it was made from."""
+    """Return a hint for a run's folder: it has no attachments, and the paths in its input are relative to its dataset."""
     if not is_run_folder(folder):
         return ""
     run = shlex.quote(str(folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder))

@@ -1,7 +1,8 @@
-"""The datasets of a run: files behind paths and patterns, each validated once, with its report and plan."""
+"""Datasets of a run: files that a request names, each validated once, and their records as the run reads them."""
 
 import glob
 import os
+import resource
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path, PurePath
@@ -9,29 +10,62 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from assay.core import errors
 from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.case import Attachment, Case, Task
 from assay.core.contract import CONTRACTS, DatasetIdentity, file_stem
-from assay.core.errors import UsageProblem
+from assay.core.errors import SourceUnreadable, StoreUnavailable, UsageProblem, heading
+from assay.core.issue import Issue
+from assay.core.issue import Path as Steps
 from assay.core.plan import DatasetPlan, PluginPlan
 from assay.core.plugin import Plugin, reopened
 from assay.core.report import ValidationReport
-from assay.core.settings import DatasetEntry
+from assay.core.settings import DatasetEntry, OnInvalid
 from assay.datasets import lines_of, read
 from assay.datasets.batch_v1.rules import HEAD_FIELDS
-from assay.datasets.dataset_paths import files_in, files_like, open_dataset
-from assay.datasets.parsing.config import ValidationConfig
+from assay.datasets.dataset_paths import files_in, files_like, open_dataset, part_names, similar_file
+from assay.datasets.parsing.config import ReadOptions, ValidationConfig, changed_settings, load_config
 from assay.datasets.parsing.source import Source, filled_lines
 from assay.engine.planning.attachments import Attachments
-from assay.grading import Kind, kind_for, kind_of
+from assay.engine.planning.plugins import RequestPlugins
+from assay.engine.planning.request import MergedSettings
+from assay.engine.records.groups import member_text
+from assay.grading import MethodKind, kind_for, kind_of
 from assay.grading.tool_call import EXPECTED, TOOLS
+
+OWN_HANDLES = 32
+"""Open files of a run besides its connections: the ledger, the artifacts, the event loop."""
+
+
+def make_room_for_handles(files: int) -> None:
+    """Raise the soft limit of open files to what a run needs; raises StoreUnavailable when the hard limit is lower."""
+    needed = OWN_HANDLES + files
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return
+    if hard != resource.RLIM_INFINITY and hard < needed:
+        raise StoreUnavailable(
+            f"this process may open {hard} files, and the run needs about {needed}",
+            remedy=f"raise the limit of open files (ulimit -n {needed}), lower --concurrency or have fewer files",
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+
+
+MAX_LISTED = 10
+"""Missing answers, duplicates, warnings and similar problems that are listed before further ones are only counted."""
+
+
+def first_problems(problems: Sequence[str], count: int = 0) -> list[str]:
+    """Return the first problems, with the number of further ones."""
+    return errors.listed(problems, count, first=MAX_LISTED)
+
 
 if TYPE_CHECKING:
     from assay.datasets.converters import ConversionResult
 
 
 def names_files(place: Path) -> bool:
-    """True for a folder, and for a pattern that is not itself the name of a file."""
+    """Return True for a folder, and for a pattern that is not itself the name of a file."""
     return place.is_dir() or (glob.has_magic(str(place)) and not place.exists())
 
 
@@ -44,7 +78,7 @@ def dataset_files(
     on_skip: Callable[[str], None],
     on_run: Callable[[str], None],
 ) -> list[DatasetEntry]:
-    """An entry for each file, in the order of their names; raises UsageProblem where there is none.
+    """Return an entry for each file, in the order of their names; raises UsageProblem when there is none.
 
     Of a folder only files that show a contract count, unless any is wanted, and none of a run or of the folder `besides`.
     """
@@ -66,9 +100,9 @@ def dataset_files(
 
 
 def replayed(conversations: Iterable[tuple[Case, Any]], *, is_recorded: bool) -> Iterator[tuple[Case, Any]]:
-    """One case for each user turn that a reply follows, with the turns of its conversation.
+    """Return one case for each user turn that a reply follows, with the turns of its conversation.
 
-    The reply is the reference for a candidate that is asked anew, and the tool that it used is expected of the candidate.
+    The reply is the reference for a candidate that is called again, and the tool that it used is expected of the candidate.
     Where the recorded reply is itself the answer to be judged, there is neither: nothing is compared with itself. A
     conversation that occurs twice counts once.
     """
@@ -87,7 +121,7 @@ def replayed(conversations: Iterable[tuple[Case, Any]], *, is_recorded: bool) ->
 
 
 def _converted(conversation: Case) -> "ConversionResult":
-    """Its rows of legal_eval_v1; the converters are imported here, so that a run without conversations does not pay for them."""
+    """Convert a conversation to rows of legal_eval_v1; the import is here, so that other runs do not pay for it."""
     convert_cases: Callable[..., ConversionResult] = import_module("assay.datasets.converters").convert_cases
     return convert_cases((conversation,), source="conversation_v1", target="legal_eval_v1")
 
@@ -101,7 +135,7 @@ def _of_conversation(case: Case, tool_use: dict[str, Any], *, is_recorded: bool)
 
 
 def _tools(conversation: Case) -> dict[str, list[str]]:
-    """The tools that were used, each with all members that its input ever had, so that a list of them gives no call away."""
+    """Return the used tools, each with every member that its input ever had, so that the list reveals no call."""
     members: dict[str, set[str]] = {}
     for turn in conversation.turns:
         if turn.tool_used is not None:
@@ -110,7 +144,7 @@ def _tools(conversation: Case) -> dict[str, list[str]]:
 
 
 def _calls(conversation: Case) -> dict[int, dict[str, Any]]:
-    """What is called right after a user's turn, by the turn's id; later calls rest on outputs that a candidate never sees."""
+    """Return the tool call after each user's turn, by the turn's id; later ones rest on outputs that no candidate sees."""
     calls: dict[int, dict[str, Any]] = {}
     asked: int | None = None
     for turn in conversation.turns:
@@ -124,17 +158,17 @@ def _calls(conversation: Case) -> dict[int, dict[str, Any]]:
 
 
 def tool_turns(conversations: Iterable[Case]) -> int:
-    """Turns that use a tool, which a judge of recorded replies is not shown."""
+    """Return the turns that use a tool; a judge of recorded replies does not see them."""
     return sum(turn.tool_used is not None for conversation in conversations for turn in conversation.turns)
 
 
 def recorded_replies(conversations: Iterable[tuple[Case, Any]]) -> dict[str, str]:
-    """The recorded reply of each case."""
+    """Return the recorded reply of each case."""
     return {case.id: case.references[0] for case, _ in replayed(conversations, is_recorded=False)}
 
 
 def unanswered_turns(conversations: Iterable[Case]) -> int:
-    """User turns that no reply follows, or that cannot be asked; they are not evaluated."""
+    """Return user turns without a reply, or that cannot be sent; they are not evaluated."""
     return sum(counts.skipped + counts.invalid for case in conversations for counts in _converted(case).report.sources)
 
 
@@ -154,7 +188,7 @@ class DatasetInput(msgspec.Struct, frozen=True):
 
 
 class RecordPreview(msgspec.Struct, frozen=True):
-    """The part of a valid record that selection needs."""
+    """Members of a valid record that selection needs."""
 
     index: int
     id: str
@@ -162,7 +196,7 @@ class RecordPreview(msgspec.Struct, frozen=True):
     metadata: dict[str, Any]
     policy_id: str = ""
     attachments: tuple[Attachment, ...] = ()
-    kind: Kind | None = None
+    kind: MethodKind | None = None
     """Its grading method unless the run has a custom grader; None when there is none."""
 
 
@@ -234,7 +268,7 @@ class _AttachmentRow(msgspec.Struct):
 
 
 class _SelectionRow(msgspec.Struct):
-    """The members of a legal_eval_v1 row that selection needs."""
+    """Members of a legal_eval_v1 row that selection needs."""
 
     id: str
     task_type: str
@@ -278,3 +312,163 @@ def shown_path(path: str) -> str:
     """Return a path relative to the current folder where possible."""
     place = Path(path)
     return str(place.relative_to(Path.cwd())) if place.is_relative_to(Path.cwd()) else path
+
+
+FAULTY_FILES = 10
+"""Unusable files that are reported in full before further ones are only counted."""
+
+
+def on_invalid(wanted: OnInvalid | None, contract: str) -> OnInvalid:
+    """Return what happens to invalid records of a contract: as configured, or by default as is usual for it."""
+    skips = contract in CONTRACTS and CONTRACTS[contract].skips_invalid
+    return wanted or ("skip" if skips else "reject")
+
+
+class DatasetReading:
+    """Reader of the files of all datasets, one after the other."""
+
+    def __init__(self, settings: MergedSettings, code: RequestPlugins, *, runs_dir: Path) -> None:
+        self.inputs: list[DatasetInput] = []
+        self.refused: list[ValidationReport] = []
+        self.notes: list[str] = []
+        self._settings = settings
+        self._code = code
+        self._runs_dir = runs_dir
+        self._attachments = Attachments()
+        self._names: set[str] = set()
+        self._warned: list[str] = []
+        self._faulty = 0
+        """Files that cannot be used."""
+
+    def read(self, entries: Sequence[tuple[Steps, DatasetEntry]]) -> None:
+        """Validate every file."""
+        files = [(path, file) for path, entry in entries for file in self._files(path, entry)]
+        # The same sum as when it runs, so that users need not raise the limit twice.
+        make_room_for_handles(len(files) + self._settings.value.run.concurrency)
+        for path, file in files:
+            self._read_dataset(path, file)
+        more = self._faulty - FAULTY_FILES
+        self._settings.problems += [f"{more:,} more files are not usable"] if more > 0 else []
+        self.notes += first_problems(self._warned)
+
+    def _files(self, path: Steps, entry: DatasetEntry) -> list[DatasetEntry]:
+        """Return the entry itself, or one for each file of the folder or pattern that it names."""
+        if entry.path == "-":
+            self._settings.add(path, "a run cannot be read from standard input, because it must be resumable after a crash")
+            return []
+        place = (self._settings.folder(path) / entry.path).absolute()
+        if not names_files(place):
+            return self._parts(path, entry, place)
+        skipped: list[str] = []
+        runs: list[str] = []
+        is_any = bool(entry.contract or self._settings.contract)
+        try:
+            return dataset_files(entry, place, is_any=is_any, besides=self._runs_dir, on_skip=skipped.append, on_run=runs.append)
+        except UsageProblem as problem:
+            self._settings.add(path, f"{problem.message} ({problem.hint})")
+            return []
+        finally:
+            if runs:
+                more = f" and {len(runs) - 1:,} more like it" if len(runs) > 1 else ""
+                self.notes.append(f"'{shown_path(runs[0])}'{more} left out: runs are not datasets")
+            self.notes += first_problems([f"'{shown_path(file)}' shows no contract and is left out" for file in skipped])
+
+    def _parts(self, path: Steps, entry: DatasetEntry, place: Path) -> list[DatasetEntry]:
+        """Return the entry itself, or one for each dataset of a file that holds several."""
+        try:
+            names = part_names(place)
+        except SourceUnreadable as problem:
+            self._refuse(path, problem.message)
+            return []
+        replace = msgspec.structs.replace
+        parts = (replace(entry, path=f"{entry.path}#{number}", name=name) for number, name in enumerate(names, 1))
+        return list(parts) or [entry]
+
+    def _read_dataset(self, path: Steps, entry: DatasetEntry) -> None:
+        if bool(entry.split_field) != bool(member_text(entry.split_value)):
+            self._settings.add(path, "split_field and split_value belong together")
+        place = (self._settings.folder(path) / entry.path).absolute()
+        try:
+            config = self._validation(path, entry)
+            _check_name(place)
+            source = open_dataset(place)
+            options = ReadOptions(interface=self._settings.interface)
+            report = read(source, self._code.contract(path, entry, source), config=config, options=options)
+        except (SourceUnreadable, UsageProblem) as problem:
+            hint = problem.hint if isinstance(problem, UsageProblem) else similar_file(Path(shown_path(str(place))))
+            self._refuse(path, f"{problem.message} ({hint})" if hint else problem.message)
+            return
+        reason = self._refusal(report)
+        if report.contract is None or reason:
+            self.refused.append(report)
+            self._refuse(path, reason, self._errors(report))
+            return
+        plan = msgspec.structs.replace(
+            dataset_plan(source, report, name=entry.name or self._free_name(source)),
+            split_field=entry.split_field,
+            split_value=member_text(entry.split_value),
+            limit=entry.limit,
+            validation=changed_settings(config),
+        )
+        self._names.add(plan.name)
+        self.inputs.append(DatasetInput(plan, source, report, self._attachments))
+        unanswered = unanswered_turns(report.cases) if report.contract == "conversation_v1" else 0
+        if unanswered:
+            self.notes.append(f"{unanswered:,} user turn(s) of '{plan.name}' have no reply and are not evaluated")
+        warnings = report.count("warning")
+        if warnings:
+            self._warned.append(f"'{plan.name}' has {warnings:,} warning(s); see: assay validate {entry.path}")
+
+    def _validation(self, path: Steps, entry: DatasetEntry) -> ValidationConfig:
+        """Return the settings for validating the dataset: its own, or those for all datasets."""
+        given = self._settings.value.config
+        if entry.config:
+            config = load_config(self._settings.folder(path) / entry.config)
+        else:
+            config = load_config(self._settings.folder(("config",)) / given) if given else ValidationConfig()
+        switches = ("allow_size", "null_as_absent")
+        return msgspec.structs.replace(config, **{name: True for name in switches if getattr(self._settings.value, name)})
+
+    def _free_name(self, source: Source) -> str:
+        """Return the file's name, with its folder when names clash; for a run's input, the name that it had there."""
+        stem = source.stored.name if source.stored else file_stem(source.name)
+        return f"{Path(source.name).parent.name}/{stem}" if stem in self._names else stem
+
+    def _refuse(self, path: Steps, reason: str, errors: Sequence[str] = ()) -> None:
+        """Note what is wrong with a file; only the first of possibly thousands are listed."""
+        self._faulty += 1
+        if self._faulty <= FAULTY_FILES:
+            if reason:
+                self._settings.add(path, reason)
+            self._settings.problems += errors
+
+    def _refusal(self, report: ValidationReport) -> str:
+        """Return why a dataset of a known contract cannot be used; empty when it can."""
+        if report.contract is None:
+            return ""
+        if report.outcome == "rejected":
+            return heading(f"'{shown_path(report.path)}' is not usable as {report.contract}")
+        rejected = report.counts.rejected_records
+        if not rejected or on_invalid(self._settings.value.on_invalid, report.contract) == "skip":
+            return ""
+        ways = "correct them, or leave them out with on_invalid: skip (--on-invalid skip)"
+        return heading(f"'{shown_path(report.path)}' has {rejected:,} invalid record(s); {ways}")
+
+    def _errors(self, report: ValidationReport) -> list[str]:
+        errors = [issue for issue in report.issues if issue.severity == "error"]
+        path = shown_path(report.path)
+        return first_problems([f"{path}:{_line(issue)}" for issue in errors[:MAX_LISTED]], report.count("error"))
+
+
+def _line(issue: Issue) -> str:
+    """Format an error in one line, with its hint."""
+    hint = f" ({issue.hint})" if issue.hint else ""
+    return f"{issue.line or 1}:{issue.column or 1}: {issue.code}: {issue.message}{hint}"
+
+
+def _check_name(place: Path) -> None:
+    """Raise UsageProblem for a name that no document could hold."""
+    try:
+        str(place).encode()
+    except UnicodeEncodeError:
+        raise UsageProblem(f"the name of {str(place)!r} is not UTF-8", hint="rename the file") from None

@@ -1,4 +1,4 @@
-"""The place where assay runs, looked at before anybody pays: environment, extras, keys, the folder of the runs, providers."""
+"""Checks of an installation before any paid call: environment, extras, keys, the folder of runs, providers."""
 
 import asyncio
 import platform
@@ -17,13 +17,13 @@ from assay.core.plan import ProviderPlan
 from assay.core.provider import PROVIDERS
 from assay.core.settings import ProviderEntry
 from assay.core.version import __version__
-from assay.engine.planning.handles import OWN_HANDLES
+from assay.engine.planning.dataset_inputs import OWN_HANDLES
 from assay.engine.planning.providers import provider_plan
 from assay.models.connectivity import ConnectivityResult, ask_for_models
 from assay.store.folder_check import check_runs_folder
 
 CONCURRENCY = 32
-"""Calls in flight that a run makes unless it is told otherwise."""
+"""Calls in flight of a run by default."""
 SQLITE = (3, 35)
 RELEASED = 1_760_000_000.0
 """Seconds since 1970 before which no clock can be right: this code did not exist."""
@@ -36,7 +36,7 @@ _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy
 def examine(
     runs_dir: Path, *, providers: Sequence[ProviderPlan] = (), environ: Mapping[str, str], is_offline: bool = False
 ) -> Iterator[DoctorCheck]:
-    """Everything that was looked at, in the order of a report; `providers` are those of a run file."""
+    """Yield every check in the order of a report; `providers` are those of a run file."""
     yield from _environment()
     yield from examine_extras(metadata.requires("assay") or ())
     yield from examine_keys(environ)
@@ -67,7 +67,7 @@ def _environment() -> Iterator[DoctorCheck]:
 
 
 def examine_handles(soft: int, hard: int) -> DoctorCheck:
-    """Whether as many files may be open as a run of the usual size needs."""
+    """Check that as many files may be open as a usual run needs."""
     needed, is_unlimited = OWN_HANDLES + CONCURRENCY, resource.RLIM_INFINITY in (soft, hard)
     says = "no limit" if is_unlimited else f"{soft:,}, and up to {hard:,}"
     if is_unlimited or hard >= needed:
@@ -77,7 +77,7 @@ def examine_handles(soft: int, hard: int) -> DoctorCheck:
 
 
 def examine_extras(requirements: Iterable[str]) -> Iterator[DoctorCheck]:
-    """Which optional parts are installed, by the requirements of a distribution."""
+    """Check which optional parts are installed, by the requirements of a distribution."""
     needed: dict[str, list[str]] = {}
     for requirement in requirements:
         match = _EXTRA.match(requirement)
@@ -101,7 +101,7 @@ def _version(name: str) -> str:
 
 
 def examine_keys(environ: Mapping[str, str]) -> Iterator[DoctorCheck]:
-    """Which keys are there: their names, and nothing of their values."""
+    """Check which API keys are set: their names, never their values."""
     for variable in dict.fromkeys(row.vendor.key_variable for row in PROVIDERS.values() if row.vendor):
         key = environ.get(variable, "")
         if key and not (key.isascii() and key.isprintable() and key.strip() == key):
@@ -116,7 +116,7 @@ def examine_keys(environ: Mapping[str, str]) -> Iterator[DoctorCheck]:
 
 
 def keyed_providers(environ: Mapping[str, str]) -> list[ProviderPlan]:
-    """The well-known providers whose key is there, each once."""
+    """Return the well-known providers whose key is set, each once."""
     found = [
         provider_plan(ProviderEntry(name=kind), environ)
         for kind, row in PROVIDERS.items()
@@ -127,7 +127,7 @@ def keyed_providers(environ: Mapping[str, str]) -> list[ProviderPlan]:
 
 
 def examine_proxies(environ: Mapping[str, str]) -> Iterator[DoctorCheck]:
-    """The proxies of the environment, without the passwords in their addresses."""
+    """Check the proxies of the environment, without the passwords in their addresses."""
     for variable in _PROXIES:
         value = environ.get(variable, "").strip()
         if not value:
@@ -159,7 +159,7 @@ def _provider(name: str, found: ConnectivityResult) -> DoctorCheck:
 
 
 def examine_clock(now: float, dates: Sequence[str]) -> DoctorCheck:
-    """Whether the clock can be right; providers that were reached have said what time it is."""
+    """Check that the clock can be right, by the time of this version and the dates in the replies of providers."""
     hint = "set the clock (on Linux: timedatectl set-ntp true); certificates and times of runs depend on it"
     if now < RELEASED:
         return DoctorCheck(
@@ -176,7 +176,7 @@ def examine_clock(now: float, dates: Sequence[str]) -> DoctorCheck:
 
 
 def _seconds(date: str) -> float:
-    """Of a date of HTTP; 0 for what is none."""
+    """Return the timestamp of an HTTP date; 0 for an invalid one."""
     try:
         return parsedate_to_datetime(date).timestamp()
     except ValueError:

@@ -76,7 +76,7 @@ class CostEstimate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _ModelLoad(msgspec.Struct):
-    """The requests of the sampled records to one model."""
+    """Requests of the sampled records to one model."""
 
     calls: int = 0
     bytes: int = 0
@@ -134,13 +134,13 @@ def _selected(planned: PlannedRuns) -> Iterator[tuple[Case, DatasetInput]]:
 
 
 def _attachments(case: Case, dataset: DatasetInput) -> _Texts:
-    """They were all read when the run was planned; one that has changed since then is the run's to complain about."""
+    """Return the texts as read when the run was planned; a file that has changed since is reported by the run."""
     pinned = dataset.attachments.pinned(folder_of(dataset.plan), case.attachments)
     return {attachment.path: dataset.attachments.kept(attachment.sha256) or "" for attachment in pinned}
 
 
 def _add_asks(case: Case, settings: GradingSettings, *, attachments: _Texts, loads: _Loads) -> None:
-    """Return the requests to the candidate, and those to judges about an answer of the assumed length."""
+    """Add the requests to the candidate, and those to judges about an answer of the assumed length."""
     flow = start(case, settings, attachments=attachments)
     try:
         _add(next(flow), loads)
@@ -153,7 +153,7 @@ def _add_asks(case: Case, settings: GradingSettings, *, attachments: _Texts, loa
 
 def _add(asks: tuple[ModelRequest, ...], loads: _Loads) -> None:
     for ask in asks:
-        # An answer that is given has no messages: nobody is asked for it.
+        # A given answer has no messages: no model is called for it.
         if ask.messages:
             load = loads.setdefault((ask.stage, ask.model), _ModelLoad())
             load.calls += 1
@@ -168,7 +168,7 @@ class _CostPricer:
         self._at = at
 
     def models(self, plan: Plan, loads: _Loads, scale: float) -> Iterator[ModelEstimate]:
-        """The candidate's and the judges' share, where they are asked."""
+        """Yield the estimate of the candidate and of each judge that is called."""
         named: tuple[tuple[Stage, ModelPlan], ...] = (
             ("candidate", plan.candidate),
             *(("judge", judge) for judge in plan.judges),
@@ -199,19 +199,19 @@ class _CostPricer:
         )
 
     def _model(self, stage: Stage, model: ModelPlan, *, provider: ProviderPlan, load: _ModelLoad, scale: float) -> ModelEstimate:
-        said = ANSWER_TOKENS if stage == "candidate" else VERDICT_TOKENS
-        said = min(said, model.parameters.max_tokens or said)
+        answered = ANSWER_TOKENS if stage == "candidate" else VERDICT_TOKENS
+        answered = min(answered, model.parameters.max_tokens or answered)
         asked = ceil(load.bytes / BYTES_PER_TOKEN / load.calls)
         calls = round(load.calls * scale)
         is_free = not is_paid(provider)
         tariff = None if is_free else tariff_of(provider, model, environ=self._environ, at=self._at)
-        each = 0.0 if is_free else None if tariff is None else usage_cost(tariff, Usage(input_tokens=asked, output_tokens=said))
+        each = 0.0 if is_free else None if tariff is None else usage_cost(tariff, Usage(input_tokens=asked, output_tokens=answered))
         return ModelEstimate(
             stage=stage,
             model=model.name,
             calls=calls,
             input_tokens=asked * calls,
-            output_tokens=said * calls,
+            output_tokens=answered * calls,
             cost=None if each is None else each * calls,
             is_free=is_free,
         )

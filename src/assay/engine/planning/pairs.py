@@ -1,4 +1,4 @@
-"""Finished runs into a run that compares their answers, two at a time and in both orders; nobody is asked for an answer."""
+"""Ranking: a run that compares the answers of finished runs, two at a time and in both orders; no candidate is called."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ from assay.core.plan import (
     ProviderPlan,
 )
 from assay.core.provider import PROVIDER_KINDS
-from assay.core.retention import longest, retention_in
+from assay.core.retention import longest_retention, retention_in
 from assay.core.runs import RUNS_DIR
 from assay.core.secrets import is_redacted
 from assay.core.settings import ProviderEntry
@@ -29,7 +29,7 @@ from assay.engine.planning.providers import BadName, model_plan, used_providers
 from assay.engine.planning.request import MergedSettings, PlanProblems, RunRequest
 from assay.engine.planning.responses import Responses, load_responses
 from assay.engine.planning.selection import sample_rank
-from assay.engine.records.run_figures import PAIR
+from assay.engine.records.run_metrics import PAIR
 from assay.engine.storage.run_paths import check_target_free, find_run, folders_of, intact_run
 from assay.grading import GRADING_METHODS, PAIRWISE_ID
 from assay.models import check_models
@@ -43,7 +43,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class RankRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of `assay rank`."""
+    """Options of `assay rank`."""
 
     runs: tuple[str, ...]
     judges: tuple[str, ...]
@@ -74,7 +74,7 @@ class _Key(NamedTuple):
 
 
 class _PredictionFields(msgspec.Struct):
-    """The members of a prediction that say whether there is something to compare."""
+    """Members of a prediction that say whether there is something to compare."""
 
     record_id: str
     record_sha256: str
@@ -104,12 +104,12 @@ class _Side:
                 self.answered[_Key(*name, line.record_sha256)] = None
 
     def names(self) -> dict[tuple[str, int], None]:
-        """All records of the run, whatever became of them."""
+        """Return all records of the run, whatever their outcome."""
         return {**{(key.record_id, key.sample): None for key in self.answered}, **self.unanswered, **self.choices}
 
 
 def plan_comparison(request: RankRequest, *, environ: Mapping[str, str], new_run_id: Callable[[], str]) -> PlannedComparison:
-    """The run that a request describes; raises PlanProblems, UsageProblem and RunNotFound before any call."""
+    """Return the run that a request describes; raises PlanProblems, UsageProblem and RunNotFound before any call."""
     runs = [intact_run(find_run(Path(request.runs_dir), name)) for name in request.runs]
     _check_runs(runs)
     plans = [run.manifest.settings for run in runs]
@@ -192,19 +192,19 @@ def _plan(settings: MergedSettings, plans: Sequence[Plan], *, comparison: Compar
         seed=value.seed,
         comparison=comparison,
         project=first.project,
-        retention=longest(retention_in(environ)),
+        retention=longest_retention(retention_in(environ)),
     )
 
 
 def _own_name(dataset: DatasetPlan) -> DatasetPlan:
-    """Comparisons are no answers: in lists and trends they do not stand among the runs over the dataset itself."""
+    """Rename the dataset of a comparison, which must not appear among runs over the compared dataset itself."""
     return _replace(dataset, dataset_id=f"pairwise:{dataset.dataset_id}", name=f"pairwise:{dataset.name}")
 
 
 def _judges(
     settings: MergedSettings, plans: Sequence[Plan], *, environ: Mapping[str, str]
 ) -> tuple[tuple[ModelPlan, ...], tuple[ProviderPlan, ...]]:
-    """Judges by their names; what the compared runs know about a judge or a provider of that name holds here too."""
+    """Return the judges by their names; models and providers that the compared runs define apply here too."""
     known = {judge.name: judge for plan in reversed(plans) for judge in plan.judges if not is_redacted(judge)}
     declared: dict[str, ProviderEntry] = {
         provider.name: provider
@@ -227,7 +227,7 @@ def _judges(
 
 
 def _notes(sides: Sequence[_Side]) -> Iterator[str]:
-    """Records that are not compared, or not between all runs, each kind with the first of them."""
+    """Yield a note for each kind of record that is not compared, or not between all runs, with the first of them."""
     names = {name: None for side in sides for name in side.names()}
     versions: dict[tuple[str, int], set[str]] = {}
     for key in (key for side in sides for key in side.answered):
@@ -252,7 +252,7 @@ def _shown_name(name: tuple[str, int]) -> str:
 
 
 def _selected(sides: Sequence[_Side], plan: Plan) -> dict[_Key, list[int]]:
-    """The records that two or more runs have answered, with the places of those runs; a sample and a limit count records."""
+    """Return the records that at least two runs have answered, with those runs' indexes; sample and limit count records."""
     places: dict[_Key, list[int]] = {}
     for place, side in enumerate(sides):
         for key in side.answered:
@@ -267,7 +267,7 @@ def _selected(sides: Sequence[_Side], plan: Plan) -> dict[_Key, list[int]]:
 
 
 def compared_records(plan: Plan) -> Iterator[RecordRow]:
-    """The comparisons of a plan in the order of their records; raises UsageProblem when a run is not what it was."""
+    """Yield the comparisons of a plan in the order of their records; raises UsageProblem when a run has changed."""
     assert plan.comparison is not None
     compared = plan.comparison.runs
     runs = [_reopened(run) for run in compared]
@@ -276,23 +276,20 @@ def compared_records(plan: Plan) -> Iterator[RecordRow]:
     position = 0
     for run in runs:
         for entry in run.records():
-            places = left.pop(_Key(entry["record_id"], entry.get("sample", 0), entry["record_sha256"]), ())
+            places = left.pop(_Key(entry.record_id, entry.sample or 0, entry.record_sha256), ())
             for pair in combinations(places, 2):
-                choices = tuple(Choice(compared[place].name, answers[place].text_for(*_name(entry))) for place in pair)
-                case = _case(msgspec.convert(entry["record"], Case), choices, pair=pair, index=position)
+                name = entry.record_id, entry.sample or 0
+                choices = tuple(Choice(compared[place].name, answers[place].text_for(*name)) for place in pair)
+                case = _case(run.case_of(entry), choices, pair=pair, index=position)
                 yield RecordRow(position, case.id, case.record_sha256, _encode(case), b"")
                 position += 1
-
-
-def _name(entry: Mapping[str, object]) -> tuple[str, int]:
-    return str(entry["record_id"]), int(str(entry.get("sample", 0)))
 
 
 def _reopened(run: ComparedRun) -> PublishedRun:
     found = open_run_folder(Path(run.path))
     if found.manifest.own_hash != run.manifest_sha256:
         raise UsageProblem(
-            f"run '{run.run_id}' is not the one that the comparison was planned with", hint="bring its folder back, or start anew"
+            f"run '{run.run_id}' is not the one that the comparison was planned with", hint="restore its folder, or start again"
         )
     return found
 
@@ -302,7 +299,7 @@ def _answers(run: PublishedRun) -> Responses:
 
 
 def _case(record: Case, choices: tuple[Choice, ...], *, pair: tuple[int, ...], index: int) -> Case:
-    """The comparison of two answers to a record; judges are told nothing about who gave them."""
+    """Return the comparison of two answers to a record; judges do not learn which run gave which."""
     first, second = (place + 1 for place in pair)
     sample = record.sample or 0
     contents = {"record_sha256": record.record_sha256, "answers": [[choice.id, choice.text] for choice in choices]}

@@ -1,4 +1,4 @@
-"""Requests into plans: everything that can be known before the first call is checked here, and told all at once."""
+"""Requests into plans: everything that can be known before the first call is checked here, and reported at once."""
 
 import hashlib
 import re
@@ -18,7 +18,7 @@ from assay.core.plan import GOLDEN_GATES, NO_PARAMETERS, ModelPlan, Plan, functi
 from assay.core.plugin import Plugin
 from assay.core.provider import FUNCTIONS
 from assay.core.report import ValidationReport
-from assay.core.retention import RetentionPolicy, longest, retention_in
+from assay.core.retention import RetentionPolicy, longest_retention, retention_in
 from assay.core.runs import RUNS_DIR
 from assay.core.settings import (
     BatchSettings,
@@ -34,33 +34,39 @@ from assay.core.settings import (
 )
 from assay.datasets.parsing.checks import nearest
 from assay.engine.planning.attachments import folder_of
-from assay.engine.planning.dataset_inputs import DatasetInput, shown_path, tool_turns
-from assay.engine.planning.dataset_reader import DatasetReading, on_invalid
+from assay.engine.planning.dataset_inputs import (
+    MAX_LISTED,
+    DatasetInput,
+    DatasetReading,
+    first_problems,
+    on_invalid,
+    shown_path,
+    tool_turns,
+)
+from assay.engine.planning.plugins import RequestPlugins
 from assay.engine.planning.providers import BadName, find_provider, model_plan, provider_kind, used_providers
 from assay.engine.planning.request import MergedSettings, PlanProblems, RunRequest
-from assay.engine.planning.request_plugins import RequestPlugins
-from assay.engine.planning.responses import FIRST, ResponseFile, listed, load_responses
-from assay.engine.planning.selection import SelectionRules, rules_of, selected_ids
-from assay.engine.planning.survey import DatasetSurvey, HasAnswer, survey
-from assay.engine.records.eval_run import EVAL_RESULTS, GOLDEN_MAX_TOKENS, why_no_eval_run
+from assay.engine.planning.responses import ResponseFile, load_responses
+from assay.engine.planning.selection import DatasetSurvey, HasAnswer, SelectionRules, rules_of, selected_ids, survey
 from assay.engine.records.groups import NO_METADATA
+from assay.engine.records.run_metrics import EVAL_RESULTS, GOLDEN_MAX_TOKENS, why_no_eval_run
 from assay.engine.storage.run_paths import check_target_free, folders_of
-from assay.grading.assignment import Kind
+from assay.grading.assignment import MethodKind
 from assay.grading.methods import GRADING_METHODS
 from assay.metrics.profiles import profile_of
 from assay.models import budget_notes, check_models
 
 RECORDED = "recorded"
-"""What the speaker of a recorded conversation is called where no candidate is named."""
+"""Name of the candidate of a recorded conversation when none is given."""
 
 
 class PlannedRuns(msgspec.Struct, frozen=True, kw_only=True):
-    """The runs of one request: one plan for each candidate, over the same datasets."""
+    """Planned runs of one request: one plan for each candidate, over the same datasets."""
 
     plans: tuple[Plan, ...]
     runs_dir: str
     inputs: tuple[DatasetInput, ...]
-    """The datasets as they were validated; `prepared_records` takes them instead of reading the files again."""
+    """Validated datasets; `prepared_records` uses them instead of reading the files again."""
     valid_records: int
     invalid_records: int
     judged_records: int = 0
@@ -68,18 +74,18 @@ class PlannedRuns(msgspec.Struct, frozen=True, kw_only=True):
     plugins: tuple[Plugin, ...] = ()
     """Code of others that the runs use, loaded."""
     mlflow: MlflowSection | None = None
-    """Where the run file wants finished runs pushed to."""
+    """MLflow target of the run file, to which finished runs are pushed."""
     notes: tuple[str, ...] = ()
-    """What does not keep a run from starting, but should be known."""
+    """Notes that do not prevent a run, but that users should see."""
 
     @property
     def suite(self) -> str:
-        """The id that groups the runs of several candidates; empty for one."""
+        """Id that groups the runs of several candidates; empty for one."""
         return self.plans[0].suite
 
 
 def plan_runs(request: RunRequest, *, environ: Mapping[str, str], now: float, new_run_id: Callable[[], str]) -> PlannedRuns:
-    """The runs that a request describes; raises PlanProblems with everything that is wrong, SourceUnreadable without a run file."""
+    """Return the runs of a request; raises PlanProblems with everything that is wrong, SourceUnreadable without a run file."""
     planner = _Planner(MergedSettings(request), environ)
     planner.read_datasets()
     planner.name_models()
@@ -108,11 +114,11 @@ class ListedRecord(msgspec.Struct, frozen=True):
 
     record_id: str
     sample: int | None = None
-    """Which of several answers to it is meant, from 0; None where it is asked once."""
+    """Number of the answer to the same request, from 0; None when the record is answered once."""
 
 
 class ListedRecords(msgspec.Struct, frozen=True):
-    """What a request is about, before anybody looks at its models."""
+    """Selected records of a request, whatever its models."""
 
     records: tuple[ListedRecord, ...]
     """In the order of the run."""
@@ -121,7 +127,7 @@ class ListedRecords(msgspec.Struct, frozen=True):
 
 
 def list_records(request: RunRequest, *, environ: Mapping[str, str]) -> ListedRecords:
-    """The valid records that a request selects, without a look at its models; raises PlanProblems, SourceUnreadable."""
+    """Return the valid records that a request selects, whatever its models; raises PlanProblems, SourceUnreadable."""
     planner = _Planner(MergedSettings(request), environ)
     planner.read_datasets()
     if planner.settings.problems:
@@ -133,7 +139,7 @@ def list_records(request: RunRequest, *, environ: Mapping[str, str]) -> ListedRe
 
 
 def suite_of(candidates: list[ModelPlan], now: float) -> str:
-    """The id that groups the runs of several candidates; empty for one."""
+    """Return the id that groups the runs of several candidates; empty for one."""
     if len(candidates) < 2:
         return ""
     names = hashlib.sha256("\n".join(candidate.name for candidate in candidates).encode()).hexdigest()[:8]
@@ -141,7 +147,7 @@ def suite_of(candidates: list[ModelPlan], now: float) -> str:
 
 
 class _Planner:
-    """The parts of the plans while they come together."""
+    """Builder of the plans of one request, which collects all problems."""
 
     def __init__(self, settings: MergedSettings, environ: Mapping[str, str]) -> None:
         self.settings = settings
@@ -188,7 +194,7 @@ class _Planner:
         self.notes += reading.notes
         self._check_unique("datasets", [(("datasets",), dataset.plan.name) for dataset in self.inputs])
         if not self._is_golden and any(dataset.plan.contract == "golden_v1" for dataset in self.inputs):
-            self.notes.append("the thresholds of golden_v1 are no gates here, because other datasets are in the run")
+            self.notes.append("the thresholds of golden_v1 are not used as gates, because the run has other datasets too")
 
     @property
     def _is_golden(self) -> bool:
@@ -198,7 +204,7 @@ class _Planner:
     # Models
 
     def name_models(self) -> None:
-        """Candidates and judges by the names that the run file or the options give them."""
+        """Resolve candidates and judges by the names that the run file or the options give them."""
         self.candidates = self._models("candidates")
         self.judges = self._models("judges")
         for judge in self.judges:
@@ -239,10 +245,10 @@ class _Planner:
         if panel.quorum is not None and panel.quorum > max(judges, 1):
             self.settings.add(("panel", "quorum"), f"{panel.quorum} judges must vote, but the run has {judges}")
         if panel.escalate and judges < 2:
-            self.settings.add(("panel", "escalate"), "there is nobody to escalate to; name at least two judges")
+            self.settings.add(("panel", "escalate"), "there is no judge to escalate to; name at least two judges")
 
     def _warn_of_equal_answers(self) -> None:
-        """A model that does not sample says the same every time, and then repeating it tells nothing."""
+        """Note that repeating a model that does not sample gives the same answer each time."""
         if self.settings.value.repeat == 1 or self._source != "sampled":
             return
         for model in self.candidates:
@@ -268,7 +274,7 @@ class _Planner:
         return bool(self.settings.datasets()) and read <= {"conversation_v1", None}
 
     def _count_tools(self) -> None:
-        """Judges of recorded replies see words only, so that tools are among what is not sent."""
+        """Note what judges of recorded replies do not see: they get words only, no tool calls."""
         for number, dataset in enumerate(self.inputs):
             turns = tool_turns(dataset.report.cases)
             if turns:
@@ -277,7 +283,7 @@ class _Planner:
                 self.inputs[number] = msgspec.structs.replace(dataset, plan=msgspec.structs.replace(dataset.plan, fields=fields))
 
     def load_responses(self) -> None:
-        """The given answers, where there are any, and the candidates that they name."""
+        """Load the given answers, if any, and the candidates that they name."""
         run, source = self.settings.value.run, self._source
         if source == "part_of_conversation" and not run.responses:
             self._count_tools()
@@ -295,13 +301,13 @@ class _Planner:
         self._bound_answers()
 
     def _bound_answers(self) -> None:
-        """golden_v1 states how long an answer may be, so that there is a limit; a judge that is the candidate stays the same."""
+        """Set the answer limit that golden_v1 requires; a judge that is also a candidate stays the same model."""
         if self._is_golden:
             self.judges = [self._bounded(judge) if judge in self.candidates else judge for judge in self.judges]
             self.candidates = [self._bounded(candidate) for candidate in self.candidates]
 
     def _bounded(self, model: ModelPlan) -> ModelPlan:
-        """The model with the longest answer of a golden run, where nothing is said about it; a function is told no limit."""
+        """Return the model with the default answer limit of a golden run when none is set; a function gets no limit."""
         parameters = model.parameters
         is_function = bool(model.provider) and provider_kind(find_provider(model.provider, self._declared)) == FUNCTIONS
         if parameters.max_tokens is not None or is_function:
@@ -316,7 +322,7 @@ class _Planner:
         except SourceUnreadable as problem:
             self.settings.add(place, problem.message)
             return
-        self.settings.problems += listed(self._responses.problems)
+        self.settings.problems += first_problems(self._responses.problems)
         names = list(self._responses.by_candidate)
         if names == [""] and len(self.candidates) > 1:
             self.settings.add(place, "an object of record id and text answers for one candidate, and the run has several")
@@ -327,7 +333,7 @@ class _Planner:
             self.candidates = [_given(name or Path(path).stem) for name in names]
 
     def _name_strangers(self, names: list[str]) -> None:
-        """Answers under a name that nobody has in this run are probably the ones that will be missed."""
+        """Note answers under a name that no candidate has: a name may be misspelt."""
         missing = [model.name for model in self.candidates if model.name not in names and names != [""]]
         if missing and names:
             known = ", ".join(f"'{name}'" for name in names)
@@ -343,7 +349,7 @@ class _Planner:
     # Plans
 
     def plans(self, suite: str, new_run_id: Callable[[], str]) -> tuple[Plan, ...]:
-        """One plan for each candidate."""
+        """Return one plan for each candidate."""
         wanted = self.settings.value.run.id
         ids = candidate_run_ids(wanted, self.candidates) if wanted else [new_run_id() for _ in self.candidates]
         self._check_places(ids)
@@ -353,7 +359,7 @@ class _Planner:
         return plans
 
     def _gates(self) -> tuple[Gates, tuple[str, ...]]:
-        """The gates, and the names of those that the contract sets: one that is about another score than the contract's is none."""
+        """Return the gates, and the names of those that the contract sets: only gates on the contract's own score."""
         given = msgspec.structs.asdict(self.settings.value.gates)
         own = msgspec.structs.asdict(GOLDEN_GATES) if self._is_golden else {}
         if self.profile is not None or self.code.grader is not None:
@@ -362,7 +368,7 @@ class _Planner:
         return Gates(**{**given, **{name: own[name] for name in taken}}), taken
 
     def _check_places(self, ids: list[str]) -> None:
-        """No candidate is asked when the run of another one could not be kept."""
+        """Refuse the request when one candidate's run could not be stored, before any call is made."""
         for run_id in ids:
             try:
                 check_target_free(folders_of(self.runs_dir, run_id))
@@ -385,6 +391,7 @@ class _Planner:
             "response_source": self._source,
             "responses_path": self._responses.path if self._responses else "",
             "responses_sha256": self._responses.sha256 if self._responses else "",
+            "strict_parameters": value.strict_parameters or msgspec.UNSET,
             "gates": gates,
             "default_gates": default_gates,
             "criteria": tuple(dict.fromkeys(value.run.criteria)),
@@ -402,13 +409,13 @@ class _Planner:
 
     def _retention(self) -> RetentionPolicy:
         try:
-            return longest(self.settings.value.retention, self.settings.retention, retention_in(self._environ))
+            return longest_retention(self.settings.value.retention, self.settings.retention, retention_in(self._environ))
         except UsageProblem as problem:
             self.settings.add(("retention",), f"{problem.message} ({problem.hint})")
             return RetentionPolicy()
 
     def with_record_policies(self, plans: tuple[Plan, ...]) -> tuple[Plan, ...]:
-        """The plans with the policies of installed packages that records turned out to name."""
+        """Return the plans with the policies of installed packages that records name."""
         if not self.code.record_policies:
             return plans
         return tuple(msgspec.structs.replace(plan, plugins=self.code.used_by(plan.models())) for plan in plans)
@@ -428,14 +435,14 @@ class _Planner:
     # Records
 
     def rules(self) -> SelectionRules:
-        """What decides which records take part, whatever the models are."""
+        """Return the rules that select records, whatever the models are."""
         value = self.settings.value
         is_recorded = self._source == "part_of_conversation" and not value.run.responses
         datasets = tuple(dataset.plan for dataset in self.inputs)
         return SelectionRules(datasets, value.limit, value.sample, value.seed, is_recorded, value.repeat, frozenset(value.records))
 
     def survey(self, plans: tuple[Plan, ...]) -> DatasetSurvey | None:
-        """A look at the selected records; None where the datasets cannot even be read."""
+        """Survey the selected records; None when the datasets cannot be read."""
         if not self.inputs:
             return None
         rules = rules_of(plans[0]) if plans else SelectionRules(tuple(dataset.plan for dataset in self.inputs))
@@ -455,7 +462,7 @@ class _Planner:
             self.notes.append(f"{surveyed.benchmarked:,} record(s) have a policy without a system prompt, so that they get none")
         needs_judge = self.code.needs_judge(surveyed.kinds)
         if needs_judge and not self.judges and not self.settings.is_wrong(("judges",)) and not self.settings.value.judges:
-            some, more = self.inputs[:FIRST], len(self.inputs) - FIRST
+            some, more = self.inputs[:MAX_LISTED], len(self.inputs) - MAX_LISTED
             names = ", ".join(f"'{dataset.plan.name}' ({dataset.plan.contract})" for dataset in some)
             names += f" and {more:,} more" if more > 0 else ""
             self.settings.add(("judges",), f"{names} cannot be graded without a judge; add judges (--judge provider/model)")
@@ -464,24 +471,24 @@ class _Planner:
         return surveyed
 
     def _check_attachments(self, dataset: DatasetInput, used: list[Attachment]) -> None:
-        """All are read before anybody is asked; where invalid records are skipped, one that cannot be costs only its own."""
+        """Read every attachment before any call; when invalid records are skipped, an unreadable one costs only its own record."""
         skips = on_invalid(self.settings.value.on_invalid, dataset.plan.contract) == "skip"
         found = dataset.attachments.check(folder_of(dataset.plan), used)
         path = shown_path(dataset.plan.path)
         refused = [f"{path}: {one.sentence}" for one in found if not (skips and one.is_fault_of_file)]
-        self.settings.problems += listed(refused)
-        self.notes += listed(
+        self.settings.problems += first_problems(refused)
+        self.notes += first_problems(
             [f"{path}: {one.sentence}; its records end in an error" for one in found if skips and one.is_fault_of_file]
         )
 
     def _wanted_members(self) -> list[str]:
-        """Members of metadata that clusters and slices are made by."""
+        """Return the metadata members that clusters and slices are made from."""
         value = self.settings.value
         slices = [name.removeprefix("metadata.") for name in value.slices if name not in NO_METADATA]
         return [*([value.cluster_key] if value.cluster_key else []), *slices]
 
     def _check_members(self, surveyed: DatasetSurvey) -> None:
-        """Clusters that are not there would make intervals too narrow without a word; a slice that is not there is only missed."""
+        """Refuse a missing cluster key, which would silently make intervals too narrow, and note a missing slice."""
         if not surveyed.valid:
             return
         value = self.settings.value
@@ -494,8 +501,8 @@ class _Planner:
                 hint = nearest(name, (*NO_METADATA, *surveyed.members))
                 self.notes.append(f"no selected record has a value for the slice '{name}'{f' ({hint})' if hint else ''}")
 
-    def _check_scale(self, kinds: Iterable[Kind | None]) -> None:
-        """A gate on the mean score lies on the scale that the selected records are graded on, or on that of the profile."""
+    def _check_scale(self, kinds: Iterable[MethodKind | None]) -> None:
+        """Refuse a gate on the mean score outside the scale of the selected records, or of the profile."""
         score = self.settings.value.gates.min_score
         # All or nothing, 0/1, has its mean on 0-1.
         own = {GRADING_METHODS[kind].scale.replace("/", "-") for kind in kinds if kind is not None}
@@ -513,7 +520,7 @@ class _Planner:
             self.settings.add(("gates", "min_score"), f"{score:g} is not on the scale {scale} of {whose}")
 
     def _answers(self) -> dict[str, HasAnswer]:
-        """What every candidate has an answer for; recorded replies are there by their nature."""
+        """Return a check for the answers of each candidate; recorded replies always have one."""
         responses = self._responses
         return (
             {model.name: responses.of(model.name).has for model in self.candidates} if responses and responses.by_candidate else {}
@@ -521,17 +528,17 @@ class _Planner:
 
 
 def _same_settings(section: RunFile | RunSection) -> dict[str, Any]:
-    """The settings of a section that a plan has under the same name, and takes as they are unless something else decides."""
+    """Return the settings of a section that a plan stores under the same name and takes unchanged."""
     return {name: getattr(section, name) for name in section.__struct_fields__ if name in Plan.__struct_fields__}
 
 
 def _given(name: str) -> ModelPlan:
-    """A candidate whose answers are given: nobody is asked, so it has no provider."""
+    """Return the plan of a candidate whose answers are given; it is not called, so it has no provider."""
     return ModelPlan(name=name, provider="", model=name)
 
 
 def candidate_run_ids(wanted: str, candidates: list[ModelPlan]) -> list[str]:
-    """The wanted id; several candidates share it as a beginning, and each id is whole, so that no two are the same."""
+    """Return the run's id; several candidates share it as a prefix, and each id is distinct."""
     if len(candidates) == 1:
         return [wanted]
     names = [re.sub(r"[^A-Za-z0-9_.-]+", "-", candidate.name).strip("-.") for candidate in candidates]

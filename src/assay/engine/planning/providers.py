@@ -15,6 +15,7 @@ from assay.models import model_problems
 
 _MODEL = re.compile(r"(?P<provider>[A-Za-z0-9_.-]+)(?P<mark>:/(?!/)|/|:)(?P<model>.+)", re.DOTALL)
 _PARAMETERS = Parameters.__struct_fields__
+_DEFAULTS = {name: getattr(Parameters(), name) for name in _PARAMETERS}
 _FILE_KINDS = frozenset(kind for kind, row in PROVIDERS.items() if row.has_files)
 
 
@@ -30,7 +31,7 @@ class BadName(Exception):
 
 
 def split_model(text: str) -> ModelName:
-    """Provider and model of `provider/model`, `provider:model` or `provider:/model`; raises BadName."""
+    """Split `provider/model`, `provider:model` or `provider:/model` into provider and model; raises BadName."""
     match = _MODEL.fullmatch(text.strip())
     if match is None:
         hint = f"did you mean openai/{text}?" if text and text not in PROVIDERS else "write provider/model, such as openai/gpt-4.1"
@@ -41,7 +42,7 @@ def split_model(text: str) -> ModelName:
 
 
 def model_problem(text: str) -> str:
-    """Why a run file without providers of its own cannot name this model, as `what; what to do`; empty where it can."""
+    """Return why the model's name cannot be used without declared providers, as `what; what to do`; empty if it can."""
     try:
         named = split_model(text)
         kind = provider_kind(find_provider(named.provider, {}))
@@ -51,7 +52,7 @@ def model_problem(text: str) -> str:
 
 
 def find_provider(name: str, declared: Mapping[str, ProviderEntry]) -> ProviderEntry:
-    """The declared provider of that name, or the well-known one; raises BadName."""
+    """Return the declared provider of that name, or the well-known one; raises BadName."""
     if name in declared:
         return declared[name]
     if name in PROVIDER_KINDS:
@@ -61,7 +62,7 @@ def find_provider(name: str, declared: Mapping[str, ProviderEntry]) -> ProviderE
 
 
 def provider_plan(entry: ProviderEntry, environ: Mapping[str, str]) -> ProviderPlan:
-    """A provider with its address as the environment has it; of its key there is only the variable's name."""
+    """Return the plan of a provider, with its address from the environment; of its key only the variable's name."""
     kind = provider_kind(entry)
     url, key_variable = entry.base_url or "", entry.key_variable or ""
     vendor = PROVIDERS[kind].vendor
@@ -75,13 +76,13 @@ def provider_plan(entry: ProviderEntry, environ: Mapping[str, str]) -> ProviderP
 
 
 def provider_kind(entry: ProviderEntry) -> ProviderKind:
-    """How a provider is spoken to: as it says, else as its name says, else like OpenAI."""
+    """Return the protocol of a provider: its declared kind, else the one of its name, else OpenAI's."""
     named: ProviderKind = next((kind for kind in PROVIDER_KINDS if kind == entry.name), "openai")
     return entry.kind or named
 
 
 def is_file_model(text: str, declared: Mapping[str, ProviderEntry]) -> bool:
-    """True for a model that is a file or a function of this machine; what names no model is none."""
+    """Return True for a model that is a file or a function of this machine; False for an invalid name."""
     try:
         return provider_kind(find_provider(split_model(text).provider, declared)) in {*_FILE_KINDS, FUNCTIONS}
     except BadName:
@@ -89,7 +90,7 @@ def is_file_model(text: str, declared: Mapping[str, ProviderEntry]) -> bool:
 
 
 def model_plan(entry: ModelEntry, declared: Mapping[str, ProviderEntry], *, folder: Path) -> ModelPlan:
-    """A model under its name; a recording's path is taken from `folder`. Raises BadName."""
+    """Return the plan of a model; a recording's path is relative to `folder`. Raises BadName."""
     named = ModelName(entry.provider, entry.model) if entry.provider else split_model(entry.model)
     provider = find_provider(named.provider, declared)
     is_recording = provider_kind(provider) in _FILE_KINDS
@@ -99,12 +100,21 @@ def model_plan(entry: ModelEntry, declared: Mapping[str, ProviderEntry], *, fold
         provider=named.provider,
         model=str((folder / named.model).absolute()) if is_recording else named.model,
         parameters=parameters,
+        explicit=tuple(name for name in _PARAMETERS if _is_set(entry, name)) or msgspec.UNSET,
     )
+
+
+def _is_set(entry: ModelEntry, name: str) -> bool:
+    """Tell whether a run file or a caller set a parameter, be it to the default.
+
+    A number that was read is another object than the default, even if both are 0.
+    """
+    return getattr(entry, name) is not _DEFAULTS[name] and name != "extra_body"
 
 
 def used_providers(
     models: Sequence[ModelPlan], declared: Mapping[str, ProviderEntry], *, environ: Mapping[str, str]
 ) -> tuple[ProviderPlan, ...]:
-    """The providers that the models name, each once, in their order."""
+    """Return the providers that the models name, each once, in their order."""
     names = dict.fromkeys(model.provider for model in models if model.provider)
     return tuple(provider_plan(find_provider(name, declared), environ) for name in names)

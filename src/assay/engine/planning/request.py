@@ -1,14 +1,16 @@
-"""What somebody asks for, as options or in a run file, into one value whose every member still knows where it was said."""
+"""Settings of a run: a run file and options into one typed value, with the location of everything that is wrong."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import inspect
 
 from assay.core.errors import UsageProblem, in_one_line
-from assay.core.exposure import Setting, settings_struct
-from assay.core.issue import Finding
+from assay.core.exposure import FIXED, Setting, settings_struct
+from assay.core.issue import Finding, Issue
 from assay.core.issue import Path as Steps
 from assay.core.plan import DEFAULT_PROJECT, PluginKind
 from assay.core.plugin import Plugin, given_plugin
@@ -16,11 +18,322 @@ from assay.core.provider import FUNCTIONS
 from assay.core.report import ValidationReport
 from assay.core.retention import RetentionSettings
 from assay.core.secrets import RedactRule
-from assay.core.settings import DatasetEntry, ModelEntry, RunFile, run_settings
-from assay.datasets.parsing.checks import Findings
+from assay.core.settings import (
+    CacheSection,
+    DatasetEntry,
+    ModelEntry,
+    ProviderEntry,
+    RetrySection,
+    RunFile,
+    RunSection,
+    StageSection,
+    run_settings,
+)
+from assay.core.strict_json import Document
+from assay.datasets.parsing.checks import (
+    FindingList,
+    array_at,
+    check_flaws,
+    name_of,
+    nearest,
+    object_at,
+    retype_hint,
+    short,
+    type_name,
+    word_at,
+)
 from assay.datasets.parsing.config import Interface
-from assay.engine.planning.run_file import LoadedRunFile, issue_of, load_run_file, read_members
-from assay.store.redact import rule_problems
+from assay.datasets.parsing.formats import is_of_a_run, parse_yaml
+from assay.datasets.parsing.issue_locator import RecordContext, locate_issue
+from assay.datasets.parsing.source import open_source
+from assay.store.redact import rule_problem, rule_problems
+
+_BAD: Any = object()
+"""Placeholder for a value with a finding; the settings are built without it."""
+_KINDS: dict[type[inspect.Type], str] = {
+    inspect.StrType: "a string",
+    inspect.IntType: "an integer",
+    inspect.FloatType: "a number",
+}
+"""Names of the plain types in hints."""
+_PLAIN_TYPES: dict[type[inspect.Type], tuple[type, ...]] = {
+    inspect.StrType: (str,),
+    inspect.BoolType: (bool,),
+    inspect.IntType: (int,),
+    inspect.FloatType: (float, int),
+    inspect.LiteralType: (str,),
+    inspect.StructType: (dict,),
+    inspect.DictType: (dict,),
+    inspect.VarTupleType: (list,),
+    inspect.NoneType: (type(None),),
+}
+"""Types of plain values that may become a value of each type."""
+
+
+class FieldAliases(msgspec.Struct, frozen=True):
+    """Other names that people write for the members of one type."""
+
+    older: Mapping[str, str] = {}
+    """Accepted names, each with the one that it stands for."""
+    refused: Mapping[str, str] = {}
+    """Names that are never right, each with what to do instead."""
+
+
+Wordings = Mapping[type, FieldAliases]
+
+
+def read_settings(value: Any, kind: type, *, found: FindingList, wordings: Wordings, path: Steps = ()) -> dict[str, Any]:
+    """Return the members of `value` that fit the struct type `kind`, under their own names; all others become findings."""
+    read = _SettingsReader(found, wordings).read(value, inspect.type_info(kind), path)
+    return {} if read is _BAD else read
+
+
+class _SettingsReader:
+    """One walk along a value and its type."""
+
+    def __init__(self, found: FindingList, wordings: Wordings) -> None:
+        self._found = found
+        self._wordings = wordings
+
+    def read(self, value: Any, expected: inspect.Type, path: Steps) -> Any:
+        match _bare(expected):
+            case inspect.UnionType(types=options):
+                return self.read(value, _option(value, options), path)
+            case inspect.StructType() as struct:
+                return self._struct(value, struct, path)
+            case inspect.VarTupleType(item_type=item):
+                return self._list(value, item, path)
+            case inspect.DictType(value_type=member):
+                return self._mapping(value, member, path)
+            case inspect.LiteralType(values=words):
+                word = word_at(self._found, value, path, words=[str(word) for word in words])
+                return _BAD if word is None else word
+            case inspect.AnyType() | inspect.NoneType():
+                return value
+            case plain:
+                return self._plain(value, plain, path, must=_title(expected) or _described(plain))
+
+    def _struct(self, value: Any, expected: inspect.StructType, path: Steps) -> Any:
+        members = object_at(self._found, value, path)
+        if members is None:
+            return _BAD
+        fields = {field.encode_name: field for field in expected.fields if not _is_fixed(field.type)}
+        wording = self._wordings.get(expected.cls, FieldAliases())
+        read: dict[str, Any] = {}
+        for name, member in members.items():
+            known = wording.older.get(name, name)
+            if known not in fields:
+                self._unknown((*path, name), fields, wording)
+            elif known != name and known in members:
+                self._found.add(
+                    "unsupported_field", (*path, name), f"'{name}' is the older name of '{known}'; keep one", on_key=True
+                )
+            else:
+                item = self.read(member, fields[known].type, (*path, name))
+                read |= {} if item is _BAD else {known: item}
+        given = {wording.older.get(name, name) for name in members}
+        required = [name for name, field in fields.items() if field.required]
+        for name in required:
+            if name not in given:
+                self._found.missing((*path, name))
+        return _BAD if any(name not in read for name in required) else read
+
+    def _unknown(self, path: Steps, fields: Collection[str], wording: FieldAliases) -> None:
+        name = str(path[-1])
+        if name in wording.refused:
+            self._found.add("unsupported_field", path, f"'{name}' cannot be set here", hint=wording.refused[name], on_key=True)
+            return
+        hint = nearest(name, (*fields, *wording.older)) or f"known are {', '.join(sorted(fields))}"
+        self._found.add("unsupported_field", path, f"unknown key {short(name)}", hint=hint, on_key=True)
+
+    def _list(self, value: Any, item: inspect.Type, path: Steps) -> Any:
+        items = array_at(self._found, value, path)
+        if items is None:
+            return _BAD
+        read = [self.read(member, item, (*path, index)) for index, member in enumerate(items)]
+        # A wrong entry keeps its place, so that indexes stay those of the file.
+        return ["" if member is _BAD else member for member in read]
+
+    def _mapping(self, value: Any, member: inspect.Type, path: Steps) -> Any:
+        members = object_at(self._found, value, path)
+        if members is None:
+            return _BAD
+        read = {name: self.read(item, member, (*path, name)) for name, item in members.items()}
+        return {name: item for name, item in read.items() if item is not _BAD}
+
+    def _plain(self, value: Any, expected: inspect.Type, path: Steps, *, must: str) -> Any:
+        if type(value) not in _PLAIN_TYPES[type(expected)]:
+            message = f"{name_of(path)} must be {must}, not {type_name(value)}"
+            self._found.add("invalid_field_type", path, message, hint=retype_hint(_KINDS.get(type(expected), ""), value))
+            return _BAD
+        if not _is_within(value, expected):
+            # A wrong text is not repeated: it may be a key in the place of its variable.
+            shown = "" if type(value) is str else f", not {str(value)[:40]}"
+            self._found.add("value_out_of_range", path, f"{name_of(path)} must be {must}{shown}")
+            return _BAD
+        return value
+
+
+def _bare(expected: inspect.Type) -> inspect.Type:
+    """Return the type without its description."""
+    return _bare(expected.type) if isinstance(expected, inspect.Metadata) else expected
+
+
+def _title(expected: inspect.Type) -> str:
+    """Return the type's own name for its values, if it has one."""
+    described = (expected.extra_json_schema if isinstance(expected, inspect.Metadata) else None) or {}
+    return str(described.get("title", ""))
+
+
+def _is_fixed(expected: inspect.Type) -> bool:
+    return isinstance(expected, inspect.Metadata) and (expected.extra_json_schema or {}) == FIXED.extra_json_schema
+
+
+def _option(value: Any, options: Collection[inspect.Type]) -> inspect.Type:
+    """Return the first option that the value may be converted to, or else the first one, whose problem is reported."""
+    fitting = (option for option in options if type(value) in _PLAIN_TYPES.get(type(_bare(option)), ()))
+    return next(fitting, next(option for option in options if not isinstance(_bare(option), inspect.NoneType)))
+
+
+def _is_within(value: Any, expected: inspect.Type) -> bool:
+    if isinstance(expected, inspect.StrType):
+        return len(value) >= (expected.min_length or 0) and (expected.pattern is None or bool(re.search(expected.pattern, value)))
+    if isinstance(expected, inspect.IntType | inspect.FloatType):
+        low, above, high = expected.ge, expected.gt, expected.le
+        return not (
+            (low is not None and value < low) or (above is not None and value <= above) or (high is not None and value > high)
+        )
+    return True
+
+
+def _described(expected: inspect.Type) -> str:
+    """Describe what a value must be: `a number from 0 to 2`."""
+    match expected:
+        case inspect.StrType(min_length=low):
+            return "a text that is not empty" if low else "a text"
+        case inspect.IntType() | inspect.FloatType():
+            return ("an integer" if isinstance(expected, inspect.IntType) else "a number") + _range_text(expected)
+        case _:
+            return "true or false"
+
+
+def _range_text(expected: inspect.IntType | inspect.FloatType) -> str:
+    low, above, high = expected.ge, expected.gt, expected.le
+    if low is not None and high is not None:
+        return f" from {low:,} to {high:,}"
+    if above is not None:
+        return f" above {above:,}"
+    return "" if low is None else f" from {low:,} on"
+
+
+_NAME_IT = "keys do not belong in files: put it into an environment variable and name that in key_variable"
+WORDINGS: Wordings = {
+    RunFile: FieldAliases({"thresholds": "gates"}, {"budget": "write max_cost at the top of the file"}),
+    ProviderEntry: FieldAliases(
+        {"api_key_env": "key_variable", "rpm": "requests_per_minute", "tpm": "tokens_per_minute"},
+        {
+            **dict.fromkeys(("api_key", "apikey", "key", "secret", "token", "access_token", "password"), _NAME_IT),
+            "region": "it is part of base_url, or for litellm of the model's extra_body (aws_region_name, vertex_location)",
+            "project": "send it in headers (OpenAI-Project), or for litellm in the model's extra_body (vertex_project)",
+        },
+    ),
+    ModelEntry: FieldAliases({}, dict.fromkeys(("api_key", "key"), _NAME_IT)),
+    RunSection: FieldAliases({"root": "runs_dir", "workers": "concurrency", "responses_path": "responses"}),
+    StageSection: FieldAliases({"workers": "concurrency", "rpm": "requests_per_minute"}),
+    RetrySection: FieldAliases({"attempts": "max_attempts"}),
+    CacheSection: FieldAliases({"dir": "folder"}),
+}
+"""Names that users of other tools write, and names that would put a secret into a file."""
+
+_KEY_HEADERS = r"(?i)authorization|cookie|(api|access|secret|auth)[-_ ]?(key|token)|token|secret|password"
+_KEY_VALUE = r"(sk|pk|key|ghp|xox[a-z]|AKIA|AIza|Bearer)[-_ ]?[A-Za-z0-9_-]{8,}"
+
+
+class LoadedRunFile(msgspec.Struct, frozen=True):
+    """Members of a run file that could be read, its problems, and its text to point at."""
+
+    path: str
+    document: Document
+    members: dict[str, Any]
+    findings: FindingList
+
+
+def load_run_file(path: str | Path) -> LoadedRunFile:
+    """Return the run file at a path; what is wrong with it is in `findings`. Raises SourceUnreadable where there is no file."""
+    document = parse_yaml(bytes(open_source(path).buffer()))
+    found = FindingList()
+    members: dict[str, Any] = {}
+    if document.is_readable:
+        members = read_members({} if document.value is None else document.value, found)
+    check_flaws(found, document, ())
+    return LoadedRunFile(str(path), document, members, found)
+
+
+def read_members(value: Any, found: FindingList) -> dict[str, Any]:
+    """Return the members of a run file given as plain values; `found` gets every problem."""
+    members = read_settings(value, RunFile, found=found, wordings=WORDINGS)
+    _refuse_secrets(members, found)
+    _check_redact_rules(members, found)
+    return members
+
+
+def _check_redact_rules(members: Mapping[str, Any], found: FindingList) -> None:
+    names: set[str] = set()
+    for index, entry in enumerate(members.get("redact", ())):
+        if not isinstance(entry, Mapping) or not {"name", "pattern"} <= entry.keys():
+            continue
+        rule = RedactRule(**entry)
+        problem = rule_problem(rule, earlier=names)
+        names.add(rule.name)
+        if problem is not None:
+            found.add("value_out_of_range", ("redact", index, problem.member), problem.message, hint=problem.hint)
+
+
+def _refuse_secrets(members: Mapping[str, Any], found: FindingList) -> None:
+    """Refuse keys in headers and request bodies, which are stored with the file like any other; `$NAME` is not a key."""
+    for index, provider in enumerate(members.get("providers", ())):
+        for name, text in (provider.get("headers", {}) if provider else {}).items():
+            if not text.startswith("$") and (re.search(_KEY_HEADERS, name) or re.search(_KEY_VALUE, text)):
+                path = ("providers", index, "headers", name)
+                hint = "write $NAME, the environment variable that holds it, or name that in key_variable"
+                found.add("unsupported_field", path, f"the header '{name}' seems to hold a key", hint=hint, on_key=True)
+    for section in ("candidates", "judges"):
+        for index, model in enumerate(members.get(section, ())):
+            body = model.get("extra_body", {}) if isinstance(model, dict) else {}
+            for name in body:
+                if re.search(_KEY_HEADERS, name) and not name.endswith("tokens"):
+                    path = (section, index, "extra_body", name)
+                    found.add("unsupported_field", path, f"'{name}' seems to hold a key", hint=_NAME_IT, on_key=True)
+
+
+def is_run_file(path: str | Path) -> bool:
+    """Return True for a YAML or JSON mapping that names datasets, candidates, judges or a run, rather than records."""
+    return is_of_a_run(open_source(path))
+
+
+def issue_of(loaded: LoadedRunFile, finding: Any) -> Issue:
+    """Return a finding with its line and column in the run file."""
+    return locate_issue(finding, loaded.document, RecordContext())
+
+
+def run_file_schema() -> dict[str, Any]:
+    """Return JSON Schema of the run file; older names are in it as deprecated ones."""
+    (ref,), components = msgspec.json.schema_components([RunFile])
+    for component in components.values():
+        # Sections that plans embed accept what a later version added to them; in a file an unknown key is an error.
+        component["additionalProperties"] = False
+        component["properties"] = {key: member for key, member in component["properties"].items() if not member.get("readOnly")}
+        # The keys of a section have their own defaults.
+        for member in component["properties"].values():
+            if "$ref" in member and "default" in member:
+                member["default"] = {}
+    for kind, wording in WORDINGS.items():
+        properties = components[kind.__name__]["properties"]
+        for older, name in wording.older.items():
+            kept = {key: value for key, value in properties[name].items() if key not in ("description", "default")}
+            properties[older] = {**kept, "description": f"Older name of `{name}`.", "deprecated": True}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "assay run file", **ref, "$defs": components}
+
 
 if TYPE_CHECKING:
     _GivenSettings = msgspec.Struct
@@ -31,7 +344,7 @@ else:
 
 
 class RunRequest(_GivenSettings, frozen=True, kw_only=True):
-    """The options of `assay run`: the settings of `core/settings.py` that can be given besides a run file, which they override.
+    """Options of `assay run`: the settings of `core/settings.py` that can be given besides a run file, which they override.
 
     Models, judges, `grader` and `policy` may be functions; `policies` are for the records whose `metadata.policy_id` names them.
     """
@@ -42,9 +355,9 @@ class RunRequest(_GivenSettings, frozen=True, kw_only=True):
     redact: tuple[RedactRule, ...] = ()
     """Custom redaction rules besides those of the run file."""
     project: str = DEFAULT_PROJECT
-    """The API keys of this project may see the run; for servers."""
+    """API keys of this project may see the run; for servers."""
     retention: RetentionSettings | dict[str, Any] = RetentionSettings()
-    """How long artifacts are kept, beside what the run file and the environment say: the longest counts."""
+    """Retention of artifacts, besides that of the run file and the environment: the longest counts."""
     interface: Interface = "python"
     """Hints are in the words of this interface."""
     code: tuple[str, ...] | None = None
@@ -63,12 +376,12 @@ class PlanProblems(UsageProblem):
     def __init__(self, problems: Sequence[str], *, refused: Sequence[ValidationReport] = ()) -> None:
         self.problems = tuple(problems)
         self.refused = tuple(refused)
-        """What was said of datasets that cannot be used."""
+        """Reports on datasets that cannot be used."""
         super().__init__(in_one_line(self.problems), hint="no model was called; fix these and run again")
 
 
 class MergedSettings:
-    """The merged settings of a request, and the place in a file or the option that each of them comes from."""
+    """Merged settings of a request, and the place in a file or the option that each of them comes from."""
 
     def __init__(self, request: RunRequest) -> None:
         self.problems: list[str] = []
@@ -96,7 +409,7 @@ class MergedSettings:
             return RetentionSettings()
 
     def _spelled(self, option: str, value: Any) -> Any:
-        """The value of an option with names in the place of functions."""
+        """Return the value of an option with names in the place of functions."""
         if option in ("models", "judges"):
             return tuple(entry if isinstance(entry, str) else f"{FUNCTIONS}/{self._named('model', entry)}" for entry in value)
         if option == "policies":
@@ -105,14 +418,14 @@ class MergedSettings:
         return value if kind is None or isinstance(value, str) else self._named(kind, value)
 
     def _registered(self, name: str, policy: Any) -> str:
-        """What names a policy that records choose by `name`; a function is known by that name."""
+        """Return the reference of a policy that records choose by `name`; a function is registered under that name."""
         if isinstance(policy, str):
             return policy
         self.given["policy", name] = given_plugin("policy", policy, name=name)
         return name
 
     def _named(self, kind: PluginKind, target: Any) -> str:
-        """The name of a function that is given, which no other one has."""
+        """Return the name of a function that is given, which no other one has."""
         plugin = given_plugin(kind, target)
         name, number = plugin.plan.name, 1
         while self._targets.get((kind, name), target) is not target:
@@ -123,11 +436,11 @@ class MergedSettings:
         return name
 
     def may_name(self, path: Steps, name: str) -> bool:
-        """False for code that the caller of this process names and may not choose; a run file is the operator's own."""
+        """Return False for code that the caller of this process names and may not choose; a run file is the operator's own."""
         return self._code is None or not self._option(path) or name in self._code
 
     def _merged(self, options: dict[str, Any]) -> RunFile:
-        found = Findings()
+        found = FindingList()
         members = read_members(options, found)
         in_file = self._loaded.members if self._loaded else {}
         if self._loaded:
@@ -155,37 +468,37 @@ class MergedSettings:
         self.problems.append(f"{self.place(path)}{message}")
 
     def is_wrong(self, path: Steps) -> bool:
-        """True when something at or below the path was refused already, so that its absence means nothing."""
+        """Return True when something at or below the path was refused already, so that its absence means nothing."""
         return path in self._wrong or (self._loaded is not None and not self._loaded.document.is_readable)
 
     def place(self, path: Steps) -> str:
-        """The option or the place in the run file that a setting comes from, as the beginning of a sentence."""
+        """Return the option or the place in the run file that a setting comes from, as the beginning of a sentence."""
         setting = self._option(path)
         if setting is not None:
             return ("DATASET" if setting.member == "datasets" else setting.option_name) + ": "
         return f"{_place(self._loaded, Finding('', path, ''))}: " if self._loaded else ""
 
     def folder(self, path: Steps) -> Path:
-        """The folder that a path at this place is relative to."""
+        """Return the folder that a path at this place is relative to."""
         return Path() if self._loaded is None or self._option(path) else Path(self._loaded.path).parent
 
     def _option(self, path: Steps) -> Setting | None:
         return self._options.get(path[:1]) or self._options.get(path[:2])
 
     def datasets(self) -> list[tuple[Steps, DatasetEntry]]:
-        """The enabled datasets with their places; wrong entries are left out."""
+        """Return the enabled datasets with their places; wrong entries are left out."""
         entries = [entry if isinstance(entry, DatasetEntry) else DatasetEntry(path=entry) for entry in self.value.datasets]
         return [(("datasets", index), entry) for index, entry in enumerate(entries) if entry.path and entry.enabled]
 
     def models(self, section: str) -> list[tuple[Steps, ModelEntry]]:
-        """The candidates or judges with their places; wrong entries are left out."""
+        """Return the candidates or judges with their places; wrong entries are left out."""
         given: tuple[ModelEntry | str, ...] = getattr(self.value, section)
         entries = [entry if isinstance(entry, ModelEntry) else ModelEntry(model=entry) for entry in given]
         return [((section, index), entry) for index, entry in enumerate(entries) if entry.model]
 
 
 def _nested(given: dict[Steps, Any]) -> dict[str, Any]:
-    """Options as the members of a run file."""
+    """Return options as the members of a run file."""
     members: dict[str, Any] = {}
     for seat, value in given.items():
         section = members if len(seat) == 1 else members.setdefault(str(seat[0]), {})
@@ -194,7 +507,7 @@ def _nested(given: dict[Steps, Any]) -> dict[str, Any]:
 
 
 def finding_lines(loaded: LoadedRunFile) -> tuple[str, ...]:
-    """What is wrong with a run file by itself, a line each with its place."""
+    """Return what is wrong with a run file by itself, a line each with its place."""
     return tuple(f"{_place(loaded, finding)}: {_said(finding)}" for finding in loaded.findings)
 
 

@@ -1,13 +1,12 @@
-"""Where each response of a candidate stands in a file of lines: found by its record, with neither ids nor texts in memory."""
+"""Responses of a candidate in a file of lines: found by record, with neither ids nor texts in memory."""
 
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from assay.core import errors
 from assay.core.errors import UsageProblem
 from assay.core.model_call import Reply
 from assay.core.plan import Plan
@@ -20,7 +19,7 @@ from assay.engine.planning.dataset_inputs import recorded_replies, reread, shown
 
 
 class ResponseLines:
-    """The responses of one candidate: some fifty bytes for each, and its line is read from the file when it is asked for."""
+    """Responses of one candidate: some fifty bytes for each, and its line is read from the file when it is asked for."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -45,14 +44,13 @@ class ResponseLines:
         return 0
 
     def line(self, case_id: str) -> bytes | None:
-        """The line of a response; None when there is none."""
+        """Return the line of a response; None when there is none."""
         found = self._ids.find(case_id)
         return None if found is None else self._source.part(self._starts[found], self._starts[found] + self._sizes[found])
 
 
 EXPORT = "responses.jsonl"
-"""The file of a finished run that holds its answers."""
-FIRST = 10
+"""File of a finished run that holds its answers."""
 _MEMBERS = ("example_id", "candidate_name", "response_text")
 _EXAMPLE, _CANDIDATE, _TEXT = (f'"{name}"'.encode() for name in _MEMBERS)
 _SAMPLE = b'"sample"'
@@ -297,8 +295,3 @@ def _quick(content: bytes | bytearray) -> _ResponseRow | None:
         return None
     is_doubtful = not row.example_id.strip() or not row.candidate_name.strip() or row.sample < 0 or count(_SAMPLE) > 1
     return None if is_doubtful else row
-
-
-def listed(problems: Sequence[str], count: int = 0) -> list[str]:
-    """Return the first problems, with the number of further ones."""
-    return errors.listed(problems, count, first=FIRST)

@@ -1,27 +1,44 @@
-"""Which records take part in a run, and the rows of the ledger that they become.
+"""Selection of a run's records, a survey of what they need before any call, and their rows in the ledger.
 
 In this order: the records that are named, the split of a dataset, the limit of a dataset, the sample, the limit of the run. A
-limit counts records as they stand in the file, those that broke their contract included. A broken record belongs to no split and
-to no sample and has no name, because its metadata and its id cannot be trusted: it is left out there, and a note says so.
+limit counts records in the order of the file, those that broke their contract included. A broken record belongs to no split and
+to no sample and has no name, because its metadata and its id cannot be trusted: it is left out there, with a note.
 """
 
 import hashlib
 import heapq
+import os
+from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from assay.core.case import Case
+from assay.core.case import Attachment, Case
 from assay.core.contract import DatasetHead, file_stem
 from assay.core.issue import Issue
 from assay.core.plan import DatasetPlan, Plan
 from assay.core.report import issue_members
+from assay.datasets.parsing.checks import short
+from assay.datasets.parsing.hashing import KeyIndex
 from assay.engine.planning.attachments import folder_of
-from assay.engine.planning.dataset_inputs import DatasetInput, RecordPreview, preview_records, records_of, reread
+from assay.engine.planning.dataset_inputs import (
+    MAX_LISTED,
+    DatasetInput,
+    RecordPreview,
+    first_problems,
+    place_of,
+    preview_records,
+    records_of,
+    reread,
+    shown_path,
+)
 from assay.engine.records.groups import RecordGroups, member_text, metadata_value, read_rejected
+from assay.engine.records.run_metrics import UnsupportedRecords
+from assay.grading import POLICIES, UNKNOWN, UNSUITABLE, MethodKind, resolve_policy
+from assay.metrics.profiles import Profile
 from assay.store.ledger import RecordRow
 
 
@@ -155,9 +172,9 @@ def merged(entries: Iterable[Entry], broken: Iterable[int]) -> Iterator[Entry | 
 
 
 def prepared_records(plan: Plan, inputs: Sequence[DatasetInput] | None = None) -> Iterator[RecordRow]:
-    """The selected records of a run in their order, in constant memory.
+    """Return the selected records of a run in their order, in constant memory.
 
-    Without the inputs of the plan they are read anew; raises UsageProblem when a file is not what it was.
+    Without the inputs of the plan they are read again; raises UsageProblem when a file is not what it was.
     """
     rules = rules_of(plan)
     read = [reread(dataset, plan.plugins) for dataset in plan.datasets] if inputs is None else inputs
@@ -175,24 +192,24 @@ def prepared_records(plan: Plan, inputs: Sequence[DatasetInput] | None = None) -
             if isinstance(entry, int):
                 record_id = _broken_id(issues.of(entry))
                 if selector.takes(number, record_id, None):
-                    # A broken record is never asked, and stands once.
+                    # A broken record is never sent, and appears once.
                     yield RecordRow(position, record_id, "", None, _written(issues.of(entry)), rejected.of(entry))
                     position += 1
             elif selector.takes(number, entry.case.id, entry.case.metadata):
                 case = _pinned(_named(entry.case, names[number]), dataset)
                 for sampled in _samples(case, plan.repeat):
-                    # The answers to one record come one after the other, and its warnings are told with the first.
+                    # The answers to one record come one after the other; its warnings are noted with the first.
                     warnings = issues.take(case.index)
                     written = _written(warnings) if warnings else b""
                     row, head = source.take(entry.record)
                     yield RecordRow(position, case.id, case.record_sha256, _encode(sampled), written, row, head)
                     position += 1
         # From here on the ledger has the records.
-        dataset.source.let_go()
+        dataset.source.release()
 
 
 class _SourceRows:
-    """The records of one dataset as its contract writes them, each once, and the rest of its document with the first."""
+    """Records of one dataset as its contract writes them, each once, and the rest of its document with the first."""
 
     def __init__(self, number: int, dataset: DatasetInput) -> None:
         self._head = _encode(DatasetHead(number, dict(dataset.report.head)))
@@ -222,7 +239,7 @@ class _RejectedSlices:
 
 
 def dataset_names(datasets: Sequence[DatasetPlan]) -> tuple[str, ...]:
-    """What records belong to: the name that the run gives, else the id; empty for legal_eval_v1, whose rows say it themselves."""
+    """Return the shown name of each dataset: the run's name for it, or its id; empty for legal_eval_v1, whose rows name it."""
     ids = Counter(dataset.dataset_id for dataset in datasets)
     return tuple(
         ""
@@ -304,3 +321,255 @@ class _RecordIssues:
 
 def _written(issues: Iterable[Issue]) -> bytes:
     return _encode([issue_members(issue) for issue in issues])
+
+
+MANY_MEMBERS = 100
+"""Members of metadata after which no further ones are noted."""
+HasAnswer = Callable[[str, int], bool]
+"""Check for an answer to the record with an id, for one of its samples."""
+
+_MISNAMED = {
+    UNKNOWN: f"which is none of {', '.join(POLICIES)} and is not registered under `policies`",
+    UNSUITABLE: "which is made for another task",
+}
+"""Problem with the policy that a record names, by the flag of its grade."""
+
+
+class AttachmentUse(NamedTuple):
+    """An attachment and the first record that names it."""
+
+    dataset: int
+    attachment: Attachment
+    record_id: str
+
+
+class DatasetSurvey(msgspec.Struct, frozen=True, kw_only=True):
+    """Properties of the selected records."""
+
+    valid: int
+    broken: int
+    kinds: Mapping[MethodKind | None, int]
+    """Number of valid records by grading method."""
+    benchmarked: int
+    """Valid records under a policy that says all that a candidate gets."""
+    attachments: tuple[AttachmentUse, ...]
+    unmet: tuple[str, ...]
+    """Wanted members that no selected record has in its metadata."""
+    members: tuple[str, ...]
+    """Members that selected records have there, as far as they were noted."""
+    problems: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def survey(
+    rules: SelectionRules,
+    inputs: Sequence[DatasetInput],
+    *,
+    answers: Mapping[str, HasAnswer],
+    profile: Profile | None = None,
+    has_policy: bool = False,
+    is_custom: Callable[[str], bool] = lambda _: False,
+    wanted: Iterable[str] = (),
+) -> DatasetSurvey:
+    """Survey the selected records; `answers` returns which records each candidate has an answer for, if they are given.
+
+    With a policy of the run, those that records name are ignored; `is_custom` recognizes names of custom ones.
+    `wanted` are members of metadata that it looks for.
+    """
+    look = _SurveyState(rules, inputs, answers)
+    look.unmet = dict.fromkeys(wanted)
+    look.has_policy = has_policy
+    look.is_custom = is_custom
+    if profile is not None:
+        look.misfits = UnsupportedRecords(profile)
+    selector = selector_for(rules, inputs)
+    for number, dataset in enumerate(inputs):
+        for entry in merged(preview_records(dataset, is_recorded=rules.is_recorded), dataset.broken):
+            if selector.is_full:
+                break
+            if isinstance(entry, int):
+                look.broken += selector.takes(number, None, None)
+            else:
+                look.at(number, entry, is_taken=selector.takes(number, entry.id, entry.metadata))
+    return look.survey(selector)
+
+
+class _SurveyState:
+    """Findings so far; only ids of records are stored, and only when several datasets may clash."""
+
+    def __init__(self, rules: SelectionRules, inputs: Sequence[DatasetInput], answers: Mapping[str, HasAnswer]) -> None:
+        self._rules = rules
+        self._inputs = inputs
+        self._answers = answers
+        self._ids = KeyIndex()
+        self._places = (array("I"), array("I"))
+        """Dataset and index of each id, by its number."""
+        self._attachments: dict[tuple[int, str], AttachmentUse] = {}
+        self._split_values: Counter[tuple[int, str]] = Counter()
+        self._duplicates: list[str] = []
+        self._duplicate_count = 0
+        self._named_twice: Counter[str] = Counter()
+        """Records that a run would have twice, because their file is named more than once."""
+        self._missing: list[str] = []
+        self._missing_count = 0
+        self._of_dataset: Counter[int] = Counter()
+        self._kinds: Counter[MethodKind | None] = Counter()
+        self._benchmarked = 0
+        self._misnamed: Counter[tuple[str, str]] = Counter()
+        self._unseen = dict.fromkeys(sorted(rules.records))
+        """Named records that were not seen yet."""
+        self.unmet: dict[str, None] = {}
+        """Wanted members of metadata that were not seen yet."""
+        self._members: dict[str, None] = {}
+        self.broken = 0
+        self.misfits: UnsupportedRecords | None = None
+        self.has_policy = False
+        self.is_custom: Callable[[str], bool] = lambda _: False
+
+    def at(self, number: int, glance: RecordPreview, *, is_taken: bool) -> None:
+        """Survey one valid record."""
+        field = self._rules.datasets[number].split_field
+        if field and len(self._split_values) < MAX_LISTED:
+            self._split_values[number, member_text(metadata_value(glance.metadata, field))] += 1
+        self._unseen.pop(glance.id, None)
+        if not is_taken:
+            return
+        self._of_dataset[number] += 1
+        self._kinds[glance.kind] += 1
+        if self.unmet:
+            self._look_at_metadata(glance.metadata, self._rules.datasets[number].metadata)
+        if self.misfits is not None:
+            self.misfits.look_at(glance.id, glance.kind or "")
+        if glance.policy_id and not self.has_policy:
+            self._look_at_policy(glance)
+        for attachment in glance.attachments:
+            self._attachments.setdefault((number, attachment.path), AttachmentUse(number, attachment, glance.id))
+        if len(self._inputs) > 1:
+            self._look_for_duplicate(number, glance)
+        if self._answers:
+            self._look_for_answers(glance)
+
+    def _look_for_answers(self, glance: RecordPreview) -> None:
+        for candidate, has_answer in self._answers.items():
+            for sample in range(self._rules.repeat):
+                if not has_answer(glance.id, sample):
+                    self._note_missing(candidate, glance.id, sample)
+
+    def _look_at_metadata(self, metadata: Mapping[str, object], document: Mapping[str, object]) -> None:
+        """Look for the wanted members in the metadata of a record, and in that of its document."""
+        if len(self._members) < MANY_MEMBERS:
+            self._members.update(dict.fromkeys((*metadata, *document)))
+        for name in [
+            name for name in self.unmet if (metadata_value(metadata, name), metadata_value(document, name)) != (None, None)
+        ]:
+            del self.unmet[name]
+
+    def _note_missing(self, candidate: str, record_id: str, sample: int) -> None:
+        which = f", sample {sample}" if sample else ""
+        self._missing_count += 1
+        self._missing += [f"({candidate}, {record_id}{which})"] if len(self._missing) < MAX_LISTED else []
+
+    def _look_at_policy(self, glance: RecordPreview) -> None:
+        if self.is_custom(glance.policy_id):
+            self._benchmarked += 1
+            return
+        policy, flags = resolve_policy(glance.policy_id, glance.task)
+        self._benchmarked += not policy.takes_system_prompt
+        for flag in flags:
+            self._misnamed[flag, glance.policy_id] += 1
+
+    def _look_for_duplicate(self, number: int, glance: RecordPreview) -> None:
+        first = self._ids.find(glance.id)
+        datasets, indexes = self._places
+        if first is None:
+            self._ids.add(glance.id)
+            datasets.append(number)
+            indexes.append(glance.index)
+            return
+        earlier, later = self._inputs[datasets[first]], self._inputs[number]
+        if os.path.realpath(earlier.plan.path) == os.path.realpath(later.plan.path):
+            self._named_twice[later.plan.path] += 1
+            return
+        self._duplicate_count += 1
+        if len(self._duplicates) < MAX_LISTED:
+            places = f"{place_of(earlier, indexes[first])} and {place_of(later, glance.index)}"
+            self._duplicates.append(f"the id {short(glance.id)} appears in {places}; ids must be unique in a run")
+
+    def survey(self, selector: Selector) -> DatasetSurvey:
+        """Return all problems, one sentence each."""
+        return DatasetSurvey(
+            valid=self._of_dataset.total(),
+            broken=self.broken,
+            kinds=self._kinds,
+            benchmarked=self._benchmarked,
+            attachments=tuple(self._attachments.values()),
+            unmet=tuple(self.unmet),
+            members=tuple(self._members),
+            problems=(
+                *self._strangers(),
+                *self._empty_datasets(),
+                *self._clashes(),
+                *self._gaps(),
+                *(self.misfits.problems() if self.misfits else ()),
+            ),
+            notes=tuple(self._notes(selector)),
+        )
+
+    def _strangers(self) -> list[str]:
+        if not self._unseen:
+            return []
+        more = len(self._unseen) - MAX_LISTED
+        listed = ", ".join(short(name) for name in list(self._unseen)[:MAX_LISTED]) + (f" and {more:,} more" if more > 0 else "")
+        return [f"there is no valid record {listed}"]
+
+    def _empty_datasets(self) -> list[str]:
+        """Return the reason of each dataset when no record is left."""
+        if self._of_dataset or self._unseen:
+            return []
+        return first_problems(
+            [
+                f"no records selected from '{dataset.name}': {self._reason(number)}"
+                for number, dataset in enumerate(self._rules.datasets)
+            ]
+        )
+
+    def _reason(self, number: int) -> str:
+        plan = self._rules.datasets[number]
+        if not plan.split_field and not self.broken and plan.contract == "conversation_v1":
+            return "a record of a conversation is a user turn with the assistant turn that answers it, and it has none"
+        if not plan.split_field:
+            return "it has no valid records" if not self.broken else "the limit takes in only records that are invalid"
+        values = [short(value) for dataset, value in self._split_values if dataset == number]
+        found = f"it has {', '.join(values)}" if values else "it has no valid records"
+        return f"no record has metadata.{plan.split_field} = {short(plan.split_value)}; {found}"
+
+    def _clashes(self) -> list[str]:
+        more = self._duplicate_count - len(self._duplicates)
+        twice = [
+            f"'{shown_path(path)}' is named more than once, which would ask {count:,} of its records twice; name it once"
+            for path, count in self._named_twice.items()
+        ]
+        return twice + self._duplicates + ([f"{more:,} more ids appear in two datasets"] if more else [])
+
+    def _gaps(self) -> list[str]:
+        if not self._missing_count:
+            return []
+        more = self._missing_count - len(self._missing)
+        listed = ", ".join(self._missing) + (f" and {more:,} more" if more else "")
+        return [f"no response for {self._missing_count:,} of the selected (candidate, record) pairs: {listed}"]
+
+    def _notes(self, selector: Selector) -> list[str]:
+        left_out = [
+            f"{count:,} invalid records of '{self._rules.datasets[number].name}' belong to no split or sample and are left out"
+            for number, count in sorted(selector.left_out.items())
+        ]
+        return self._policy_notes() + first_problems(left_out)
+
+    def _policy_notes(self) -> list[str]:
+        """Return notes on unusable policies that records name; at most MAX_LISTED, since policy ids come from the file."""
+        named = [
+            f"{count:,} record(s) name the policy {short(policy_id)}, {_MISNAMED[flag]}; they are graded by the default policy"
+            for (flag, policy_id), count in self._misnamed.most_common(MAX_LISTED)
+        ]
+        more = len(self._misnamed) - len(named)
+        return named + ([f"{more:,} more policies are named that do not fit"] if more else [])

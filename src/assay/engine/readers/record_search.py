@@ -7,8 +7,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from assay.core.artifact_lines import Slices
-from assay.core.canonical import JsonObject
+from assay.core.artifact_lines import FailureLine, PredictionLine, Slices
 from assay.core.case import Case
 from assay.core.errors import RunDamaged, RunNotFound, StoreUnavailable, UsageProblem
 from assay.core.outcome import PanelDecision
@@ -278,8 +277,8 @@ def _damaged_error(reason: str) -> RunDamaged:
 class RecordHit(msgspec.Struct, frozen=True, kw_only=True):
     """One record in a list."""
 
-    line: JsonObject
-    """Its prediction; for a record that broke its contract, its failure."""
+    line: PredictionLine | FailureLine
+    """A failure for a record that broke its contract."""
     question: str
     """The record's question; empty when the record cannot be read."""
     row: IndexedRecord | None = None
@@ -373,14 +372,15 @@ def _other(run: RunReader, run_id: str) -> RunPaths:
 
 
 def _read(run: RunReader, row: IndexedRecord) -> RecordHit:
-    return RecordHit(line=run.line_of(row), question=question_of(run.input_of(row)), row=row)
+    line = run.line_of(row)
+    return RecordHit(line=line, question=question_of(run.input_of(row)) if isinstance(line, PredictionLine) else "", row=row)
 
 
-def question_of(record: JsonObject) -> str:
+def question_of(case: Case) -> str:
     """Return a record's question: its prompt, or the last message to the candidate."""
-    texts = [turn.get("message") or "" for turn in record.get("turns") or ()]
-    texts += [message["content"] for message in record.get("messages") or () if message.get("role") == "user"]
-    return record.get("prompt") or next((text for text in reversed(texts) if text), "")
+    texts = [turn.message for turn in case.turns]
+    texts += [message.content for message in case.messages if message.role == "user"]
+    return case.prompt or next((text for text in reversed(texts) if text), "")
 
 
 def _live(run: RunReader, search: RecordSearch, *, limit: int, offset: int, first: int) -> RecordHits:
@@ -390,5 +390,5 @@ def _live(run: RunReader, search: RecordSearch, *, limit: int, offset: int, firs
             hint="other filters work when it has ended",
         )
     total, part = run.live_part(search, limit=limit, offset=offset, first=first)
-    records = tuple(RecordHit(line=line, question=question_of(record)) for line, record in part)
+    records = tuple(RecordHit(line=line, question="" if case is None else question_of(case)) for line, case in part)
     return RecordHits(total=total, offset=offset, records=records)

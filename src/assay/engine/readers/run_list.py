@@ -1,27 +1,308 @@
-"""Lists of runs: cached for frequent callers, and those of a shared ledger."""
+"""Results and list entries of runs, sealed or under way, and a list of all runs for clients that follow it."""
 
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from math import inf
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
-from assay.core.contract import MANIFEST, dataset_file
-from assay.core.errors import AssayError
-from assay.core.moment import iso
-from assay.core.plan import read_plan
-from assay.core.run_result import RunListing
-from assay.core.runs import TERMINAL
-from assay.engine.runs import final_counts, listing_of
-from assay.engine.storage.remote_store import STORE, not_here_error
-from assay.engine.storage.run_failure import RunFailure, noted_failure
-from assay.engine.storage.run_paths import RunPaths, active_names, could_be_run_id
-from assay.store.ledger import FAILURE, RunStatusRow
-from assay.store.ledgers import LedgerOpener, adopt, shared_catalogue, shared_ledgers
+from assay.core.canonical import JsonObject
+from assay.core.contract import MANIFEST
+from assay.core.errors import (
+    AssayError,
+    LedgerUnavailable,
+    MissingExtra,
+    ProviderRejected,
+    RunNotFound,
+    StoreUnavailable,
+)
+from assay.core.manifest import Manifest
+from assay.core.plan import Plan, read_plan
+from assay.core.run_result import RunListing, RunResult
+from assay.core.runs import TERMINAL, UNDER_WAY, RunCounts, count_records
+from assay.core.settings import Gates
+from assay.core.summary import METRICS, GateResult, Interval, RunKind, Summary
+from assay.core.text import iso
+from assay.engine.execution.states import COUNTS, run_status
+from assay.engine.records.redaction import redactor_of
+from assay.engine.storage.run_failure import RunFailure, failure_of, noted_failure
+from assay.engine.storage.run_paths import (
+    SEALED_IN,
+    STORE,
+    RunPaths,
+    active_names,
+    could_be_run_id,
+    not_here_error,
+    run_ids,
+)
+from assay.metrics.gates import cancelled_reason
+from assay.store.batch_store import NOTE as BATCHES
+from assay.store.batch_store import BatchRow
+from assay.store.ledger import FAILURE, Ledger, RunRow, RunStatusRow
+from assay.store.ledgers import LedgerOpener, adopt, is_own, shared_catalogue, shared_ledgers
+from assay.store.lock import RunLock
+from assay.store.published_run import PublishedRun, open_run_folder
+
+T = TypeVar("T")
+TEMPORAL = "temporal"
+"""Note in the ledger with the Temporal server whose workers evaluate the run."""
+PROBLEM = "problem"
+"""Note in the ledger with the problem that keeps workers from continuing the run."""
+
+
+def result_of(folders: RunPaths) -> RunResult:
+    """Return the run's present result."""
+    return _sealed_or_active(folders, _sealed_result, _active_result)
+
+
+def _sealed_or_active(folders: RunPaths, sealed: Callable[[RunPaths], T], active: Callable[[RunPaths], T]) -> T:
+    if not folders.is_sealed:
+        try:
+            return active(folders)
+        except (RunNotFound, StoreUnavailable):
+            # Another process may have sealed it at this very moment.
+            if not folders.is_sealed:
+                raise
+    return sealed(folders)
+
+
+def _gate(manifest: Manifest) -> GateResult:
+    """Return the gate result; the first versions let a cancelled run pass when its evaluated part met the gates."""
+    if manifest.status == "cancelled" and manifest.gate.passed:
+        return GateResult(False, (cancelled_reason(manifest.counts.evaluated_records, manifest.counts.total_records),))
+    return manifest.gate
+
+
+def _metrics(run: PublishedRun) -> JsonObject:
+    """Return the metrics summary; empty when it was removed by retention."""
+    if any(tombstone.name == METRICS for tombstone in run.removed()):
+        return {}
+    metrics: JsonObject = run.document(METRICS)
+    return metrics
+
+
+def _sealed_result(folders: RunPaths) -> RunResult:
+    run = open_run_folder(folders.sealed)
+    manifest = run.manifest
+    return RunResult(
+        run_id=manifest.run_id,
+        state=manifest.status,
+        run_dir=str(folders.sealed),
+        counts=manifest.counts,
+        metrics=_metrics(run),
+        gate=_gate(manifest),
+        candidate=manifest.candidate.name,
+        blocked=manifest.blocked or "",
+    )
+
+
+def _looked_at(ledger: Ledger) -> tuple[RunRow, dict[str, int]]:
+    """Return the row of an unsealed run and its records by status."""
+    try:
+        return run_status(ledger)
+    finally:
+        ledger.close()
+
+
+def _active_result(folders: RunPaths) -> RunResult:
+    row, by_status = _looked_at(folders.open_ledger())
+    plan = read_plan(row.plan)
+    is_away = row.state in TERMINAL
+    failure = failure_of(row, folders.active)
+    opened = by_status.pop("open", 0)
+    counts = count_records({**by_status, "skipped": by_status.get("skipped", 0) + opened})
+    return RunResult(
+        run_id=plan.run_id,
+        state=row.state if failure is None else "failed",
+        run_dir=row.notes.get(SEALED_IN, "") if is_away else str(folders.active),
+        counts=counts,
+        metrics={},
+        gate=GateResult(False, (_open_reason(folders, row, failure),)),
+        candidate=plan.candidate.name,
+        is_elsewhere=TEMPORAL in row.notes,
+        is_away=is_away,
+        problem=_shown_problem(row, failure, plan),
+        blocked=_blocked(row, failure, plan),
+        is_resumable=failure is not None,
+        waiting=_waiting(row),
+        driver=_driver(folders),
+        is_interrupted=failure is None and _is_interrupted(row, folders),
+    )
+
+
+def _open_reason(folders: RunPaths, row: RunRow, failure: RunFailure | None) -> str:
+    if row.state in TERMINAL:
+        return not_here_error(folders.run_id, row.notes).message
+    return "the run has not ended" if failure is None else "the run has failed"
+
+
+def _shown_problem(row: RunRow, failure: RunFailure | None, plan: Plan) -> str:
+    """Return why the run failed, or what keeps workers from continuing, without secrets that a provider may echo."""
+    return row.notes.get(PROBLEM, "") if failure is None else redactor_of(plan, os.environ).text(failure.message)
+
+
+def _blocked(row: RunRow, failure: RunFailure | None, plan: Plan) -> str:
+    """Return why a provider rejects all calls."""
+    is_rejected = failure is not None and failure.code == ProviderRejected.code
+    return _shown_problem(row, failure, plan) if is_rejected else row.notes.get("blocked", "")
+
+
+def _driver(folders: RunPaths) -> int | None:
+    lock = RunLock(folders.active)
+    return lock.holder() if lock.is_held() else None
+
+
+def _is_interrupted(row: RunRow, folders: RunPaths) -> bool:
+    """Return True when no process works on a run in progress; False also when only another machine could know.
+
+    A run that waits for a provider is not interrupted, and the process that seals a run holds its lock until the end.
+    """
+    is_under_way = row.state in UNDER_WAY and not _waiting(row) and is_own(folders.active)
+    return is_under_way and not RunLock(folders.active).is_held() and not folders.is_sealed
+
+
+def final_counts(notes: Mapping[str, str]) -> RunCounts:
+    """Return the counts of a finished run from a shared ledger's notes."""
+    return count_records(msgspec.json.decode(notes.get(COUNTS, "{}"), type=dict[str, int]))
+
+
+def project_of(folders: RunPaths) -> str:
+    """Return a run's project without fetching the run from another machine; raises RunDamaged, StoreUnavailable."""
+    return _sealed_or_active(folders, _sealed_project, _active_project)
+
+
+def _sealed_project(folders: RunPaths) -> str:
+    return open_run_folder(folders.sealed).manifest.plan.project
+
+
+def _active_project(folders: RunPaths) -> str:
+    ledger = folders.open_ledger()
+    try:
+        return read_plan(ledger.run().plan).project
+    finally:
+        ledger.close()
+
+
+def list_runs(runs_dir: Path) -> Iterator[RunListing]:
+    """Return all runs, the newest first."""
+    looks = LedgerOpener()
+    for run_id in reversed(run_ids(runs_dir, looks)):
+        yield listing_of(RunPaths(runs_dir, run_id), looks)
+
+
+def listing_of(folders: RunPaths, looks: LedgerOpener) -> RunListing:
+    """Return the list entry of a run; an unreadable run gets one too, so that it hides neither itself nor others."""
+    try:
+        return _sealed_or_active(folders, _sealed_listing, lambda folders: _active_listing(folders, looks))
+    except (LedgerUnavailable, MissingExtra, RunNotFound) as problem:
+        return RunListing(run_id=folders.run_id, state="unreachable", note=problem.message)
+    except AssayError as problem:
+        return RunListing(run_id=folders.run_id, state="damaged", note=problem.message)
+
+
+def _sealed_listing(folders: RunPaths) -> RunListing:
+    run = open_run_folder(folders.sealed)
+    manifest, plan = run.manifest, run.manifest.plan
+    summary, note = _listed_summary(run)
+    return RunListing(
+        run_id=folders.run_id,
+        state=manifest.status,
+        created_at=manifest.created_at,
+        dataset=manifest.dataset_id,
+        dataset_version=manifest.dataset_version,
+        dataset_file=plan.datasets[0].source_file if plan.datasets else "",
+        dataset_count=len(plan.datasets),
+        candidate=manifest.candidate.name,
+        judges=tuple(judge.name for judge in manifest.judges),
+        total_records=manifest.counts.total_records,
+        done_records=manifest.counts.total_records,
+        **({} if summary is None else {**_listed_rate(summary), **_listed_score(summary)}),
+        passed=manifest.gate.passed if plan.gates != Gates() and manifest.status != "cancelled" else None,
+        has_no_result=manifest.status == "cancelled" or not manifest.counts.evaluated_records,
+        note=note,
+        project=plan.project,
+    )
+
+
+def _listed_rate(summary: Summary) -> JsonObject:
+    """Return the pass rate with its interval and the cost of the calls, as members of a list entry."""
+    rate = summary.pass_rate_metric
+    return {
+        "scored_records": rate.n,
+        "pass_rate": rate.value,
+        "pass_rate_interval": _ends(rate.interval),
+        "cost_usd": summary.cost_usd.sum,
+        "unpriced_records": summary.cost_usd.n_unknown,
+    }
+
+
+def _listed_score(summary: Summary) -> JsonObject:
+    """Return the headline metric of a run: its profile's, or else the mean; a ranking has none."""
+    profile = summary.profile
+    if profile is not None:
+        interval = _ends(profile.metric.interval)
+        return {"score": profile.headline, "scored_by": profile.name, "scale": profile.scale, "score_interval": interval}
+    if summary.score_mean is None or summary.kind is RunKind.RANKING:
+        return {}
+    # Scores of several scales have a mean only where each is brought to 0-1.
+    mean = summary.score_mean_metric if summary.raw_score_mean is None else summary.raw_score_mean_metric
+    return {"score": mean.value, "score_interval": _ends(mean.interval), "scored_by": "mean", "scale": summary.scale or "0-1"}
+
+
+def _ends(interval: Interval | None) -> tuple[float, float] | None:
+    return None if interval is None else (interval.low, interval.high)
+
+
+def _listed_summary(run: PublishedRun) -> tuple[Summary | None, str]:
+    """Return the metrics if there are any, with the reason why they or the records are missing."""
+    removed = {tombstone.name for tombstone in run.removed()}
+    if removed:
+        what = "its metrics were" if METRICS in removed else "its records were"
+        return (None if METRICS in removed else run.summary()), f"{what} removed by retention"
+    try:
+        return run.summary(), ""
+    except (RunNotFound, StoreUnavailable) as problem:
+        return None, problem.message
+
+
+def _active_listing(folders: RunPaths, looks: LedgerOpener) -> RunListing:
+    row, by_status = _looked_at(looks.open(folders.active))
+    plan = read_plan(row.plan)
+    failure = failure_of(row, folders.active)
+    total = sum(by_status.values())
+    return RunListing(
+        run_id=plan.run_id,
+        state=row.state if failure is None else "failed",
+        created_at=iso(row.states[0][1]),
+        dataset=plan.datasets[0].dataset_id,
+        dataset_version=plan.datasets[0].dataset_version,
+        dataset_file=plan.datasets[0].source_file,
+        dataset_count=len(plan.datasets),
+        candidate=plan.candidate.name,
+        judges=tuple(judge.name for judge in plan.judges),
+        total_records=total,
+        done_records=total - by_status.get("open", 0),
+        is_interrupted=failure is None and _is_interrupted(row, folders),
+        is_resumable=failure is not None,
+        note=_shown_problem(row, failure, plan) or _waiting(row),
+        project=plan.project,
+    )
+
+
+def _waiting(row: RunRow) -> str:
+    """Describe the batches that an unfinished run waits for at a provider, as last polled."""
+    rows = msgspec.json.decode(row.notes.get(BATCHES, "[]"), type=list[BatchRow])
+    waiting = [batch for batch in rows if batch.state in ("submitting", "submitted")]
+    if not waiting:
+        return ""
+    requests = sum(batch.requests for batch in waiting)
+    return f"waits for {'1 batch' if len(waiting) == 1 else f'{len(waiting)} batches'} with {requests:,} requests"
+
 
 POLL_SECONDS = 1.0
 """Minimum seconds between two polls for the runs that clients follow."""
@@ -98,7 +379,7 @@ def _listing_of_plan(run_id: str, plan: bytes) -> RunListing:
         state="queued",
         dataset=decoded.datasets[0].dataset_id,
         dataset_version=decoded.datasets[0].dataset_version,
-        dataset_file=dataset_file(msgspec.structs.asdict(decoded.datasets[0])),
+        dataset_file=decoded.datasets[0].source_file,
         dataset_count=len(decoded.datasets),
         candidate=decoded.candidate.name,
         judges=tuple(judge.name for judge in decoded.judges),

@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from heapq import nsmallest
 from itertools import groupby, islice
 from pathlib import Path
@@ -10,31 +10,42 @@ from typing import TypeVar
 
 import msgspec
 
+from assay.core.artifact_lines import (
+    AttemptLine,
+    Disagreement,
+    FailureLine,
+    InvalidRecord,
+    PredictionLine,
+    RecordDetails,
+    SampleResult,
+    ValidationLine,
+)
 from assay.core.canonical import JsonObject
+from assay.core.case import Case
 from assay.core.contract import MANIFEST
 from assay.core.errors import RunDamaged, RunNotFound, StoreUnavailable
 from assay.core.manifest import Manifest
-from assay.core.moment import iso
-from assay.core.outcome import PanelDecision
-from assay.core.plan import Plan
+from assay.core.plan import Plan, plan_for_display
 from assay.core.record_query import INVALID, RecordFilter
 from assay.core.run_result import RunResult
 from assay.core.runs import TERMINAL
 from assay.core.summary import SliceValues, read_slices
+from assay.core.text import iso
 from assay.engine.finalization.artifact_lines import RecordArtifacts
+from assay.engine.readers.run_list import result_of
 from assay.engine.records.redaction import CASE, RedactedPlan, redactor_of
-from assay.engine.runs import result_of
-from assay.engine.storage.remote_store import SEALED_IN, not_here_error
 from assay.engine.storage.run_failure import failure_of, states_with_failures
-from assay.engine.storage.run_paths import RunPaths
+from assay.engine.storage.run_paths import SEALED_IN, RunPaths, not_here_error
 from assay.grading import DISAGREE
 from assay.store.ledger import FinishedRecord, Ledger
-from assay.store.published_run import PublishedRun, Tombstone, decoded, open_run_folder
+from assay.store.published_run import PublishedRun, Tombstone, decode_case_line, decoded_as, open_run_folder
 from assay.store.record_index import IndexedRecord, RecordIndex, index_of
 from assay.store.redact import Redactor
 
 T = TypeVar("T")
-_SAMPLE_MEMBERS = ("sample", "index", "status", "score", "raw_score", "scale", "passed", "error_code")
+_decode_prediction = msgspec.json.Decoder(PredictionLine).decode
+_decode_failure = msgspec.json.Decoder(FailureLine).decode
+_decode_attempt = msgspec.json.Decoder(AttemptLine).decode
 
 
 class _PredictionPosition(msgspec.Struct):
@@ -88,9 +99,14 @@ class RunReader:
         return result_of(self.folders)
 
     @property
-    def shown_plan(self) -> JsonObject:
-        """Return the settings of the run, redacted."""
-        return self._shown_plan().members() if self._sealed is None else self._sealed.manifest.plan
+    def plan_members(self) -> JsonObject:
+        """The settings of the run, redacted, for JSON output; everything else reads `plan`."""
+        return self._shown_plan().members() if self._sealed is None else self._sealed.manifest.plan_members
+
+    @property
+    def plan(self) -> Plan:
+        """The settings of the run, redacted."""
+        return plan_for_display(self.plan_members) if self._sealed is None else self._sealed.manifest.plan
 
     @property
     def run_manifest(self) -> Manifest:
@@ -109,8 +125,12 @@ class RunReader:
             gate=result.gate,
             candidate=shown.candidate,
             judges=shown.judges,
-            plan=shown.members(),
+            plan_members=shown.members(),
         )
+
+    def manifest_members(self) -> JsonObject:
+        """Return the manifest as the file has it, with members that only later versions know; empty before the end."""
+        return {} if self._sealed is None else self._sealed.members
 
     @property
     def moments(self) -> JsonObject:
@@ -129,13 +149,13 @@ class RunReader:
         ended = iso(float(completed)) if completed else None
         return {"created_at": states[0]["entered_at"], "started_at": started, "completed_at": ended, "states": states}
 
-    def validations(self) -> Iterator[JsonObject]:
-        """Every record with what validation says of it, in order; none before an unfinished run has read its input."""
+    def validations(self) -> Iterator[ValidationLine]:
+        """Read the validation result of every record, in order; none before an unfinished run has read its input."""
         if self._sealed is not None:
-            yield from self._sealed.lines("record_validation.jsonl")
+            yield from self._sealed.typed_lines("record_validation.jsonl", ValidationLine)
             return
         for _, evidence in self._open_evidence():
-            yield msgspec.json.decode(msgspec.json.encode(evidence.validation()))
+            yield evidence.validation()
 
     def artifacts(self) -> dict[str, Path]:
         """The files of a finished run by name; empty before its end."""
@@ -154,65 +174,64 @@ class RunReader:
         """What retention has removed from a finished run."""
         return () if self._sealed is None else self._sealed.removed()
 
-    def predictions(self, start: int = 0) -> Iterator[JsonObject]:
-        """Every valid record with what came of it so far, in order, from the one at `start` on."""
+    def predictions(self, start: int = 0) -> Iterator[PredictionLine]:
+        """Read the predictions so far in order, from the one at position `start` on."""
         if self._sealed is not None:
-            # Of the lines before it only the ends are looked for.
-            yield from self._sealed.lines("predictions.jsonl", start)
-            return
-        yield from islice(self._open_predictions(), start, None)
+            return self._sealed.typed_lines("predictions.jsonl", PredictionLine, start)
+        return islice(self._open_predictions(), start, None)
 
-    def _open_predictions(self) -> Iterator[JsonObject]:
+    def _open_predictions(self) -> Iterator[PredictionLine]:
         for finished, evidence in self._open_evidence():
             if finished.record.case is not None and finished.outcome is not None:
-                yield msgspec.to_builtins(evidence.prediction(evidence.redacted(_dataset(finished))))
+                yield evidence.prediction(evidence.redacted(_dataset(finished)))
 
-    def pairs(self) -> Iterator[tuple[JsonObject, JsonObject]]:
-        """Every prediction so far with the record that was asked, in order; raises StoreUnavailable where one has no record."""
+    def pairs(self) -> Iterator[tuple[PredictionLine, Case]]:
+        """Read every prediction so far with its case, in order; raises RunDamaged for a prediction without one."""
         if self._sealed is None:
             redactor = self._shown_plan().redactor
             for finished, evidence in self._open_evidence():
                 if finished.record.case is not None and finished.outcome is not None:
-                    yield _told(finished, evidence, redactor)
+                    yield _prediction_of(finished, evidence), _case_of(finished, redactor)
             return
-        asked = self._sealed.records()
+        stored = self._sealed.records()
         for line in self.predictions():
-            entry = next(asked, {})
-            if (entry.get("record_id"), entry.get("record_sha256")) != (line["record_id"], line["record_sha256"]):
-                raise RunDamaged(
-                    f"{self._sealed.cases_name} has no record for '{line['record_id']}' where predictions.jsonl has one"
-                )
-            yield line, entry["record"]
+            entry = next(stored, None)
+            if entry is None or (entry.record_id, entry.record_sha256) != (line.record_id, line.record_sha256):
+                raise RunDamaged(f"{self._sealed.cases_name} has no record for '{line.record_id}' where predictions.jsonl has one")
+            yield line, self._sealed.case_of(entry)
 
-    def entries(self) -> Iterator[JsonObject]:
-        """Every valid record of a finished run in order, each as `record` has it: `input`, `prediction` and `attempts`."""
+    def entries(self) -> Iterator[RecordDetails]:
+        """Read every valid record of a finished run in order, with its attempts."""
         assert self._sealed is not None
-        groups = groupby(self._sealed.lines("attempt_logs.jsonl"), key=lambda line: line["index"])
+        groups = groupby(self._sealed.typed_lines("attempt_logs.jsonl", AttemptLine), key=lambda line: line.index)
         index, attempts = next(groups, (None, iter(())))
-        for prediction, asked in self.pairs():
-            found: list[JsonObject] = []
-            if index == prediction["index"]:
-                found = list(attempts)
+        for prediction, case in self.pairs():
+            found: tuple[AttemptLine, ...] = ()
+            if index == prediction.index:
+                found = tuple(attempts)
                 index, attempts = next(groups, (None, iter(())))
-            yield {"input": asked, "prediction": prediction, "attempts": found}
+            yield RecordDetails(input=case, prediction=prediction, attempts=found)
 
     def scores(self) -> Iterator[ScoreLine]:
         """The scores of every valid record, without the rest of its line."""
         if self._sealed is not None:
             yield from (_scored(line) for line in self._sealed.raw_lines("predictions.jsonl"))
             return
-        yield from (msgspec.convert(line, ScoreLine) for line in self._open_predictions())
+        yield from (msgspec.convert(line, ScoreLine, from_attributes=True) for line in self._open_predictions())
 
     def predictions_as(self, kind: type[T]) -> Iterator[T]:
         """Read every valid record so far as a struct with the members that a caller needs, in order."""
         if self._sealed is not None:
             return self._sealed.typed_lines("predictions.jsonl", kind)
-        return (msgspec.convert(line, kind) for line in self._open_predictions())
+        return (msgspec.convert(msgspec.to_builtins(line), kind) for line in self._open_predictions())
 
     def live_part(
         self, search: RecordFilter, *, limit: int, offset: int = 0, first: int = 0
-    ) -> tuple[int, list[tuple[JsonObject, JsonObject]]]:
-        """A part of the records of an unfinished run by status and verdict, each with what was asked, and how many there are."""
+    ) -> tuple[int, list[tuple[PredictionLine | FailureLine, Case | None]]]:
+        """Read a part of the records of an unfinished run by status and verdict, with the number of all that match.
+
+        A record that broke its contract has a failure instead of a prediction, and no case.
+        """
         shown = self._shown_plan()
         ledger = self._open_records()
         try:
@@ -221,20 +240,19 @@ class RunReader:
             )
         finally:
             ledger.close()
-        return total, [_told(finished, RecordArtifacts(finished, shown), shown.redactor) for finished in part]
+        return total, [_line_and_case(finished, RecordArtifacts(finished, shown), shown.redactor) for finished in part]
 
-    def failures(self, start: int = 0) -> Iterator[JsonObject]:
-        """Every record that ended in an error or did not pass, from the one at `start` on."""
+    def failures(self, start: int = 0) -> Iterator[FailureLine]:
+        """Read the records that ended in an error or did not pass, from the one at position `start` on."""
         if self._sealed is not None:
-            yield from self._sealed.lines("failures.jsonl", start)
-            return
-        yield from islice(self._open_failures(), start, None)
+            return self._sealed.typed_lines("failures.jsonl", FailureLine, start)
+        return islice(self._open_failures(), start, None)
 
-    def _open_failures(self) -> Iterator[JsonObject]:
+    def _open_failures(self) -> Iterator[FailureLine]:
         for finished, evidence in self._open_evidence():
             failure = evidence.failure() if finished.outcome is not None else None
             if failure is not None:
-                yield msgspec.to_builtins(failure)
+                yield failure
 
     def error_counts(self) -> Counter[tuple[str, str]]:
         """How many records of a sealed run ended in an error, by its code and its taxonomy label; empty for an unfinished run.
@@ -248,8 +266,8 @@ class RunReader:
             found.update((line.code, line.taxonomy_label) for line in map(decode, lines))
         return found
 
-    def latest_failures(self, limit: int) -> list[JsonObject]:
-        """The last records of an unfinished run that ended with an error, the last first; none of a finished one."""
+    def latest_failures(self, limit: int) -> list[FailureLine]:
+        """Return the last records of an unfinished run that ended with an error, the last first; none of a finished one."""
         if self._sealed is not None:
             return []
         shown = self._shown_plan()
@@ -259,7 +277,7 @@ class RunReader:
         finally:
             ledger.close()
         failures = (RecordArtifacts(finished, shown).failure() for finished in found)
-        return [msgspec.to_builtins(failure) for failure in failures if failure is not None]
+        return [failure for failure in failures if failure is not None]
 
     def slices(self) -> JsonObject:
         """Slices by name as in metrics_by_slice.json; empty for an unfinished run."""
@@ -270,72 +288,76 @@ class RunReader:
         """Slices by name as types, whichever version wrote them; empty for an unfinished run."""
         return read_slices({"slices": self.slices(), "total_records": self.result.counts.total_records}).slices
 
-    def worst(self, limit: int) -> list[JsonObject]:
-        """Predictions that were graded and did not pass, the lowest scores first."""
+    def worst(self, limit: int) -> list[PredictionLine]:
+        """Return predictions that were graded and did not pass, the lowest scores first."""
         if self._sealed is not None:
             # Of all the predictions of a large run only a few are shown, so only those are decoded whole.
-            places = (_placed(line) for line in self._sealed.raw_lines("predictions.jsonl"))
-            return [msgspec.json.decode(line) for _, _, line in nsmallest(limit, filter(None, places))]
-        missed = (line for line in self.predictions() if line["passed"] is False)
-        return nsmallest(limit, missed, key=lambda line: (line["score"], line["index"]))
+            ranked = (_rank(line) for line in self._sealed.raw_lines("predictions.jsonl"))
+            return [_decode_prediction(line) for _, _, line in nsmallest(limit, filter(None, ranked))]
+        scored = ((line.score, line.index, line) for line in self.predictions() if line.passed is False and line.score is not None)
+        return [line for _, _, line in nsmallest(limit, scored, key=lambda entry: entry[:2])]
 
-    def disagreements(self) -> list[JsonObject]:
-        """Every criterion on which judges do not say the same, with all votes; the widest apart first."""
+    def disagreements(self) -> list[Disagreement]:
+        """Return every criterion on which the judges disagree, the largest spread first."""
         if self._sealed is not None:
             raw = self._sealed.raw_lines("predictions.jsonl")
-            lines: Iterator[JsonObject] = (msgspec.json.decode(line) for line in raw if DISAGREE.encode() in line)
+            # A line without this word has no disagreement, so it is not decoded.
+            lines: Iterator[PredictionLine] = (_decode_prediction(line) for line in raw if DISAGREE.encode() in line)
         else:
             lines = self.predictions()
         found = [entry for line in lines for entry in _disagreements(line)]
-        return sorted(found, key=lambda entry: (-entry["spread"], entry["index"]))
+        return sorted(found, key=lambda entry: (-entry.spread, entry.index))
 
-    def attempts(self, record_id: str) -> Iterator[JsonObject]:
-        """Every attempt at one record."""
+    def attempts(self, record_id: str) -> Iterator[AttemptLine]:
+        """Read every attempt at one record."""
         if self._sealed is not None:
-            yield from (line for line in self._sealed.lines("attempt_logs.jsonl") if line["record_id"] == record_id)
+            lines = self._sealed.typed_lines("attempt_logs.jsonl", AttemptLine)
+            yield from (line for line in lines if line.record_id == record_id)
             return
         for finished, evidence in self._open_evidence():
             if record_id in (evidence.record_id, finished.record.record_id):
-                for number, attempt in enumerate(finished.attempts, 1):
-                    yield msgspec.to_builtins(evidence.attempt(number, attempt))
+                yield from _attempts_of(finished, evidence)
 
-    def record(self, record_id: str, *, sample: int | None = None) -> JsonObject:
-        """One record by its id or its index: what was asked, what came of it, every attempt; raises RunNotFound.
+    def record(self, record_id: str, *, sample: int | None = None) -> RecordDetails | InvalidRecord:
+        """Return one record by its id or its index; raises RunNotFound.
 
         Of a record that was asked several times it is the first answer, or the one with the number `sample`; `samples` has
-        what came of each.
+        the results of all answers.
         """
         index = None if self._sealed is None else index_of(self._sealed.path)
         if index is not None:
-            return self._indexed(self._row(index, record_id, sample))
+            return self.record_of(self._row(index, record_id, sample))
         prediction = _named(self.predictions(), record_id, sample)
         if prediction is None:
             failure = _named(self.failures(), record_id, sample)
             if failure is not None:
-                return {"failure": failure}
+                return InvalidRecord(failure=failure)
             raise self._without(record_id, sample)
-        return self._whole(prediction)
+        return self._details(prediction)
 
-    def _whole(self, prediction: JsonObject) -> JsonObject:
-        index = prediction["index"]
-        attempts = [line for line in self.attempts(prediction["record_id"]) if line["index"] == index]
-        found = {"input": self._input(prediction), "prediction": prediction, "attempts": attempts}
-        return {**found, "samples": self._samples(prediction)} if "sample" in prediction else found
+    def _details(self, prediction: PredictionLine) -> RecordDetails:
+        attempts = tuple(line for line in self.attempts(prediction.record_id) if line.index == prediction.index)
+        found = RecordDetails(input=self._input(prediction), prediction=prediction, attempts=attempts)
+        if prediction.sample is not msgspec.UNSET:
+            found.samples = self._samples(prediction)
+        return found
 
-    def record_at(self, position: int) -> JsonObject:
-        """As `record`, by the index alone: an id may look like the index of another record."""
+    def record_at(self, position: int) -> RecordDetails | InvalidRecord:
+        """Return one record by the index alone: an id may look like the index of another record. Raises RunNotFound."""
         index = None if self._sealed is None else index_of(self._sealed.path)
         if index is not None:
-            return self._indexed(index.at_position(position))
+            return self.record_of(index.at_position(position))
         if self._sealed is None:
             return self._live_record(position)
-        line = next((line for line in self.predictions() if line["index"] == position), None)
-        failure = next((line for line in self.failures() if line["index"] == position), None)
-        if line is None and failure is None:
+        line = next((line for line in self.predictions() if line.index == position), None)
+        if line is not None:
+            return self._details(line)
+        failure = next((line for line in self.failures() if line.index == position), None)
+        if failure is None:
             raise self._without(str(position), None)
-        return {"failure": failure} if line is None else self._whole(line)
+        return InvalidRecord(failure=failure)
 
-    def _live_record(self, position: int) -> JsonObject:
+    def _live_record(self, position: int) -> RecordDetails | InvalidRecord:
         shown = self._shown_plan()
         ledger = self._open_records()
         try:
@@ -345,15 +367,11 @@ class RunReader:
         if not part or part[0].record.position != position:
             raise self._without(str(position), None)
         evidence = RecordArtifacts(part[0], shown)
-        line, asked = _told(part[0], evidence, shown.redactor)
-        if part[0].record.case is None:
-            return {"failure": line}
-        attempts = [msgspec.to_builtins(evidence.attempt(number, attempt)) for number, attempt in enumerate(part[0].attempts, 1)]
-        return {"input": asked, "prediction": line, "attempts": attempts}
-
-    def record_of(self, row: IndexedRecord) -> JsonObject:
-        """As `record`, at a place of the index."""
-        return self._indexed(row)
+        line, case = _line_and_case(part[0], evidence, shown.redactor)
+        if isinstance(line, FailureLine):
+            return InvalidRecord(failure=line)
+        assert case is not None, "a prediction has a case"
+        return RecordDetails(input=case, prediction=line, attempts=tuple(_attempts_of(part[0], evidence)))
 
     def _without(self, record_id: str, sample: int | None) -> RunNotFound:
         which = "" if sample is None else f" with a sample {sample}"
@@ -368,55 +386,62 @@ class RunReader:
                 return found
         raise self._without(record_id, sample)
 
-    def _indexed(self, row: IndexedRecord) -> JsonObject:
-        """As `record`, without reading the lines of all the others; only samples are looked for in the index."""
+    def record_of(self, row: IndexedRecord) -> RecordDetails | InvalidRecord:
+        """Return the record of an index entry without reading the other lines; the index lists its samples."""
         line = self.line_of(row)
-        if row.status == INVALID:
-            return {"failure": line}
-        found = {"input": self.input_of(row), "prediction": line, "attempts": self.attempts_of(row)}
-        return found if row.sample is None else {**found, "samples": self._samples(line)}
+        if isinstance(line, FailureLine):
+            return InvalidRecord(failure=line)
+        found = RecordDetails(input=self.input_of(row), prediction=line, attempts=self.attempts_of(row))
+        if row.sample is not None:
+            found.samples = self._samples(line)
+        return found
 
-    def line_of(self, row: IndexedRecord) -> JsonObject:
-        """The prediction at a place of the index; of a record that broke its contract, its failure. Raises StoreUnavailable."""
-        (line,) = self._span("failures.jsonl" if row.status == INVALID else "predictions.jsonl", row.line_start, row.line_size)
-        if (line.get("index"), line.get("record_id")) != (row.position, row.record_id):
+    def line_of(self, row: IndexedRecord) -> PredictionLine | FailureLine:
+        """Return the prediction of an index entry, or the failure of a record that broke its contract; raises RunDamaged."""
+        line: PredictionLine | FailureLine
+        if row.status == INVALID:
+            (line,) = self._span(_decode_failure, "failures.jsonl", row.line_start, row.line_size)
+        else:
+            (line,) = self._span(_decode_prediction, "predictions.jsonl", row.line_start, row.line_size)
+        if (line.index, line.record_id) != (row.position, row.record_id):
             raise RunDamaged("the artifacts are not those of the index")
         return line
 
-    def input_of(self, row: IndexedRecord) -> JsonObject:
-        """What was asked, at a place of the index; empty for a record that broke its contract."""
+    def input_of(self, row: IndexedRecord) -> Case:
+        """Return the case of an index entry, which must be a valid record; raises RunDamaged."""
         assert self._sealed is not None
-        found: JsonObject = next(iter(self._span(self._sealed.cases_name, row.input_start, row.input_size)), {}).get("record", {})
-        return found
+        (entry,) = self._span(decode_case_line, self._sealed.cases_name, row.input_start, row.input_size)
+        return self._sealed.case_of(entry)
 
-    def attempts_of(self, row: IndexedRecord) -> list[JsonObject]:
-        """Every attempt at the record at a place of the index."""
-        return self._span("attempt_logs.jsonl", row.attempts_start, row.attempts_size)
+    def attempts_of(self, row: IndexedRecord) -> tuple[AttemptLine, ...]:
+        """Return every attempt at the record of an index entry."""
+        return tuple(self._span(_decode_attempt, "attempt_logs.jsonl", row.attempts_start, row.attempts_size))
 
-    def _span(self, name: str, start: int, size: int) -> list[JsonObject]:
+    def _span(self, decode: Callable[[bytes], T], name: str, start: int, size: int) -> list[T]:
         assert self._sealed is not None
         path = self._sealed.path / name
-        return [decoded(line, path) for line in self._sealed.span(name, start, size).splitlines()]
+        return [decoded_as(decode, line, path) for line in self._sealed.span(name, start, size).splitlines()]
 
-    def _samples(self, prediction: JsonObject) -> list[JsonObject]:
-        """What came of every answer to the record of a prediction."""
-        record_id = prediction["record_id"]
+    def _samples(self, prediction: PredictionLine) -> tuple[SampleResult, ...]:
+        """Return the results of all answers to the record of a prediction."""
         index = None if self._sealed is None else index_of(self._sealed.path)
         if index is None:
-            same = (line for line in self.predictions() if line["record_id"] == record_id)
+            same = (line for line in self.predictions() if line.record_id == prediction.record_id)
         else:
-            same = (self.line_of(row) for row in index.named(record_id) if row.status != INVALID)
-        return [{name: line[name] for name in _SAMPLE_MEMBERS} for line in same]
+            lines = (self.line_of(row) for row in index.named(prediction.record_id) if row.status != INVALID)
+            same = (line for line in lines if isinstance(line, PredictionLine))
+        return tuple(map(_sample_result, same))
 
-    def _input(self, prediction: Mapping[str, object]) -> JsonObject:
+    def _input(self, prediction: PredictionLine) -> Case:
         if self._sealed is not None:
-            same = ("record_id", "record_sha256")
-            records = (entry for entry in self._sealed.records() if all(entry[name] == prediction[name] for name in same))
-            return next((entry["record"] for entry in records), {})
+            wanted = (prediction.record_id, prediction.record_sha256)
+            for entry in self._sealed.records():
+                if (entry.record_id, entry.record_sha256) == wanted:
+                    return self._sealed.case_of(entry)
+            raise RunDamaged(f"{self._sealed.cases_name} has no record for '{prediction.record_id}'")
         redactor = self._shown_plan().redactor
-        cases = (finished.record.case for finished, _ in self._open_evidence() if finished.record.position == prediction["index"])
-        found: JsonObject = redactor.structure(msgspec.json.decode(next(cases) or b"{}"), CASE)
-        return found
+        found = next(finished for finished, _ in self._open_evidence() if finished.record.position == prediction.index)
+        return _case_of(found, redactor)
 
     def _shown_plan(self) -> RedactedPlan:
         plan = self._plan()
@@ -451,33 +476,69 @@ class RunReader:
             ledger.close()
 
 
-def _disagreements(line: JsonObject) -> Iterator[JsonObject]:
-    """What the judges of one prediction do not agree on."""
-    same: JsonObject = {name: line[name] for name in ("record_id", "index", "sample", "passed") if name in line}
-    for decision in msgspec.convert(line.get("panel", ()), tuple[PanelDecision, ...]):
-        votes = [score for score in line["evaluator_scores"] if score["criterion"] == decision.criterion]
+def _disagreements(line: PredictionLine) -> Iterator[Disagreement]:
+    """Yield the criteria of one prediction on which the judges disagree."""
+    for decision in line.panel or ():
         if decision.spread:
-            yield {**same, **msgspec.structs.asdict(decision), "votes": votes}
+            yield Disagreement(
+                record_id=line.record_id,
+                index=line.index,
+                sample=line.sample,
+                passed=line.passed,
+                votes=tuple(score for score in line.evaluator_scores if score.criterion == decision.criterion),
+                **msgspec.structs.asdict(decision),
+            )
 
 
-def _named(lines: Iterator[JsonObject], name: str, sample: int | None) -> JsonObject | None:
-    """The line with that record id, of that sample where one is given; where there is none, the one with that index."""
-    at_index: JsonObject | None = None
+def _sample_result(line: PredictionLine) -> SampleResult:
+    return SampleResult(
+        sample=line.sample or 0,
+        index=line.index,
+        status=line.status,
+        score=line.score,
+        raw_score=line.raw_score,
+        scale=line.scale,
+        passed=line.passed,
+        error_code=line.error_code,
+    )
+
+
+Line = TypeVar("Line", PredictionLine, FailureLine)
+
+
+def _named(lines: Iterator[Line], name: str, sample: int | None) -> Line | None:
+    """Return the line with that record id, of that sample if one is given; otherwise the line with that index."""
+    at_index: Line | None = None
     for line in lines:
-        if line["record_id"] == name and sample in (None, line.get("sample", 0)):
+        if line.record_id == name and sample in (None, line.sample or 0):
             return line
-        if str(line["index"]) == name and sample in (None, line.get("sample", 0)):
+        if str(line.index) == name and sample in (None, line.sample or 0):
             at_index = line
     return at_index
 
 
-def _told(finished: FinishedRecord, evidence: RecordArtifacts, redactor: Redactor) -> tuple[JsonObject, JsonObject]:
-    """The prediction of a record and what was asked; of one that broke its contract, its failure."""
-    case = finished.record.case
-    if case is None:
-        return msgspec.to_builtins(evidence.failure()), {}
-    prediction = evidence.prediction(evidence.redacted(_dataset(finished)))
-    return msgspec.to_builtins(prediction), redactor.structure(msgspec.json.decode(case), CASE)
+def _line_and_case(
+    finished: FinishedRecord, evidence: RecordArtifacts, redactor: Redactor
+) -> tuple[PredictionLine | FailureLine, Case | None]:
+    """Return the prediction of a record with its case; of a record that broke its contract, its failure."""
+    if finished.record.case is None:
+        failure = evidence.failure()
+        assert failure is not None, "a record that broke its contract did not pass"
+        return failure, None
+    return _prediction_of(finished, evidence), _case_of(finished, redactor)
+
+
+def _prediction_of(finished: FinishedRecord, evidence: RecordArtifacts) -> PredictionLine:
+    return evidence.prediction(evidence.redacted(_dataset(finished)))
+
+
+def _attempts_of(finished: FinishedRecord, evidence: RecordArtifacts) -> Iterator[AttemptLine]:
+    return (evidence.attempt(number, attempt) for number, attempt in enumerate(finished.attempts, 1))
+
+
+def _case_of(finished: FinishedRecord, redactor: Redactor) -> Case:
+    """Return the case of a valid record, redacted as in the artifacts."""
+    return msgspec.convert(redactor.structure(msgspec.json.decode(finished.record.case or b"{}"), CASE), Case)
 
 
 def _dataset(finished: FinishedRecord) -> str:
@@ -496,8 +557,8 @@ def _damaged(problem: ValueError) -> RunDamaged:
     return RunDamaged(f"predictions.jsonl is damaged: {problem}")
 
 
-def _placed(line: bytes) -> tuple[float, int, bytes] | None:
-    """Score, position and the line itself; None unless it was graded and did not pass."""
+def _rank(line: bytes) -> tuple[float, int, bytes] | None:
+    """Return score, position and the line itself; None unless it was graded and did not pass."""
     try:
         found = _standing(line)
     except ValueError as problem:

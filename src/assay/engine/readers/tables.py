@@ -220,9 +220,10 @@ _CASE_MEMBERS = ("task", "tags", "references", "correct_choice_ids", "metadata")
 
 def table_rows(run: RunReader) -> Iterator[JsonObject]:
     """A row for each valid record so far, in order: a value for each column, None where there is none."""
-    for line, record in run.pairs():
-        scores = [{**_SCORE_DEFAULTS, **score} for score in line["evaluator_scores"] or ()]
-        yield {**dict.fromkeys(COLUMNS), **_case_columns(record), **line, "evaluator_scores": scores}
+    for line, case in run.pairs():
+        prediction = msgspec.to_builtins(line)
+        scores = [{**_SCORE_DEFAULTS, **score} for score in prediction["evaluator_scores"]]
+        yield {**dict.fromkeys(COLUMNS), **_case_columns(case), **prediction, "evaluator_scores": scores}
 
 
 def typed_rows(run: RunReader) -> Iterator[JsonObject]:
@@ -230,8 +231,8 @@ def typed_rows(run: RunReader) -> Iterator[JsonObject]:
     return (typed(row, COLUMNS) for row in table_rows(run))
 
 
-def _case_columns(record: JsonObject) -> JsonObject:
-    return {"question": question_of(record) or None, **{name: record.get(name) for name in _CASE_MEMBERS}}
+def _case_columns(case: Case) -> JsonObject:
+    return {"question": question_of(case) or None, **{name: getattr(case, name) for name in _CASE_MEMBERS}}
 
 
 def run_facts(run: RunReader) -> dict[str, str]:
@@ -253,7 +254,7 @@ def run_facts(run: RunReader) -> dict[str, str]:
         "completed_at": manifest.completed_at,
         "assay_version": manifest.assay_version,
         "evaluator_version": manifest.evaluator_version,
-        "dataset_sha256": ", ".join(dataset["sha256"] for dataset in manifest.plan.get("datasets", ())),
+        "dataset_sha256": ", ".join(dataset.sha256 for dataset in manifest.plan.datasets),
         "manifest_sha256": manifest.own_hash,
         "plan_sha256": manifest.plan_sha256,
         "records_merkle_root": manifest.records_merkle_root,

@@ -1,1 +1,1 @@
-"""What planning, execution and finalization all need of a run's records: groups, counters, figures, redaction."""
+"""Shared parts of planning, execution and finalization: groups, counters, metrics and redaction of a run's records."""

@@ -16,7 +16,7 @@ NO_METADATA = ("tags", "dataset", "task_type", "task", "contract", "policy_id")
 
 
 def metadata_value(metadata: object, field: str) -> Any:
-    """The member of that name, or the one that a path of names leads to; None when there is none."""
+    """Return the member of that name, or the one at a dotted path of names; None when there is none."""
     if isinstance(metadata, dict) and field in metadata:
         return metadata[field]
     first, _, rest = field.partition(".")
@@ -24,7 +24,7 @@ def metadata_value(metadata: object, field: str) -> Any:
 
 
 def member_text(value: object) -> str:
-    """A value as `split_value` and reports write it: texts as they are, everything else as JSON."""
+    """Format a value as `split_value` and reports do: texts unchanged, everything else as JSON."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
@@ -36,10 +36,10 @@ TERMS: dict[Task, str] = {
     "conversation": "conversation",
     "pairwise": "pairwise",
 }
-"""What the contracts call each task: legal_eval_v1 has the first three words, batch_v1 has `qa`."""
+"""Names of each task in the contracts: legal_eval_v1 has the first three words, batch_v1 has `qa`."""
 _LEGAL: dict[str, Task] = {"rubric_qa": "rubric", "reference_qa": "reference", "mcq": "mcq"}
 _TASK_OF: dict[str, Task] = {"batch_v1": "open", "golden_v1": "rubric", "conversation_v1": "conversation"}
-"""The task of every record of a contract."""
+"""Task of every record of a contract."""
 MAX_TAGS, MAX_TAG = 32, 64
 """batch_v1: tags of a record, and characters of a tag; what is longer is not a tag."""
 MAX_VALUE = 8192
@@ -72,11 +72,11 @@ class RecordGroups:
                 self._documents |= {dataset.dataset_id: dataset.metadata, dataset.name or dataset.dataset_id: dataset.metadata}
 
     def slices(self, record: Case | RejectedRecord, names: Iterable[str]) -> Slices:
-        """The values of a record for each slice: its tags, dataset or task type, or any member of metadata, as text or JSON."""
+        """Return a record's values for each slice: its tags, dataset or task type, or any metadata member, as text or JSON."""
         return {name: self._values(record, name) for name in names}
 
     def cluster(self, record: Case, key: str) -> str:
-        """The cluster of a record; empty without a key or a value."""
+        """Return the cluster of a record; empty without a key or a value."""
         value = self._member(record, key.removeprefix("metadata.")) if key else None
         return "" if value is None else member_text(value)
 
@@ -110,7 +110,7 @@ class RecordGroups:
 
 
 def read_rejected(raw: bytes, contract: str, *, dataset: str) -> RejectedRecord:
-    """What groups need of a record that broke its contract; `dataset` is the run's name for it, empty where rows have their own."""
+    """Return an invalid record's members that groups need; `dataset` is its name in the run, empty when rows name their own."""
     try:
         row = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -1,4 +1,4 @@
-"""What of a run may be stored: its plan, its rows and its parameters without secrets."""
+"""Redaction of what a run stores: its plan, its rows and its parameters without secrets."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ from assay.datasets.batch_v1.rules import check_head
 from assay.datasets.parsing.config import ValidationConfig
 from assay.datasets.parsing.source import open_source
 from assay.engine.storage.run_paths import ACTIVE, UPLOAD
-from assay.grading.judge_call import quoted
+from assay.grading.judge_call import escape_call_id
 from assay.models.endpoint import provider_secrets
 from assay.store.redact import Redactor, StructureFields
 
@@ -54,7 +54,7 @@ ROWS: Mapping[str, StructureFields] = {
         free="metadata tool_input tool_output",
     ),
 }
-"""The rows of each contract, and what its documents say besides; those of plugins are the user's."""
+"""Members of each contract's rows and documents that may be stored; those of plugins are the user's."""
 
 ISSUES = StructureFields(terms=frozenset(("code", "severity", "error_type", "name", "details")))
 OWN_NAMES = StructureFields()
@@ -74,12 +74,12 @@ _PLAN = StructureFields(
 
 
 def is_uploaded(plan: Plan) -> bool:
-    """True for a run over what a client has sent to a server."""
+    """Return True for a run over a dataset that a client has uploaded to a server."""
     return any(PurePath(dataset.path).parent.parts[-3:] == (ACTIVE, plan.run_id, UPLOAD) for dataset in plan.datasets)
 
 
 def without_folders(plan: Plan) -> Plan:
-    """The plan of a submitted run without the folders of the server, which are nobody else's business."""
+    """Return the plan of a submitted run without the server's folders, which are not for clients."""
     files = {provider.name for provider in plan.providers if PROVIDERS[provider.kind].has_files}
 
     def model(named: ModelPlan) -> ModelPlan:
@@ -97,12 +97,12 @@ def without_folders(plan: Plan) -> Plan:
 
 
 def custom_policies(plan: Plan) -> dict[str, str]:
-    """The hashes of the run's own policies by name; one whose source cannot be read has none."""
+    """Return the hashes of the run's custom policies by name; those without a readable source are left out."""
     return {plugin.name: plugin.source_sha256 for plugin in plan.plugins if plugin.kind == "policy" and plugin.source_sha256}
 
 
 class RedactedPlan:
-    """A plan beside its redacted names; one for all records of a run, so that each name is looked at once."""
+    """A plan with its redacted names; one for all records of a run, so that each name is redacted once."""
 
     def __init__(self, plan: Plan, redactor: Redactor) -> None:
         plan = without_folders(plan) if is_uploaded(plan) else plan
@@ -118,18 +118,18 @@ class RedactedPlan:
         self.has_redacted_names = any(name != shown for name, shown in self._names.items())
         self.policy_hashes = custom_policies(plan)
         self._applied: dict[str, tuple[JsonObject, JsonObject]] = {}
-        self._judges = frozenset(quoted(judge.name) for judge in plan.judges)
+        self._judges = frozenset(escape_call_id(judge.name) for judge in plan.judges)
         self._kept_calls: set[str] = set()
 
     def name(self, name: str) -> str:
-        """The name of one of the plan's models."""
+        """Return the name of one of the plan's models."""
         shown = self._names.get(name)
         if shown is None:
             shown = self._names[name] = self.redactor.term(name)
         return shown
 
     def call(self, call_id: str) -> str:
-        """The id of a call; one of the plan's judges after the @ makes no address of e-mail of it: `rubric@house.strict`."""
+        """Return the shown id of a call; a judge's name after the @ must not look like an e-mail address: `rubric@house.strict`."""
         if call_id in self._kept_calls:
             return call_id
         about, _, asked = call_id.partition("@")
@@ -140,14 +140,14 @@ class RedactedPlan:
         return shown
 
     def applied(self, model: str, applied: JsonObject) -> JsonObject:
-        """Parameters as they were sent, which are nearly always those of the model's last call."""
+        """Return the sent parameters, which are nearly always those of the model's last call."""
         last = self._applied.get(model)
         if last is None or last[0] != applied:
             last = self._applied[model] = (applied, self.redactor.structure(applied, OWN_NAMES))
         return last[1]
 
     def members(self) -> JsonObject:
-        """The whole plan as JSON-like values; hashes stay, though one of many digits may look like the number of a card."""
+        """Return the plan as JSON-like values; hashes are exempt, since many digits can look like a card number."""
         plan = self.plan
         imported = plan.imported and _imported(plan.imported, self.redactor)
         bare = _replace(plan, datasets=(), responses_sha256="", comparison=None, imported=None, plugins=())
@@ -160,12 +160,12 @@ class RedactedPlan:
         return {**shown, **msgspec.to_builtins(kept)}
 
     def _pattern(self, rule: RedactRule) -> str:
-        """The pattern of a custom rule; one in which a rule finds something, perhaps itself, is not shown."""
+        """Return the pattern of a custom rule; one that itself matches a rule is not shown."""
         return rule.pattern if self.redactor.text(rule.pattern) == rule.pattern else f"[REDACTED:{rule.name}]"
 
 
 def own_secrets(plan: Plan, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """What a plan's providers are called with and nobody may read: it is redacted wherever it turns up."""
+    """Return the secrets with which a plan's providers are called, to be redacted wherever they appear."""
     return tuple(secret for provider in plan.providers for secret in provider_secrets(provider, environ))
 
 
@@ -248,7 +248,7 @@ class RowRedactor:
         self._config = msgspec.structs.replace(settings, allow_size=True, lint=False)
 
     def row(self, text: bytes, given_id: str | None, shown_id: str | None) -> bytes:
-        """The JSON of a row as it may be kept; `shown_id` is the id that artifacts show for `given_id`."""
+        """Return a row's JSON as it may be stored; `shown_id` is the id that artifacts show for `given_id`."""
         given = _decode(text)
         if self._contract not in CONTRACTS:
             return _encode(self._value(given))
@@ -260,7 +260,7 @@ class RowRedactor:
         return _encode(self._with_ids(given, short, short_id, is_redacted=shown_id != given_id))
 
     def head(self, given: JsonObject) -> JsonObject:
-        """The members of a document around its rows."""
+        """Return the members of a document around its rows."""
         members: JsonObject = self._redactor.structure(given, ROWS.get(self._contract) or OWN_NAMES)
         if (
             self._contract == "batch_v1"
@@ -274,7 +274,7 @@ class RowRedactor:
         return self._redactor.value(given) if form is None else self._redactor.structure(given, form)
 
     def _with_ids(self, given: Any, row: Any, record_id: str | None, *, is_redacted: bool) -> Any:
-        """The row with ids of the form that its contract asks for; ids of which the same is left stay apart."""
+        """Return the row with ids in the form that its contract requires; redacted ids stay distinct."""
         name = CONTRACTS[self._contract].record_id
         if name:
             row[name] = record_id
@@ -285,7 +285,7 @@ class RowRedactor:
         return row
 
     def _is_valid(self, row: object) -> bool:
-        """True where the contract accepts a dataset of the one row."""
+        """Return True when the contract accepts a dataset of this one row."""
         member = ROW_MEMBERS.get(self._contract) or CONTRACTS[self._contract].member
         document = {**_HEADS.get(self._contract, {"schema_version": self._contract}), member: [row]}
         return read(open_source(_encode(document)), self._contract, config=self._config).is_valid
@@ -314,14 +314,14 @@ def _number_ids(given: JsonObject, row: JsonObject) -> None:
 
 
 def _short_id(given: str, shown: str) -> str:
-    """An id that is not longer than the given one, unless that is short anyway; the hash at its end keeps it apart."""
+    """Return an id that is not longer than the given one, unless that is short anyway; a hash at its end keeps ids distinct."""
     text, _, digest = shown.rpartition("#")
     most = max(len(given), _SURELY_SHORT) - len(digest) - 1
     return f"{REDACTION_MARK.sub(_SHORT_MARKS[0], text)[:most]}#{digest}"
 
 
 def _has_grown(given: Any, redacted: Any) -> bool:
-    """True where a text, or a name, is longer than the one that was given."""
+    """Return True when a text or a name is longer than the given one."""
     if isinstance(redacted, dict):
         pairs = zip(given.items(), redacted.items(), strict=True)
         return any(len(after) > len(before) or _has_grown(old, new) for (before, old), (after, new) in pairs)
@@ -331,7 +331,7 @@ def _has_grown(given: Any, redacted: Any) -> bool:
 
 
 def _no_longer(given: Any, redacted: Any) -> Any:
-    """The redacted value in which no text is longer than the given one: its marks say less."""
+    """Return the redacted value with no text longer than in the given one, by shorter marks."""
     if isinstance(redacted, dict):
         members: JsonObject = {}
         for (before, old), (after, new) in zip(given.items(), redacted.items(), strict=True):

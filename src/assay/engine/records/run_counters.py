@@ -1,4 +1,4 @@
-"""The garbage collector while a run works: nearly everything goes by reference counts, and looking for cycles costs a tenth."""
+"""Counters of a run, and the garbage collector's thresholds while it works: searches for cycles would cost a tenth of the time."""
 
 import gc
 from array import array
@@ -13,16 +13,16 @@ from assay.core.outcome import Attempt, Outcome, record_status
 from assay.core.summary import percentile
 
 RARELY = (50_000, 20, 50)
-"""Objects between two looks at the young ones, and how many of those come before a look at the older ones."""
+"""Thresholds of the collector: allocations between two collections of the youngest generation, and so on for the older ones."""
 
 _lock = Lock()
 _usual: list[tuple[int, int, int]] = []
-"""The thresholds to go back to, once for each run that works in this process."""
+"""Thresholds to restore, once for each run in this process."""
 
 
 @contextmanager
 def rare_collection() -> Iterator[None]:
-    """Inside, cycles are looked for rarely; somebody who has set the collector to do even less keeps that."""
+    """Search for cycles rarely inside the block; a collector that is configured to do even less stays as it is."""
     with _lock:
         _usual.append(_usual[0] if _usual else gc.get_threshold())
         if 0 < _usual[0][0] < RARELY[0]:
@@ -56,7 +56,7 @@ class BatchProgress(msgspec.Struct, frozen=True, kw_only=True):
     done: int
     """Requests that have an answer or an error, as the provider reports."""
     problem: str = ""
-    """Why the last poll failed."""
+    """Reason why the last poll failed."""
     is_stopping: bool = False
 
 
@@ -88,7 +88,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     knows_calls: bool = True
     """False for a run on other machines, which report only their records."""
     problem: str = ""
-    """The problem that keeps workers on other machines from continuing, as a sentence."""
+    """Problem that keeps workers on other machines from continuing, as a sentence."""
 
     @property
     def rate(self) -> float | None:

@@ -25,14 +25,14 @@ _MAX_MESSAGE = 1_000
 
 
 class RunFailure(msgspec.Struct, frozen=True, kw_only=True):
-    """The error that stopped a run before its end."""
+    """Error that stopped a run before its end."""
 
     code: str
     message: str
     at: float
     """Seconds since 1970, UTC."""
     state: State = "running"
-    """The state that the run was in."""
+    """State that the run was in."""
     resumed_at: float | None = None
 
 

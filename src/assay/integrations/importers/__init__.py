@@ -7,8 +7,7 @@ from assay.integrations.importers.deepeval import read_deepeval
 from assay.integrations.importers.format_detection import detect_format
 from assay.integrations.importers.inspect_log import read_inspect
 from assay.integrations.importers.lm_eval import read_lm_eval
-from assay.integrations.importers.openai_batch import read_openai_batch
-from assay.integrations.importers.openai_evals import read_openai_evals
+from assay.integrations.importers.openai_files import read_openai_batch, read_openai_evals
 from assay.integrations.importers.promptfoo import read_promptfoo
 
 __all__ = ["READERS", "detect_format"]

@@ -66,7 +66,7 @@ Exit codes:
 
 
 class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The command's arguments as given."""
+    """Command's arguments as given."""
 
     sources: tuple[str, ...]
     format: str | None
@@ -113,7 +113,7 @@ def import_command(context: click.Context, /, **given: object) -> None:
 
 
 def import_sources(options: ImportOptions) -> int:
-    """Import what the options name, write dataset and runs, and say how it went as an exit code."""
+    """Import what the options name, write dataset and runs, and report the result; returns the exit code."""
     _check(options)
     wants_turns = options.contract == "conversation_v1"
     imported = api.import_files(options.sources, options.format, follows_files=options.with_files, wants_turns=wants_turns)
@@ -153,7 +153,7 @@ def _check(options: ImportOptions) -> None:
 
 
 def _check_lonely(options: ImportOptions) -> None:
-    """Raises UsageProblem for an option that would change nothing."""
+    """Raise UsageProblem for an option that would change nothing."""
     of_run = {
         "--id": options.run_id,
         "--scorer": options.scorer,

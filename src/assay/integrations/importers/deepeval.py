@@ -5,23 +5,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from assay.core.model_call import Usage
-from assay.datasets.converters.rows import RowRefused, digest, kind
-from assay.datasets.imports.items import (
-    ImportedAnswer,
-    ImportedItem,
-    ImportedQuestion,
-    ImportedScore,
-    ImportSource,
-    ImportState,
-    Row,
-)
+from assay.datasets.converters.rows import Row, RowRefused, digest, kind
+from assay.datasets.imports.items import ImportedAnswer, ImportedItem, ImportedQuestion, ImportedScore, ImportSource, ImportState
 from assay.integrations.importers.json_values import LazyObject, amount, listed, mapping, mappings, number, objects
 from assay.integrations.importers.messages import ImportedMessage, ImportedToolCall, turns_of
 
 _NUMBERED = re.compile(r"test_case_\d+")
 _SNAKE = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _BETWEEN = "|"
-"""What DeepEval puts between the members of a list in tables and lines."""
+"""DeepEval's separator of the members of a list in tables and lines."""
 _CARRIED = frozenset({"input", "expected_output", "context", "name", "additional_metadata", "tags"})
 _OF_ANSWER = frozenset(
     {"actual_output", "metrics_data", "success", "run_duration", "order", "flaky", "input_token_count", "output_token_count"}
@@ -33,7 +25,7 @@ _CONVERSATIONS = ("conversationalTestCases", "conversational_test_cases")
 
 
 def read_deepeval(sources: list[ImportSource], reading: ImportState) -> Iterator[tuple[ImportedItem, ImportSource, int]]:
-    """The goldens and test cases of all files."""
+    """Return the goldens and test cases of all files."""
     reading.tool = "deepeval"
     naming = _CaseIds()
     for source in sources:
@@ -50,7 +42,7 @@ def read_deepeval(sources: list[ImportSource], reading: ImportState) -> Iterator
 
 
 def _cases(source: ImportSource, run: LazyObject, reading: ImportState) -> Iterator[tuple[int, LazyObject]]:
-    """The cases of a test run."""
+    """Return the cases of a test run."""
     name = next((name for name in (_CONVERSATIONS if reading.wants_turns else _RUNS) if name in run), None)
     for place, text in listed(source, run.part(name), name) if name else ():
         source.tally.read += 1
@@ -71,7 +63,7 @@ def _run_of(source: ImportSource) -> LazyObject | None:
 
 
 def _note_run(run: LazyObject, reading: ImportState) -> str:
-    """Count what a test run has beside its cases; gives the model that it names, which answered in this run alone."""
+    """Count what a test run has besides its cases; returns the model that it names, which answered in this run alone."""
     parameters = mapping(run.get("hyperparameters"))
     model = parameters.get("model")
     if not reading.wants_turns:
@@ -91,7 +83,7 @@ class _CaseIds:
         self._digests: dict[str, str] = {}
 
     def id_for(self, name: str, key: str) -> str:
-        """The case's name, else the digest of its question; both where the name was given to another question."""
+        """Return the case's name, else the digest of its question; both where the name was given to another question."""
         if not name or _NUMBERED.fullmatch(name):
             return f"deepeval:{key}"
         return name if self._digests.setdefault(name, key) == key else f"{name}:{key}"
@@ -105,7 +97,7 @@ class _Case:
         self._values: Row = {_SNAKE.sub("_", name).lower(): case.get(name) for name in case.names() if name in case}
 
     def item(self, naming: _CaseIds, *, dataset: str, candidate: str) -> ImportedItem:
-        """The case as an item; raises RowRefused where it holds no question."""
+        """Return the case as an item; raises RowRefused where it holds no question."""
         if "input" not in self._values and "turns" in self._values and self._reading.wants_turns:
             return self._conversation(naming, dataset=dataset, candidate=candidate)
         question = self._question(naming, dataset)
@@ -120,7 +112,7 @@ class _Case:
 
     def _question(self, naming: _CaseIds, dataset: str) -> ImportedQuestion:
         if "input" not in self._values and {"turns", "scenario"} & set(self._values):
-            raise RowRefused("a conversational case is no question; --to conversation_v1 keeps its turns")
+            raise RowRefused("a conversational case is not a question; --to conversation_v1 keeps its turns")
         prompt, expected, context = self._text("input"), self._text("expected_output"), self._texts("context")
         if not prompt.strip():
             raise RowRefused("input is empty")
@@ -136,7 +128,7 @@ class _Case:
         )
 
     def _conversation(self, naming: _CaseIds, *, dataset: str, candidate: str) -> ImportedItem:
-        """A conversational case with the turns that were recorded."""
+        """Return a conversational case with the turns that were recorded."""
         recorded = mappings(self._values["turns"])
         said = [
             ImportedMessage(role=str(turn.get("role")), text=str(turn.get("content") or ""), calls=_calls(turn))
@@ -153,7 +145,7 @@ class _Case:
         return value or ""
 
     def _texts(self, name: str) -> list[str]:
-        """A list of texts; tables and lines write it as one text."""
+        """Return a list of texts; tables and lines write it as one text."""
         value = self._values.get(name)
         listed = value.split(_BETWEEN) if isinstance(value, str) else value or []
         if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
@@ -178,7 +170,7 @@ class _Case:
 
 
 def _calls(turn: Row) -> tuple[ImportedToolCall, ...]:
-    """The tools that a turn used, in either spelling."""
+    """Return the tools that a turn used, in either spelling."""
     used = mappings(turn.get("tools_called") or turn.get("toolsCalled"))
     return tuple(
         ImportedToolCall(

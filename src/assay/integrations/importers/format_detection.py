@@ -1,4 +1,4 @@
-"""Whose files these are, told by their content."""
+"""Detection of a file's tool by its content."""
 
 from collections.abc import Callable
 
@@ -20,12 +20,12 @@ _SIGNS: tuple[tuple[ImportFormat, tuple[str, ...]], ...] = (
     ("deepeval", ("testCases", "test_cases", "metricsData", "goldens", "input actual_output", "input expected_output")),
     ("deepeval", ("input actualOutput", "input expectedOutput", "turns", "scenario")),
 )
-"""Members that tell a format, the surest first."""
+"""Members that identify a format, the surest first."""
 FORMATS = ("inspect", "promptfoo", "openai-evals", "openai-batch", "lm-eval", "deepeval")
 
 
 def detect_format(sources: list[ImportSource]) -> ImportFormat:
-    """The format of all sources; raises UsageProblem where they have none that is known, or not the same."""
+    """Return the format of all sources; raises UsageProblem where they have none that is known, or not the same."""
     found = {source.name: _format_of(source) for source in sources}
     known = {form for form in found.values() if form}
     if len(known) == 1 and None not in found.values():
@@ -49,7 +49,7 @@ def _format_of(source: ImportSource) -> ImportFormat | None:
 
 
 def _first_members(source: ImportSource) -> frozenset[str]:
-    """The names in the first line where it is an object, else in the document, or in the first element of its list."""
+    """Return the names in the first line where it is an object, else in the document, or in the first element of its list."""
     line, feed, _ = source.opened.head(_LONGEST_LINE).lstrip().partition(b"\n")
     readers: list[Callable[[], frozenset[str]]] = [
         lambda: _names(source.opened.buffer()),

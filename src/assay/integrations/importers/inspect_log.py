@@ -1,4 +1,4 @@
-"""Logs of Inspect AI (.eval archives and JSON) into items: what the header says of all, and one item for each sample and epoch."""
+"""Logs of Inspect AI (.eval archives and JSON) as items: one for each sample and epoch, with the data of the header."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -8,16 +8,8 @@ import msgspec
 
 from assay.core.errors import SourceUnreadable
 from assay.core.model_call import Usage
-from assay.datasets.converters.rows import RowRefused, choice_id, kind
-from assay.datasets.imports.items import (
-    ImportedAnswer,
-    ImportedItem,
-    ImportedQuestion,
-    ImportedScore,
-    ImportSource,
-    ImportState,
-    Row,
-)
+from assay.datasets.converters.rows import Row, RowRefused, choice_id, kind
+from assay.datasets.imports.items import ImportedAnswer, ImportedItem, ImportedQuestion, ImportedScore, ImportSource, ImportState
 from assay.integrations.importers.json_values import (
     LazyObject,
     amount,
@@ -37,7 +29,7 @@ _FINISHED = "success"
 
 
 class InspectLogHeader(msgspec.Struct, frozen=True, kw_only=True):
-    """What all samples of a log share."""
+    """Data that all samples of a log share."""
 
     dataset: str
     candidate: str
@@ -46,13 +38,13 @@ class InspectLogHeader(msgspec.Struct, frozen=True, kw_only=True):
     scores_errors: bool
     """The log's own metrics count samples that ended with an error."""
     status: str
-    """How the evaluation ended, in Inspect's word: `started` where it never did."""
+    """Inspect's status of the evaluation: `started` where it never ended."""
     planned: int
-    """Samples that were to be evaluated, each epoch counted; 0 where the log does not say it."""
+    """Samples that were to be evaluated, each epoch counted; 0 where the log does not state it."""
 
 
 def read_header(document: LazyObject, reading: ImportState) -> InspectLogHeader:
-    """What a log says of all its samples; raises SourceUnreadable where it is none."""
+    """Read the header of a log; raises SourceUnreadable where the text is not a log."""
     try:
         spec = document.mapping("eval")
         reading.note_run(
@@ -70,14 +62,14 @@ def read_header(document: LazyObject, reading: ImportState) -> InspectLogHeader:
             sample_ids=tuple(map(str, dataset.get("sample_ids") or ())),
             scores_errors=bool((spec.get("config") or {}).get("score_on_error")),
             status=str(document.get("status") or "started"),
-            planned=_planned(spec, mapping(document.get("results"))),
+            planned=_planned_samples(spec, mapping(document.get("results"))),
         )
     except (RowRefused, KeyError, TypeError, AttributeError) as problem:
-        raise SourceUnreadable(f"this is no log of Inspect: {problem}", hint="name the format: --from") from problem
+        raise SourceUnreadable(f"this is not a log of Inspect: {problem}", hint="name the format: --from") from problem
 
 
-def note_missing(source: ImportSource, log: InspectLogHeader, reading: ImportState) -> None:
-    """Say that a log is not whole, after all its samples were read."""
+def note_incomplete_log(source: ImportSource, log: InspectLogHeader, reading: ImportState) -> None:
+    """Note that a log is incomplete, after all its samples were read."""
     held = source.tally.read
     if log.status == _FINISHED and held >= log.planned:
         return
@@ -96,8 +88,8 @@ def _leave_out_of(spec: Row, document: LazyObject, reading: ImportState) -> None
         reading.leave_out(f"log {name}", int(name in document))
 
 
-def _planned(spec: Row, results: Row) -> int:
-    """Samples times epochs; the dataset's own size counts only where the evaluation was not limited to a part of it."""
+def _planned_samples(spec: Row, results: Row) -> int:
+    """Return samples times epochs; the dataset's own size counts only where the evaluation was not limited to a part of it."""
     if total := _count(results.get("total_samples")):
         return total
     dataset, config = mapping(spec.get("dataset")), mapping(spec.get("config"))
@@ -115,24 +107,24 @@ _SHELL = re.compile(r"samples/.*_epoch_[0-9]+/sample\.json", re.DOTALL)
 _REFERENCE = re.compile(r"(?:attachment|tc)://(?P<hash>.+)", re.DOTALL)
 _NUMBER = re.compile(r"[+-]?[0-9]{1,15}(?:\.[0-9]{1,15})?", re.ASCII)
 _WORDS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0, "yes": 1.0, "no": 0.0, "true": 1.0, "false": 0.0}
-"""How Inspect itself turns the values of its scorers into numbers."""
+"""Numbers that Inspect itself uses for the values of its scorers."""
 _EXPECTED = frozenset(
     {"uuid", "total_time", "working_time", "completed_at", "turn_count", "description", "role_usage", "events_data", "message_pool"}
 )
-"""Members that tell nothing which is not said elsewhere; the last two hold texts of events, which are counted themselves."""
+"""Members whose data other members have too; the last two hold texts of events, which are counted themselves."""
 
 
 def read_inspect(sources: list[ImportSource], reading: ImportState) -> Iterator[tuple[ImportedItem, ImportSource, int]]:
-    """The items of logs; what cannot be read is told by the tally of its source."""
+    """Yield the items of logs; the tally of a source counts what cannot be read."""
     reading.tool = "inspect_ai"
     for source in sources:
         if source.is_zip:
-            yield from _archived(source, reading)
+            yield from _read_archive(source, reading)
         else:
             yield from _written_out(source, reading)
 
 
-def _archived(source: ImportSource, reading: ImportState) -> Iterator[tuple[ImportedItem, ImportSource, int]]:
+def _read_archive(source: ImportSource, reading: ImportState) -> Iterator[tuple[ImportedItem, ImportSource, int]]:
     with Archive(source.path) as archive:
         header = next((name for name in ("header.json", "_journal/start.json") if name in archive), None)
         if header is None:
@@ -145,11 +137,11 @@ def _archived(source: ImportSource, reading: ImportState) -> Iterator[tuple[Impo
             )
         for line, name in enumerate(_in_order(archive, log), 1):
             yield from _taken(source, reading, log=log, text=archive.read(name), line=line)
-        note_missing(source, log, reading)
+        note_incomplete_log(source, log, reading)
 
 
 def _in_order(archive: Archive, log: InspectLogHeader) -> list[str]:
-    """The samples as the dataset had them: archives keep the order in which they were finished."""
+    """Return the samples as the dataset had them: archives keep the order in which they were finished."""
     places = {sample_id: place for place, sample_id in enumerate(log.sample_ids)}
     found = [match for match in map(_SAMPLE.fullmatch, archive.names()) if match]
     found.sort(key=lambda match: (int(match["epoch"]), places.get(match["id"], len(places))))
@@ -161,7 +153,7 @@ def _written_out(source: ImportSource, reading: ImportState) -> Iterator[tuple[I
     log = read_header(document, reading)
     for line, sample in listed(source, document.part("samples"), "samples") if "samples" in document else ():
         yield from _taken(source, reading, log=log, text=sample, line=line)
-    note_missing(source, log, reading)
+    note_incomplete_log(source, log, reading)
 
 
 def _taken(
@@ -186,7 +178,7 @@ class _InspectSample:
         self._attachments: Mapping[str, Any] = sample.mapping("attachments")
 
     def item(self) -> ImportedItem:
-        """The sample as an item; raises RowRefused where it holds no question."""
+        """Return the sample as an item; raises RowRefused where it holds no question."""
         sample, question = self._sample, self._question()
         epoch = sample.get("epoch")
         if not isinstance(epoch, int) or isinstance(epoch, bool) or epoch < 1:
@@ -222,7 +214,7 @@ class _InspectSample:
             raise RowRefused(f"id is not text or a number but {kind(given)}")
         messages = self._messages(sample.get("input"))
         prompt = next((message["content"] for message in reversed(messages) if message["role"] == "user"), "")
-        choices = [self._resolved(choice) for choice in sample.list("choices")]
+        choices = [self._resolve_text(choice) for choice in sample.list("choices")]
         correct = self._correct(choices)
         targets = [] if correct else self._targets()
         return ImportedQuestion(
@@ -239,10 +231,10 @@ class _InspectSample:
     def _targets(self) -> list[str]:
         target = self._sample.get("target")
         listed = target if isinstance(target, list) else [target]
-        return [self._resolved(one) for one in listed if isinstance(one, str) and one.strip()]
+        return [self._resolve_text(one) for one in listed if isinstance(one, str) and one.strip()]
 
     def _correct(self, choices: list[str]) -> list[str]:
-        """The letters of a multiple-choice target; none where the target is something else."""
+        """Return the letters of a multiple-choice target; none where the target is something else."""
         letters = [letter for target in self._targets() for letter in (target if target.isupper() else [target])]
         known = {choice_id(place, "stable") for place in range(len(choices))}
         is_mcq = len(choices) > 1 and letters and known.issuperset(letters)
@@ -260,7 +252,7 @@ class _InspectSample:
         return kept
 
     def _message(self, message: Any) -> Row | None:
-        """Role and text of a message; None for one that a model cannot be asked with here."""
+        """Return role and text of a message; None for a role that a candidate cannot be given."""
         if not isinstance(message, dict):
             raise RowRefused(f"a message of input is {kind(message)}")
         role, text = message.get("role"), self._content(message.get("content"))
@@ -270,19 +262,19 @@ class _InspectSample:
         return {"role": role, "content": text}
 
     def _content(self, content: Any) -> str:
-        """The text of a message; parts that are not text are counted."""
+        """Return the text of a message; parts that are not text are counted."""
         if not isinstance(content, list):
-            return self._resolved(content) if isinstance(content, str) else ""
+            return self._resolve_text(content) if isinstance(content, str) else ""
         texts: list[str] = []
         for part in content:
             if isinstance(part, dict) and part.get("type") == "text":
-                texts.append(self._resolved(part.get("text")))
+                texts.append(self._resolve_text(part.get("text")))
             else:
                 self._reading.leave_out(f"content of type {part.get('type') if isinstance(part, dict) else kind(part)}")
         return "\n".join(texts)
 
-    def _resolved(self, text: Any) -> str:
-        """The text behind a reference to an attachment, or the text itself; raises RowRefused where the log does not have it."""
+    def _resolve_text(self, text: Any) -> str:
+        """Return the text behind a reference to an attachment, or the text itself; raises RowRefused where it is missing."""
         if not isinstance(text, str):
             raise RowRefused(f"a text is {kind(text)}")
         match = _REFERENCE.fullmatch(text)
@@ -312,7 +304,7 @@ class _InspectSample:
         )
 
     def _said(self) -> Iterator[ImportedMessage]:
-        """All messages of the sample; what a tool gave back stands with its call."""
+        """Return all messages of the sample; the result of a tool is with its call."""
         messages = mappings(self._sample.get("messages"))
         results = [message for message in messages if message.get("role") == "tool"]
         outputs = {message.get("tool_call_id"): self._content(message.get("content")) for message in results}
@@ -329,7 +321,7 @@ class _InspectSample:
             yield ImportedMessage(role=str(message.get("role")), text=self._content(message.get("content")), calls=tuple(used))
 
     def _latency(self) -> float | None:
-        """Of the one call, or of the whole sample where there were several."""
+        """Return the latency of the one call, or of the whole sample where there were several."""
         said = mappings(self._sample.get("messages"))
         is_one = sum(message.get("source") == "generate" or message.get("role") == "assistant" for message in said) < 2
         seconds_taken = self._sample.mapping("output").get("time") if is_one else self._sample.get("working_time")
@@ -377,11 +369,11 @@ class _InspectSample:
             )
 
     def _words(self, text: Any) -> str:
-        return self._resolved(text) if isinstance(text, str) else ""
+        return self._resolve_text(text) if isinstance(text, str) else ""
 
 
 def _worth(value: Any) -> float | None:
-    """The number that Inspect computes with; None where it has none."""
+    """Return the number that Inspect computes with; None where it has none."""
     if not isinstance(value, str):
         return float(value) if isinstance(value, bool) else number(value)
     word = value if value in _WORDS else value.lower()
@@ -393,7 +385,7 @@ def _why_none(value: Any) -> str:
 
 
 def _usage(usage: Row) -> Usage:
-    """Tokens of all calls to the candidate for a sample, or of the last one where the log has no more."""
+    """Return the tokens of all calls to the candidate for a sample, or of the last one where the log has no more."""
     return Usage(
         input_tokens=tokens(usage.get("input_tokens")),
         output_tokens=tokens(usage.get("output_tokens")),

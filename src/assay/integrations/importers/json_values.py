@@ -11,9 +11,9 @@ import msgspec
 
 from assay.core.strict_json import parse_json
 from assay.datasets.converters.report import UnreadableLine
-from assay.datasets.converters.rows import RowRefused, kind
+from assay.datasets.converters.rows import Row, RowRefused, kind
 from assay.datasets.converters.sources import read_source
-from assay.datasets.imports.items import ImportSource, Row
+from assay.datasets.imports.items import ImportSource
 from assay.datasets.parsing.source import filled_lines
 
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -36,7 +36,7 @@ class LazyObject:
     """JSON object that parses a member on first use; the others are known by name."""
 
     def __init__(self, text: Text, what: str = "the object") -> None:
-        """Raises RowRefused where the text is no JSON object, or has a name twice; NaN, which some tools write, is null."""
+        """Parse an object; raises RowRefused for other texts and repeated names. NaN, which some tools write, is null."""
         self._what = what
         readable, parts = _split(text, _decode_members, what)
         if not _is_each_once(readable, parts):
@@ -50,36 +50,36 @@ class LazyObject:
         return view.nbytes > _LONGEST_EMPTY or bytes(view) not in _EMPTY
 
     def names(self) -> Set[str]:
-        """The names of all members."""
+        """Return the names of all members."""
         return self._parts.keys()
 
     def get(self, name: str) -> Any:
-        """The member as plain values, None where it is absent; raises RowRefused where the strict door finds a flaw."""
+        """Return the member as plain values, None where it is absent; raises RowRefused where the strict door finds a flaw."""
         if name not in self._values:
             self._values[name] = strict_value(self._parts[name], name) if name in self._parts else None
         return self._values[name]
 
     def part(self, name: str) -> msgspec.Raw:
-        """The member as it stands; `null` where it is absent."""
+        """Return the member's text unchanged; `null` where it is absent."""
         self._values.setdefault(name, None)
         return self._parts.get(name) or msgspec.Raw(b"null")
 
     def text(self, name: str) -> str:
-        """The member where it is text; empty where it is absent. Raises RowRefused for anything else."""
+        """Return the member where it is text; empty where it is absent. Raises RowRefused for anything else."""
         value = self.get(name)
         if not isinstance(value, str | None):
             raise RowRefused(f"{name} is not text but {kind(value)}")
         return value or ""
 
     def mapping(self, name: str) -> dict[str, Any]:
-        """The member where it is an object; empty where it is absent. Raises RowRefused for anything else."""
+        """Return the member where it is an object; empty where it is absent. Raises RowRefused for anything else."""
         value = self.get(name)
         if not isinstance(value, dict | None):
             raise RowRefused(f"{name} is not an object but {kind(value)}")
         return value or {}
 
     def list(self, name: str) -> list[Any]:
-        """The member where it is a list; empty where it is absent. Raises RowRefused for anything else."""
+        """Return the member where it is a list; empty where it is absent. Raises RowRefused for anything else."""
         value = self.get(name)
         if not isinstance(value, list | None):
             raise RowRefused(f"{name} is not a list but {kind(value)}")
@@ -91,13 +91,13 @@ class LazyObject:
 
 
 def elements(text: Text, what: str) -> list[msgspec.Raw]:
-    """The elements of a JSON list, not parsed yet; raises RowRefused where the text is none."""
+    """Return the elements of a JSON list, not parsed yet; raises RowRefused where the text is none."""
     _, found = _split(text, _decode_list, what)
     return list(found)
 
 
 def strict_value(text: Text, what: str) -> Any:
-    """The value in a text, through the strict door; raises RowRefused with the first flaw."""
+    """Return the value in a text, through the strict door; raises RowRefused with the first flaw."""
     document = parse_json(bytes(text), is_whole=False)
     if document.flaws:
         raise RowRefused(f"{what}: {document.flaws[0].message}")
@@ -105,7 +105,7 @@ def strict_value(text: Text, what: str) -> Any:
 
 
 def _split(text: Text, decode: Any, what: str) -> tuple[Text, Any]:
-    """What a text holds one level down, and the text in which that could be read; raises RowRefused where it cannot.
+    """Split a text one level down, and return the text in which that worked; raises RowRefused where it cannot be read.
 
     After the text as it stands one without NaN is tried, and then one without what is nested too deeply for any reader: it shall
     cost the member that it is in, where the strict door finds it, and not all the others.
@@ -127,14 +127,14 @@ def _split(text: Text, decode: Any, what: str) -> tuple[Text, Any]:
 
 
 def _refusal(text: bytes, what: str) -> RowRefused:
-    """What is wrong with a text, told by the strict door, which has the last word."""
+    """Return the problem of a text by the strict parser, which decides."""
     document = parse_json(text)
     flaw = next((flaw for flaw in document.flaws if flaw.fatal), None)
     return RowRefused(f"{what}: {flaw.message}" if flaw else f"{what} is not as expected but {kind(document.value)}")
 
 
 def _shallow(text: bytes) -> bytes:
-    """The text without all that is nested deeper than a bound, which is beyond that of the strict door."""
+    """Return the text without all that is nested deeper than a bound, which is beyond that of the strict door."""
     kept: list[bytes] = []
     depth = start = 0
     for match in _BRACKETS.finditer(text):
@@ -147,12 +147,12 @@ def _shallow(text: bytes) -> bytes:
             if depth == _CUT_DEPTH:
                 start = match.start()
             depth -= 1
-    # Nothing is cut off where the last bracket is missing: the flaw is then told of the whole.
+    # Where the last bracket is missing nothing is cut off, so that the problem is reported for the whole text.
     return b"".join([*kept, text[start:]]) if depth == 0 else text
 
 
 def _is_each_once(text: Text, parts: dict[str, msgspec.Raw]) -> bool:
-    """Whether no two members have the same name: then all of them stand one behind the other, with nothing left in between."""
+    """Return whether no two members have the same name: then they follow each other with nothing in between."""
     view = memoryview(text)
     place = 0
     for part in parts.values():
@@ -164,26 +164,26 @@ def _is_each_once(text: Text, parts: dict[str, msgspec.Raw]) -> bool:
 
 
 _LAST_SECOND = 253_402_300_799
-"""Of the year 9999, after which no calendar goes on."""
+"""Seconds of the year 9999, after which datetime has no dates."""
 
 
 def mapping(value: Any) -> Row:
-    """The object, or an empty one."""
+    """Return the object, or an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def sequence(value: Any) -> list[Any]:
-    """The list, or an empty one."""
+    """Return the list, or an empty one."""
     return value if isinstance(value, list) else []
 
 
 def mappings(value: Any) -> list[Row]:
-    """The objects in a list."""
+    """Return the objects in a list."""
     return [one for one in sequence(value) if isinstance(one, dict)]
 
 
 def number(value: Any) -> float | None:
-    """The finite number; None for anything else, a boolean and a whole number beyond all fractions included."""
+    """Return the finite number; None for anything else, a boolean and a whole number beyond all fractions included."""
     try:
         return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) else None
     except OverflowError:
@@ -191,18 +191,18 @@ def number(value: Any) -> float | None:
 
 
 def amount(value: Any) -> float | None:
-    """A number that is not negative."""
+    """Return a number that is not negative."""
     found = number(value)
     return found if found is not None and found >= 0 else None
 
 
 def tokens(value: Any) -> int | None:
-    """A count of tokens."""
+    """Return a count of tokens."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53 else None
 
 
 def seconds(value: Any) -> float | None:
-    """A time, since 1970 in UTC: a number, or text with its offset."""
+    """Return a time, since 1970 in UTC: a number, or text with its offset."""
     if isinstance(value, str):
         try:
             moment = datetime.fromisoformat(value)
@@ -218,7 +218,7 @@ TABLES = frozenset({".csv", ".tsv"})
 
 
 def objects(source: ImportSource, what: str) -> Iterator[tuple[int, LazyObject]]:
-    """Every object of a JSONL file, a JSON list or a table; each counts as read, and one that is none is refused."""
+    """Yield every object of a JSONL file, a JSON list or a table; each is counted as read, and other values are refused."""
     for line, text in _texts(source):
         source.tally.read += 1
         try:
@@ -228,10 +228,10 @@ def objects(source: ImportSource, what: str) -> Iterator[tuple[int, LazyObject]]
 
 
 def listed(source: ImportSource, text: Text, what: str) -> Iterator[tuple[int, bytes]]:
-    """The elements of a list inside a source, numbered from 1; memory of the file that was read is given back on the way."""
+    """Return the elements of a list inside a source, numbered from 1; memory of the file that was read is given back on the way."""
     for number, element in enumerate(elements(text, what), 1):
         if number % _GIVEN_BACK == 1:
-            source.opened.let_go()
+            source.opened.release()
         yield number, bytes(element)
 
 

@@ -1,4 +1,4 @@
-"""Samples of lm-eval into questions, answers and scores, with the file of results that lies beside them or is named."""
+"""Samples of lm-eval as questions, answers and scores, with the results file that is next to them or is named."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -9,20 +9,12 @@ from typing import Any
 import msgspec
 
 from assay.core.errors import SourceUnreadable, UsageProblem
-from assay.datasets.converters.rows import RowRefused, choice_id, kind
-from assay.datasets.imports.items import (
-    ImportedAnswer,
-    ImportedItem,
-    ImportedQuestion,
-    ImportedScore,
-    ImportSource,
-    ImportState,
-    Row,
-)
+from assay.datasets.converters.rows import Row, RowRefused, choice_id, kind
+from assay.datasets.imports.items import ImportedAnswer, ImportedItem, ImportedQuestion, ImportedScore, ImportSource, ImportState
 from assay.integrations.importers.json_values import LazyObject, number, objects, seconds
 
 STAMP = r"(?P<stamp>\d{4}-\d{2}-\d{2}T[0-9:.-]+)"
-"""How lm-eval ends the names of the files of one evaluation."""
+"""Ending of the names that lm-eval gives to the files of one evaluation."""
 _STAMPED = re.compile(rf".+_{STAMP}")
 _UNKNOWN = "unknown model"
 
@@ -36,15 +28,15 @@ class _Results(msgspec.Struct, frozen=True):
 
 
 class ResultsFiles:
-    """The results among some files, and which of them belongs to which samples."""
+    """Results among some files, and which of them belongs to which samples."""
 
     def __init__(self, sources: list[ImportSource], reading: ImportState) -> None:
         self._results = [_results(source, reading) for source in sources if source.ending == ".json"]
         self.samples = [source for source in sources if source.ending != ".json"]
-        """The files that hold samples."""
+        """Files that hold samples."""
 
     def model_of(self, source: ImportSource) -> str:
-        """Who answered; raises UsageProblem where the files leave it open."""
+        """Return the candidate; raises UsageProblem where the files leave it open."""
         models = {results.model for results in self._of(source)} - {""}
         if len(models) > 1:
             raise UsageProblem(
@@ -54,20 +46,20 @@ class ResultsFiles:
         return models.pop() if models else self._by_folder(source)
 
     def _of(self, source: ImportSource) -> list[_Results]:
-        """The results of the same folder and time, else of the folder; results from elsewhere where only one folder has samples."""
+        """Return the results of the same folder and time, else of the folder, else of any where only one folder has samples."""
         folder, stamp = _folder(source), _stamp(source)
-        beside = [results for results in self._results if results.folder == folder]
-        if not beside and not self._is_spread:
-            beside = self._results
-        at_once = [results for results in beside if results.stamp == stamp]
-        return at_once or beside
+        same_folder = [results for results in self._results if results.folder == folder]
+        if not same_folder and not self._is_spread:
+            same_folder = self._results
+        same_time = [results for results in same_folder if results.stamp == stamp]
+        return same_time or same_folder
 
     @property
     def _is_spread(self) -> bool:
         return len({_folder(source) for source in self.samples}) > 1
 
     def _by_folder(self, source: ImportSource) -> str:
-        """lm-eval writes samples into a folder that is called like the model, and the time into their names."""
+        """Return the model of samples by their folder, which lm-eval names after the model."""
         if _stamp(source):
             return _folder(source).name
         if self._is_spread:
@@ -79,7 +71,7 @@ class ResultsFiles:
 
 
 def stem_of(source: ImportSource) -> str:
-    """The file's name without its endings; times have dots of their own."""
+    """Return the file's name without its endings; times contain dots too."""
     return source.path.name.removesuffix(".gz").removesuffix(".jsonl").removesuffix(".json")
 
 
@@ -133,12 +125,12 @@ _LENGTHS: dict[str, Callable[[str], int]] = {
     "acc_norm": len,
     "acc_bytes": lambda text: len(text.encode()),
 }
-"""By what metrics of multiple choice divide likelihoods; other metrics choose nothing."""
+"""Divisors of likelihoods by metric of multiple choice; other metrics choose nothing."""
 _SETTINGS = ("temperature", "top_p", "max_tokens", "seed")
 
 
 def read_lm_eval(sources: list[ImportSource], reading: ImportState) -> Iterator[tuple[ImportedItem, ImportSource, int]]:
-    """The samples of all files; results files tell model and version."""
+    """Yield the samples of all files; results files name model and version."""
     reading.tool = "lm-eval"
     makers = ResultsFiles(sources, reading)
     for source in makers.samples:
@@ -175,7 +167,7 @@ class _LmEvalSample:
         self._answers = sample.list("filtered_resps")
 
     def item(self, model: str) -> ImportedItem:
-        """The sample as an item; raises RowRefused where it holds no question."""
+        """Return the sample as an item; raises RowRefused where it holds no question."""
         self._note_settings(model)
         question, answer, marks = self._question(), self._answer(), tuple(self._marks())
         if answer is not None or not any(_likelihood(one) is not None for one in self._answers):
@@ -223,7 +215,7 @@ class _LmEvalSample:
         return [str(one) for one in listed if isinstance(one, str | int | float) and str(one).strip()]
 
     def _correct(self) -> list[str]:
-        """The right choice of a multiple-choice target, which is its place or its text."""
+        """Return the right choice of a multiple-choice target, which is its place or its text."""
         found = [place for target in self._targets() if (place := self._place(target)) is not None]
         return [choice_id(place, "stable") for place in dict.fromkeys(found)] if self._is_choice else []
 
@@ -242,7 +234,7 @@ class _LmEvalSample:
         return ImportedAnswer(text=first) if isinstance(first, str) else None
 
     def _chosen(self, metric: str) -> int | None:
-        """The choice that a metric takes for the model's: the likeliest, for some by its length; None where nothing was chosen."""
+        """Return the choice that a metric takes as the model's: the likeliest, for some by its length; None without one."""
         likelihoods = [_likelihood(one) for one in self._answers] if self._is_choice else []
         known = [value for value in likelihoods if value is not None]
         if not known or len(known) != len(self._choices) or metric not in _LENGTHS:
@@ -269,7 +261,7 @@ class _LmEvalSample:
 
 
 def _calls(arguments: Any) -> list[tuple[Any, Any]]:
-    """First and last argument of each request: an object of objects, or a list of lists in older files."""
+    """Return the first and last argument of each request: an object of objects, or a list of lists in older files."""
     if isinstance(arguments, dict):
         arguments = [list(call.values()) if isinstance(call, dict) else call for call in arguments.values()]
     calls = [call for call in arguments if isinstance(call, list) and call] if isinstance(arguments, list) else []

@@ -5,21 +5,21 @@ from typing import Any
 
 import msgspec
 
-from assay.datasets.converters.rows import RowRefused, kind
-from assay.datasets.imports.items import ImportState, Row
+from assay.datasets.converters.rows import Row, RowRefused, kind
+from assay.datasets.imports.items import ImportState
 
 _ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system", "human": "user"}
 
 
 class ImportedPrompt(msgspec.Struct, frozen=True):
-    """What a model is asked: the last thing said to it, and the whole conversation where there is more."""
+    """Prompt of a model: the last message to it, and the whole conversation where there is more."""
 
     prompt: str
     messages: list[Row] = []
 
 
 def asked(given: Any, reading: ImportState) -> ImportedPrompt:
-    """A prompt or a list of messages; parts that are not text are counted. Raises RowRefused where there is no text."""
+    """Return a prompt from a text or a list of messages; other parts are counted. Raises RowRefused without any text."""
     if isinstance(given, str):
         if not given.strip():
             raise RowRefused("the prompt is empty")
@@ -46,7 +46,7 @@ def _message(message: Any, reading: ImportState) -> Row | None:
 
 
 def content_text(content: Any, reading: ImportState) -> str:
-    """The text of a message's content: a string, or the text parts of a list."""
+    """Return the text of a message's content: a string, or the text parts of a list."""
     if not isinstance(content, list):
         return content if isinstance(content, str) else ""
     texts: list[str] = []
@@ -69,7 +69,7 @@ class ImportedToolCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ImportedMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """One message: who said what, and which tools were used for it."""
+    """One message: its speaker, its text, and the tools that were used for it."""
 
     role: str
     text: str
@@ -77,7 +77,7 @@ class ImportedMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def turns_of(messages: Sequence[ImportedMessage], reading: ImportState) -> list[Row]:
-    """The turns of a conversation, numbered from 1; what is neither the user's nor the assistant's is counted."""
+    """Return the turns of a conversation, numbered from 1; what is neither the user's nor the assistant's is counted."""
     turns: list[Row] = []
     for said in messages:
         if said.role == "user":
@@ -90,7 +90,7 @@ def turns_of(messages: Sequence[ImportedMessage], reading: ImportState) -> list[
 
 
 def _replies(said: ImportedMessage, reading: ImportState) -> Iterator[Row]:
-    """A turn for each tool that was used, or one without; the text stands with the first."""
+    """Return a turn for each tool that was used, or one without; the first has the text."""
     if not said.calls:
         yield {"speaker": "assistant", "assistant_reply": said.text}
     for place, call in enumerate(said.calls):

@@ -8,8 +8,8 @@ import msgspec
 
 from assay.core.errors import SourceUnreadable
 from assay.core.model_call import Usage
-from assay.datasets.converters.rows import RowRefused, kind
-from assay.datasets.imports.items import ImportedAnswer, ImportedItem, ImportedScore, ImportSource, ImportState, Row
+from assay.datasets.converters.rows import Row, RowRefused, kind
+from assay.datasets.imports.items import ImportedAnswer, ImportedItem, ImportedScore, ImportSource, ImportState
 from assay.datasets.parsing.strict_yaml import parse_yaml
 from assay.integrations.importers.json_values import LazyObject, amount, listed, mapping, mappings, number, seconds, tokens
 from assay.integrations.importers.messages import asked
@@ -24,7 +24,7 @@ from assay.integrations.importers.promptfoo_config import (
 )
 
 SCORER = "score"
-"""What promptfoo calls the weighted mean of a test's assertions."""
+"""promptfoo's name for the weighted mean of a test's assertions."""
 _YAML = frozenset({".yaml", ".yml"})
 _ERROR = 2
 """failureReason of a test that could not be evaluated; 1 is an assertion that failed."""
@@ -35,14 +35,14 @@ _RESULT = frozenset(
 
 
 def read_promptfoo(sources: list[ImportSource], reading: ImportState) -> Iterator[tuple[ImportedItem, ImportSource, int]]:
-    """The items of results and the questions of configs."""
+    """Return the items of results and the questions of configs."""
     reading.tool = "promptfoo"
     before = _EarlierResults()
     for source in sources:
         if source.ending in _YAML:
             yield from read_config(source, _yaml(source), reading)
             continue
-        document = _opened(source)
+        document = _open_results(source)
         if "results" in document:
             yield from _results(source, document, reading=reading, before=before)
         else:
@@ -57,7 +57,7 @@ def _yaml(source: ImportSource) -> Row:
     return document.value
 
 
-def _opened(source: ImportSource) -> LazyObject:
+def _open_results(source: ImportSource) -> LazyObject:
     try:
         return LazyObject(source.opened.buffer(), "the file")
     except RowRefused as problem:
@@ -73,7 +73,7 @@ def _results(
         version, created_at = str(document.mapping("metadata").get("promptfooVersion") or ""), summary.text("timestamp")
         config = document.mapping("config")
     except RowRefused as problem:
-        raise SourceUnreadable(f"'{source.name}' holds no results of promptfoo: {problem}", hint="write them anew") from problem
+        raise SourceUnreadable(f"'{source.name}' holds no results of promptfoo: {problem}", hint="export them again") from problem
     dataset = str(config.get("description") or source.path.name.partition(".")[0])
     reading.note_run(version=version, created_at=created_at)
     started_at = seconds(created_at)
@@ -99,14 +99,14 @@ class _EarlierResults:
         self._asked: Counter[tuple[str, str]] = Counter()
 
     def has(self, item: ImportedItem, result_id: Any) -> bool:
-        """Whether the result of that id came before; one without an id is always new."""
+        """Return whether the result of that id came before; one without an id is always new."""
         key = (item.candidate, item.question.id, str(result_id))
         is_known = bool(result_id) and key in self._known
         self._known.add(key)
         return is_known
 
     def asked(self, item: ImportedItem) -> int:
-        """How often the same test was asked before: a repeated test (--repeat) is another answer to the same record."""
+        """Return the number of earlier answers to the same test: a repeated test is another answer to the same record."""
         key = (item.candidate, item.question.id)
         self._asked[key] += 1
         return self._asked[key] - 1
@@ -120,7 +120,7 @@ class _PromptfooResult:
         self._reading = reading
 
     def item(self, dataset: str, *, started_at: float | None) -> ImportedItem:
-        """The result as an item; raises RowRefused where it holds no question."""
+        """Return the result as an item; raises RowRefused where it holds no question."""
         result = self._result
         test, variables = result.mapping("testCase"), result.mapping("vars")
         raw = result.mapping("prompt").get("raw")
@@ -161,7 +161,7 @@ class _PromptfooResult:
         )
 
     def _error(self) -> tuple[str, str]:
-        """Code and words where nothing was evaluated; a failed assertion is no error, though promptfoo writes it there."""
+        """Return code and message where nothing was evaluated; a failed assertion is not an error, though listed as one."""
         error = self._result.get("error")
         is_error = self._result.get("failureReason") == _ERROR or self._result.get("gradingResult") is None
         return ("result_error", first_line(error) or "the test was not evaluated") if is_error else ("", "")
@@ -180,7 +180,7 @@ class _PromptfooResult:
             scorer=SCORER,
             value=None if thrown else value,
             passed=passed if isinstance(passed, bool) and not thrown else None,
-            explanation=_explained(components) or reason,
+            explanation=_failed_checks(components) or reason,
             reason=thrown,
         )
         lost = dict(reversed(broken))
@@ -194,8 +194,8 @@ class _PromptfooResult:
             self._reading.leave_out(f"test.{name}", int(bool(test.get(name))))
 
 
-def _explained(components: list[Any]) -> str:
-    """The failed checks of a test, or that all of them passed."""
+def _failed_checks(components: list[Any]) -> str:
+    """Return the failed checks of a test, or that all of them passed."""
     failed = [one for one in components if not one.get("pass")]
     lines = [f"{mapping(one.get('assertion')).get('type', 'check')}: {first_line(one.get('reason'))}" for one in failed]
     return "; ".join(lines)

@@ -11,9 +11,9 @@ import msgspec
 from assay.core.errors import SourceUnreadable
 from assay.core.strict_json import parse_json
 from assay.datasets.converters.report import UnreadableLine
-from assay.datasets.converters.rows import RowRefused, digest, kind
+from assay.datasets.converters.rows import Row, RowRefused, digest, kind
 from assay.datasets.converters.sources import read_source
-from assay.datasets.imports.items import ImportedItem, ImportedQuestion, ImportSource, ImportState, Row
+from assay.datasets.imports.items import ImportedItem, ImportedQuestion, ImportSource, ImportState
 from assay.datasets.parsing.strict_yaml import parse_yaml
 from assay.integrations.importers.json_values import mapping, mappings
 from assay.integrations.importers.messages import ImportedPrompt, asked
@@ -45,14 +45,14 @@ FILE = "file://"
 
 
 class AnswerRequirements(msgspec.Struct, frozen=True):
-    """What a test demands of an answer, as a dataset can say it."""
+    """Requirements of a test in the terms of a dataset."""
 
     references: list[str]
     rubric: list[Row]
 
 
 def filled_in(text: str, variables: Mapping[str, Any], reading: ImportState) -> str:
-    """The text with the values of plain variables, in one pass: nothing in a value is looked at again, and no logic is run."""
+    """Return the text with the values of plain variables, in one pass: no value is expanded again, and no logic is executed."""
 
     def value_of(match: re.Match[str]) -> str:
         if match["name"] not in variables:
@@ -67,12 +67,12 @@ def filled_in(text: str, variables: Mapping[str, Any], reading: ImportState) -> 
 
 
 def variables_in(text: str) -> Iterator[str]:
-    """The names of the plain variables in a text."""
+    """Return the names of the plain variables in a text."""
     return (match["name"] for match in _VARIABLE.finditer(text))
 
 
 def demands(asserted: Any, variables: Mapping[str, Any], reading: ImportState) -> AnswerRequirements:
-    """The references and criteria of a test's assertions."""
+    """Return the references and criteria of a test's assertions."""
     references: list[str] = []
     rubric: list[Row] = []
     for assertion in _flat(asserted, reading):
@@ -125,7 +125,7 @@ def _weight(assertion: Row) -> Row:
 _THROWN = re.compile(
     r"Custom function threw error|(?:Python|Ruby) code execution failed|Assertion malformed|Webhook error|Some grading calls failed"
 )
-"""How reasons begin where a check of any kind broke."""
+"""Beginning of reasons where a check of any kind broke."""
 _JUDGED = frozenset(
     {"llm-rubric", "model-graded-closedqa", "model-graded-factuality", "factuality", "g-eval", "select-best", "similar",
      "search-rubric", "agent-rubric", "video-rubric", "answer-relevance", "context-faithfulness", "context-recall",
@@ -145,11 +145,11 @@ _NO_ANSWER = re.compile(
     |Search\srubric\sevaluation\sfailed|(?:Remote\s)?[Gg]rading\sfailed""",
     re.VERBOSE,
 )
-"""How reasons begin where no judge answered, or with nothing that could be read."""
+"""Beginning of reasons where no judge answered, or none readably."""
 
 
 def without_verdict(components: list[Row]) -> Iterator[tuple[str, str]]:
-    """Metric and reason of each check that came to no verdict, those inside of groups included."""
+    """List metric and reason of each check without a verdict, those inside of groups included."""
     for component in components:
         assertion = mapping(component.get("assertion"))
         reason = first_line(component.get("reason"))
@@ -166,13 +166,13 @@ def _is_broken(component: Row, form: str, reason: str) -> bool:
 
 
 def first_line(text: Any) -> str:
-    """The first line of a reason: what follows are traces and bodies of responses."""
+    """Return the first line of a reason: what follows are traces and bodies of responses."""
     return str(text or "").partition("\n")[0]
 
 
 MAX_FILE_BYTES = 64 << 20
 MAX_VALUE_BYTES = 1 << 20
-"""Of a file that is the value of one variable: every test may name one."""
+"""Maximum bytes of a file that is the value of one variable: every test may name one."""
 _PROMPTS = frozenset({".txt", ".md", ".j2", ".json"})
 _YAML = frozenset({".yaml", ".yml"})
 _TESTS = frozenset({".csv", ".tsv", ".json", ".jsonl"}) | _YAML
@@ -180,7 +180,7 @@ _EXPECTED = "__expected"
 
 
 def is_file(value: Any) -> TypeGuard[str]:
-    """Whether a value is the address of a file."""
+    """Return whether a value is the address of a file."""
     return isinstance(value, str) and value.startswith(FILE)
 
 
@@ -193,7 +193,7 @@ class ConfigFiles:
         self._reading = reading
 
     def prompts(self, address: str) -> Iterator[str]:
-        """The prompts in a file of text; several in one `.txt` are parted by a line of three dashes."""
+        """Return the prompts in a file of text; several in one `.txt` are parted by a line of three dashes."""
         path = self._path(address, _PROMPTS)
         if path is None:
             return
@@ -201,7 +201,7 @@ class ConfigFiles:
         yield from [text] if path.suffix != ".txt" else (part.strip() for part in text.split("\n---\n") if part.strip())
 
     def filled(self, variables: Row) -> Row:
-        """Variables with the texts of the files that they name; the address stays where its file was not read."""
+        """Replace addresses of files by their texts; the address stays where its file was not read."""
         return {name: self._value(value) if is_file(value) else value for name, value in variables.items()}
 
     def _value(self, address: str) -> str:
@@ -209,7 +209,7 @@ class ConfigFiles:
         return address if path is None else self._bytes(path).decode("utf-8", "replace").strip()
 
     def tests(self, address: str) -> Iterator[Row]:
-        """The tests in a file: a table of variables, or tests as a config writes them."""
+        """Return the tests in a file: a table of variables, or tests as a config writes them."""
         path = self._path(address, _TESTS)
         if path is None:
             return
@@ -226,11 +226,11 @@ class ConfigFiles:
                 yield dict(row) if "vars" in row else self._of_table(dict(row))
 
     def _of_table(self, row: Row) -> Row:
-        """A row of a table: its columns are variables, apart from those that begin with two underscores."""
+        """Return a row of a table: its columns are variables, apart from those that begin with two underscores."""
         variables = {name: value for name, value in row.items() if not name.startswith("__") and value is not None}
         test: Row = {"vars": variables}
         expected = [str(value) for name, value in row.items() if name.startswith(_EXPECTED) and value]
-        test["assert"] = [_expected(value) for value in expected]
+        test["assert"] = [_parse_expected(value) for value in expected]
         if row.get("__description"):
             test["description"] = row["__description"]
         for name in row:
@@ -239,7 +239,7 @@ class ConfigFiles:
         return test
 
     def _path(self, address: str, endings: frozenset[str], *, limit: int = MAX_FILE_BYTES) -> Path | None:
-        """The file behind an address; None where it was not asked for, is not there, or is somewhere else."""
+        """Return the file behind an address; None where it was not asked for, is not there, or is somewhere else."""
         path = (self._root / address.removeprefix(FILE)).resolve()
         if not self._reading.follows_files:
             self._reading.leave_out("file:// (add --with-files)")
@@ -260,15 +260,15 @@ class ConfigFiles:
             raise SourceUnreadable(f"cannot read '{path}': {problem.strerror}", hint="check its permissions") from problem
 
 
-def _expected(text: str) -> Row:
-    """`contains: Danish` as an assertion; without a type the whole cell is the expected answer."""
+def _parse_expected(text: str) -> Row:
+    """Parse `contains: Danish` as an assertion; without a type the whole cell is the expected answer."""
     form, colon, value = text.partition(":")
     is_typed = bool(colon) and form.replace("-", "").isalnum() and form == form.lower() and " " not in form
     return {"type": form, "value": value.strip()} if is_typed else {"type": "equals", "value": text}
 
 
 MAX_COMBINATIONS = 10_000
-"""Of the values of one test's variables."""
+"""Maximum combinations of the values of one test's variables."""
 _READ = frozenset({"prompts", "tests", "defaultTest", "description"})
 _TEST = frozenset({"vars", "assert", "description", "metadata"})
 _CODE = re.compile(r"exec:|(?:file://)?[^\s{}]+\.(?:py|rb|go|sh|[cm]?[jt]s)(?::\w+)?$")
@@ -279,7 +279,7 @@ _FILE_NAME = re.compile(r"[^\s{}]+\.(?:txt|md|j2|json|jsonl|ya?ml|csv)")
 
 
 def read_config(source: ImportSource, config: Row, reading: ImportState) -> Iterator[tuple[ImportedItem, ImportSource, int]]:
-    """The questions of a config, test by test."""
+    """Return the questions of a config, test by test."""
     files = ConfigFiles(source, reading)
     for name in config:
         reading.leave_out(f"config {name}", int(name not in _READ))
@@ -307,18 +307,18 @@ class _Test(msgspec.Struct, frozen=True):
 
     @property
     def asserted(self) -> list[Any]:
-        """The assertions of the test, after those of all tests."""
+        """Assertions of the test, after those of all tests."""
         listed = (self.shared.get("assert"), self.test.get("assert"))
         return [one for asserts in listed if isinstance(asserts, list) for one in asserts]
 
     @property
     def metadata(self) -> Row:
-        """What is known of the test beside its question."""
+        """Metadata of the test."""
         return test_metadata(self.test, self.variables)
 
 
 def test_metadata(test: Row, variables: Row) -> Row:
-    """The metadata of a test, its description and its variables."""
+    """Return the metadata of a test, its description and its variables."""
     own, description = test.get("metadata"), test.get("description")
     named = {"description": description} if isinstance(description, str) else {}
     return {**(own if isinstance(own, dict) else {}), **named, **({"vars": variables} if variables else {})}
@@ -333,15 +333,15 @@ def _questions(
         reading.leave_out(f"test.{name}", int(name not in _TEST))
     for prompt in prompts:
         try:
-            given = asked(chat_or_text(_filled(prompt, test.variables, reading)), reading)
+            given = asked(chat_or_text(_fill_prompt(prompt, test.variables, reading)), reading)
         except RowRefused as problem:
             source.tally.refuse(str(problem), line=line)
             continue
         yield ImportedItem(question=question_of(given, demanded, dataset=dataset, metadata=test.metadata)), source, line
 
 
-def _filled(prompt: str, variables: Row, reading: ImportState) -> str:
-    """The prompt with its variables; raises RowRefused where the value of one is in a file that was not read."""
+def _fill_prompt(prompt: str, variables: Row, reading: ImportState) -> str:
+    """Return the prompt with its variables; raises RowRefused where the value of one is in a file that was not read."""
     unread = next((name for name in variables_in(prompt) if is_file(variables.get(name))), None)
     if unread is not None:
         raise RowRefused(f"the value of {unread!r} is in a file that was not read")
@@ -349,7 +349,7 @@ def _filled(prompt: str, variables: Row, reading: ImportState) -> str:
 
 
 def question_of(given: ImportedPrompt, demanded: AnswerRequirements, *, dataset: str, metadata: Row) -> ImportedQuestion:
-    """The question of one prompt and one test; its id depends on both alone, so that configs and results agree on it."""
+    """Return the question of one prompt and one test; its id depends on both alone, so that configs and results agree on it."""
     return ImportedQuestion(
         id=f"promptfoo:{digest(given.prompt, given.messages, demanded.references, demanded.rubric)}",
         dataset=dataset,
@@ -362,7 +362,7 @@ def question_of(given: ImportedPrompt, demanded: AnswerRequirements, *, dataset:
 
 
 def chat_or_text(prompt: str) -> Any:
-    """The messages of a prompt that is written as JSON; any other prompt as it stands."""
+    """Return the messages of a prompt that is written as JSON; any other prompt unchanged."""
     if not prompt.lstrip().startswith("["):
         return prompt
     document = parse_json(prompt)
@@ -396,7 +396,7 @@ def _tests(given: Any, files: ConfigFiles, reading: ImportState) -> Iterator[Row
 
 
 def _combinations(test: Row, shared: Row, reading: ImportState) -> Iterator[Row]:
-    """The variables of a test; a list of values stands for one test with each of them."""
+    """Return the variables of a test; a list of values means one test with each of them."""
     merged = {**_mapping(shared.get("vars"), reading), **_mapping(test.get("vars"), reading)}
     choices = [value if isinstance(value, list) and value else [value] for value in merged.values()]
     combined = product(*choices)

@@ -13,7 +13,7 @@ from assay.core.errors import MissingExtra, SourceUnreadable
 
 MAX_ENTRIES = 500_000
 MAX_ENTRY_BYTES = 256 << 20
-"""Of one entry, unpacked."""
+"""Maximum bytes of one entry, unpacked."""
 _FREE_BYTES = 16 << 20
 _MAX_RATIO = 200
 """An entry beyond 16 MiB may grow by this factor: real logs shrink 5 to 50 times."""
@@ -27,16 +27,16 @@ class Archive:
     """An open zip archive; two entries of one name are the later one, as every reader of zip files has it."""
 
     def __init__(self, path: Path) -> None:
-        """Raises SourceUnreadable for what is no usable archive."""
+        """Open an archive; raises SourceUnreadable for one that cannot be used."""
         self._name = str(path)
         self._stream: BinaryIO = path.open("rb")
         try:
-            self._entries = self._listed()
+            self._entries = self._read_directory()
         except (OSError, zipfile.BadZipFile, zlib.error, NotImplementedError, ValueError, struct.error) as problem:
             self._stream.close()
             raise SourceUnreadable(f"cannot read '{path}': {problem}", hint="the archive is damaged or no zip file") from problem
 
-    def _listed(self) -> dict[str, zipfile.ZipInfo]:
+    def _read_directory(self) -> dict[str, zipfile.ZipInfo]:
         with zipfile.ZipFile(self._stream) as archive:
             listed = archive.infolist()
         # ZipFile closes nothing that it has not opened itself.
@@ -55,36 +55,36 @@ class Archive:
         self._stream.close()
 
     def names(self) -> Iterator[str]:
-        """The names of all entries, which are keys and never paths."""
+        """Return the names of all entries, which are keys and never paths."""
         return iter(self._entries)
 
     def __contains__(self, name: str) -> bool:
         return name in self._entries
 
     def read(self, name: str) -> bytes:
-        """An entry, unpacked; raises SourceUnreadable where it is damaged or grows beyond all measure."""
+        """Return an entry, unpacked; raises SourceUnreadable where it is damaged or grows beyond all measure."""
         entry = self._entries[name]
         try:
-            content = self._unpacked(entry)
+            content = self._unpack(entry)
         except (OSError, ValueError, zlib.error, struct.error) as problem:
             raise SourceUnreadable(
                 f"cannot unpack '{name}' of '{self._name}': {problem}", hint="the archive is damaged or not what it seems"
             ) from problem
         return content
 
-    def _unpacked(self, entry: zipfile.ZipInfo) -> bytes:
+    def _unpack(self, entry: zipfile.ZipInfo) -> bytes:
         if entry.flag_bits & _ENCRYPTED:
             raise ValueError("it is encrypted")
         most = min(MAX_ENTRY_BYTES, max(_FREE_BYTES, entry.compress_size * _MAX_RATIO))
         if entry.file_size > most:
             raise ValueError(f"it grows to {entry.file_size:,} bytes, at most {most:,} are read")
-        content = _inflated(entry.compress_type, self._packed(entry), size=entry.file_size)
+        content = _inflate(entry.compress_type, self._read_packed(entry), size=entry.file_size)
         if len(content) != entry.file_size or zlib.crc32(content) != entry.CRC:
             raise ValueError("its content does not match its size and checksum")
         return content
 
-    def _packed(self, entry: zipfile.ZipInfo) -> bytes:
-        """The entry's own bytes; the length of what stands before them is in its local header alone."""
+    def _read_packed(self, entry: zipfile.ZipInfo) -> bytes:
+        """Return the entry's own bytes; only its local header states the length of what precedes them."""
         self._stream.seek(entry.header_offset)
         header = _LOCAL_HEADER.unpack(self._stream.read(_LOCAL_HEADER.size))
         if header[0] != b"PK\x03\x04":
@@ -93,8 +93,8 @@ class Archive:
         return self._stream.read(entry.compress_size)
 
 
-def _inflated(method: int, packed: bytes, *, size: int) -> bytes:
-    """The content, of which never more than one byte beyond its stated size is unpacked."""
+def _inflate(method: int, packed: bytes, *, size: int) -> bytes:
+    """Return the content, of which never more than one byte beyond its stated size is unpacked."""
     if method == _STORED:
         return packed
     if method == _DEFLATED:
@@ -112,7 +112,7 @@ def _blocks(reader: Any, most: int) -> Iterator[bytes]:
 
 
 def _zstandard_reader(packed: bytes) -> Any:
-    """A reader of what Zstandard has packed, by whichever package is installed; its errors become ValueError."""
+    """Return a reader of what Zstandard has packed, by whichever package is installed; its errors become ValueError."""
     try:
         return _ZstandardPackage(packed)
     except ImportError:
@@ -128,7 +128,7 @@ def _zstandard_reader(packed: bytes) -> Any:
 
 
 class _ZstandardPackage:
-    """A stream reader of the zstandard package, whose errors are of a kind of their own."""
+    """A stream reader of the zstandard package that turns the package's errors into ValueError."""
 
     def __init__(self, packed: bytes) -> None:
         self._package = import_module("zstandard")

@@ -10,7 +10,7 @@ from rich.progress import MofNCompleteColumn
 
 from assay import api
 from assay.core.errors import AssayError
-from assay.core.printable import printable
+from assay.core.text import printable
 from assay.integrations.mlflow.exporter import MOST_TRACES, Destination, PushResult, destination, push, read_choice
 from assay.integrations.mlflow.tracking import shown_uri
 from assay.presentation.words import counted
@@ -76,10 +76,10 @@ def mlflow_command() -> None:
 @json_option
 @click.pass_context
 def push_command(context: click.Context, /, **given: Any) -> None:
-    """One finished run."""
+    """Push one finished run."""
     place = destination(given["uri"], given["experiment"])
     to = msgspec.structs.replace(place, traces=read_choice(given["traces"]), labels=given["labels"] or "")
-    pushed = _metered(api.open_run(given["run"], runs_dir=given["runs_dir"]), to)
+    pushed = _push_with_progress(api.open_run(given["run"], runs_dir=given["runs_dir"]), to)
     if given["is_json"]:
         write_json(msgspec.to_builtins(pushed))
     else:
@@ -88,10 +88,10 @@ def push_command(context: click.Context, /, **given: Any) -> None:
 
 
 def push_after_run(run_id: str, shown: OutputOptions) -> None:
-    """Push a run that has just ended; whatever keeps MLflow from taking it is a warning that says how to push it later."""
+    """Push a run that has just ended; when MLflow does not take it, warn with the command that pushes it later."""
     try:
         to = destination(shown.mlflow, shown.experiment)
-        pushed = _metered(api.open_run(run_id, runs_dir=shown.runs_dir), to)
+        pushed = _push_with_progress(api.open_run(run_id, runs_dir=shown.runs_dir), to)
     except AssayError as problem:
         named = ("--experiment", shown.experiment) if shown.experiment else ()
         later = command_line("mlflow", "push", run_id, "--uri", shown_uri(shown.mlflow or ""), *named, shown=shown)
@@ -102,7 +102,7 @@ def push_after_run(run_id: str, shown: OutputOptions) -> None:
             click.echo(f"assay: {printable(line)}", err=True)
 
 
-def _metered(run: api.RunReader, to: Destination) -> PushResult:
+def _push_with_progress(run: api.RunReader, to: Destination) -> PushResult:
     progress = _Progress()
     try:
         return push(run, to, watch=progress.watch)
@@ -111,7 +111,7 @@ def _metered(run: api.RunReader, to: Destination) -> PushResult:
 
 
 class _Progress:
-    """A bar on a terminal, a plain line now and then elsewhere."""
+    """Progress of a push: a bar on a terminal, otherwise a plain line now and then."""
 
     def __init__(self) -> None:
         self.meter = ProgressMeter(amount=MofNCompleteColumn())
@@ -119,7 +119,7 @@ class _Progress:
         self._said = time.monotonic()
 
     def watch(self, what: str, done: int, total: int) -> None:
-        """So much of it is sent."""
+        """Show how much of it is sent."""
         if what != self._what:
             self.meter.begin(what)
             self._what = what

@@ -24,7 +24,7 @@ _UNQUOTABLE = re.compile(r"[\"'`\\]")
 
 
 class EvaluationDataset(msgspec.Struct, frozen=True):
-    """What MLflow calls the dataset of a run."""
+    """Names of a run's dataset in MLflow."""
 
     dataset_id: str
     name: str
@@ -34,10 +34,10 @@ class EvaluationDataset(msgspec.Struct, frozen=True):
 
 def push_dataset(run: api.RunReader, tracking: TrackingConnection, target: TrackedRun) -> EvaluationDataset:
     """Keep the records of a run as a dataset, once for all runs over the same ones, and name it as the run's input."""
-    hashes = sorted({line["record_sha256"] for line in run.predictions()})
+    hashes = sorted({line.record_sha256 for line in run.predictions()})
     digest = sha256_hex("\n".join(hashes).encode())
     name = f"{_UNQUOTABLE.sub('_', run.run_manifest.dataset_id)[:LONGEST_NAME]}@{digest[:12]}"
-    stored = _found(tracking, name, target) or _made(tracking, name, target=target, tags=_tags(run, digest))
+    stored = _find_dataset(tracking, name, target) or _create_dataset(tracking, name, target=target, tags=_tags(run, digest))
     if _count(stored) < len(hashes):
         records = _records(run)
         while part := list(islice(records, AT_ONCE)):
@@ -47,13 +47,13 @@ def push_dataset(run: api.RunReader, tracking: TrackingConnection, target: Track
     return dataset
 
 
-def _found(tracking: TrackingConnection, name: str, target: TrackedRun) -> Any:
+def _find_dataset(tracking: TrackingConnection, name: str, target: TrackedRun) -> Any:
     found = tracking.client.search_datasets([target.experiment_id], f"name = '{name}'", max_results=1)
     return tracking.client.get_dataset(found[0].dataset_id) if found else None
 
 
-def _made(tracking: TrackingConnection, name: str, *, target: TrackedRun, tags: dict[str, str]) -> Any:
-    # The client would add the name of whoever is logged in here.
+def _create_dataset(tracking: TrackingConnection, name: str, *, target: TrackedRun, tags: dict[str, str]) -> Any:
+    # Without a source the client would add the name of the user who is logged in here.
     return tracking.store.create_dataset(name=name, tags=tags, experiment_ids=[target.experiment_id])
 
 
@@ -68,21 +68,21 @@ def _count(stored: Any) -> int:
 
 
 def _records(run: api.RunReader) -> Iterator[Json]:
-    """Each record once, however often it was asked; MLflow tells records apart by their inputs, so equal ones get their id too."""
+    """Yield each record once, whatever its samples; MLflow tells records apart by their inputs, so equal ones get their id too."""
     seen: set[str] = set()
     taken: set[bytes] = set()
     for prediction, asked in run.pairs():
-        if prediction["record_sha256"] in seen:
+        if prediction.record_sha256 in seen:
             continue
-        seen.add(prediction["record_sha256"])
+        seen.add(prediction.record_sha256)
         inputs = inputs_of(asked)
         key = msgspec.json.encode(inputs, order="deterministic")
-        named = {"record_id": prediction["record_id"]} if key in taken else {}
+        named = {"record_id": prediction.record_id} if key in taken else {}
         taken.add(key)
         yield {
             "inputs": {**inputs, **named},
             "expectations": expectations_of(asked),
-            "tags": {"assay.record_id": prediction["record_id"], "assay.record_sha256": prediction["record_sha256"]},
+            "tags": {"assay.record_id": prediction.record_id, "assay.record_sha256": prediction.record_sha256},
         }
 
 

@@ -1,4 +1,4 @@
-"""Which records of a run become traces."""
+"""Push of a finished run: its metrics, artifacts and dataset, and the records that become traces."""
 
 import os
 import re
@@ -10,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from assay import api
+from assay.core.artifact_lines import PredictionLine
 from assay.core.errors import RunDamaged, UsageProblem
 from assay.integrations.mlflow.datasets import push_dataset
 from assay.integrations.mlflow.figures import MANIFEST_TAG, RUN_TAG, figures_of
@@ -24,13 +25,14 @@ from assay.integrations.mlflow.tracking import (
     connected,
     shown_uri,
 )
-from assay.presentation.run_decision import decision_note, decisions
+from assay.presentation.decisions import decision_note, decisions
 from assay.presentation.run_report import RunReport
 from assay.presentation.words import NO_GATES, counted
+from assay.surfaces.python_api.runs import Run
 
 Choice = int | Literal["all", "failed", "none"]
 MOST_TRACES = 5_000
-"""Traces of a run unless told otherwise: some minutes of MLflow's time."""
+"""Default number of traces of a run: some minutes of MLflow's time."""
 
 
 class SelectedRecords(msgspec.Struct, frozen=True):
@@ -40,15 +42,15 @@ class SelectedRecords(msgspec.Struct, frozen=True):
     places: frozenset[int] | None
     """None for all."""
     note: str = ""
-    """What is left out."""
+    """Number of records without a trace, in words."""
 
-    def has(self, prediction: dict[str, Any]) -> bool:
-        """True for a record that becomes a trace."""
-        return self.places is None or prediction["index"] in self.places
+    def has(self, prediction: PredictionLine) -> bool:
+        """Return True for a record that becomes a trace."""
+        return self.places is None or prediction.index in self.places
 
 
 def read_choice(text: str) -> Choice:
-    """What `--traces` says; raises UsageProblem."""
+    """Parse the value of `--traces`; raises UsageProblem."""
     if text in ("all", "failed", "none"):
         return text  # type: ignore[return-value]  # one of the words
     if not text.isascii() or not text.isdigit():
@@ -57,14 +59,14 @@ def read_choice(text: str) -> Choice:
 
 
 def chosen_records(run: api.RunReader, choice: Choice) -> SelectedRecords:
-    """The records of a run that become traces.
+    """Return the records of a run that become traces.
 
     A number of them is drawn by the hashes of the records: what MLflow computes of traces is then not of the worst or of the
     first ones, and of two runs over a dataset the same records are there to be compared.
     """
     if choice == "failed":
-        return _failed(run)
-    lines = [(line["record_sha256"], line["index"]) for line in run.predictions()]
+        return _failed_records(run)
+    lines = [(line.record_sha256, line.index) for line in run.predictions()]
     limit = len(lines) if choice == "all" else 0 if choice == "none" else choice
     if limit >= len(lines):
         return SelectedRecords(len(lines), None)
@@ -77,8 +79,8 @@ def chosen_records(run: api.RunReader, choice: Choice) -> SelectedRecords:
     return SelectedRecords(limit, frozenset(index for _, index in nsmallest(limit, lines)), how)
 
 
-def _failed(run: api.RunReader) -> SelectedRecords:
-    lines = [(line["index"], line["passed"]) for line in run.predictions()]
+def _failed_records(run: api.RunReader) -> SelectedRecords:
+    lines = [(line.index, line.passed) for line in run.predictions()]
     places = frozenset(index for index, passed in lines if not passed)
     left = len(lines) - len(places)
     note = (
@@ -90,18 +92,18 @@ def _failed(run: api.RunReader) -> SelectedRecords:
 
 
 Watch = Callable[[str, int, int], None]
-"""Told what is being sent, how much of it is, and how much there is."""
+"""Called with what is being sent, the number sent, and the total."""
 _RECORD_FILES = ("predictions.jsonl", "input_dataset.json", "attempt_logs.jsonl")
-"""What traces are made of."""
+"""Files that traces are made of."""
 _STATUS = {"failed": "FAILED", "cancelled": "KILLED"}
-"""What MLflow calls the end of a run; everything else is FINISHED."""
+"""MLflow's status for the state of a run; every other state is FINISHED."""
 
 
 _MARKUP = re.compile(r"[\\`*_{}\[\]()<>#+!|~&-]")
 
 
 class Destination(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a run is pushed to, and how much of it."""
+    """Address and experiment that a run is pushed to, and the records that become traces."""
 
     uri: str
     experiment: str = ""
@@ -113,7 +115,7 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PushResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a push came to."""
+    """Result of a push."""
 
     run_id: str
     mlflow_run_id: str
@@ -121,21 +123,21 @@ class PushResult(msgspec.Struct, frozen=True, kw_only=True):
     uri: str
     """Without user name and password."""
     url: str
-    """The page of the run; empty where MLflow is no server."""
+    """Page of the run; empty where MLflow is not a server."""
     is_new: bool
-    """No earlier push had begun the run."""
+    """No earlier push had created the run."""
     parameters: int
     metrics: int
     artifacts_sent: int
     traces: int
-    """That MLflow has of the run now."""
+    """Traces of the run in MLflow now."""
     traces_sent: int
     notes: tuple[str, ...] = ()
-    """What was left out, and why."""
+    """Notes on what was left out, with the reason."""
 
 
 def destination(uri: str | None, experiment: str | None) -> Destination:
-    """Where to push, by options and the environment; raises UsageProblem without an address, and for what is none."""
+    """Choose where to push, by options and the environment; raises UsageProblem without a valid address."""
     address = uri or os.environ.get(URI_VARIABLE, "")
     if not address:
         raise UsageProblem("no MLflow server is named", hint=f"--uri http://localhost:5000, or set {URI_VARIABLE}")
@@ -143,15 +145,16 @@ def destination(uri: str | None, experiment: str | None) -> Destination:
     return Destination(uri=address, experiment=experiment or os.environ.get(EXPERIMENT_VARIABLE, ""))
 
 
-def push(run: api.RunReader, to: Destination, *, watch: Watch | None = None) -> PushResult:
+def push(run: api.RunReader | Run, to: Destination, *, watch: Watch | None = None) -> PushResult:
     """Push a finished run; raises MissingExtra, ServerProblem, and RunDamaged for files that are not as they were published."""
-    _check(run)
+    reader = run.reader if isinstance(run, Run) else run
+    _check(reader)
     with connected(to.uri) as tracking:
-        return _Push(run, tracking, to=to, watch=watch or _ignore).whole()
+        return _Push(reader, tracking, to=to, watch=watch or _ignore).whole()
 
 
 def _ignore(what: str, done: int, total: int) -> None:
-    """Nobody watches."""
+    """Ignore the progress."""
 
 
 def _check(run: api.RunReader) -> None:
@@ -177,7 +180,7 @@ class _Push:
         self._notes: list[str] = []
 
     def whole(self) -> PushResult:
-        """Everything, in an order in which the run in MLflow is over only when all of it is there."""
+        """Push everything, in an order in which the run in MLflow ends only when all of it is there."""
         experiment = self._to.experiment or self._manifest.dataset_id
         figures = figures_of(self._run)
         if figures.slices_left_out:
@@ -216,7 +219,7 @@ class _Push:
         )
 
     def _send_eval_run(self, target: TrackedRun) -> int:
-        """Send golden_v1's EvalRun with MLflow's id, as that contract wants; eval_results.json was sealed before there was one."""
+        """Send golden_v1's EvalRun with MLflow's id, as the contract requires; eval_results.json was sealed without one."""
         path = self._run.artifacts().get("eval_results.json")
         if path is None:
             return 0
@@ -225,7 +228,7 @@ class _Push:
         return self._tracking.upload_document(target.run_id, "eval_run.json", eval_run)
 
     def _send_records(self, sender: TraceSender, target: TrackedRun) -> int:
-        """The dataset and the traces; returns how many traces were sent."""
+        """Send the dataset and the traces; returns how many traces were sent."""
         missing = [name for name in _RECORD_FILES if name not in self._run.artifacts()]
         if missing:
             self._notes.append(f"no dataset and no traces: retention has removed {missing[0]}")
@@ -235,14 +238,14 @@ class _Push:
         if chosen.note:
             self._notes.append(chosen.note)
         filled = api.filled_labels(self._run, self._to.labels) if self._to.labels else ()
-        setting = self._setting(target, filled)
+        setting = self._trace_context(target, filled)
         raters = {short_name(label.rater or UNNAMED) for label in filled}
-        traces = (trace_of(entry, setting) for entry in self._run.entries() if chosen.has(entry["prediction"]))
+        traces = (trace_of(entry, setting) for entry in self._run.entries() if chosen.has(entry.prediction))
         watch = self._watch
         return sender.send(traces, sent=lambda done: watch("traces", done, chosen.count), raters=raters) if chosen.count else 0
 
-    def _setting(self, target: TrackedRun, filled: Sequence[api.KeptLabel]) -> TraceContext:
-        # What somebody wrote into the file counts more than what they said before.
+    def _trace_context(self, target: TrackedRun, filled: Sequence[api.KeptLabel]) -> TraceContext:
+        # A label in the file replaces one that the same rater gave on the pages.
         said = {(label.answer, label.rater): label for label in (*api.kept_labels(self._run), *filled)}
         labels: dict[tuple[str, str, int], list[api.KeptLabel]] = {}
         for label in said.values():
@@ -265,12 +268,12 @@ class _Push:
         self._tracking.end_run(target.run_id, status, end_ms=self._moment("completed_at"))
 
     def _note(self, target: TrackedRun) -> None:
-        """What the run is called there, in the audit log here."""
+        """Write the run's name in MLflow into the audit log."""
         members = {"run_id": self._manifest.run_id, "mlflow_run_id": target.run_id, "uri": shown_uri(self._tracking.uri)}
         api.note_audit(self._run.folders.runs_dir, "mlflow_pushed", members)
 
     def _description(self) -> str:
-        """What the page of the run says of it, in Markdown."""
+        """Write the description on the run's page, in Markdown."""
         result = self._run.result
         counts = result.counts
         view = RunReport(result=result, manifest=self._manifest)
@@ -285,10 +288,10 @@ class _Push:
 
 
 def milliseconds(moment: Any) -> int:
-    """A time of an artifact as MLflow counts it."""
+    """Return a time of an artifact as MLflow counts it."""
     return round(datetime.fromisoformat(moment).timestamp() * 1_000)
 
 
 def escaped(text: str) -> str:
-    """Text of a dataset or a model inside Markdown, without a meaning of its own there."""
+    """Escape text of a dataset or a model inside Markdown."""
     return _MARKUP.sub(r"\\\g<0>", " ".join(text.split()))

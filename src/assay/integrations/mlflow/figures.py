@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from assay import api
-from assay.core.contract import dataset_title
 from assay.core.manifest import Manifest
+from assay.core.number_text import plain_number
 from assay.core.summary import (
     Amount,
     GateResult,
@@ -27,7 +27,7 @@ Json = dict[str, Any]
 
 RUN_TAG = "assay.run_id"
 MANIFEST_TAG = "assay.manifest_sha256"
-"""The two tags by which a run is found again."""
+"""Two tags by which a run is found again."""
 PARAMETERS = (
     "assistant_model",
     "judge_model",
@@ -49,7 +49,7 @@ _UNNAMEABLE = re.compile(r"[^A-Za-z0-9_\-. :]")
 
 
 class MlflowRunData(msgspec.Struct, frozen=True, kw_only=True):
-    """What MLflow shows of a run as a whole."""
+    """Parameters, metrics and tags of a run in MLflow."""
 
     parameters: dict[str, str]
     metrics: dict[str, float]
@@ -59,7 +59,7 @@ class MlflowRunData(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def figures_of(run: api.RunReader) -> MlflowRunData:
-    """The parameters, metrics and tags of a finished run; what is not known is not there, and an error is in no score."""
+    """Return the parameters, metrics and tags of a finished run; what is not known is not there, and an error is in no score."""
     result, manifest = run.result, run.run_manifest
     golden, summary = _golden(run), result.summary
     slices = {} if summary is None else _slices(run)
@@ -77,14 +77,14 @@ def figures_of(run: api.RunReader) -> MlflowRunData:
 
 
 def _golden(run: api.RunReader) -> Json:
-    """eval_results.json, where the run has one: it says what the contract wants, in its words."""
+    """Return the metrics of eval_results.json, where the run has one, under the contract's names."""
     path = run.artifacts().get("eval_results.json")
     found: Json = msgspec.json.decode(path.read_bytes()) if path is not None else {}
     return found
 
 
 def _cases(summary: Summary, gate: GateResult, manifest: Manifest) -> Json:
-    """EvalRunMetrics of a run over another contract: the same names for the same things, so that runs line up."""
+    """Return EvalRunMetrics of a run over another contract: the same names for the same things, so that runs line up."""
     decided = {"overall_passed": gate.passed} if _gates(manifest) else {}
     return {
         "total_cases": summary.total_records,
@@ -98,17 +98,19 @@ def _cases(summary: Summary, gate: GateResult, manifest: Manifest) -> Json:
 
 
 def _gates(manifest: Manifest) -> Json:
-    """The gates that are set."""
-    return {name: value for name, value in (manifest.plan["gates"] or {}).items() if value is not None}
+    """Return the gates that are set."""
+    gates: dict[str, float | None] = msgspec.structs.asdict(manifest.plan.gates)
+    # MLflow refuses a parameter that changes, such as from 4 to 4.0, in a later push of the run.
+    return {name: plain_number(value) for name, value in gates.items() if value is not None}
 
 
 def _own(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """Numbers as MLflow takes them: true is 1, and what is not defined is left out."""
+    """Return numbers as MLflow takes them: true is 1, and undefined ones are left out."""
     return {name: float(value) for name, value in metrics.items() if isinstance(value, int | float)}
 
 
 def _further(summary: Summary) -> Iterator[tuple[str, float]]:
-    """What the summary knows beyond the contract."""
+    """Return the metrics of the summary that the contract does not know."""
     yield from _rates(summary)
     names = ("error_rate", "n_scored", "n_unscored", "invalid_records", "skipped_records")
     yield from _own({name: getattr(summary, name) for name in names}).items()
@@ -122,14 +124,14 @@ def _further(summary: Summary) -> Iterator[tuple[str, float]]:
 
 
 def _amounts(name: str, amount: Amount) -> Iterator[tuple[str, float]]:
-    """A sum and mean over the records of which it is known, and of how many it is not."""
+    """Return a sum and mean over the records of which it is known, and of how many it is not."""
     yield from ((f"{name}/{member}", value) for member, value in _own({"sum": amount.sum, "mean": amount.mean}).items())
     if amount.n_known and amount.n_unknown:
         yield f"{name}/n_unknown", float(amount.n_unknown)
 
 
 def _rates(summary: Summary) -> Iterator[tuple[str, float]]:
-    """Pass rate and mean with the ends of their intervals, and with what they could be at worst and at best."""
+    """Yield pass rate and mean with the ends of their intervals, and with what they could be at worst and at best."""
     yield from _with_ends("pass_rate", summary.pass_rate_metric)
     yield from _with_ends("average_score", summary.raw_score_mean_metric)
     yield from _with_ends("score_mean", summary.score_mean_metric)
@@ -148,7 +150,7 @@ def _with_ends(name: str, metric: Metric | PassAtK | None) -> Iterator[tuple[str
 
 
 def _special(summary: Summary) -> Iterator[tuple[str, float]]:
-    """Figures that only some runs have: of a profile, of repeats, of a panel, of a ranking."""
+    """Return metrics that only some runs have: of a profile, of repeats, of a panel, of a ranking."""
     if summary.profile is not None:
         yield from _with_ends(f"profile/{summary.profile.id}", summary.profile.metric)
     if isinstance(summary.repeats, RepeatSummary):
@@ -166,7 +168,7 @@ def _special(summary: Summary) -> Iterator[tuple[str, float]]:
 
 
 def _slices(run: api.RunReader) -> dict[str, SliceSummary]:
-    """Every group of every slice by the path of its metrics."""
+    """Yield every group of every slice with the path of its metrics."""
     found: dict[str, SliceSummary] = {}
     if "metrics_by_slice.json" not in run.artifacts():
         return found
@@ -186,19 +188,19 @@ def _of_slice(group: SliceSummary) -> Iterator[tuple[str, float]]:
 
 
 def _nameable(metrics: Mapping[str, float]) -> dict[str, float]:
-    """The metrics under names that MLflow takes; two that would become one keep apart by a hash."""
-    return {_fitting("/".join(map(_plain, name.split("/")))): value for name, value in metrics.items()}
+    """Return the metrics under names that MLflow takes; two that would become one keep apart by a hash."""
+    return {_fit_name("/".join(map(_plain, name.split("/")))): value for name, value in metrics.items()}
 
 
 def _plain(text: str) -> str:
-    """Text of a dataset or a model as a part of a name: without signs that a name may not have, and still unlike any other text."""
+    """Return text of a dataset or a model as a part of a name, without forbidden characters and different for different texts."""
     plain = _UNNAMEABLE.sub("_", text).strip(" .")
     if plain and plain == text:
         return plain
     return f"{plain if plain.strip('_') else 'value'}-{_digest(text)}"
 
 
-def _fitting(name: str) -> str:
+def _fit_name(name: str) -> str:
     return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 9]}-{_digest(name)}"
 
 
@@ -222,13 +224,16 @@ def _parameters(manifest: Manifest, golden: Json) -> dict[str, str]:
     further = {
         "candidate": candidate.name,
         "judges": ", ".join(judge.name for judge in manifest.judges),
-        "dataset": ", ".join(dataset["dataset_id"] for dataset in plan["datasets"]),
-        "contract": ", ".join(dict.fromkeys(dataset["contract"] for dataset in plan["datasets"])),
+        "dataset": ", ".join(dataset.dataset_id for dataset in plan.datasets),
+        "contract": ", ".join(dict.fromkeys(dataset.contract for dataset in plan.datasets)),
         "profile": manifest.profile and manifest.profile.id,
-        **{
-            name: plan[name]
-            for name in ("limit", "sample", "repeat", "seed", "response_source", "pass_threshold", "case_pass_score")
-        },
+        "limit": plan.limit,
+        "sample": plan.sample,
+        "repeat": plan.repeat,
+        "seed": plan.seed,
+        "response_source": plan.response_source,
+        "pass_threshold": plain_number(plan.pass_threshold),
+        "case_pass_score": plan.case_pass_score,
     }
     return {name: str(value)[:LONGEST_VALUE] for name, value in {**contract, **further}.items() if value not in (None, "")}
 
@@ -240,9 +245,9 @@ def _tags(manifest: Manifest) -> dict[str, str]:
         MANIFEST_TAG: manifest.own_hash,
         "assay.version": manifest.assay_version,
         "assay.status": manifest.status,
-        "assay.dataset": ", ".join(map(dataset_title, manifest.plan["datasets"]))[:LONGEST_VALUE],
+        "assay.dataset": ", ".join(dataset.title for dataset in manifest.plan.datasets)[:LONGEST_VALUE],
         "assay.dataset_id": manifest.dataset_id[:LONGEST_VALUE],
         "assay.dataset_version": manifest.dataset_version[:LONGEST_VALUE],
-        "assay.dataset_sha256": ",".join(dataset["sha256"] for dataset in manifest.plan["datasets"])[:LONGEST_VALUE],
+        "assay.dataset_sha256": ",".join(dataset.sha256 for dataset in manifest.plan.datasets)[:LONGEST_VALUE],
         **verdict,
     }

@@ -12,14 +12,15 @@ from typing import Any
 import msgspec
 
 from assay import api
+from assay.core.artifact_lines import PredictionLine, RecordDetails
 from assay.core.case import Case
 from assay.core.errors import MissingExtra, UsageProblem
-from assay.core.outcome import Judgement
+from assay.core.outcome import Judgement, Score
 from assay.integrations.mlflow.traces import CHOICES, EXPECTED, GUIDELINES, criterion_name, expectations_of, inputs_of
 from assay.integrations.mlflow.tracking import imported
 
 WORDS: Mapping[str, float] = {"yes": 1.0, "no": 0.0, "pass": 1.0, "fail": 0.0, "true": 1.0, "false": 0.0}
-"""What MLflow's judges say instead of a number."""
+"""Scores of the words that MLflow's judges return instead of a number."""
 
 
 class ScorerFailed(Exception):
@@ -37,9 +38,8 @@ class MlflowGrader:
         self._words = words
 
     def __call__(self, record: Case, answer: str) -> Judgement | None:
-        """What the scorer says of an answer; None where it says nothing. Raises ScorerFailed."""
-        asked = msgspec.to_builtins(record)
-        said = self._scorer.run(inputs=inputs_of(asked), outputs=answer, expectations=expectations_of(asked))
+        """Return the scorer's judgement of an answer; None where it gives none. Raises ScorerFailed."""
+        said = self._scorer.run(inputs=inputs_of(record), outputs=answer, expectations=expectations_of(record))
         marks = [self._mark(one) for one in (said if isinstance(said, list) else [said]) if one is not None]
         if not marks:
             return None
@@ -48,15 +48,15 @@ class MlflowGrader:
         return _together(marks)
 
     def _mark(self, said: Any) -> tuple[str, Judgement]:
-        """The name and the judgement of one value, or of one Feedback."""
+        """Return the name and the judgement of one value, or of one Feedback."""
         error = getattr(said, "error", None)
         if error is not None:
             raise ScorerFailed(f"the scorer '{self.name}' says {error.error_code}: {error.error_message}")
         value = getattr(said, "value", said) if not isinstance(said, Enum) else said.value
         value = value.value if isinstance(value, Enum) else value
-        return getattr(said, "name", self.name) or self.name, self._judged(value, getattr(said, "rationale", None) or "")
+        return getattr(said, "name", self.name) or self.name, self._judgement(value, getattr(said, "rationale", None) or "")
 
-    def _judged(self, value: Any, why: str) -> Judgement:
+    def _judgement(self, value: Any, why: str) -> Judgement:
         if isinstance(value, bool):
             return Judgement(score=float(value), passed=value, justification=why, scale="0/1")
         if isinstance(value, str):
@@ -64,7 +64,7 @@ class MlflowGrader:
         if isinstance(value, int | float):
             passed = None if self._pass_at is None else value >= self._pass_at
             return Judgement(score=(value - self._low) / (self._high - self._low), passed=passed, justification=why)
-        raise ScorerFailed(f"the scorer '{self.name}' says {type(value).__name__}, which is no score")
+        raise ScorerFailed(f"the scorer '{self.name}' returned {type(value).__name__}, which is not a score")
 
     def _in_words(self, value: str, why: str) -> Judgement:
         score = self._words.get(value.strip().lower())
@@ -77,13 +77,13 @@ class MlflowGrader:
 def mlflow_scorer(
     scorer: Any, *, scale: tuple[float, float] = (0.0, 1.0), pass_at: float | None = None, words: Mapping[str, float] = WORDS
 ) -> MlflowGrader:
-    """A scorer, an `@scorer` function or a judge of `make_judge` as the grader of a run; an error in it is an error of the record.
+    """Wrap a scorer, an `@scorer` function or a judge of `make_judge` as the grader of a run; its errors are the record's.
 
     Numbers are read on `scale` and pass from `pass_at` on, or from the run's own threshold; `words` says what each word is worth.
     """
     if not callable(getattr(scorer, "run", None)) or not getattr(scorer, "name", ""):
         raise UsageProblem(
-            f"{type(scorer).__name__} is no scorer of MLflow", hint="decorate the function with mlflow.genai.scorers.scorer"
+            f"{type(scorer).__name__} is not a scorer of MLflow", hint="decorate the function with mlflow.genai.scorers.scorer"
         )
     wanted = inspect.signature(scorer.__call__).parameters
     needs = [name for name in ("trace", "session") if name in wanted and wanted[name].default is inspect.Parameter.empty]
@@ -98,7 +98,7 @@ def mlflow_scorer(
 
 
 def _together(marks: list[tuple[str, Judgement]]) -> Judgement:
-    """Several feedbacks of one scorer: their mean, which passes where each of them does."""
+    """Combine several feedbacks of one scorer: their mean, which passes where each of them does."""
     counts: Counter[str] = Counter()
     for place, (name, judgement) in enumerate(marks):
         counts[name] += 1
@@ -122,7 +122,7 @@ _ID, _NAME = "record", "answer"
 
 
 def assay_scorer(*, name: str = "assay", criteria: Sequence[str] = (), **options: Any) -> Any:
-    """A scorer for mlflow.genai.evaluate that grades as a run does: `judge`, `judges`, `grader` and other options of `assay.run`.
+    """Make a scorer for mlflow.genai.evaluate that grades as a run does, by `judge`, `grader` and other options of `assay.run`.
 
     What an answer is graded by follows from its expectations: `expected_choices` beside inputs with choices, `guidelines` or
     `expected_facts` (each met or not), `expected_response`; without any, `criteria` of batch_v1. An answer that cannot be graded,
@@ -140,15 +140,15 @@ def assay_scorer(*, name: str = "assay", criteria: Sequence[str] = (), **options
     def grade(inputs: Any, outputs: Any, expectations: Any = None) -> Any:
         answer = _answer(outputs)
         if answer is None:
-            return [_failed("no_answer", "there is no answer to grade", name=name, entities=entities)]
-        line = _graded(_row(inputs or {}, expectations or {}, criteria), answer, options)
+            return [_error_feedback("no_answer", "there is no answer to grade", name=name, entities=entities)]
+        line = _grade_answer(_row(inputs or {}, expectations or {}, criteria), answer, options)
         return _feedbacks(line, name=name, entities=entities)
 
     return scorers.scorer(grade, name=name)
 
 
-def _graded(document: Json, answer: str, options: Json) -> Json:
-    """The prediction of a run over this one record and its answer."""
+def _grade_answer(document: Json, answer: str, options: Json) -> PredictionLine:
+    """Return the prediction of a run over this one record and its answer."""
     with tempfile.TemporaryDirectory(prefix="assay-") as made:
         folder = Path(made)
         dataset = folder / ("dataset.json" if "records" in document else "dataset.jsonl")
@@ -157,12 +157,13 @@ def _graded(document: Json, answer: str, options: Json) -> Json:
         (folder / "answers.jsonl").write_bytes(msgspec.json.encode(given) + b"\n")
         place = {"responses": str(folder / "answers.jsonl"), "runs_dir": str(folder / "runs"), "run_id": _ID}
         api.run(dataset, **{**options, **place})
-        found: Json = api.open_run(_ID, runs_dir=folder / "runs").record(_ID)["prediction"]
-    return found
+        found = api.open_run(_ID, runs_dir=folder / "runs").record(_ID)
+    assert isinstance(found, RecordDetails), "a run of an invalid record does not start"
+    return found.prediction
 
 
 def _row(inputs: Json, expectations: Json, criteria: Sequence[str]) -> Json:
-    """The record in the form of the contract that has what it is graded by."""
+    """Return the record in the form of the contract that has what it is graded by."""
     same = {"schema_version": "legal_eval_v1", "id": _ID, "dataset": "mlflow", **_question(inputs)}
     rubric = _texts(expectations.get(GUIDELINES)) + _texts(expectations.get(FACTS))
     if expectations.get(CHOICES) and inputs.get("choices"):
@@ -198,7 +199,7 @@ def _texts(value: Any) -> list[str]:
 
 
 def _answer(outputs: Any) -> str | None:
-    """The text of an answer: that of a chat completion where it is one; None where there is none, as after a failed call."""
+    """Return the text of an answer: that of a chat completion where it is one; None where there is none, as after a failed call."""
     said = outputs
     if isinstance(outputs, Mapping):
         choices = outputs.get("choices")
@@ -212,7 +213,7 @@ def _answer(outputs: Any) -> str | None:
 
 
 def _text(value: Any) -> str:
-    """A question as text, or a part of it: JSON where it is something else."""
+    """Return a question as text, or a part of it: JSON where it is something else."""
     if isinstance(value, str):
         return value
     if isinstance(value, Mapping) and isinstance(value.get("content"), str):
@@ -220,36 +221,36 @@ def _text(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _failed(code: str, message: str, *, name: str, entities: Any, evaluator: str = "assay") -> Any:
-    """An error in the place of a verdict."""
+def _error_feedback(code: str, message: str, *, name: str, entities: Any, evaluator: str = "assay") -> Any:
+    """Return a feedback with an error instead of a verdict."""
     error = imported("mlflow.entities.assessment_error").AssessmentError(error_code=code, error_message=message)
     return entities.Feedback(name=f"{name}/passed", error=error, source=entities.AssessmentSource("CODE", evaluator))
 
 
-def _feedbacks(line: Json, *, name: str, entities: Any) -> list[Any]:
-    evaluator = line["evaluator"] or "assay"
-    if line["status"] != "evaluated":
-        code, message = line["error_code"] or line["status"], line["error_message"] or ""
-        return [_failed(code, message, name=name, entities=entities, evaluator=evaluator)]
-    judges = list(dict.fromkeys(score["judge"] for score in line["evaluator_scores"] if score.get("judge")))
+def _feedbacks(line: PredictionLine, *, name: str, entities: Any) -> list[Any]:
+    evaluator = line.evaluator or "assay"
+    if line.status != "evaluated":
+        code, message = line.error_code or line.status, line.error_message or ""
+        return [_error_feedback(code, message, name=name, entities=entities, evaluator=evaluator)]
+    judges = list(dict.fromkeys(score.judge for score in line.evaluator_scores if score.judge))
     source = entities.AssessmentSource("LLM_JUDGE", ", ".join(judges)) if judges else entities.AssessmentSource("CODE", evaluator)
-    noted = {"scale": line["scale"], "evaluator": evaluator, "label": line["label"]}
-    cost = {} if line["cost"] is None else {"mlflow.assessment.judgeCost": str(line["cost"])}
+    noted = {"scale": line.scale, "evaluator": evaluator, "label": line.label}
+    cost = {} if line.cost is None else {"mlflow.assessment.judgeCost": str(line.cost)}
     same = {
         "source": source,
-        "rationale": line["justification"],
+        "rationale": line.justification,
         "metadata": {**{key: text for key, text in noted.items() if text}, **cost},
     }
     made = [
-        entities.Feedback(name=f"{name}/{member}", value=line[of], **same)
-        for member, of in (("passed", "passed"), ("score", "raw_score"))
+        entities.Feedback(name=f"{name}/{member}", value=value, **same)
+        for member, value in (("passed", line.passed), ("score", line.raw_score))
     ]
-    votes = [score for score in line["evaluator_scores"] if score.get("judge")]
+    votes = [score for score in line.evaluator_scores if score.judge]
     return made + [_vote(vote, name=name, entities=entities) for vote in votes if len(votes) > 1]
 
 
-def _vote(vote: Json, *, name: str, entities: Any) -> Any:
-    source = entities.AssessmentSource("LLM_JUDGE", vote["judge"])
+def _vote(vote: Score, *, name: str, entities: Any) -> Any:
+    source = entities.AssessmentSource("LLM_JUDGE", vote.judge)
     return entities.Feedback(
-        name=f"{name}/{criterion_name(vote['criterion'])}", value=vote["score"], source=source, rationale=vote.get("justification")
+        name=f"{name}/{criterion_name(vote.criterion)}", value=vote.score, source=source, rationale=vote.justification or None
     )

@@ -1,4 +1,4 @@
-"""Traces as MLflow's client sends them, and what it says of those that it has."""
+"""Traces as MLflow's client sends them, compared with those that MLflow has."""
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -13,17 +13,17 @@ from assay.integrations.mlflow.traces import IN_FILE, LABEL_NOTE, Assessment, Tr
 from assay.integrations.mlflow.tracking import TrackedRun, TrackingConnection
 
 DIGEST_TAG = "assay.trace_sha256"
-"""Of everything that a trace says; the one that has it needs no second push."""
+"""Digest of everything in a trace; a trace that has it needs no second push."""
 SPANS_TAG = "mlflow.trace.spansLocation"
 """A trace has it once its spans have come."""
 SOURCE_RUN = "mlflow.assessment.sourceRunId"
-"""Which run an assessment came from: a trace can have those of several."""
+"""Run that an assessment came from: a trace can have those of several."""
 LONGEST_CLIENT_ID = 50
 _LONGEST_TAG = 8_000
 
 
 def digest_of(trace: Trace) -> str:
-    """What changes as soon as anything in a trace does."""
+    """Return a digest that changes as soon as anything in a trace does."""
     return sha256_hex(canonical_json(msgspec.to_builtins(trace)))[:32]
 
 
@@ -40,7 +40,7 @@ class EntityMapper:
         self._api = import_module("opentelemetry.trace")
 
     def trace(self, trace: Trace, experiment_id: str) -> Any:
-        """The trace without its spans, but with its marks."""
+        """Return the trace without its spans, but with its marks."""
         state = self._entities.TraceState
         tags = {"mlflow.traceName": trace.name, **trace.tags, DIGEST_TAG: digest_of(trace)}
         return self._entities.TraceInfo(
@@ -71,10 +71,10 @@ class EntityMapper:
         return made
 
     def spans(self, trace: Trace) -> list[Any]:
-        """The spans of a trace."""
-        return [self._made(span, trace) for span in trace.spans]
+        """Return the spans of a trace."""
+        return [self._make_span(span, trace) for span in trace.spans]
 
-    def _made(self, span: TraceSpan, trace: Trace) -> Any:
+    def _make_span(self, span: TraceSpan, trace: Trace) -> Any:
         attributes = {
             "mlflow.traceRequestId": trace.trace_id,
             "mlflow.spanType": span.kind,
@@ -129,7 +129,7 @@ class StoredTrace(msgspec.Struct, frozen=True):
 
 
 class TraceSender:
-    """The traces of one run in MLflow."""
+    """Traces of one run in MLflow."""
 
     def __init__(self, tracking: TrackingConnection, run: TrackedRun) -> None:
         self._tracking = tracking
@@ -153,13 +153,13 @@ class TraceSender:
                 max_results=PAGE,
                 page_token=token,
             )
-            yield from ((trace.info.trace_id, _known(trace.info)) for trace in page)
+            yield from ((trace.info.trace_id, _stored_trace(trace.info)) for trace in page)
             token = page.token
             if not token:
                 return
 
     def send(self, traces: Iterable[Trace], *, sent: Callable[[int], None], raters: Collection[str] = ()) -> int:
-        """Send what is new or has changed, and tell how far it is; returns how many traces were sent.
+        """Send new and changed traces, and report the progress; returns how many traces were sent.
 
         Labels that people have taken back on the pages are removed; those of a file only where these raters have a newer one.
         """
@@ -180,21 +180,21 @@ class TraceSender:
 
     def _is_changed(self, trace: Trace) -> bool:
         known = self._known.get(trace.trace_id)
-        return known is None or known.digest != digest_of(trace) or bool(self._gone(trace))
+        return known is None or known.digest != digest_of(trace) or bool(self._withdrawn_labels(trace))
 
-    def _gone(self, trace: Trace) -> list[str]:
-        """Labels that MLflow has of a trace, and nobody says any more."""
+    def _withdrawn_labels(self, trace: Trace) -> list[str]:
+        """List the labels that MLflow has of a trace and that were withdrawn here."""
         known, kept = self._known.get(trace.trace_id), {mark.mark_id for mark in trace.marks}
         labels = known.labels if known is not None else {}
         return sorted(mark for mark, rater in labels.items() if mark not in kept and (not rater or rater in self._raters))
 
     def _send_one(self, trace: Trace) -> None:
         self._tracking.store.start_trace(self._wire.trace(trace, self._run.experiment_id))
-        for mark_id in self._gone(trace):
+        for mark_id in self._withdrawn_labels(trace):
             self._tracking.store.delete_assessment(trace.trace_id, mark_id)
 
 
-def _known(found: Any) -> StoredTrace:
+def _stored_trace(found: Any) -> StoredTrace:
     labels = {
         mark.assessment_id: mark.source.source_id if mark.metadata[LABEL_NOTE] == IN_FILE else ""
         for mark in found.assessments
@@ -204,7 +204,7 @@ def _known(found: Any) -> StoredTrace:
 
 
 def _batches(traces: Iterable[Trace]) -> Iterator[list[Trace]]:
-    """As many as go in one request, by number and by size."""
+    """Yield batches of traces for one request, bounded by number and by size."""
     batch: list[Trace] = []
     size = 0
     for trace in traces:

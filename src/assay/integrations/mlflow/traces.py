@@ -8,28 +8,31 @@ from typing import Any, Literal
 import msgspec
 
 from assay import api
-from assay.core.open_fields import grading_fields, question_fields, stored_case
+from assay.core.artifact_lines import AttemptLine, PredictionLine, RecordDetails
+from assay.core.case import Case, Choice, Message
+from assay.core.open_fields import grading_fields, question_fields
+from assay.core.outcome import Score
 
 Json = dict[str, Any]
-Kind = Literal["feedback", "expectation"]
-Source = Literal["LLM_JUDGE", "CODE", "HUMAN"]
+AssessmentKind = Literal["feedback", "expectation"]
+AssessmentSource = Literal["LLM_JUDGE", "CODE", "HUMAN"]
 
 MOST_CRITERIA = 20
-"""Criteria that get names of their own; where each record has its own ones, MLflow's table would have a column for each of them."""
+"""Maximum number of criteria with names of their own; more would be a column each in MLflow's table."""
 CRITERION = "criterion"
-"""The name that marks share where there are more."""
+"""Name that marks share where there are more."""
 EXPECTED, GUIDELINES, CHOICES = "expected_response", "guidelines", "expected_choices"
-"""The first two are the names that MLflow's own judges look for."""
+"""MLflow's own judges look for the first two of these names."""
 VERDICTS = frozenset({"passed", "score", "profile_score", EXPECTED, GUIDELINES, CHOICES, CRITERION})
 """Names that criteria do not get for themselves: MLflow would take the mean of a vote and a verdict."""
 LABEL_NOTE = "assay.labelled_at"
-"""Says of a mark that it is a label of ours, and of when."""
+"""Marks an assessment as a label of ours, with its time."""
 UNNAMED = "unnamed"
-"""Who gave a label that says no name."""
+"""Rater of a label without a name."""
 IN_FILE = "in a file"
-"""What it says of a label that was not given on the pages."""
+"""Time of a label that was not given on the pages."""
 LONGEST_NAME = 250
-"""Characters of the name of a mark, and of who gave it."""
+"""Characters of the name of an assessment, and of its source."""
 SHOWN = 1_000
 """Characters of question and answer that lists show."""
 
@@ -51,13 +54,13 @@ class TraceSpan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Assessment(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody says of an answer, or expected of it."""
+    """Grade, label or expectation of an answer."""
 
     mark_id: str
     name: str
-    kind: Kind
+    kind: AssessmentKind
     value: Any
-    source: Source
+    source: AssessmentSource
     source_id: str
     rationale: str | None = None
     metadata: dict[str, str] = {}
@@ -82,79 +85,81 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TraceContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What the traces of one run have in common."""
+    """Data that the traces of one run have in common."""
 
     mlflow_run_id: str
     run_id: str
     started_at: str
     dataset_id: str
     providers: Mapping[str, str] = {}
-    """Of each model by its name in the run."""
+    """Provider of each model by the model's name in the run."""
     has_own_names: bool = True
     """Criteria are few, so that each is a name."""
     labels: Mapping[tuple[str, str, int], Sequence[api.KeptLabel]] = {}
-    """What people said, by the answer that they said it of."""
+    """Labels of people, by answer."""
 
 
-def trace_of(entry: Json, setting: TraceContext) -> Trace:
-    """The trace of one record, the same whenever it is made: its ids come from the run in MLflow and the record's place."""
-    asked, line, attempts = entry["input"], entry["prediction"], entry["attempts"]
-    trace_id = f"tr-{_digest(setting.mlflow_run_id, line['index'])[:32]}"
+def trace_of(entry: RecordDetails, setting: TraceContext) -> Trace:
+    """Return the trace of one record, the same whenever it is made: its ids come from the run in MLflow and the record's place."""
+    asked, line = entry.input, entry.prediction
+    trace_id = f"tr-{_digest(setting.mlflow_run_id, line.index)[:32]}"
     spans = tuple(_spans(entry, trace_id, setting))
     root = spans[0]
-    cost = {} if line["cost"] is None else {"mlflow.trace.cost": _json({"total_cost": line["cost"]})}
+    cost = {} if line.cost is None else {"mlflow.trace.cost": _json({"total_cost": line.cost})}
     return Trace(
         trace_id=trace_id,
-        name=line["record_id"],
+        name=line.record_id,
         start_ms=root.start_ns // 1_000_000,
         duration_ms=(root.end_ns - root.start_ns) // 1_000_000,
         is_error=root.error is not None,
-        question=(asked["prompt"] or _json(asked["messages"]))[:SHOWN],
-        answer=(line["model_response"] or "")[:SHOWN],
-        tags=_tags(asked, line, tries=len(attempts)),
+        question=(asked.prompt or _json(asked.messages))[:SHOWN],
+        answer=(line.model_response or "")[:SHOWN],
+        tags=_tags(asked, line, tries=len(entry.attempts)),
         metadata={"mlflow.sourceRun": setting.mlflow_run_id, **cost},
         spans=spans,
         marks=tuple(_marks(entry, trace_id, setting)),
     )
 
 
-def inputs_of(asked: Json) -> Json:
-    """What the candidate was given, as MLflow's datasets and traces have it."""
-    given = {"messages": asked["messages"]} if asked["messages"] else {"prompt": asked["prompt"]}
-    case = stored_case(asked)
-    fields = () if case is None else question_fields(case)
-    further = {**{field.name: field.text for field in fields}, "context": asked["model_context"], "choices": asked["choices"]}
+def inputs_of(asked: Case) -> Json:
+    """Return the candidate's input in the form of MLflow's datasets and traces."""
+    given: Json = {"messages": _plain_list(asked.messages)} if asked.messages else {"prompt": asked.prompt}
+    fields = {field.name: field.text for field in question_fields(asked)}
+    further: Json = {**fields, "context": asked.model_context, "choices": _plain_list(asked.choices)}
     return {**given, **{name: value for name, value in further.items() if value}}
 
 
-def expectations_of(asked: Json) -> Json:
-    """What a good answer is measured by."""
-    references, criteria = asked["references"], asked["criteria"]
+def expectations_of(asked: Case) -> Json:
+    """Return the expectations that an answer is graded by."""
     found: Json = {}
-    if references:
-        found[EXPECTED] = references[0] if len(references) == 1 else references
-    if criteria:
-        found[GUIDELINES] = [criterion["description"] or criterion["title"] for criterion in criteria]
-    if asked["correct_choice_ids"]:
-        found[CHOICES] = asked["correct_choice_ids"]
-    case = stored_case(asked)
-    for field in () if case is None else grading_fields(case):
+    if asked.references:
+        found[EXPECTED] = asked.references[0] if len(asked.references) == 1 else list(asked.references)
+    if asked.criteria:
+        found[GUIDELINES] = [criterion.description or criterion.title for criterion in asked.criteria]
+    if asked.correct_choice_ids:
+        found[CHOICES] = list(asked.correct_choice_ids)
+    for field in grading_fields(asked):
         found.setdefault(field.name, field.text)
     return found
 
 
-def _tags(asked: Json, line: Json, *, tries: int) -> dict[str, str]:
+def _plain_list(values: Sequence[Message] | Sequence[Choice]) -> list[Json]:
+    """Convert structs to what MLflow's own encoder takes."""
+    return list(msgspec.to_builtins(values))
+
+
+def _tags(asked: Case, line: PredictionLine, *, tries: int) -> dict[str, str]:
     named = {
-        "record_id": line["record_id"],
-        "record_sha256": line["record_sha256"],
-        "index": str(line["index"]),
-        "sample": str(line.get("sample", "")),
-        "status": line["status"],
-        "error_code": line["error_code"] or "",
-        "label": line["label"] or "",
-        "dataset": line["dataset"],
-        "flags": ", ".join(line["flags"]),
-        "tags": ", ".join(asked["tags"]),
+        "record_id": line.record_id,
+        "record_sha256": line.record_sha256,
+        "index": str(line.index),
+        "sample": "" if line.sample is msgspec.UNSET else str(line.sample),
+        "status": line.status,
+        "error_code": line.error_code or "",
+        "label": line.label or "",
+        "dataset": line.dataset,
+        "flags": ", ".join(line.flags),
+        "tags": ", ".join(asked.tags),
         "attempts": str(tries),
     }
     return {f"assay.{name}": value for name, value in named.items() if value}
@@ -163,9 +168,9 @@ def _tags(asked: Json, line: Json, *, tries: int) -> dict[str, str]:
 # Spans
 
 
-def _spans(entry: Json, trace_id: str, setting: TraceContext) -> Iterator[TraceSpan]:
-    line, asked = entry["prediction"], entry["input"]
-    calls = [_call(attempt, entry, trace_id=trace_id, setting=setting) for attempt in entry["attempts"]]
+def _spans(entry: RecordDetails, trace_id: str, setting: TraceContext) -> Iterator[TraceSpan]:
+    line, asked = entry.prediction, entry.input
+    calls = [_call(attempt, entry, trace_id=trace_id, setting=setting) for attempt in entry.attempts]
     start = min((call.start_ns for call in calls), default=_nanoseconds(setting.started_at))
     yield TraceSpan(
         span_id=_root(trace_id),
@@ -175,30 +180,30 @@ def _spans(entry: Json, trace_id: str, setting: TraceContext) -> Iterator[TraceS
         start_ns=start,
         end_ns=max((call.end_ns for call in calls), default=start),
         inputs=inputs_of(asked),
-        outputs=line["model_response"],
-        # Whatever kept a record from a grade: it is no answer that is merely bad.
-        error=None if line["status"] == "evaluated" else (line["error_code"] or line["status"], line["error_message"] or ""),
-        attributes={"assay.run_id": setting.run_id, "assay.record_id": line["record_id"], "assay.policy_id": line["policy_id"]},
+        outputs=line.model_response,
+        # Any reason that kept a record from a grade is an error, unlike a bad answer.
+        error=None if line.status == "evaluated" else (line.error_code or line.status, line.error_message or ""),
+        attributes={"assay.run_id": setting.run_id, "assay.record_id": line.record_id, "assay.policy_id": line.policy_id},
     )
     yield from calls
 
 
-def _call(attempt: Json, entry: Json, *, trace_id: str, setting: TraceContext) -> TraceSpan:
-    start = _nanoseconds(attempt["at"])
-    again = f" (round {attempt['record_attempt']})" if attempt["record_attempt"] > 1 else ""
-    is_candidate = attempt["stage"] == "candidate"
-    said = None if attempt["error_code"] else entry["prediction"]["model_response"] if is_candidate else attempt["response"]
+def _call(attempt: AttemptLine, entry: RecordDetails, *, trace_id: str, setting: TraceContext) -> TraceSpan:
+    start = _nanoseconds(attempt.at)
+    again = f" (round {attempt.record_attempt})" if attempt.record_attempt > 1 else ""
+    is_candidate = attempt.stage == "candidate"
+    said = None if attempt.error_code else entry.prediction.model_response if is_candidate else attempt.response
     return TraceSpan(
-        span_id=_digest(trace_id, attempt["attempt"])[:16],
+        span_id=_digest(trace_id, attempt.attempt)[:16],
         parent_id=_root(trace_id),
-        name=f"{attempt['call_id']}{again}",
+        name=f"{attempt.call_id}{again}",
         kind="CHAT_MODEL" if is_candidate else "EVALUATOR",
         start_ns=start,
-        end_ns=start + round((attempt["latency_ms"] or 0) * 1_000_000),
-        inputs=inputs_of(entry["input"]) if is_candidate else {"answer": entry["prediction"]["model_response"]},
+        end_ns=start + round((attempt.latency_ms or 0) * 1_000_000),
+        inputs=inputs_of(entry.input) if is_candidate else {"answer": entry.prediction.model_response},
         outputs=said,
-        error=(attempt["error_code"], attempt["error_message"] or "") if attempt["error_code"] else None,
-        attributes=_attributes(attempt, setting.providers.get(attempt["model"], "")),
+        error=(attempt.error_code, attempt.error_message or "") if attempt.error_code else None,
+        attributes=_attributes(attempt, setting.providers.get(attempt.model, "")),
     )
 
 
@@ -216,16 +221,16 @@ _NOTED = (
 )
 
 
-def _attributes(attempt: Json, provider: str) -> Json:
-    usage = {name: attempt[name] for name in ("input_tokens", "output_tokens", "total_tokens") if attempt[name] is not None}
+def _attributes(attempt: AttemptLine, provider: str) -> Json:
+    counts = {"input_tokens": attempt.input_tokens, "output_tokens": attempt.output_tokens, "total_tokens": attempt.total_tokens}
     named = {
-        "mlflow.llm.model": attempt["answered_by"] or attempt["model"],
+        "mlflow.llm.model": attempt.answered_by or attempt.model,
         "mlflow.llm.provider": provider,
-        "mlflow.chat.tokenUsage": usage,
-        "assay.model": attempt["model"],
-        "assay.cost_usd": attempt["cost"],
-        "assay.flags": attempt["flags"],
-        **{f"assay.{name}": attempt[name] for name in _NOTED},
+        "mlflow.chat.tokenUsage": {name: count for name, count in counts.items() if count is not None},
+        "assay.model": attempt.model,
+        "assay.cost_usd": attempt.cost,
+        "assay.flags": list(attempt.flags),
+        **{f"assay.{name}": getattr(attempt, name) for name in _NOTED},
     }
     return {name: value for name, value in named.items() if value not in (None, "", [], {})}
 
@@ -233,76 +238,76 @@ def _attributes(attempt: Json, provider: str) -> Json:
 # Marks
 
 
-def _marks(entry: Json, trace_id: str, setting: TraceContext) -> Iterator[Assessment]:
-    line = entry["prediction"]
-    if line["status"] == "evaluated":
+def _marks(entry: RecordDetails, trace_id: str, setting: TraceContext) -> Iterator[Assessment]:
+    line = entry.prediction
+    if line.status == "evaluated":
         yield from _grades(entry, trace_id, setting)
-    elif line["model_response"] is not None:
-        # There is an answer, and nobody could grade it.
-        error = (line["error_code"] or line["status"], line["error_message"] or "")
-        yield _mark(trace_id, "passed", None, by=("CODE", line["evaluator"] or "assay"), error=error)
-    for name, value in expectations_of(entry["input"]).items():
+    elif line.model_response is not None:
+        # The answer could not be graded, which MLflow shows as an assessment with an error.
+        error = (line.error_code or line.status, line.error_message or "")
+        yield _mark(trace_id, "passed", None, by=("CODE", line.evaluator or "assay"), error=error)
+    for name, value in expectations_of(entry.input).items():
         yield _mark(trace_id, name, value, by=("HUMAN", setting.dataset_id), kind="expectation")
-    for label in setting.labels.get((line["dataset"], line["record_id"], line.get("sample") or 0), ()):
+    for label in setting.labels.get((line.dataset, line.record_id, line.sample or 0), ()):
         yield from _label(trace_id, label)
 
 
-def _grades(entry: Json, trace_id: str, setting: TraceContext) -> Iterator[Assessment]:
-    line = entry["prediction"]
-    judges = list(dict.fromkeys(score["judge"] for score in line["evaluator_scores"] if score.get("judge")))
-    by: tuple[Source, str] = ("LLM_JUDGE", ", ".join(judges)) if judges else ("CODE", line["evaluator"] or "assay")
+def _grades(entry: RecordDetails, trace_id: str, setting: TraceContext) -> Iterator[Assessment]:
+    line = entry.prediction
+    judges = list(dict.fromkeys(score.judge for score in line.evaluator_scores if score.judge))
+    by: tuple[AssessmentSource, str] = ("LLM_JUDGE", ", ".join(judges)) if judges else ("CODE", line.evaluator or "assay")
     noted = {
-        "scale": line["scale"] or "",
-        "score_0_1": str(line["score"]),
-        "evaluator": line["evaluator"] or "",
-        "label": line["label"] or "",
+        "scale": line.scale or "",
+        "score_0_1": str(line.score),
+        "evaluator": line.evaluator or "",
+        "label": line.label or "",
     }
-    said = {"rationale": line["justification"], "metadata": {name: text for name, text in noted.items() if text}}
-    yield _mark(trace_id, "passed", line["passed"], by=by, **said)
-    yield _mark(trace_id, "score", line["raw_score"], by=by, **said)
-    if line["profile_score"] is not None:
-        yield _mark(trace_id, "profile_score", line["profile_score"], by=("CODE", "profile"))
-    titles = {criterion["id"]: criterion["description"] or criterion["title"] for criterion in entry["input"]["criteria"]}
-    for number, score in enumerate(line["evaluator_scores"]):
+    said: Json = {"rationale": line.justification, "metadata": {name: text for name, text in noted.items() if text}}
+    yield _mark(trace_id, "passed", line.passed, by=by, **said)
+    yield _mark(trace_id, "score", line.raw_score, by=by, **said)
+    if line.profile_score is not None:
+        yield _mark(trace_id, "profile_score", line.profile_score, by=("CODE", "profile"))
+    titles = {criterion.id: criterion.description or criterion.title for criterion in entry.input.criteria}
+    for number, score in enumerate(line.evaluator_scores):
         yield _vote(
-            trace_id, score, number=number, title=titles.get(score["criterion"], ""), setting=setting, evaluator=line["evaluator"]
+            trace_id, score, number=number, title=titles.get(score.criterion, ""), setting=setting, evaluator=line.evaluator
         )
 
 
-def _vote(trace_id: str, score: Json, *, number: int, title: str, setting: TraceContext, evaluator: str | None) -> Assessment:
-    judge = score.get("judge")
+def _vote(trace_id: str, score: Score, *, number: int, title: str, setting: TraceContext, evaluator: str | None) -> Assessment:
+    judge = score.judge
     noted = {
-        "criterion": score["criterion"],
+        "criterion": score.criterion,
         "criterion_text": title,
-        "scale": score["scale"] or "",
-        "weight": str(score.get("weight", "")),
+        "scale": score.scale,
+        "weight": "" if score.weight == 1 else str(score.weight),
     }
     return _mark(
         trace_id,
-        criterion_name(score["criterion"]) if setting.has_own_names else CRITERION,
-        score["score"],
+        criterion_name(score.criterion) if setting.has_own_names else CRITERION,
+        score.score,
         by=("LLM_JUDGE", judge) if judge else ("CODE", evaluator or "assay"),
-        rationale=score.get("justification"),
+        rationale=score.justification or None,
         metadata={name: text for name, text in noted.items() if text},
         place=str(number),
     )
 
 
 def criterion_name(criterion: str) -> str:
-    """What the marks of a criterion are called: as it is, unless that is a verdict's name."""
+    """Return the name of a criterion's assessments: its own, unless a verdict has that name."""
     return f"{CRITERION}/{criterion}" if criterion in VERDICTS else criterion
 
 
 def _label(trace_id: str, label: api.KeptLabel) -> Iterator[Assessment]:
-    """Under the names of the judge's own marks, so that MLflow sets them side by side."""
-    by: tuple[Source, str] = ("HUMAN", label.rater or UNNAMED)
+    """Yield a label under the names of the judge's own assessments, so that MLflow shows them side by side."""
+    by: tuple[AssessmentSource, str] = ("HUMAN", label.rater or UNNAMED)
     noted = {LABEL_NOTE: label.at or IN_FILE}
     for name, value in (("passed", label.passed), ("score", label.score)):
         if value is not None:
             yield _mark(trace_id, name, value, by=by, rationale=label.note or None, metadata=noted, place="label")
 
 
-def _mark(trace_id: str, name: str, value: Any, *, by: tuple[Source, str], place: str = "", **further: Any) -> Assessment:
+def _mark(trace_id: str, name: str, value: Any, *, by: tuple[AssessmentSource, str], place: str = "", **further: Any) -> Assessment:
     source, source_id = by
     return Assessment(
         mark_id=f"a-{_digest(trace_id, name, source, source_id, place)[:32]}",
@@ -315,7 +320,7 @@ def _mark(trace_id: str, name: str, value: Any, *, by: tuple[Source, str], place
 
 
 def short_name(name: str) -> str:
-    """A name that fits into MLflow's database, and still is no other's."""
+    """Return a name that fits into MLflow's database and is unlike any other."""
     return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 9]}-{_digest(name)[:8]}"
 
 

@@ -32,7 +32,7 @@ _RETRIES = {"max_retries": 5, "retry_timeout": timedelta(seconds=30)}
 
 
 def is_object_address(text: str) -> bool:
-    """Tell whether the text is an address in an object store, such as s3://bucket/runs/nightly."""
+    """Return whether the text is an address in an object store, such as s3://bucket/runs/nightly."""
     return text.partition("://")[0] in _VARIABLES and "://" in text
 
 
@@ -55,7 +55,7 @@ def _plain_address(address: str) -> str:
 
 
 class ObjectRunStorage:
-    """The objects below a prefix; the store's own environment variables grant access."""
+    """Objects below a prefix; the store's own environment variables grant access."""
 
     def __init__(self, address: str) -> None:
         self.shown = _plain_address(address)

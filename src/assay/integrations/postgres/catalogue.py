@@ -28,7 +28,7 @@ FROM run LEFT JOIN submission USING (run) LEFT JOIN driver USING (run)
 
 
 class PostgresCatalogue:
-    """The runs of one database, for callers that poll; from any thread."""
+    """Runs of one database, for callers that poll; from any thread."""
 
     def __init__(self, address: str) -> None:
         self._connection = ThreadSafeConnection(address)
@@ -44,7 +44,7 @@ class PostgresCatalogue:
         return dict(self._rows("SELECT run_id, plan FROM run WHERE run_id = ANY(%s)", (list(run_ids),)))
 
     def has(self, run_id: str) -> bool:
-        """Tell whether there is a run of that id."""
+        """Return whether there is a run of that id."""
         return bool(self._rows("SELECT 1 FROM run WHERE run_id = %s", (run_id,)))
 
     def close(self) -> None:
@@ -81,12 +81,12 @@ _WAITING: LiteralString = (
 )
 
 
-class _KeyTaken(Exception):
+class _IdempotencyKeyTaken(Exception):
     """Another server has a run under the same idempotency key."""
 
 
 class PostgresSubmissions:
-    """The submissions to all servers of one ledger; every method is one durable transaction, from any thread."""
+    """Submissions to all servers of one ledger; every method is one durable transaction, from any thread."""
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -97,11 +97,11 @@ class PostgresSubmissions:
 
         A concurrent call with the same key waits until this one has committed or failed.
         """
-        # A connection of its own, because this may take a while.
+        # A separate connection, because this may take a while.
         connection = ReconnectingConnection(self._address, patience=FIRST_PATIENCE)
         try:
             connection.transact(lambda database: self._insert(database, row, submitted))
-        except _KeyTaken:
+        except _IdempotencyKeyTaken:
             return False
         finally:
             connection.close()
@@ -118,18 +118,18 @@ class PostgresSubmissions:
             (run, row.owner, row.key, row.fingerprint, row.answer, row.at),
         )
         if inserted.rowcount == 0:
-            raise _KeyTaken
+            raise _IdempotencyKeyTaken
         PostgresLedger(self._address, row.run_id, run).write_records(database, submitted.records())
         for name, value in {READ: "1", **submitted.notes}.items():
             database.execute("INSERT INTO note VALUES (%s, %s, %s)", (run, name, value.encode()))
 
     def under(self, owner: str, key: str) -> SubmissionRow | None:
         """Find the submission under an idempotency key."""
-        return self._found(f"{_SELECT} WHERE owner = %s AND key = %s AND key != ''", (owner, key))
+        return self._find(f"{_SELECT} WHERE owner = %s AND key = %s AND key != ''", (owner, key))
 
     def of(self, run_id: str) -> SubmissionRow | None:
         """Find the submission of a run."""
-        return self._found(f"{_SELECT} WHERE run_id = %s", (run_id,))
+        return self._find(f"{_SELECT} WHERE run_id = %s", (run_id,))
 
     def waiting(self, limit: int) -> list[WaitingRun]:
         """List submitted runs that have not ended and have no driver, the oldest first."""
@@ -144,7 +144,7 @@ class PostgresSubmissions:
         """Close the database."""
         self._connection.close()
 
-    def _found(self, query: LiteralString, values: tuple[Any, ...]) -> SubmissionRow | None:
+    def _find(self, query: LiteralString, values: tuple[Any, ...]) -> SubmissionRow | None:
         rows = self._rows(query, values)
         return SubmissionRow(*rows[0]) if rows else None
 

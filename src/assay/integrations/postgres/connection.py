@@ -16,7 +16,7 @@ from assay.core.errors import LedgerUnavailable, StoreUnavailable, UsageProblem
 SECRETS = ("password", "sslpassword", "oauth_client_secret")
 """Connection parameters that must not be stored."""
 _EXAMPLE = "an address looks like postgresql://user@host:5432/database"
-_ESCAPE = "a sign of a password that is no letter or digit is written as %XX, such as %2F for a slash"
+_ESCAPE = "write each character of a password except letters and digits as %XX, such as %2F for a slash"
 
 
 def shown_address(address: str) -> str:
@@ -36,7 +36,7 @@ def parameters_of(address: str) -> dict[str, str]:
         known = {name: str(value) for name, value in conninfo_to_dict(address).items() if value}
     except psycopg.ProgrammingError:
         # The library would quote the address, and with it a password.
-        raise UsageProblem("this is no address of PostgreSQL", hint=_EXAMPLE) from None
+        raise UsageProblem("this is not an address of PostgreSQL", hint=_EXAMPLE) from None
     # In a URL, an unescaped slash ends the password: the rest of it would be taken for the database's name.
     if not all(port.isdigit() for port in known.get("port", "").split(",") if port) or "@" in known.get("dbname", ""):
         raise UsageProblem("the address of the ledger cannot be read", hint=_ESCAPE)
@@ -56,7 +56,7 @@ def address_without_password(address: str) -> str:
     netloc = f"{user.partition(':')[0]}@{locations}" if user else locations
     stored = urlunsplit(parts._replace(netloc=netloc, query=urlencode(query)))
     if any(name in parameters_of(stored) for name in SECRETS):
-        raise UsageProblem("the password of the ledger stands where it cannot be left out", hint=_EXAMPLE)
+        raise UsageProblem("the password of the ledger is in a place where it cannot be left out", hint=_EXAMPLE)
     return stored
 
 
@@ -173,9 +173,10 @@ def connect(
 
 
 def _is_passing(problem: psycopg.Error) -> bool:
-    """Tell whether waiting may help: a server that starts, stops or is away, unlike a wrong password or a missing database."""
+    """Return whether waiting may help: a server that starts, stops or is away, unlike a wrong password or a missing database."""
     state = problem.sqlstate
     if state is None:
+        # libpq reports a failed connection without an SQLSTATE: only its text tells a wrong password from a server that is away.
         return "password" not in str(problem) and "does not exist" not in str(problem)
     return state[:2] in {"08", "40", "53", "55", "57"} or state == errors.IdleInTransactionSessionTimeout.sqlstate
 

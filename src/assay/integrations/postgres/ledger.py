@@ -70,7 +70,7 @@ T = TypeVar("T")
 
 
 class PostgresLedgers:
-    """The runs of one database; opening it creates or migrates its tables."""
+    """Runs of one database; opening it creates or migrates its tables."""
 
     def __init__(self, address: str) -> None:
         self._connection = ReconnectingConnection(address, patience=FIRST_PATIENCE)
@@ -87,7 +87,7 @@ class PostgresLedgers:
         def created(database: psycopg.Connection) -> int | None:
             run = insert_run(database, run_id, plan=plan, plan_sha256=plan_sha256, at=at)
             if run is None:
-                return _run_made_by(database, run_id, call_id)
+                return _created_run(database, run_id, call_id)
             database.execute("INSERT INTO note VALUES (%s, '.created', %s)", (run, call_id.bytes))
             return run
 
@@ -111,7 +111,7 @@ class PostgresLedgers:
 
 
 class PostgresLedger:
-    """The rows of one run; every method is one durable transaction, which survives restarts of the server."""
+    """Rows of one run; every method is one durable transaction, which survives restarts of the server."""
 
     def __init__(self, address: str, run_id: str, run: int, *, driver: str = "", is_brief: bool = False) -> None:
         """Prepare the connection; `is_brief` callers do not wait for a server that is away."""
@@ -203,7 +203,7 @@ class PostgresLedger:
         return self._connection.transact(changed)
 
     def is_ours(self, state: State) -> bool:
-        """Tell whether the run is in this state and our driver holds the lease, which is renewed; without one, the state."""
+        """Return whether the run is in this state and our driver holds the lease, which is renewed; without one, the state."""
         if not self._driver:
             return self.run().state == state
         values = (LEASE_SECONDS, self._run, state, self._driver)
@@ -315,7 +315,7 @@ class PostgresLedger:
         call_id = uuid4()
         attempts = [(entry.position, encode(attempt)) for entry in entries for attempt in entry.attempts]
         outcomes = self._outcomes([outcome_values(entry.position, entry.outcome) for entry in entries if entry.outcome is not None])
-        passed = [_passed(entry.outcome) for entry in entries if entry.outcome is not None]
+        passed = [_passed_of(entry.outcome) for entry in entries if entry.outcome is not None]
         spent = sum(attempt.cost or 0.0 for entry in entries for attempt in entry.attempts)
         rows = (attempts, (*outcomes[:3], passed, outcomes[4]))
         return self._connection.transact(lambda database: self._append_once(database, claim, call_id, rows, spent=spent))
@@ -356,7 +356,7 @@ class PostgresLedger:
         return self._do(
             "INSERT INTO outcome(run, position, status, passed, body) SELECT run, position, %s, %s, %s FROM record"
             " WHERE run = %s AND NOT EXISTS (SELECT FROM outcome o WHERE o.run = record.run AND o.position = record.position)",
-            (status, _passed(outcome), body, self._run),
+            (status, _passed_of(outcome), body, self._run),
         )
 
     def counts(self) -> dict[str, int]:
@@ -499,7 +499,7 @@ def _fetch_row(cursor: psycopg.Cursor[Any]) -> tuple[Any, ...] | None:
     return row
 
 
-def _run_made_by(database: psycopg.Connection, run_id: str, call_id: UUID) -> int | None:
+def _created_run(database: psycopg.Connection, run_id: str, call_id: UUID) -> int | None:
     """Find the run of that id if this very call created it and only the reply was lost."""
     found = _fetch_row(
         database.execute(
@@ -515,7 +515,7 @@ def _record(values: Sequence[Any]) -> RecordRow:
     return RecordRow(position, None if record_id is None else _text(record_id), *others)
 
 
-def _passed(outcome: Outcome | None) -> bool | None:
+def _passed_of(outcome: Outcome | None) -> bool | None:
     return outcome.grade.passed if isinstance(outcome, GradedOutcome) else None
 
 

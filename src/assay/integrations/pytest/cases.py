@@ -12,19 +12,19 @@ import msgspec
 import pytest
 
 from assay import api
+from assay.core.artifact_lines import PredictionLine, RecordDetails
 from assay.core.errors import AssayError, UsageProblem
-from assay.core.printable import printable, printable_lines
 from assay.core.report import ValidationReport
 from assay.core.settings import Gates
-from assay.presentation.run import score_of
-from assay.presentation.run_decision import decision_note, decisions
+from assay.core.text import printable, printable_lines
+from assay.presentation.decisions import decision_note, decisions
 from assay.presentation.run_report import RunReport
-from assay.presentation.words import cost_text, counted, error_text
+from assay.presentation.words import cost_text, counted, error_text, record_score
 from assay.surfaces.cli.progress import LINE_EVERY, Throughput, plain_line
-from assay.surfaces.python_api.runs import Run, open_run, run
+from assay.surfaces.python_api.runs import Run, open_run, plain, run
 
 NAME = 100
-"""Characters of an id that name a test; a longer one is told apart by its hash."""
+"""Characters of an id that name a test; a longer one is identified by its hash."""
 TEXT = 2_000
 """Characters of a text that a failure shows."""
 MOST = 500
@@ -37,15 +37,15 @@ _CASE = pytest.StashKey["RecordCase"]()
 
 
 class CaseKey(NamedTuple):
-    """What a test is about."""
+    """Record that a test is about."""
 
     record_id: str
     sample: int | None = None
-    """Which of several answers, where each record is asked several times."""
+    """Number of the answer, if each record has several."""
 
     @property
     def name(self) -> str:
-        """What stands in the brackets of a test's name; pytest escapes what no terminal can show."""
+        """Text in the brackets of a test's name; pytest escapes unprintable characters."""
         name = self.record_id
         if len(name) > NAME:
             name = f"{name[: NAME - 9]}~{sha256(name.encode()).hexdigest()[:8]}"
@@ -57,10 +57,10 @@ class RecordCase(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     sample: int | None
-    """Which of several answers to the record it is; None where it was asked once."""
+    """Number of the answer, if the record has several; else None."""
     question: str
     record: dict[str, Any]
-    """The record as the dataset has it, redacted as the artifacts are."""
+    """Record of the dataset, redacted like the artifacts."""
     answer: str
     score: float
     """0..1 over all criteria."""
@@ -70,25 +70,25 @@ class RecordCase(msgspec.Struct, frozen=True, kw_only=True):
     passed: bool
     justification: str
     label: str
-    """What kind of failure it is; empty for none."""
+    """Kind of failure; empty for none."""
     prediction: dict[str, Any]
     """Everything else that is known of the answer: votes, tokens, times, cost."""
     run: Run
 
 
 class MarkerTests(msgspec.Struct):
-    """The tests of one marker."""
+    """Tests of one marker."""
 
     source: str
     options: dict[str, Any]
     keys: tuple[CaseKey, ...]
     has_gates: bool
-    """The run as a whole is decided about, and its records alone are not."""
+    """True when gates decide about the run as a whole, and not about single records."""
     run_id: str
     selected: tuple[CaseKey, ...] = ()
     """Those that are left after every choice of the command line."""
     outcome: Run | str | None = None
-    """The run, or why there is none; None before the first test."""
+    """Run, or the error that prevented it; None before the first test."""
 
     @property
     def is_whole(self) -> bool:
@@ -97,7 +97,7 @@ class MarkerTests(msgspec.Struct):
 
 
 class CaseRuns:
-    """The runs of one session of pytest; all workers of xdist share them, each made by whoever is first."""
+    """Runs of one session of pytest, shared by all workers of xdist; the first worker that needs a run makes it."""
 
     def __init__(self, runs_dir: Path, session: str, *, root: Path, say: Say | None = None) -> None:
         self._runs_dir = runs_dir
@@ -108,7 +108,7 @@ class CaseRuns:
         self._calls = 0
 
     def keys(self, function: pytest.Item, mark: pytest.Mark) -> tuple[CaseKey, ...]:
-        """The records that a marked function is called with; raises CollectError with everything that is wrong with them."""
+        """List the records for a marked function; raises CollectError with every problem."""
         try:
             if sum(own.name == mark.name for own in function.own_markers) > 1:
                 raise UsageProblem("it has two markers, and a test is about one dataset", hint="write a function for each")
@@ -135,7 +135,7 @@ class CaseRuns:
         return self._found(sources[0], folder), {"on_invalid": "reject", **options}
 
     def _found(self, path: str | Path, folder: Path) -> str:
-        """A file beside the test, else below the rootdir."""
+        """Find a file next to the test, else below the rootdir."""
         places = [folder / path, self._root / path]
         return str(next((place for place in places if place.exists()), places[0]))
 
@@ -143,7 +143,7 @@ class CaseRuns:
         return f"{self._session}-{_slug(place)}-{sha256(place.encode()).hexdigest()[:6]}"
 
     def gate_items(self, collector: pytest.Collector, first: pytest.Item) -> Iterator[pytest.Item]:
-        """A test of the whole run, where the marker sets gates."""
+        """Make a test of the whole run if the marker sets gates."""
         group = self._groups.get(_place(first))
         if group is not None and group.has_gates:
             taken = {key.name for key in group.keys}
@@ -154,7 +154,7 @@ class CaseRuns:
             yield item
 
     def select(self, items: Iterable[pytest.Item]) -> None:
-        """Remember which records are left to be evaluated: all of them where only the gate of a marker is."""
+        """Remember the selected records of each marker; all of them if only its gate is selected."""
         left: dict[str, dict[CaseKey, None]] = {}
         gated: list[str] = []
         for item in items:
@@ -167,7 +167,7 @@ class CaseRuns:
             group.selected = tuple(left.get(place, group.keys if group.run_id in gated else ()))
 
     def case(self, item: pytest.Item) -> RecordCase:
-        """The evaluated record of a test; fails it where there is no grade."""
+        """Return the evaluated record of a test; fails the test if it has no grade."""
         found = item.stash.get(_CASE, None)
         if found is None:
             key = _key(item)
@@ -177,7 +177,7 @@ class CaseRuns:
         return found
 
     def evaluated(self, group: MarkerTests) -> Run:
-        """The run of a group, made by the first test of it in any process; the others wait for it."""
+        """Return the run of a group; the first test in any process makes it, the others wait."""
         if group.outcome is None:
             group.outcome = self._evaluate(group)
         if isinstance(group.outcome, str):
@@ -215,7 +215,7 @@ class CaseRuns:
         return made[0]
 
     def _watch(self, run_id: str) -> Callable[[api.Snapshot], None] | None:
-        """Tells somebody at a terminal how a long run is going: without it pytest would stand still."""
+        """Print the progress of a long run on a terminal; pytest itself prints nothing meanwhile."""
         if self._say is None:
             return None
         say, pace, said = self._say, Throughput(), [0.0]
@@ -229,7 +229,7 @@ class CaseRuns:
         return watch
 
     def _keep(self) -> None:
-        """The folder of the runs, which is no part of the project; raises UsageProblem where it cannot be made."""
+        """Create the folder of the runs, ignored by git; raises UsageProblem if that fails."""
         if self._runs_dir.exists():
             return
         try:
@@ -242,7 +242,7 @@ class CaseRuns:
             ) from problem
 
     def check(self, item: pytest.Function) -> None:
-        """Fail a test whose record did not pass; where gates decide about the whole run, it is only expected to."""
+        """Fail a test whose record did not pass; if gates decide about the whole run, mark it as an expected failure."""
         case, group = self.case(item), self._groups[_place(item)]
         if case.passed:
             return
@@ -253,7 +253,7 @@ class CaseRuns:
 
 
 class GateItem(pytest.Item):
-    """The gates of a marker, as a test of its own."""
+    """Test for the gates of a marker."""
 
     def __init__(self, *, runs: CaseRuns, group: MarkerTests, **place: Any) -> None:
         super().__init__(**place)
@@ -262,28 +262,28 @@ class GateItem(pytest.Item):
         self.group = group
 
     def runtest(self) -> None:
-        """Fail where a gate was missed; a part of the records is not decided about."""
+        """Fail if a gate was missed; skip if only some of the records were evaluated."""
         if not self.group.is_whole:
             pytest.skip(f"{len(self.group.selected):,} of {len(self.group.keys):,} records are selected, and gates are about all")
         made = self.runs.evaluated(self.group)
         self.user_properties += [("assay.run_id", made.run_id), ("assay.pass_rate", made.pass_rate.value)]
         if not made.gate.passed:
-            view = RunReport(result=made.result, manifest=made.run_manifest)
+            view = RunReport(result=made.result, manifest=made.reader.run_manifest)
             reasons = filter(None, (*(decision.reason for decision in decisions(view)), decision_note(view)))
             pytest.fail("\n".join([f"run {made.run_id} missed its gates", *map(printable, reasons)]), pytrace=False)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """Where it is told of."""
+        """Return the location for the report."""
         return self.path, None, self.name
 
 
 def _slug(place: str) -> str:
-    """The name of a test function, as a part of the name of a folder."""
+    """Turn the name of a test function into a part of a folder's name."""
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", place.partition("[")[0].partition(" ")[0].rpartition("::")[2])[:60]
 
 
 def _place(item: pytest.Item) -> str:
-    """The test function, whatever it is called with."""
+    """Return the id of the test function, without its parameters."""
     assert item.parent is not None
     return f"{item.parent.nodeid}::{getattr(item, 'originalname', None) or item.name}"
 
@@ -294,37 +294,42 @@ def _key(item: pytest.Item) -> CaseKey | None:
 
 
 def _case(made: Run, key: CaseKey, item: pytest.Item) -> RecordCase:
-    """The record of a test from its run; an error is no grade, and fails the test before it begins."""
-    found = made.record(key.record_id, sample=key.sample)
-    line = found["prediction"]
+    """Return the record of a test from its run; fails the test before it begins if the record has an error."""
+    found = made.reader.record(key.record_id, sample=key.sample)
+    assert isinstance(found, RecordDetails), "a run with an invalid record does not start"
+    line = found.prediction
     item.user_properties += _properties(made, line)
-    asked = api.question_of(found["input"])
+    asked = api.question_of(found.input)
     _tell(item, asked, line)
-    if line["status"] != "evaluated":
+    if line.score is None or line.raw_score is None or line.passed is None:
         pytest.fail(f"record {printable(key.record_id)!r} has no grade: {_error(line)}", pytrace=False)
     return RecordCase(
         id=key.record_id,
         sample=key.sample,
         question=asked,
-        record=found["input"],
-        answer=line["model_response"] or "",
-        **{name: line[name] for name in ("score", "raw_score", "scale", "passed")},
-        justification=line["justification"] or "",
-        label=line["label"] or "",
-        prediction=line,
+        record=plain(found.input),
+        answer=line.model_response or "",
+        score=line.score,
+        raw_score=line.raw_score,
+        scale=line.scale or "",
+        passed=line.passed,
+        justification=line.justification or "",
+        label=line.label or "",
+        prediction=plain(line),
         run=made,
     )
 
 
-def _properties(made: Run, line: dict[str, Any]) -> list[tuple[str, object]]:
-    """What a JUnit file says of a test."""
+def _properties(made: Run, line: PredictionLine) -> list[tuple[str, object]]:
+    """List the properties of a test for JUnit."""
     names = ("record_id", "status", "score", "raw_score", "passed", "label", "error_code", "cost")
-    return [("assay.run_id", made.run_id), *((f"assay.{name}", line[name]) for name in names if line[name] is not None)]
+    noted = ((name, getattr(line, name)) for name in names)
+    return [("assay.run_id", made.run_id), *((f"assay.{name}", value) for name, value in noted if value is not None)]
 
 
-def _tell(item: pytest.Item, asked: str, line: dict[str, Any]) -> None:
-    """What was asked and answered, for the report of a test that fails."""
-    said = (("asked", asked), ("answered", line["model_response"]), ("why", line["justification"]))
+def _tell(item: pytest.Item, asked: str, line: PredictionLine) -> None:
+    """Add input and answer to the report of a failed test."""
+    said = (("asked", asked), ("answered", line.model_response), ("why", line.justification))
     text = "\n".join(f"{who}: {printable_lines(_cut(words))}" for who, words in said if words)
     item.add_report_section("setup", "assay", text)
 
@@ -333,16 +338,16 @@ def _cut(text: str) -> str:
     return text if len(text) <= TEXT else f"{text[: TEXT - 1]}…"
 
 
-def _error(line: dict[str, Any]) -> str:
-    return printable(error_text(line["error_code"] or line["status"], line["error_message"]), limit=TEXT)
+def _error(line: PredictionLine) -> str:
+    return printable(error_text(line.error_code or line.status, line.error_message), limit=TEXT)
 
 
 def _score(case: RecordCase) -> str:
-    return f"score {score_of(case.prediction)} on the scale {case.scale}"
+    return f"score {record_score(case.raw_score, case.scale)} on the scale {case.scale}"
 
 
 def _complaint(name: str, problem: AssayError) -> str:
-    """Everything that is wrong, a line each."""
+    """Format the problems, one line each."""
     refused = problem.refused if isinstance(problem, api.PlanProblems) else ()
     problems = problem.problems if isinstance(problem, api.PlanProblems) else (problem.message,)
     lines = list(map(printable, problems if not refused else (line for report in refused for line in _errors(report))))
@@ -352,7 +357,7 @@ def _complaint(name: str, problem: AssayError) -> str:
 
 
 def _errors(report: ValidationReport) -> Iterator[str]:
-    """The errors of a dataset with their places."""
+    """List the errors of a dataset with their locations."""
     path = os.path.relpath(report.path)
     for issue in report.all_issues:
         if issue.severity == "error":
@@ -361,18 +366,18 @@ def _errors(report: ValidationReport) -> Iterator[str]:
 
 
 def write_summary(terminal: Any, runs_dir: Path, session: str) -> None:
-    """A line on each run, where it is, and how to look at it."""
+    """Write a line for each run, with its folder and the command that shows it."""
     terminal.section("assay")
     folder = os.path.relpath(runs_dir)
     active = {path.name for path in runs_dir.glob(f".active/{session}-*")}
     names = sorted({path.name for path in runs_dir.glob(f"{session}-*")} | active)
     for name in names:
-        for line in _told(name, runs_dir):
+        for line in _run_lines(name, runs_dir):
             terminal.write_line(line)
     terminal.write_line(f"show one with: assay show {names[-1]} --runs-dir {printable(folder)}")
 
 
-def _told(name: str, runs_dir: Path) -> list[str]:
+def _run_lines(name: str, runs_dir: Path) -> list[str]:
     try:
         run = open_run(name, runs_dir=runs_dir)
         place = printable(os.path.relpath(run.run_dir))

@@ -22,7 +22,7 @@ FOLDER = ".assay"
 _SESSION = pytest.StashKey[str]()
 _RUNS = pytest.StashKey["CaseRuns"]()
 _WORD = "assay_session"
-"""What the workers of xdist are told the session's name by."""
+"""Key under which workers of xdist receive the session's name."""
 _HELP = (
     f"{MARKER}(dataset, model=..., judge=..., **options): run the test once for each record of a dataset, after all of them were "
     "evaluated in one run; the options are those of assay.run. The test passes when its record does."
@@ -30,17 +30,17 @@ _HELP = (
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The one option: where the runs are kept."""
+    """Add the option for the folder of the runs."""
     group = parser.getgroup("assay", "assay: records of datasets as tests")
     group.addoption("--assay-runs-dir", metavar="DIR", help=f"Keep the runs of tests in this folder.  [default: {FOLDER}]")
     parser.addini("assay_runs_dir", "Folder of the runs of tests, below the rootdir.", default=FOLDER)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Name the session, the same for all workers of xdist, and tell about the marker."""
+    """Name the session, the same for all workers of xdist, and register the marker."""
     config.addinivalue_line("markers", _HELP)
-    told = getattr(config, "workerinput", {}).get(_WORD)
-    config.stash[_SESSION] = told or time.strftime("pytest-%Y%m%d-%H%M%S-", time.gmtime()) + secrets.token_hex(2)
+    prefix = getattr(config, "workerinput", {}).get(_WORD)
+    config.stash[_SESSION] = prefix or time.strftime("pytest-%Y%m%d-%H%M%S-", time.gmtime()) + secrets.token_hex(2)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -50,7 +50,7 @@ def pytest_configure_node(node: Any) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One test for each record of the dataset that a marker names."""
+    """Generate a test for each record of the marker's dataset."""
     mark = metafunc.definition.get_closest_marker(MARKER)
     if mark is not None:
         keys = _runs(metafunc.config).keys(metafunc.definition, mark)
@@ -61,7 +61,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pycollect_makeitem(collector: pytest.Collector) -> Generator[None, Any, Any]:
-    """One more test after those of the records, where the marker sets gates."""
+    """Add a test for the gates of the marker after those of the records."""
     found = yield
     if isinstance(found, list) and found and found[0].get_closest_marker(MARKER) is not None:
         return [*found, *_runs(collector.config).gate_items(collector, found[0])]
@@ -69,7 +69,7 @@ def pytest_pycollect_makeitem(collector: pytest.Collector) -> Generator[None, An
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Only the records of the tests that are left are evaluated."""
+    """Select the records of the tests that were not deselected."""
     runs = session.config.stash.get(_RUNS, None)
     if runs is not None:
         runs.select(session.items)
@@ -77,7 +77,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Evaluate the record of a test, with all others of its dataset, whether or not the test looks at it."""
+    """Evaluate the record of a test, with all others of its dataset, whether or not the test uses it."""
     if _is_case(item):
         _runs(item.config).case(item)
     elif item.get_closest_marker(MARKER) is not None and CASE not in item.keywords:
@@ -88,7 +88,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
-    """A test that has nothing to complain about passes only if its record does."""
+    """Run a test, then fail it if its record did not pass."""
     found = yield
     if _is_case(pyfuncitem):
         _runs(pyfuncitem.config).check(pyfuncitem)
@@ -96,7 +96,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """What the runs of the session came to, and where they are."""
+    """Print the results and the folders of the session's runs."""
     folder, session = _folder(config), config.stash[_SESSION]
     if not hasattr(config, "workerinput") and any((*folder.glob(f"{session}-*"), *folder.glob(f".active/{session}-*"))):
         import_module("assay.integrations.pytest.cases").write_summary(terminalreporter, folder, session)
@@ -104,18 +104,18 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 @pytest.fixture
 def assay_case(request: pytest.FixtureRequest) -> "RecordCase":
-    """The record of this test: what was asked, what was answered, and its grade."""
+    """Return the record of this test: its input, the answer and its grade."""
     return _runs(request.config).case(request.node)
 
 
 @pytest.fixture(scope="session")
 def assay_run(request: pytest.FixtureRequest) -> "RunInTest":
-    """A function that runs a dataset and gives the run, to assert on its figures; its options are those of assay.run."""
+    """Return a function that runs a dataset and returns the run, for assertions on metrics; it takes the options of assay.run."""
     return _runs(request.config).run
 
 
 def _is_case(item: pytest.Item) -> bool:
-    """True for the test of a record."""
+    """Return whether an item is the test of a record."""
     return CASE in getattr(getattr(item, "callspec", None), "params", ())
 
 
@@ -129,7 +129,7 @@ def _runs(config: pytest.Config) -> "CaseRuns":
 
 
 def _say(config: pytest.Config) -> "Say | None":
-    """Writes a line where somebody looks; None elsewhere. What a test writes is captured, and this is not."""
+    """Return a function that writes a line to the terminal, past pytest's capture; None without a terminal."""
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     capture = config.pluginmanager.get_plugin("capturemanager")
     if terminal is None or capture is None or not terminal.isatty:

@@ -1,1 +1,1 @@
-"""What happens in a run, told to other tools: OpenTelemetry, logs in JSON, figures for Prometheus."""
+"""Events of runs for other tools: OpenTelemetry, logs in JSON, metrics for Prometheus."""

@@ -35,7 +35,7 @@ DURATION = "gen_ai.client.operation.duration"
 TOKEN_USAGE = "gen_ai.client.token.usage"
 CHAT = "chat"
 OVERALL = "overall"
-"""The name of an evaluation whose evaluator is not known."""
+"""Name of an evaluation whose evaluator is not known."""
 PARAMETERS = {
     "temperature": "gen_ai.request.temperature",
     "top_p": "gen_ai.request.top_p",
@@ -53,7 +53,7 @@ Attributes = dict[str, Any]
 
 
 def measured(call: api.CallEvent) -> Attributes:
-    """What the figures of a call are told apart by: few values each."""
+    """Return the attributes of a call's metrics, each with few values."""
     found = {
         OPERATION: CHAT,
         PROVIDER: PROVIDERS[call.provider_kind].telemetry_name or call.provider_kind,
@@ -67,7 +67,7 @@ def measured(call: api.CallEvent) -> Attributes:
 
 
 def described(call: api.CallEvent) -> Attributes:
-    """Everything that a span says of a call."""
+    """Return the attributes of a call's span."""
     usage = call.usage
     found = {
         **measured(call),
@@ -90,9 +90,9 @@ def described(call: api.CallEvent) -> Attributes:
 
 
 def evaluations(seen: api.RecordEvent) -> list[Attributes]:
-    """One result for the record as a whole, in its evaluator's name and as 0..1, and one for each criterion on its own scale.
+    """Yield the result of the record, named by its evaluator and scaled to 0..1, and one for each criterion on its own scale.
 
-    An answer that could not be graded has one with the code of what happened; where there is no answer, there is none.
+    An answer that could not be graded has one result with the error code; a record without an answer has none.
     """
     if seen.score is None:
         return [{EVALUATION_NAME: OVERALL, ERROR_TYPE: seen.code}] if seen.stage == "judge" else []

@@ -20,7 +20,7 @@ class JsonLines(logging.Formatter):
     """A log record as one line: time, level, logger, message, and what the event carries."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, without its end."""
+        """Format a record as a line, without its end."""
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         line = {
             "time": at,
@@ -35,12 +35,12 @@ class JsonLines(logging.Formatter):
 
 
 class JsonLogWriter(logging.StreamHandler[TextIO]):
-    """Where the lines go; one that cannot be written is counted, and costs nothing else."""
+    """Writer of the lines; it counts those that it cannot write."""
 
     lost = 0
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802, ARG002  # the parent's name and signature
-        """A line was not written: the disk is full, or nobody reads any more."""
+        """Count a line that was not written: the disk is full, or the reader is gone."""
         self.lost += 1
 
 
@@ -71,7 +71,7 @@ def _stream(path: str | None) -> TextIO:
     if path is None:
         return sys.stderr
     try:
-        # Line by line, so that whoever follows the file sees whole lines, and a crash loses none.
+        # Line by line, so that a reader of the file sees whole lines, and a crash loses none.
         return Path(path).open("a", encoding="ascii", buffering=1)
     except OSError as problem:
         raise UsageProblem(f"--log-file '{path}': {(problem.strerror or str(problem)).lower()}") from problem
@@ -86,7 +86,7 @@ class RunLog:
         self._log = logging.getLogger(RUN_LOGGER)
 
     def __call__(self, seen: api.RecordEvent, /) -> None:
-        """A record has come to its end."""
+        """Handle a finished record."""
         for call in seen.calls:
             if call.error_code:
                 self._log.warning("call failed", extra={FIELDS: _failed_call(seen, call)})
@@ -94,11 +94,11 @@ class RunLog:
         self._log.log(level, "record ended", extra={FIELDS: _record(seen)})
 
     def run_started(self, run_id: str) -> None:
-        """A run is about to be worked on."""
+        """Handle the start of a run."""
         self._log.info("run started", extra={FIELDS: {"event": "run_started", "run_id": run_id}})
 
     def run_ended(self, result: RunResult) -> None:
-        """A run has ended, or was interrupted."""
+        """Handle the end or the interruption of a run."""
         counts = result.counts
         fields = {
             "event": "run_ended",
@@ -113,7 +113,7 @@ class RunLog:
         self._log.info("run ended", extra={FIELDS: fields})
 
     def run_failed(self, problem: AssayError) -> None:
-        """Work on a run was given up."""
+        """Handle a run that failed before its end."""
         self._log.error(problem.message, extra={FIELDS: {"event": "run_failed", "code": problem.code, "hint": problem.hint}})
 
 

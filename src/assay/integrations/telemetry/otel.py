@@ -1,4 +1,4 @@
-"""Spans on their way to a collector: a bounded number of them, sent by a thread of its own, so that no run waits for anybody."""
+"""Spans, logs and metrics for a collector: a bounded number, sent by a separate thread, so that no run waits for it."""
 
 import hashlib
 import logging
@@ -37,7 +37,7 @@ LINGER = 1.0
 
 
 class Outbox(Generic[T]):
-    """What waits to be sent; `send` says whether a batch was taken, `tick` is called between batches."""
+    """Queue of items to send; `send` returns whether a batch was accepted, `tick` is called between batches."""
 
     def __init__(self, send: Callable[[Sequence[T]], bool], *, tick: Callable[[], None], limit: int = LIMIT) -> None:
         self._send = send
@@ -83,7 +83,7 @@ class Outbox(Generic[T]):
                 return
 
     def _next(self) -> tuple[list[T], bool]:
-        """The next batch, and whether nothing comes after it."""
+        """Return the next batch, and whether it is the last one."""
         end = time.monotonic() + LINGER
         with self._changed:
             while len(self._waiting) < BATCH and not self._is_closing and (left := end - time.monotonic()) > 0:
@@ -93,7 +93,7 @@ class Outbox(Generic[T]):
 
 
 CLOSE_SECONDS = 5.0
-"""How long the end of a command waits for the collector."""
+"""Seconds that the end of a command waits for the collector."""
 METRICS_EVERY = 15.0
 """Seconds between two reports of the metrics."""
 DEFAULT_ENDPOINT = "http://localhost:4318"
@@ -140,17 +140,17 @@ class Otel:
         self._cost = meter.create_counter("assay.cost", "{USD}", "US dollars of calls with a known price.")
 
     def __call__(self, seen: api.RecordEvent, /) -> None:
-        """A record has come to its end: its trace and its figures."""
+        """Send the trace and the metrics of a finished record."""
         self._count(seen)
         with self._lock:
             self._trace(seen)
 
     def run_started(self, run_id: str) -> None:
-        """A run is about to be worked on here."""
+        """Note the start of a run in this process."""
         self._started[run_id] = time.time()
 
     def run_ended(self, result: RunResult) -> None:
-        """A run has come to its end, or was interrupted: one span, which those of its records are linked to."""
+        """Send the span of a run that has ended or was interrupted; the spans of its records link to it."""
         now = time.time()
         attributes: dict[str, str | int | bool] = {
             "assay.run.id": result.run_id,
@@ -172,7 +172,7 @@ class Otel:
         """Send what waits, for so long at most; one sentence on what the collector did not take, or none."""
         self._is_ending = True
         lost, sent = self._outbox.close(seconds), self._outbox.sent
-        # Before the exporter is shut down, which has a word of its own on what that cut off.
+        # Before the exporter's shutdown, which logs its own message about what it cuts off.
         logging.getLogger("opentelemetry").removeHandler(self._last_word)
         self._spans.shutdown()  # type: ignore[no-untyped-call]  # the library's own omission
         self._metrics.shutdown()
@@ -194,7 +194,7 @@ class Otel:
                 self._cost.add(call.cost, attributes)
 
     def _trace(self, seen: api.RecordEvent) -> None:
-        """One trace for each record: a run of 50,000 in one trace is more than any tool shows."""
+        """Send a trace for each record: no tool shows a run of 50,000 records in one trace."""
         self._ids.next_trace = _trace_id(f"{seen.run_id}/{seen.record_id}/{seen.sample}")
         run = SpanContext(_trace_id(seen.run_id), _span_id(seen.run_id), is_remote=True, trace_flags=TraceFlags(TraceFlags.SAMPLED))
         root = self._tracer.start_span(
@@ -227,7 +227,7 @@ class Otel:
         return self._spans.export(spans) is SpanExportResult.SUCCESS
 
     def _report(self) -> None:
-        """The metrics, now and then and at the end."""
+        """Export the metrics periodically and at the end."""
         if not self._is_ending and time.monotonic() - self._reported_at < METRICS_EVERY:
             return
         self._reported_at = time.monotonic()
@@ -245,11 +245,11 @@ class _SpanIds(IdGenerator):
         self.next_span = 0
 
     def generate_trace_id(self) -> int:
-        """The one that was chosen."""
+        """Return the chosen trace id."""
         return self.next_trace
 
     def generate_span_id(self) -> int:
-        """The one that was chosen, once; else a random one."""
+        """Return the chosen span id once, then random ones."""
         chosen, self.next_span = self.next_span, 0
         return chosen or self._random.generate_span_id()
 
@@ -261,12 +261,12 @@ class _Collector(SpanProcessor):
         self._outbox = outbox
 
     def on_end(self, span: ReadableSpan) -> None:
-        """A span is complete."""
+        """Queue a complete span."""
         self._outbox.add(span)
 
 
 class _LastWord(logging.Handler):
-    """What the exporter said last: it is told once, at the end, instead of a line for each request."""
+    """Handler that keeps the exporter's last message, to print it once at the end instead of once per request."""
 
     said = ""
 
@@ -291,7 +291,7 @@ def _record(seen: api.RecordEvent) -> dict[str, str | int | float | bool]:
 
 
 def _resource() -> Resource:
-    """Named after us, unless the environment names it."""
+    """Describe this process: the service is `assay` unless the environment names another."""
     is_named = os.environ.get("OTEL_SERVICE_NAME") or "service.name=" in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
     return Resource.create({"service.version": __version__, **({} if is_named else {"service.name": "assay"})})
 
@@ -306,7 +306,7 @@ def _check_protocol() -> None:
 
 
 def _endpoint() -> str:
-    """Where the collector is, without a password."""
+    """Return the address of the collector, without a password."""
     parts = urlsplit(next((os.environ[name] for name in _ENDPOINTS if os.environ.get(name)), DEFAULT_ENDPOINT))
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 

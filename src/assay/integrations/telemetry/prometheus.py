@@ -42,7 +42,7 @@ FAMILIES = (RECORDS, FAILURES, CALLS, ERRORS, TOKENS, COST, SECONDS, RUNS, PASS_
 
 
 class PrometheusMetrics:
-    """An observer that counts; any thread may tell it, any thread may read."""
+    """An observer that counts; any thread may call and read it."""
 
     wants_texts = False
 
@@ -53,7 +53,7 @@ class PrometheusMetrics:
         self._known: dict[str, set[str]] = {}
 
     def __call__(self, seen: api.RecordEvent, /) -> None:
-        """A record has come to its end."""
+        """Handle a finished record."""
         with self._lock:
             self._add(RECORDS, status=seen.status, contract=seen.contract)
             if seen.code:
@@ -62,10 +62,10 @@ class PrometheusMetrics:
                 self._add_call(call)
 
     def run_started(self, run_id: str) -> None:
-        """Nothing is counted before it has happened."""
+        """Do nothing: a run is counted at its end."""
 
     def run_ended(self, result: RunResult) -> None:
-        """A run has ended, or was interrupted."""
+        """Handle the end or the interruption of a run."""
         with self._lock:
             self._add(RUNS, state=result.state)
             if result.is_finished:
@@ -104,7 +104,7 @@ class PrometheusMetrics:
         return tuple((name, self._bounded(name, value)) for name, value in labels.items())
 
     def _bounded(self, name: str, value: str) -> str:
-        """Whoever names models must not be able to fill the memory of those who keep the figures."""
+        """Limit the number of distinct label values: clients can name any model, and each value costs memory in Prometheus."""
         known = self._known.setdefault(name, set())
         if value in known or len(known) < MOST:
             known.add(value)
@@ -112,7 +112,7 @@ class PrometheusMetrics:
         return OTHER
 
     def text(self) -> str:
-        """Everything, in Prometheus' text format 0.0.4."""
+        """Render all metrics in Prometheus' text format 0.0.4."""
         with self._lock:
             return "".join(line for family in FAMILIES for line in self._lines(family))
 

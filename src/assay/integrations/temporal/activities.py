@@ -24,12 +24,10 @@ from assay.core.errors import (
 )
 from assay.core.outcome import GradingFailure
 from assay.core.plan import Plan, read_plan
-from assay.engine.execution.case import RunContext
-from assay.engine.execution.engines import PROBLEM
-from assay.engine.execution.run_context import RunEnvironment, open_run_context
+from assay.engine.execution.run_context import RunContext, RunEnvironment, open_run_context
 from assay.engine.execution.shard import run_shard, stop_on_error
-from assay.engine.execution.shutdown import StopEvent
 from assay.engine.execution.states import time_of_next
+from assay.engine.readers.run_list import PROBLEM
 from assay.engine.storage.run_failure import RunFailure, enter_failure, failure_from
 from assay.integrations.temporal.workflow import EVALUATE_SHARD, HEARTBEAT_TIMEOUT, OPEN_SHARDS, PAGE, REQUEST_CANCEL, SEAL
 from assay.models import check_models
@@ -42,12 +40,36 @@ POLL_INTERVAL = 1.0
 """Seconds between two polls for what other workers did to the run: a cancel, cost, finished shards."""
 
 
+class StopEvent(asyncio.Event):
+    """Event that forbids new calls; setting it sets the events of its parts, such as the shards of a run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._parts: set[StopEvent] = set()
+
+    def set(self) -> None:
+        """Set this event and those of all parts."""
+        super().set()
+        for part in self._parts:
+            part.set()
+
+    def add(self, part: "StopEvent") -> None:
+        """Add a part; it is set at once when this event is set already."""
+        self._parts.add(part)
+        if self.is_set():
+            part.set()
+
+    def remove(self, part: "StopEvent") -> None:
+        """Remove a part."""
+        self._parts.discard(part)
+
+
 class ShardReleased(Exception):
-    """The shard is unfinished, and another worker must continue it."""
+    """Set when the shard is unfinished, and another worker must continue it."""
 
 
 class OpenRuns:
-    """The open runs of one worker, by run id."""
+    """Open runs of one worker, by run id."""
 
     def __init__(self, ledger: str, environment: RunEnvironment, *, owner: str) -> None:
         self.ledger = ledger

@@ -18,7 +18,7 @@ from temporalio.service import RPCError, RPCStatusCode, TLSConfig
 
 from assay.core.errors import StoreUnavailable, UsageProblem
 from assay.core.runs import TemporalServer
-from assay.engine.execution.shard import worker_name
+from assay.store.lock import worker_name
 
 
 class QuietFailures(DefaultFailureConverter):
@@ -81,6 +81,7 @@ def unreachable(server: TemporalServer, problem: Exception) -> StoreUnavailable:
             f"the Temporal server at {server.address} has no namespace '{server.namespace}'",
             hint=f"name another with --temporal-namespace, or make it: temporal operator namespace create -n {server.namespace}",
         )
+    # The client has no type of exception for problems of TLS, only their text.
     if any(word in words.lower() for word in _CERTIFICATES):
         return StoreUnavailable(
             f"the certificates do not lead to the Temporal server at {server.address}: {words}",

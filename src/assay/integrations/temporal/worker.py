@@ -22,13 +22,13 @@ from assay.core.stop_signals import stop_signals
 from assay.core.version import __version__
 from assay.engine.execution.run import seal
 from assay.engine.execution.run_context import RunEnvironment
-from assay.engine.execution.shard import worker_name
 from assay.engine.records.run_counters import rare_collection
 from assay.engine.storage.run_paths import folders_of
 from assay.integrations.temporal.activities import HEARTBEAT_INTERVAL, Activities, OpenRuns, clear_problem
 from assay.integrations.temporal.connection import check_namespace, connect
 from assay.integrations.temporal.workflow import RunWorkflow, shard_queue
 from assay.store.ledgers import open_shared, shared_ledgers
+from assay.store.lock import worker_name
 
 DRAIN = timedelta(minutes=5)
 """Maximum wait for the calls in flight when the worker is stopped; a provider's timeout is usually shorter."""

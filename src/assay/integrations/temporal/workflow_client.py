@@ -17,15 +17,15 @@ from temporalio.service import RPCError
 from assay.core.errors import AssayError, MissingExtra, ProviderRejected, StoreUnavailable, UsageProblem
 from assay.core.plan import Plan
 from assay.core.runs import TemporalServer
-from assay.engine.execution.engines import PROBLEM
 from assay.engine.execution.run_context import RunEnvironment, RunInterrupted
-from assay.engine.execution.shard import worker_name
 from assay.engine.execution.states import run_status
+from assay.engine.readers.run_list import PROBLEM
 from assay.engine.records.run_counters import RunCounters, Snapshot
 from assay.engine.storage.run_paths import RunPaths
 from assay.integrations.temporal.connection import connect, unreachable
 from assay.integrations.temporal.workflow import RUN_WORKFLOW, shard_queue
 from assay.store.ledger import Ledger
+from assay.store.lock import worker_name
 
 REFRESH = 0.5
 """Minimum seconds between two reads of the ledger for progress; reading a large run may use a tenth of the time."""

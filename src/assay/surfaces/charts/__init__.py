@@ -10,8 +10,10 @@ from assay.presentation.charts import (
     PlottedEstimate,
     PlottedRun,
     ReferenceLine,
+    ReliabilityPlot,
     ScoreBin,
     ScoreLevel,
+    TrendPlot,
 )
 from assay.surfaces.charts.distribution import score_distribution
 from assay.surfaces.charts.flips import flip_chart
@@ -49,4 +51,8 @@ def draw(chart: Chart, *, width: int = 420) -> str:
         return difference_plot(plot.rows, caption, omitted=plot.omitted)
     if isinstance(plot, FlipChartData):
         return flip_chart(plot, caption)
+    if isinstance(plot, ReliabilityPlot):
+        return reliability_diagram(plot.bins, caption, axes=plot.axes)
+    if isinstance(plot, TrendPlot):
+        return trend_chart(plot.points, caption, domain=plot.domain)
     return score_distribution(plot.levels, caption, domain=plot.domain, mean=plot.mean)

@@ -37,7 +37,7 @@ def score_distribution(
     domain: tuple[float, float] | None = None,
     mean: PlottedEstimate | None = None,
 ) -> str:
-    """A column for each level with its count above, and below them the mean with its interval."""
+    """Return a column for each level with its count above, and below them the mean with its interval."""
     shown = sorted(
         (level for level in levels if is_drawable(level.low) and is_drawable(level.high)), key=lambda level: (level.low, level.high)
     )
@@ -125,7 +125,7 @@ def _axis(levels: Sequence[ScoreLevel], layout: _Layout, *, lane: float) -> Iter
 
 
 def _ticks(levels: Sequence[ScoreLevel], layout: _Layout) -> list[tuple[float, str]]:
-    """Each score where they are few and stand apart, else round numbers."""
+    """Return each score where they are few and stand apart, else round numbers."""
     across = layout.across
     scores = [level.low for level in levels if level.low == level.high]
     places = [across(score) for score in scores]

@@ -11,7 +11,7 @@ UNKNOWN = "no score"
 
 
 def figure(value: float | None, *, is_signed: bool = False, is_rate: bool = False) -> str:
-    """`0.83`, `83.3 %`; a difference has a sign: `+0.04`, `+4.2 pp`."""
+    """Return `0.83`, `83.3 %`; a difference has a sign: `+0.04`, `+4.2 pp`."""
     if value is None:
         return UNKNOWN
     if is_large(value):
@@ -29,7 +29,7 @@ def _score(value: float) -> str:
 
 
 def estimate_text(estimate: PlottedEstimate, *, is_signed: bool = False) -> str:
-    """`83.3 % [78.1 %, 87.4 %], n = 120`."""
+    """Return `83.3 % [78.1 %, 87.4 %], n = 120`."""
     if not estimate.is_known:
         return f"{UNKNOWN}, n = {estimate.n:,}"
     ends = ends_between(estimate.low, estimate.high) if estimate.has_interval else None

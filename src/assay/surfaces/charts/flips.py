@@ -16,7 +16,7 @@ _NAMES = (
 
 
 def flip_chart(flips: FlipChartData, caption: Caption) -> str:
-    """One line for each of the four fates, as long as its share of the records."""
+    """Return one line for each of the four fates, as long as its share of the records."""
     counts = [(name, max(getattr(flips, member), 0), style) for name, member, style in _NAMES]
     total = sum(count for _, count, _ in counts)
     top = svg.caption_height(caption) + 6

@@ -10,12 +10,12 @@ from assay.surfaces.charts.figures import UNKNOWN, estimate_text, figure
 from assay.surfaces.charts.svg import LinearScale, rounded_range, whole_range
 
 MAX_ROWS = 60
-"""More are counted in a last line: nobody compares more at a glance."""
+"""More are counted in a last line: readers cannot compare more at a glance."""
 TICKS = 3
 _ROW = 26
 _STACKED_ROW = 44
 _GUTTER = 0.34
-"""Share of the width that labels may take beside their intervals; longer ones stand above them."""
+"""Share of the width that labels may take to the left of their intervals; longer ones stand above them."""
 _GAP = 10
 _DOT = 5.0
 
@@ -42,7 +42,7 @@ def interval_plot(
     reference: ReferenceLine | None = None,
     omitted: int = 0,
 ) -> str:
-    """A line for each row: label, interval with its middle, value and n; `omitted` are rows that the caller left out."""
+    """Return a line for each row: label, interval with its middle, value and n; `omitted` are rows that the caller left out."""
     values = [value for row in rows for value in row.estimate.known_values]
     values += [reference.value] if reference else []
     low, high = whole_range(values, at_least=domain) if domain else rounded_range(values, count=TICKS)
@@ -50,7 +50,7 @@ def interval_plot(
 
 
 def difference_plot(rows: Sequence[IntervalRow], caption: Caption, *, omitted: int = 0) -> str:
-    """Differences around 0: in colour where the interval leaves 0 out, blue above and orange below."""
+    """Return differences around 0: in colour where the interval leaves 0 out, blue above and orange below."""
     values = [value for row in rows for value in row.estimate.known_values]
     span = rounded_range([*values, 0.0], count=TICKS)
     return _plot(rows, caption, span=span, reference=ReferenceLine(0.0, "no difference"), omitted=omitted, is_signed=True)
@@ -144,7 +144,7 @@ def _rows(rows: Sequence[IntervalRow], layout: _Layout) -> Iterator[str]:
 
 
 def _row(row: IntervalRow, y: float, layout: _Layout) -> Iterator[str]:
-    # A label beside its interval is at the same height, one above it is a line higher.
+    # A label next to its interval is at the same height, one above it is a line higher.
     estimate, middle = row.estimate, y + layout.row - _ROW / 2
     label = svg.fitted(row.label, layout.label_room - _indent(row))
     yield svg.words(svg.EDGE + _indent(row), y + _ROW / 2 + 4.5, label, style="halo", whole=row.label)
@@ -161,7 +161,7 @@ def _row(row: IntervalRow, y: float, layout: _Layout) -> Iterator[str]:
 
 
 def _shade(estimate: PlottedEstimate) -> str:
-    """Of a difference: none in doubt, a warning where it is surely below 0."""
+    """Return the shade of a difference: soft if its interval contains 0, a warning below 0."""
     if not estimate.has_interval or estimate.low is None or estimate.high is None or estimate.low <= 0 <= estimate.high:
         return "-soft"
     return "-warn" if estimate.high < 0 else ""

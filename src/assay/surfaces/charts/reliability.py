@@ -20,7 +20,7 @@ class _Layout(msgspec.Struct, frozen=True):
     across: LinearScale
     upward: LinearScale
     strip: float
-    """The line that the columns stand on."""
+    """Line that the columns stand on."""
 
 
 def reliability_diagram(
@@ -30,7 +30,7 @@ def reliability_diagram(
     domain: tuple[float, float] = (0.0, 1.0),
     axes: tuple[str, str] = ("judge's score", "labelled score"),
 ) -> str:
-    """A point for each bin with its interval, the diagonal of perfect agreement, and how many records each bin has."""
+    """Return a point for each bin with its interval, the diagonal of perfect agreement, and how many records each bin has."""
     shown = sorted((found for found in bins if is_drawable(found.given)), key=lambda found: found.given)
     layout = _layout(caption, domain, is_rate=any(found.observed.is_rate for found in shown))
     body = [*_axes(layout, axes), *_diagonal(layout), *_strip(shown, layout), *_points(shown, layout)]

@@ -10,7 +10,7 @@ from sys import float_info
 
 import msgspec
 
-from assay.core.printable import REPLACEMENT, printable
+from assay.core.text import REPLACEMENT, printable
 from assay.presentation.charts import Caption, is_drawable
 
 _ROUND_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
@@ -32,7 +32,7 @@ class LinearScale(msgspec.Struct, frozen=True):
     """Its values are shares, and its ticks percentages."""
 
     def __call__(self, value: float) -> float:
-        """The pixel of a value; what is outside stands at the edge."""
+        """Return the pixel of a value; what is outside stands at the edge."""
         share = (value - self.low) / (self.high - self.low)
         return self.start + min(max(share, 0.0), 1.0) * (self.end - self.start)
 
@@ -44,13 +44,13 @@ class LinearScale(msgspec.Struct, frozen=True):
         return found or [self.low]
 
     def tick_labels(self, ticks: Sequence[float]) -> list[str]:
-        """All with the same number of decimals."""
+        """Return the labels of ticks, all with the same number of decimals."""
         step = ticks[1] - ticks[0] if len(ticks) > 1 else abs(ticks[0]) or 1.0
         return [f"{tick_text(100 * tick, 100 * step)} %" if self.is_rate else tick_text(tick, step) for tick in ticks]
 
 
 def _below(steps: float) -> int:
-    """The next whole number below, or the one that was meant."""
+    """Return the next whole number below, or the one that was meant."""
     return floor(steps + _slack(steps))
 
 
@@ -64,19 +64,19 @@ def _slack(steps: float) -> float:
 
 
 def round_step(span: float, count: int) -> float:
-    """The round number nearest above a `count`-th of the span."""
+    """Return the round number nearest above a `count`-th of the span."""
     rough = span / max(count, 1)
     power = 10.0 ** floor(log10(rough))
     return next(factor * power for factor in _ROUND_STEPS if factor * power >= rough * (1 - 1e-9))
 
 
 def is_large(value: float) -> bool:
-    """True for a number that is written with an exponent."""
+    """Return True for a number that is written with an exponent."""
     return abs(value) >= _LARGE
 
 
 def tick_text(value: float, step: float) -> str:
-    """`0.25`, `0.50`, `1,000`, `2e+06`."""
+    """Return `0.25`, `0.50`, `1,000`, `2e+06`."""
     if is_large(value) or (value and abs(step) < 1e-4):
         return f"{value:.3g}".replace("-", MINUS)
     places = next((places for places in range(5) if abs(step * 10**places - round(step * 10**places)) < 1e-6), 4)
@@ -84,7 +84,7 @@ def tick_text(value: float, step: float) -> str:
 
 
 def whole_range(values: Iterable[float | None], *, at_least: tuple[float, float] | None = None) -> tuple[float, float]:
-    """The range that holds all values that can be drawn, and `at_least`; never empty."""
+    """Return the range that holds all values that can be drawn, and `at_least`; never empty."""
     known = [value for value in (*values, *(at_least or ())) if value is not None and is_drawable(value)]
     low, high = (min(known), max(known)) if known else (0.0, 1.0)
     if high - low > _SMALLEST_SPAN * max(abs(low), abs(high), 1e-3):
@@ -94,7 +94,7 @@ def whole_range(values: Iterable[float | None], *, at_least: tuple[float, float]
 
 
 def rounded_range(values: Iterable[float | None], *, count: int) -> tuple[float, float]:
-    """The range of the values, widened so that it begins and ends with one of about `count` ticks."""
+    """Return the range of the values, widened so that it begins and ends with one of about `count` ticks."""
     low, high = whole_range(values)
     # Widening may make the step between ticks larger, which widens again.
     for _ in range(_WIDENINGS):
@@ -132,10 +132,10 @@ font-variant-numeric:tabular-nums;color:var(--assay-ink,#1f2328);--paper:var(--a
 .assay-chart .whisker-warn{stroke:var(--warn)}
 .assay-chart .band{fill:var(--mark)}
 """
-"""The same in every chart, so that a page under a strict content policy can allow it by its hash or serve it itself.
+"""Style sheet of every chart, so that a page under a strict content policy can allow it by its hash or serve it itself.
 
 A page themes its charts with `--assay-ink`, `--assay-paper`, `--assay-mark` and `--assay-warn`; without them they follow the
-reader's colour scheme. Blue and orange are told apart by every kind of colour vision.
+reader's colour scheme. Every kind of colour vision distinguishes blue and orange.
 """
 
 _STROKE = {"stroke-width": "2", "fill": "none"}
@@ -180,12 +180,12 @@ _WIDE = frozenset("mwMW@%…—")
 
 
 def number(value: float) -> str:
-    """A coordinate with at most two decimals, the same on every machine."""
+    """Return a coordinate with at most two decimals, the same on every machine."""
     return f"{round(value, 2) + 0.0:.2f}".rstrip("0").rstrip(".")
 
 
 def clean(text: str, *, limit: int = MAX_LABEL) -> str:
-    """One line of harmless characters, not longer than the limit; not yet escaped."""
+    """Return one line of harmless characters, not longer than the limit; not yet escaped."""
     return _NOT_XML.sub(REPLACEMENT, printable(text, limit=limit))
 
 
@@ -203,7 +203,7 @@ def _character_width(character: str) -> float:
 
 
 def fitted(text: str, room: float, size: float = SIZE) -> str:
-    """The beginning of a text that fits into the room, with an ellipsis where it was cut."""
+    """Return the beginning of a text that fits into the room, with an ellipsis where it was cut."""
     line = clean(text)
     if text_width(line, size) <= room + _HAIR:
         return line
@@ -211,7 +211,7 @@ def fitted(text: str, room: float, size: float = SIZE) -> str:
 
 
 def fitted_ends(text: str, room: float, size: float = SIZE) -> str:
-    """The beginning and the end of a text that fit into the room: names of runs differ at their end."""
+    """Return the beginning and the end of a text that fit into the room: names of runs differ at their end."""
     line = clean(text)
     if text_width(line, size) <= room + _HAIR:
         return line
@@ -221,13 +221,13 @@ def fitted_ends(text: str, room: float, size: float = SIZE) -> str:
 
 
 def _fitting(line: str, room: float, size: float) -> int:
-    """How many characters of a line that is too long have room."""
+    """Return how many characters of a line fit."""
     widths = accumulate(_character_width(character) * size for character in line)
     return sum(1 for _ in takewhile(lambda width: width <= room, widths))
 
 
 def wrapped(text: str, room: float, *, size: float = SIZE, lines: int = 2) -> list[str]:
-    """The text on at most so many lines; the last is cut where it is too long."""
+    """Return the text on at most so many lines; the last is cut where it is too long."""
     words = clean(text).split()
     found: list[str] = []
     while words and len(found) < lines - 1:
@@ -240,7 +240,7 @@ def wrapped(text: str, room: float, *, size: float = SIZE, lines: int = 2) -> li
 
 
 def element(name: str, attributes: dict[str, str | float], content: str = "") -> str:
-    """One element; the content is markup already, the attributes are not."""
+    """Return one element; the content is markup already, the attributes are not."""
     plain = {key: value for style in str(attributes.get("class", "")).split() for key, value in _PLAIN.get(style, {}).items()}
     given = "".join(f' {key}="{_attribute(value)}"' for key, value in {**plain, **attributes}.items())
     return f"<{name}{given}>{content}</{name}>" if content else f"<{name}{given}/>"
@@ -251,12 +251,12 @@ def _attribute(value: str | float) -> str:
 
 
 def tooltip(text: str) -> str:
-    """What is shown when the element around it is pointed at, and read aloud."""
+    """Return the title of an element: shown when it is pointed at, and read aloud."""
     return f"<title>{escape(clean(text), quote=False)}</title>"
 
 
 def words(x: float, y: float, text: str, *, style: str = "", anchor: str = "", whole: str = "") -> str:
-    """A text at a place; `whole` is what it was cut from."""
+    """Return a text at a place; `whole` is what it was cut from."""
     attributes: dict[str, str | float] = {"x": x, "y": y}
     if anchor:
         attributes["text-anchor"] = anchor
@@ -267,18 +267,18 @@ def words(x: float, y: float, text: str, *, style: str = "", anchor: str = "", w
 
 
 def line(start: tuple[float, float], end: tuple[float, float], *, style: str) -> str:
-    """A straight line."""
+    """Return a straight line."""
     return element("line", {"x1": start[0], "y1": start[1], "x2": end[0], "y2": end[1], "class": style})
 
 
 def rectangle(corner: tuple[float, float], size: tuple[float, float], *, style: str, says: str = "") -> str:
-    """A filled rectangle from its upper left corner."""
+    """Return a filled rectangle from its upper left corner."""
     place: dict[str, str | float] = {"x": corner[0], "y": corner[1], "width": max(size[0], 0), "height": max(size[1], 0)}
     return element("rect", {**place, "class": style}, tooltip(says) if says else "")
 
 
 def dot(center: tuple[float, float], radius: float, *, style: str = "dot", says: str = "") -> str:
-    """A filled circle."""
+    """Return a filled circle."""
     return element("circle", {"cx": center[0], "cy": center[1], "r": radius, "class": style}, tooltip(says) if says else "")
 
 
@@ -289,7 +289,7 @@ def path(points: Sequence[tuple[float, float]], *, style: str, is_closed: bool =
 
 
 def caption_height(caption: Caption) -> float:
-    """Where the room below title and note begins."""
+    """Return where the room below title and note begins."""
     return EDGE + 22 + _LINE * len(_note_lines(caption)) + 6
 
 
@@ -298,12 +298,12 @@ def _note_lines(caption: Caption) -> list[str]:
 
 
 def drawn_width(caption: Caption) -> int:
-    """The width that the chart is laid out for."""
+    """Return the width that the chart is laid out for."""
     return max(caption.width, NARROWEST)
 
 
 def document(caption: Caption, elements: Iterable[str], *, height: float, says: str) -> str:
-    """The whole SVG: title, note and the chart; `says` tells in words what it shows."""
+    """Return the whole SVG: title, note and the chart; `says` describes it in words."""
     width = drawn_width(caption)
     size = number(height)
     opening = (

@@ -24,7 +24,7 @@ class _Layout(msgspec.Struct, frozen=True):
     across: LinearScale
     upward: LinearScale
     floor: float
-    """The labels of the points begin here; below the lowest value there is room for remarks."""
+    """Labels of the points begin here; below the lowest value there is room for remarks."""
 
 
 def trend_chart(
@@ -35,7 +35,7 @@ def trend_chart(
     reference: ReferenceLine | None = None,
     fit: tuple[float, float] | None = None,
 ) -> str:
-    """Points from the oldest to the newest with their intervals; `fit` is a straight line from the first to the last."""
+    """Return points from the oldest to the newest with their intervals; `fit` is a straight line from the first to the last."""
     values = [value for point in points for value in point.estimate.known_values]
     values += [*(fit or ()), *([reference.value] if reference else ())]
     low, high = whole_range(values, at_least=domain) if domain else rounded_range(values, count=TICKS)
@@ -88,7 +88,7 @@ def _reference(points: Sequence[PlottedRun], layout: _Layout, reference: Referen
 
 
 def _crowd(points: Sequence[PlottedRun], layout: _Layout, *, span: tuple[float, float], middle: float) -> int:
-    """How many points a text at that height would run into."""
+    """Return how many points a text at that height would run into."""
     found = 0
     for index, point in enumerate(points):
         heights = [layout.upward(value) for value in point.estimate.known_values]
@@ -162,7 +162,7 @@ def _labels(points: Sequence[PlottedRun], layout: _Layout) -> Iterator[str]:
 
 
 def _labelled(points: Sequence[PlottedRun], layout: _Layout) -> list[int]:
-    """The first, the last, and between them as many at equal steps as have room."""
+    """Return the first, the last, and between them as many at equal steps as have room."""
     if len(points) < 2:
         return list(range(len(points)))
     widest = max(svg.text_width(svg.fitted_ends(point.label, _LABEL, svg.SMALL), svg.SMALL) for point in points)

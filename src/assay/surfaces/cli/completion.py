@@ -54,7 +54,7 @@ _assay_completion() {
             file) compopt -o default ;;
             plain)
                 COMPREPLY+=("$value")
-                # What ends in a slash goes on: no blank after it.
+                # A value that ends in a slash is continued: no blank after it.
                 if [[ $value == */ ]]; then compopt -o nospace; fi ;;
         esac
     done
@@ -73,7 +73,7 @@ def completion_command(context: click.Context, /, shell: str) -> None:
 
 
 def script_for(shell: str, program: click.Command) -> str:
-    """The script for one of SHELLS; that for bash is our own, since click's puts a blank after `openai/`."""
+    """Build the script for one of SHELLS; that for bash is our own, since click's puts a blank after `openai/`."""
     kind = get_completion_class(shell)
     assert kind is not None
     return BASH if shell == "bash" else kind(program, {}, "assay", VARIABLE).source()
@@ -107,7 +107,7 @@ class SuggestedText(click.types.StringParamType):
         param: click.Parameter,  # noqa: ARG002  # click's signature
         incomplete: str,
     ) -> list[CompletionItem]:
-        """What may stand there; no word that a shell would take apart or obey, since others name records, models and folders."""
+        """Return the suggestions, without words that a shell would split or execute; names of records and models are untrusted."""
         return [item for item in self._words(ctx, incomplete) if item.type != "plain" or shlex.quote(item.value) == item.value]
 
 
@@ -133,12 +133,12 @@ def _folders(context: click.Context, typed: str) -> list[CompletionItem]:
 
 
 def _contracts(context: click.Context, typed: str) -> list[CompletionItem]:
-    """Ours by name; one of your own is in a file."""
+    """Suggest the built-in contracts, or files, since a custom contract is in one."""
     return [CompletionItem(name) for name in CONTRACTS if name.startswith(typed)] or _files(context, typed)
 
 
 def _runs(context: click.Context, typed: str) -> list[CompletionItem]:
-    """Runs, the newest first; a path once it is one."""
+    """Suggest runs, the newest first, or folders."""
     found = [CompletionItem(name) for name in _named_runs(context) if name.startswith(typed)]
     if found and "latest".startswith(typed):
         found.insert(0, CompletionItem("latest", help="The newest run."))
@@ -146,7 +146,7 @@ def _runs(context: click.Context, typed: str) -> list[CompletionItem]:
 
 
 def _baselines(context: click.Context, typed: str) -> list[CompletionItem]:
-    """Names of baselines, the last chosen first, then runs: never `latest`, which would be measured against itself."""
+    """Suggest baselines, the last chosen first, then runs; never `latest`, which would be compared with itself."""
     words = {"previous": "The run before it.", "none": "Thresholds only."}
     named = [CompletionItem(name, help="A baseline.") for name in _chosen(context)]
     special = [CompletionItem(word, help=about) for word, about in words.items()]
@@ -155,7 +155,7 @@ def _baselines(context: click.Context, typed: str) -> list[CompletionItem]:
 
 
 def _chosen(context: click.Context) -> list[str]:
-    """Every name that the audit log has a baseline under."""
+    """List the names of baselines in the audit log."""
     try:
         lines = (_runs_dir(context) / "audit.jsonl").read_bytes().splitlines()
         chosen = [json.loads(line)["name"] for line in reversed(lines) if b'"baseline_set"' in line]
@@ -169,14 +169,15 @@ def _files_or_runs(context: click.Context, typed: str) -> list[CompletionItem]:
 
 
 def _models(context: click.Context, typed: str) -> list[CompletionItem]:
-    """Models of the newest runs, those that are always there, and the providers."""
+    """Suggest models of the newest runs, models without a key, and providers."""
     providers = (f"{kind}/" for kind in get_args(ProviderKind) if kind not in ("scripted", "local", "function"))
     known = dict.fromkeys([*_models_of_runs(context), *providers, *ALWAYS])
     return [CompletionItem(name) for name in known if name.startswith(typed)]
 
 
 def _records(context: click.Context, typed: str) -> list[CompletionItem]:
-    """Records of the run that stands before, the first of them where there are many."""
+    """Suggest the first records of the run given by the argument before."""
+    # Read the first bytes only: a shell waits for the answer at every key press.
     runs = _named_runs(context)
     run = runs[0] if context.params.get("run") == "latest" and runs else context.params.get("run") or ""
     try:
@@ -189,8 +190,9 @@ def _records(context: click.Context, typed: str) -> list[CompletionItem]:
 
 
 def _named_runs(context: click.Context) -> list[str]:
-    """As the engine finds them, which would take longer to load than a person waits for a key."""
+    """List the runs as the engine would; loading the engine takes too long after a key press."""
     folder = _runs_dir(context)
+    # .active holds unfinished runs.
     places = [*_subfolders(folder), *_subfolders(folder / ".active")]
     newest = sorted(places, key=lambda place: place.stat().st_mtime, reverse=True)
     return list(dict.fromkeys(place.name for place in newest))

@@ -11,13 +11,14 @@ import click
 import msgspec
 
 from assay import api
+from assay.core.canonical import json_text
 from assay.core.contract import CONTRACTS
 from assay.core.errors import UsageProblem
 from assay.core.plugin import declared_plugins
 from assay.core.version import __version__
 from assay.presentation.conversion import conversion_sections
 from assay.surfaces.cli import exits
-from assay.surfaces.cli.options import WordChoice
+from assay.surfaces.cli.options import WordChoice, verbose_option
 from assay.surfaces.cli.streams import (
     STANDARD,
     check_writable,
@@ -28,7 +29,6 @@ from assay.surfaces.cli.streams import (
     write_file,
     write_stream,
 )
-from assay.surfaces.reporters.json_document import json_text
 from assay.surfaces.reporters.settings import ReportSettings
 from assay.surfaces.reporters.terminal import report_text
 
@@ -60,7 +60,7 @@ Exit codes:
 
 
 class ConvertOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The command's arguments as given."""
+    """Arguments of the command."""
 
     words: tuple[str, ...]
     source_contract: str | None
@@ -72,7 +72,7 @@ class ConvertOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConversionJob(msgspec.Struct, frozen=True, kw_only=True):
-    """What to convert, after the arguments were understood."""
+    """Conversion that the arguments describe."""
 
     sources: tuple[str, ...]
     output: str
@@ -95,7 +95,7 @@ class ConversionJob(msgspec.Struct, frozen=True, kw_only=True):
     help="Make row and choice ids without line numbers, or as older versions did.",
 )
 @click.option("--report", metavar="FILE", help="Write the conversion report to FILE as JSON.")
-@click.option("-v", "--verbose", is_flag=True, help="List every note instead of grouping similar ones.")
+@verbose_option("List every note instead of grouping similar ones.")
 @click.pass_context
 def convert_command(context: click.Context, /, **given: object) -> None:
     """Entry of the command; see HELP."""
@@ -144,7 +144,7 @@ def _benchmark_sources(words: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _is_own(name: str) -> bool:
-    """True for a converter that somebody else wrote: `module:function`, `file.py:function`, or a plugin."""
+    """Return whether the converter is third-party code: `module:function`, `file.py:function`, or a plugin."""
     return ":" in name or any(plugin.kind == "converter" and plugin.is_called(name) for plugin in declared_plugins())
 
 

@@ -8,14 +8,26 @@ import click
 import msgspec
 
 from assay import api
-from assay.core.printable import printable
 from assay.core.settings import Gates
-from assay.presentation.run_list import direction_text, trend_sections, trend_title
-from assay.presentation.sections import Column
+from assay.core.text import printable
+from assay.presentation.comparison import comparison_sections, verdict_facts
+from assay.presentation.decisions import gated_run
+from assay.presentation.run_list import trend_chart, trend_sections
+from assay.presentation.sections import Column, Section
 from assay.presentation.words import gate_word
-from assay.surfaces.charts import Caption, PlottedEstimate, PlottedRun, trend_chart
+from assay.surfaces.charts import draw
 from assay.surfaces.cli import exits
-from assay.surfaces.cli.options import Number, WordChoice, number_or_all
+from assay.surfaces.cli.options import (
+    Number,
+    WordChoice,
+    chart_option,
+    cluster_option,
+    number_or_all,
+    setting_option,
+    slice_names,
+    slices_option,
+    verbose_option,
+)
 from assay.surfaces.cli.pipeline import PipelineOptions, append_summary, github_option, junit_option, write_checks
 from assay.surfaces.cli.run_options import (
     RUN,
@@ -26,15 +38,13 @@ from assay.surfaces.cli.run_options import (
     markdown_option,
     runs_dir_option,
     say_empty,
-    setting_option,
     text_settings,
     write_json,
     write_markdown,
     write_text,
 )
 from assay.surfaces.cli.streams import check_writable, write_file
-from assay.surfaces.reporters.comparison import comparison_markdown, comparison_text, verdict_markdown, verdict_text
-from assay.surfaces.reporters.run_checks import gated_run
+from assay.surfaces.reporters.comments import comparison_markdown, verdict_markdown
 from assay.surfaces.reporters.terminal import painter, report_text, table
 
 COMPARE_HELP = """Compare two finished runs and test the difference.
@@ -58,7 +68,7 @@ Exit codes:
 
 
 class CompareOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line says."""
+    """Arguments of the command."""
 
     before: str
     after: str
@@ -76,13 +86,13 @@ class CompareOptions(msgspec.Struct, frozen=True, kw_only=True):
 @click.argument("before", metavar="BEFORE")
 @click.argument("after", metavar="AFTER")
 @runs_dir_option
-@click.option("--cluster", metavar="KEY", help="Metadata key whose records form clusters.  [default: the plan's]")
-@click.option("--slices", metavar="NAMES", help="Slices to compare, separated by commas.  [default: the plan's]")
+@cluster_option
+@slices_option("Slices to compare")
 @click.option("--flips", metavar="N|all", default="10", show_default=True, help="Flips to show, with both answers and judgments.")
 @json_option
 @github_option
 @markdown_option
-@click.option("-v", "--verbose", is_flag=True, help="Show all slices and full texts.")
+@verbose_option("Show all slices and full texts.")
 @click.pass_context
 def compare_command(context: click.Context, /, **given: object) -> None:
     """Entry of the command; see HELP."""
@@ -93,7 +103,7 @@ def compare_command(context: click.Context, /, **given: object) -> None:
 def show_comparison(options: CompareOptions) -> None:
     """Compare, and show it in the way that was asked for."""
     check_markdown(options.markdown, is_json=options.is_json)
-    names = None if options.slices is None else tuple(name.strip() for name in options.slices.split(",") if name.strip())
+    names = slice_names(options.slices)
     found = api.compare(
         options.before,
         options.after,
@@ -109,8 +119,8 @@ def show_comparison(options: CompareOptions) -> None:
     elif not options.is_json:
         shown = OutputOptions(runs_dir=options.runs_dir)
         commands = [command_line("show", found.after.run_id, flip.record_id, shown=shown) for flip in found.flips[:1]]
-        text = comparison_text(found, text_settings(is_verbose=options.verbose), commands=commands)
-        write_text(PipelineOptions(is_github=options.is_github).guarded(text))
+        sections = comparison_sections(found, is_verbose=options.verbose, commands=commands)
+        write_text(PipelineOptions(is_github=options.is_github).guarded(report_text(sections, text_settings())))
     if options.is_github:
         append_summary(comparison_markdown(found, is_verbose=options.verbose))
 
@@ -136,7 +146,7 @@ Exit codes:
 
 
 class GateOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line says."""
+    """Arguments of the command."""
 
     run: str
     runs_dir: str
@@ -169,7 +179,7 @@ class GateOptions(msgspec.Struct, frozen=True, kw_only=True):
 @click.option(
     "--measure", type=WordChoice(("pass_rate", "score")), default="pass_rate", show_default=True, help="What is compared."
 )
-@click.option("--cluster", metavar="KEY", help="Metadata key whose records form clusters.  [default: the plan's]")
+@cluster_option
 @setting_option("pass_rate", help="Minimum pass rate of graded records.")
 @setting_option("min_score", help="Minimum mean score on the dataset's scale, or headline of the profile.")
 @setting_option("max_error_rate", help="Maximum share of records with an error or cancelled.")
@@ -195,20 +205,20 @@ def decide(options: GateOptions) -> int:
     )
     verdict = api.gate(options.run, demand, runs_dir=options.runs_dir, baseline=options.baseline, cluster=options.cluster)
     try:
-        _tell(verdict, options, pipeline)
+        _write_result(verdict, options, pipeline)
     except OSError as problem:
         kept = f"{gate_word(passed=verdict.passed)} is decided, and in the audit log"
         return exits.complain_of_report(problem, kept=[kept], again="give the same command again")
     return exits.GATES_PASSED if verdict.passed else exits.GATE_FAILED
 
 
-def _tell(verdict: api.GateDecision, options: GateOptions, pipeline: PipelineOptions) -> None:
+def _write_result(verdict: api.GateDecision, options: GateOptions, pipeline: PipelineOptions) -> None:
     if options.is_json:
         write_json(verdict.to_dict())
     if options.markdown is not None:
         write_markdown(verdict_markdown(verdict), options.markdown)
     elif not options.is_json:
-        write_text(pipeline.guarded(verdict_text(verdict, text_settings())))
+        write_text(pipeline.guarded(report_text([Section(facts=tuple(verdict_facts(verdict)))], text_settings())))
     if pipeline.is_wanted:
         run = api.open_run(options.run, runs_dir=options.runs_dir)
         write_checks(pipeline, [gated_run(run, verdict)], summary=lambda: verdict_markdown(verdict))
@@ -293,7 +303,7 @@ Exit codes:
 
 
 class TrendOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line says."""
+    """Arguments of the command."""
 
     runs_dir: str
     dataset: str
@@ -312,7 +322,7 @@ class TrendOptions(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("--any-version", is_flag=True, help="Include runs on other contents of the dataset.")
 @click.option("--last", type=click.IntRange(min=1), metavar="N", help="Only the newest N runs.")
 @click.option("--measure", type=WordChoice(("pass_rate", "score")), default="pass_rate", show_default=True, help="Metric to show.")
-@click.option("--chart", metavar="FILE", help="Draw it as an SVG file.")
+@chart_option("Draw it as an SVG file.")
 @json_option
 @click.pass_context
 def trend_command(context: click.Context, /, **given: object) -> None:
@@ -322,7 +332,7 @@ def trend_command(context: click.Context, /, **given: object) -> None:
 
 
 def show_trend(options: TrendOptions) -> None:
-    """Look at the runs, and show them in the way that was asked for."""
+    """Compute the trend and write it in the chosen format."""
     chart = options.chart
     if chart is not None:
         check_writable(chart, option="--chart")
@@ -335,20 +345,11 @@ def show_trend(options: TrendOptions) -> None:
         is_any_version=options.any_version,
     )
     if chart is not None:
-        write_file(chart, [_chart(found).encode()])
+        write_file(chart, [draw(trend_chart(found)).encode()])
     if options.is_json:
         write_json(found.to_dict())
     else:
         write_text(report_text(trend_sections(found, chart=chart or ""), text_settings()))
-
-
-def _chart(found: api.RunTrend) -> str:
-    is_rate = found.measure == "pass_rate"
-    points = [
-        PlottedRun(point.run_id, PlottedEstimate(point.low, point.value, point.high, point.n, is_rate)) for point in found.points
-    ]
-    domain = (0.0, 1.0) if is_rate else None
-    return trend_chart(points, Caption(trend_title(found), direction_text(found)), domain=domain)
 
 
 AUDIT_HELP = """Show the audit log of a folder of runs, the oldest entry first: baselines, gates and suites, and what clients of

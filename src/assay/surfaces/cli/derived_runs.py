@@ -9,11 +9,19 @@ import msgspec
 
 from assay import api
 from assay.core.errors import UsageProblem
-from assay.core.printable import printable
 from assay.core.runs import LOCAL_BACKEND, RunBackend
 from assay.core.settings import ProfileId, run_settings
+from assay.core.text import printable
 from assay.presentation.words import counted
-from assay.surfaces.cli.options import keeping_options, kept_here, placement_of, placement_options
+from assay.surfaces.cli.options import (
+    keeping_options,
+    kept_here,
+    placement_of,
+    placement_options,
+    quiet_option,
+    setting_option,
+    verbose_option,
+)
 from assay.surfaces.cli.pipeline import PipelineOptions, github_option, junit_option
 from assay.surfaces.cli.progress import RunProgress
 from assay.surfaces.cli.run import announced
@@ -30,7 +38,6 @@ from assay.surfaces.cli.run_options import (
     markdown_option,
     mlflow_option,
     runs_dir_option,
-    setting_option,
 )
 
 RETRY_HELP = """Retry the records that ended in an error, as a new run that refers to the old one.
@@ -54,15 +61,15 @@ Exit codes:
 
 @click.command("retry", help=RETRY_HELP, epilog=RETRY_EPILOG)
 @RUN
-@click.option("--run-id", metavar="ID", help="Id of the new run.")
+@setting_option("run_id", help="Id of the new run.")
 @runs_dir_option
 @json_option
 @junit_option
 @github_option
 @markdown_option
 @charts_option
-@click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
-@click.option("-v", "--verbose", is_flag=True, help="List every record with its score and reason.")
+@quiet_option
+@verbose_option()
 @mlflow_option
 @placement_options
 @click.pass_context
@@ -132,7 +139,7 @@ Exit codes:
 @junit_option
 @github_option
 @markdown_option
-@click.option("-v", "--verbose", is_flag=True, help="List every record with its score and reason.")
+@verbose_option()
 @click.pass_context
 def rescore_command(context: click.Context, /, run: str, runs_dir: str, **given: Any) -> None:
     """Entry of the command; see RESCORE_HELP."""
@@ -162,10 +169,9 @@ def rescore_command(context: click.Context, /, run: str, runs_dir: str, **given:
 
 
 def _note_lost_gate(parent: api.RunReader, profile: str, *, min_score: float | None) -> None:
-    """A threshold for one figure says nothing about another; what does not count any more is said."""
-    plan = parent.run_manifest.plan
-    limit = (plan.get("gates") or {}).get("min_score")
-    if limit is not None and min_score is None and plan.get("profile") != profile:
+    """Warn that the parent's threshold for its mean score does not apply to the profile's score."""
+    limit = parent.plan.gates.min_score
+    if limit is not None and min_score is None and parent.plan.profile != profile:
         name = printable(parent.folders.run_id)
         click.echo(
             f"assay: the gate of {name} on its mean score ({limit:g}) is not about {profile}; set one: --min-score", err=True
@@ -206,8 +212,8 @@ Exit codes:
 @json_option
 @markdown_option
 @charts_option
-@click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
-@click.option("-v", "--verbose", is_flag=True, help="List every comparison with its result and reasons.")
+@quiet_option
+@verbose_option("List every comparison with its result and reasons.")
 @keeping_options
 @click.pass_context
 def rank_command(context: click.Context, /, runs: tuple[str, ...], **given: Any) -> None:

@@ -9,19 +9,19 @@
 
 import errno
 import os
-import re
 import stat
 import sys
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
+from importlib import import_module
 from types import TracebackType
 
 import click
 
 from assay.core.errors import AssayError, ServerProblem, counted_problems
-from assay.core.printable import printable
+from assay.core.text import printable
 
 VALID = GATES_PASSED = 0
 INVALID = GATE_FAILED = 1
@@ -38,7 +38,7 @@ _REMEDIES = {
     errno.ENAMETOOLONG: "name another file",
     errno.EMFILE: "raise the limit of open files (ulimit -n)",
 }
-"""What to do about a failure of the operating system."""
+"""Hint for each error of the operating system."""
 
 MAX_PROBLEMS = 20
 """Lines of a server's answer that are shown."""
@@ -47,7 +47,7 @@ TRACEBACK_VARIABLE = "ASSAY_TRACEBACK"
 
 
 class OutputClosed(Exception):
-    """The reader of our output went away; click would turn a BrokenPipeError into exit code 1, which means something else here."""
+    """Standard output was closed by its reader; click would exit with 1 for a BrokenPipeError, which means a missed gate here."""
 
 
 class UnknownWord(click.BadParameter):
@@ -76,7 +76,7 @@ class ErrorBoundary:
 
 
 def print_error(message: str, *, hint: str = "", details: Sequence[str] = ()) -> None:
-    """`assay: message` on standard error, below it a line for each detail, and `hint: ...`."""
+    """Print `assay: message` on standard error, below it a line for each detail, and `hint: ...`."""
     lines = [f"assay: {message}", *(f"  {detail}" for detail in details), *([f"hint: {hint}"] if hint else [])]
     with lost_terminal_ignored():
         click.echo("\n".join(map(printable, lines)), err=True)
@@ -84,7 +84,7 @@ def print_error(message: str, *, hint: str = "", details: Sequence[str] = ()) ->
 
 @contextmanager
 def lost_terminal_ignored() -> Iterator[None]:
-    """Inside, a terminal that was closed ends nothing: what is written to it from then on is discarded."""
+    """Discard what the block writes to a terminal that was closed, instead of failing."""
     try:
         yield
     except OSError as problem:
@@ -97,25 +97,31 @@ def lost_terminal_ignored() -> Iterator[None]:
 
 
 def complain_of(error: AssayError) -> None:
-    """The line for an error of ours, or one for each problem where it holds several."""
+    """Print an AssayError, with a line for each problem if it has several."""
     problems: Sequence[str] = getattr(error, "problems", ())
     if isinstance(error, ServerProblem):
         rest = [f"and {len(problems) - MAX_PROBLEMS:,} more"] if len(problems) > MAX_PROBLEMS else []
-        hints = "; ".join(error.hints[:MAX_PROBLEMS])
-        print_error(error.message, details=[*problems[:MAX_PROBLEMS], *rest], hint=error.hint or _as_option(hints))
+        hints = "; ".join(_hint_for_option(hint, error.parameters.get(hint, "")) for hint in error.hints[:MAX_PROBLEMS])
+        print_error(error.message, details=[*problems[:MAX_PROBLEMS], *rest], hint=error.hint or hints)
     elif len(problems) > 1:
         print_error(counted_problems(problems), details=problems, hint=error.hint)
     else:
         print_error(error.message, hint=error.hint)
 
 
-def _as_option(hint: str) -> str:
-    """A hint of a service that names its parameter, in the words of the command line."""
-    return re.sub(r"send the parameter (\w+)=true", lambda match: f"give --{match[1].replace('_', '-')}", hint)
+def _hint_for_option(hint: str, parameter: str) -> str:
+    """Return a service's hint; one that names a parameter of HTTP is replaced by the option for the same setting."""
+    # Loaded here: a command that does not talk to a server starts without the settings.
+    settings = import_module("assay.core.settings").run_settings().values() if parameter else ()
+    named = next((setting for setting in settings if setting.parameter and setting.parameter_name == parameter), None)
+    if named is None:
+        return hint
+    purpose = named.option_text.rstrip(".")
+    return f"give {named.option_name} to {purpose[:1].lower()}{purpose[1:]}"
 
 
 def complain_of_report(problem: OSError, *, kept: Sequence[str], again: str) -> int:
-    """A report on finished work that could not be written: what is there all the same, and what writes it; its exit code."""
+    """Print that a report was not written, what is stored anyway, and the command that writes it; return the exit code."""
     if not problem.filename:
         _silence_output()
     remedy = _REMEDIES.get(problem.errno or 0, "")
@@ -147,7 +153,7 @@ def _explain(error: BaseException) -> int:
 
 def _explain_usage(error: click.ClickException) -> None:
     if isinstance(error, click.exceptions.NoArgsIsHelpError) and isinstance(error.ctx.command, click.Group):
-        # Its message is the whole help, which is no line.
+        # Its message is the whole help, not one line.
         commands = ", ".join(error.ctx.command.list_commands(error.ctx))
         print_error(f"missing command of '{error.ctx.command_path}'", hint=f"commands: {commands}; --help says what they do")
         return
@@ -172,7 +178,7 @@ def _usage_message(error: click.ClickException) -> str:
 
 
 def _nearest(error: click.ClickException) -> str:
-    """The option, command or word that was meant; empty where nothing is near."""
+    """Suggest the nearest option, command or word; empty if none is similar."""
     near: Sequence[str] = ()
     match error:
         case click.NoSuchOption() | click.exceptions.NoSuchCommand():
@@ -183,7 +189,7 @@ def _nearest(error: click.ClickException) -> str:
 
 
 def nearest_of(word: str, known: Iterable[str], *, what: str) -> str:
-    """`did you mean 'validate'?`, or else all that is known."""
+    """Suggest the nearest known word, or list all of them."""
     names = list(known)
     near = get_close_matches(word, names, n=1)
     return f"did you mean '{near[0]}'?" if near else f"{what}: {', '.join(names)}"

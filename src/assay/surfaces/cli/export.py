@@ -11,7 +11,7 @@ from rich.progress import MofNCompleteColumn
 
 from assay import api
 from assay.core.errors import UsageProblem
-from assay.core.printable import printable
+from assay.core.text import printable
 from assay.presentation.words import counted, size
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.options import WordChoice
@@ -57,16 +57,16 @@ Exit codes:
   2  could not run: no such run, an unfinished run, an invalid dataset, a file that exists or cannot be written"""
 
 FOLDER = "hf"
-"""The one format that is a folder."""
+"""One format that is a folder."""
 FORMATS = (*EXPORTS, FOLDER)
 RESPONSES, RESPONSE_OBJECT = "responses", "responses, as one object"
 
 _BY_SUFFIX = {export.suffix: name for name, export in reversed(EXPORTS.items())}
-"""Where formats share an ending, the first one has it."""
+"""Format of each suffix; the first of those that share one."""
 
 
 class ExportOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The command's arguments as given."""
+    """Arguments of the command."""
 
     source: str
     output: str | None
@@ -78,7 +78,7 @@ class ExportOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExportSubject(msgspec.Struct, frozen=True, kw_only=True):
-    """What is exported, and how."""
+    """Run or dataset to export, with a writer for each format."""
 
     name: str
     records: int
@@ -87,14 +87,14 @@ class ExportSubject(msgspec.Struct, frozen=True, kw_only=True):
     origins: tuple[str, ...]
     """Files that must not be overwritten."""
     files: Mapping[str, Callable[[ExportProgress], Iterator[bytes]]]
-    """The bytes of a file in each format."""
+    """Bytes of a file in each format."""
     write_folder: Callable[[Path, ExportProgress], None]
     suffix: Callable[[str], str]
-    """The ending of a file in a format."""
+    """Ending of a file in a format."""
 
 
 class ExportTarget(msgspec.Struct, frozen=True):
-    """What to write, and where."""
+    """Format and path of an export."""
 
     format: str
     output: str
@@ -126,14 +126,16 @@ def write(options: ExportOptions) -> None:
     target = _target(subject, options)
     meter = ProgressMeter(amount=MofNCompleteColumn())
     meter.begin("records")
-    teller = ExportProgress(lambda done: meter.count(done, subject.records))
+    progress = ExportProgress(lambda done: meter.count(done, subject.records))
     try:
-        _write(subject, target, teller=teller, has_mark=options.bom)
+        _write(subject, target, progress=progress, has_mark=options.bom)
     finally:
         meter.hide()
     if subject.invalid and target.format != "xlsx":
-        teller.notes.append(f"left out: {counted(subject.invalid, 'invalid record')}; failures.jsonl of the run says what is wrong")
-    _tell(subject, target, teller=teller, is_json=options.is_json)
+        progress.notes.append(
+            f"left out: {counted(subject.invalid, 'invalid record')}; failures.jsonl of the run says what is wrong"
+        )
+    _report(subject, target, progress=progress, is_json=options.is_json)
 
 
 def _run(run: api.RunReader) -> ExportSubject:
@@ -150,8 +152,8 @@ def _run(run: api.RunReader) -> ExportSubject:
 
 
 def _datasets_of(run: api.RunReader) -> list[str]:
-    """The files that the run was made of."""
-    return [dataset["path"] for dataset in run.run_manifest.plan.get("datasets", ())]
+    """List the dataset files of a run."""
+    return [dataset.path for dataset in run.plan.datasets]
 
 
 def _dataset(path: str) -> ExportSubject:
@@ -167,12 +169,12 @@ def _dataset(path: str) -> ExportSubject:
     )
 
 
-def _write(subject: ExportSubject, target: ExportTarget, *, teller: ExportProgress, has_mark: bool) -> None:
+def _write(subject: ExportSubject, target: ExportTarget, *, progress: ExportProgress, has_mark: bool) -> None:
     if target.format == FOLDER:
         with whole_folder(target.output) as folder:
-            subject.write_folder(folder, teller)
+            subject.write_folder(folder, progress)
         return
-    chunks = chain([MARK] if has_mark else [], subject.files[target.format](teller))
+    chunks = chain([MARK] if has_mark else [], subject.files[target.format](progress))
     if target.output == STANDARD:
         write_stream(chunks, standard_output())
     else:
@@ -180,7 +182,7 @@ def _write(subject: ExportSubject, target: ExportTarget, *, teller: ExportProgre
 
 
 def _target(subject: ExportSubject, options: ExportOptions) -> ExportTarget:
-    """What is to be written where; raises UsageProblem before any work."""
+    """Choose format and path of the export; raises UsageProblem before any work."""
     name = options.format or _named_by(options.output)
     output = options.output or f"{subject.name}{subject.suffix(name)}"
     if options.bom and name != "csv":
@@ -225,18 +227,18 @@ def _check_folder(folder: Path, *, is_forced: bool) -> None:
     if not folder.exists():
         return
     if not folder.is_dir() or not is_export(folder):
-        raise UsageProblem(f"'{folder}' exists, and is no earlier export", hint="name another folder: this one stays as it is")
+        raise UsageProblem(f"'{folder}' exists, and is not an earlier export", hint="name another folder: this one stays as it is")
     if not is_forced:
         raise UsageProblem(f"'{folder}' exists", hint="name another folder, or replace it with --force")
 
 
-def _tell(subject: ExportSubject, target: ExportTarget, *, teller: ExportProgress, is_json: bool) -> None:
-    records = subject.records - teller.left_out
+def _report(subject: ExportSubject, target: ExportTarget, *, progress: ExportProgress, is_json: bool) -> None:
+    records = subject.records - progress.left_out
     if is_json:
         found = {"name": subject.name, "format": target.format.partition(",")[0], "path": target.output, "records": records}
-        write_json({**found, "bytes": _weight(Path(target.output)), "notes": teller.notes})
+        write_json({**found, "bytes": _weight(Path(target.output)), "notes": progress.notes})
         return
-    for note in teller.notes:
+    for note in progress.notes:
         click.echo(f"assay: {printable(note)}", err=True)
     if Path(target.output).is_file() or Path(target.output).is_dir():
         click.echo(f"{printable(target.output)} ({size(_weight(Path(target.output)))}, {counted(records, 'record')})")

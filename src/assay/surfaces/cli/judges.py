@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 import msgspec
 
 from assay import api
+from assay.core.canonical import json_text
 from assay.core.errors import UsageProblem
 from assay.core.judge_card import JudgeCard
-from assay.core.printable import printable
+from assay.core.text import printable
+from assay.presentation.judges import calibration_sections, card_sections, reliability_chart
 from assay.presentation.words import counted
-from assay.surfaces.charts import Caption, PlottedEstimate, ScoreBin, reliability_diagram
+from assay.surfaces.charts import draw
 from assay.surfaces.cli import exits
+from assay.surfaces.cli.options import chart_option, quiet_option, setting_option, slice_names, slices_option, verbose_option
 from assay.surfaces.cli.progress import RunProgress
 from assay.surfaces.cli.run_options import (
     RUN,
@@ -22,14 +24,13 @@ from assay.surfaces.cli.run_options import (
     command_line,
     json_option,
     runs_dir_option,
-    setting_option,
     text_settings,
     write_json,
     write_text,
 )
 from assay.surfaces.cli.streams import STANDARD, check_writable, encoded, standard_output, write_file, write_stream
-from assay.surfaces.reporters.json_document import json_text
-from assay.surfaces.reporters.judge_card import calibration_text, judge_card_markdown, judge_card_text
+from assay.surfaces.reporters.comments import judge_card_markdown
+from assay.surfaces.reporters.terminal import report_text
 
 PROBE_HELP = """Test a judge for consistency and bias before you use its grades.
 
@@ -57,12 +58,14 @@ Exit codes:
   2    could not run, or the judge gave no verdict
   130  interrupted"""
 
+LABEL_WIDTH = 19
+"""Columns of the labels at the left of a calibration."""
 CARD_JSON = "judge_card.json"
 CARD_MARKDOWN = "judge_card.md"
 
 
 class ProbeOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line says."""
+    """Arguments of the command."""
 
     source: str | None
     runs_dir: str
@@ -86,15 +89,15 @@ class ProbeOptions(msgspec.Struct, frozen=True, kw_only=True):
     "--candidate", default="", metavar="PROVIDER/MODEL", help="Candidate model; a warning follows if it is of the judge's family."
 )
 @click.option("--repeats", type=click.IntRange(2, 100), default=3, show_default=True, metavar="K", help="Verdicts per answer.")
-@click.option("--limit", type=click.IntRange(2), default=16, show_default=True, metavar="N", help="Records to use.")
-@click.option("--seed", type=int, default=0, show_default=True, metavar="S", help="Seed of the sample of a dataset's records.")
-@click.option("--concurrency", type=click.IntRange(1), default=32, show_default=True, metavar="N", help="Maximum concurrent calls.")
+@setting_option("limit", type=click.IntRange(2), default=16, show_default=True, help="Records to use.")
+@setting_option("seed", default=0, show_default=True, help="Seed of the sample of a dataset's records.")
+@setting_option("concurrency", default=32)
 @setting_option("max_cost")
 @click.option("-o", "--output", metavar="DIR", help=f"Write {CARD_JSON} and {CARD_MARKDOWN} into this folder.")
 @runs_dir_option
 @json_option
-@click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
-@click.option("-v", "--verbose", is_flag=True, help="List the records in which the judge slipped.")
+@quiet_option
+@verbose_option("List the records in which the judge slipped.")
 @click.pass_context
 def probe_command(context: click.Context, /, **given: object) -> None:
     """Entry of the command; see HELP."""
@@ -110,7 +113,7 @@ def probe(options: ProbeOptions) -> int:
     if options.is_json:
         write_json(card.to_dict())
     else:
-        write_text(judge_card_text(card, text_settings(is_verbose=options.verbose)))
+        write_text(report_text(card_sections(card, is_verbose=options.verbose), text_settings()))
     if Path(options.runs_dir).is_dir():
         api.keep_card(card, options.runs_dir)
     if folder is not None:
@@ -135,7 +138,7 @@ def _request(options: ProbeOptions) -> api.ProbeRequest:
 
 
 def _made(output: str | None) -> Path | None:
-    """The folder of the card, made before any call is paid for."""
+    """Create the folder of the judge card, before any call is paid for."""
     if output is None:
         return None
     folder = Path(output)
@@ -174,7 +177,7 @@ Exit codes:
 
 
 class CalibrateOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line says."""
+    """Arguments of the command."""
 
     run: str
     labels: str | None
@@ -187,8 +190,8 @@ class CalibrateOptions(msgspec.Struct, frozen=True, kw_only=True):
 @click.command("calibrate", help=CALIBRATE_HELP, epilog=CALIBRATE_EPILOG)
 @RUN
 @click.argument("labels", metavar="[LABELS]", required=False)
-@click.option("--slices", metavar="NAMES", help="Slices to show, separated by commas.  [default: the plan's]")
-@click.option("--chart", metavar="FILE", help="Draw a reliability diagram as an SVG file.")
+@slices_option("Slices to show")
+@chart_option("Draw a reliability diagram as an SVG file.")
 @runs_dir_option
 @json_option
 @click.pass_context
@@ -202,29 +205,15 @@ def show(options: CalibrateOptions) -> None:
     """Calibrate, and show it in the way that was asked for."""
     if options.chart is not None:
         check_writable(options.chart, option="--chart")
-    names = None if options.slices is None else tuple(name.strip() for name in options.slices.split(",") if name.strip())
+    names = slice_names(options.slices)
     found = api.calibrate(options.run, options.labels, runs_dir=options.runs_dir, slices=names)
     if options.chart is not None:
-        write_file(options.chart, [_chart(found).encode()])
+        write_file(options.chart, [draw(reliability_chart(found)).encode()])
     if options.is_json:
         write_json(found.to_dict())
     else:
-        write_text(calibration_text(found, text_settings(), chart=options.chart or ""))
-
-
-def _chart(found: api.Calibration) -> str:
-    bins = [ScoreBin(one.given, _drawn(one.observed)) for one in found.reliability]
-    note = f"{found.n_records:,} labelled records of {found.run_id}; whiskers are 95 % intervals"
-    return reliability_diagram(
-        bins, Caption("The judge's score and what people say", note), axes=("judge's score", "share that passes")
-    )
-
-
-def _drawn(estimate: Any) -> PlottedEstimate:
-    interval = estimate.interval
-    return PlottedEstimate(
-        interval.low if interval else None, estimate.value, interval.high if interval else None, estimate.n, is_rate=True
-    )
+        sections = calibration_sections(found, is_verbose=False, chart=options.chart or "")
+        write_text(report_text(sections, text_settings(), label=LABEL_WIDTH))
 
 
 LABEL_HELP = """Write a random sample of a run's answers to a file that people fill in; `assay calibrate` reads it back.
@@ -247,7 +236,7 @@ Exit codes:
 
 
 class LabelOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line says."""
+    """Arguments of the command."""
 
     run: str
     output: str
@@ -262,7 +251,7 @@ class LabelOptions(msgspec.Struct, frozen=True, kw_only=True):
 @RUN
 @click.option("-o", "--output", metavar="FILE", default=STANDARD, help="Output file.  [default: standard output]")
 @click.option("-n", "--count", type=click.IntRange(min=1), default=100, show_default=True, help="Records in the sample.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the sample.")
+@setting_option("seed", default=0, show_default=True, help="Seed of the sample.")
 @click.option("--with-judge", is_flag=True, help="Include the judge's verdicts.")
 @click.option("--force", is_flag=True, help="Overwrite an existing file and the labels in it.")
 @runs_dir_option

@@ -1,4 +1,4 @@
-"""The `assay` command: what is set for the whole process, before anything else is loaded, and how it ends."""
+"""Entry point of the `assay` command: settings of the process before anything else is loaded, and its end."""
 
 import atexit
 import gc
@@ -11,7 +11,7 @@ from typing import NoReturn
 
 
 def main() -> None:
-    """The installed command; exits with the code of the one that is called."""
+    """Run the `assay` command and exit with its code."""
     # numpy's linear algebra is not used here, and its threads cost more than the command itself.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # A command makes many values that live until its end; looking for cycles among them every 700 objects is wasted work. What the
@@ -20,6 +20,7 @@ def main() -> None:
     try:
         import_module("assay.surfaces.cli.program").program.main(prog_name="assay")
     except SystemExit as end:
+        # Only Temporal's library has native threads that still run then.
         if "temporalio" in sys.modules:
             _end_at_once(end.code)
         raise
@@ -29,7 +30,7 @@ def main() -> None:
 
 
 def _end_at_once(code: object) -> NoReturn:
-    """End without taking the interpreter apart: threads of Temporal's library go on meanwhile, and a busy process may die of it."""
+    """End without finalizing the interpreter: threads of Temporal's library still run, and a busy process may crash then."""
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join()

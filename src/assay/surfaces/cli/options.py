@@ -10,7 +10,9 @@ from typing import Any, TypeVar
 import click
 
 from assay.core.errors import UsageProblem
+from assay.core.exposure import CommandOption as SettingOption
 from assay.core.runs import RunBackend, TemporalServer
+from assay.core.settings import CLUSTER_TEXT, run_settings
 from assay.surfaces.cli.exits import UnknownWord
 
 ALL = "all"
@@ -21,7 +23,7 @@ class Number(click.FloatRange):
     """A finite number within bounds."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The number; fails as click's own types do."""
+        """Return the number; fails as click's own types do."""
         number: float = super().convert(value, param, ctx)
         if not isfinite(number):
             self.fail(f"{value!r} is not a number to compare with.", param, ctx)
@@ -35,7 +37,7 @@ class Port(click.IntRange):
         super().__init__(0, _LAST_PORT)
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The port; fails as click's own types do."""
+        """Return the port; fails as click's own types do."""
         text = str(value)
         if not (text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= _LAST_PORT):
             self.fail(f"{text!r} is not a port number (1 to {_LAST_PORT})", param, ctx)
@@ -43,7 +45,7 @@ class Port(click.IntRange):
 
 
 def number_or_all(text: str, *, option: str) -> int | None:
-    """How many are wanted; None for all of them. Raises UsageProblem."""
+    """Parse a number or `all`, which is None; raises UsageProblem."""
     if text == ALL:
         return None
     if not text.isascii() or not text.isdigit():
@@ -62,7 +64,61 @@ class WordChoice(click.Choice[str]):
 
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
-Option = Callable[[Decorated], Decorated]
+CommandOption = Callable[[Decorated], Decorated]
+
+
+def setting_option(member: str, **changed: Any) -> Callable[[Decorated], Decorated]:
+    """Make the option of a setting from its definition; `changed` are attributes of click's option that differ for a command."""
+    setting = run_settings()[member]
+    option = setting.option or SettingOption("")
+    attributes: dict[str, Any] = {"help": setting.option_help, "metavar": option.metavar or None, "multiple": setting.is_list}
+    if setting.kind is bool:
+        attributes["is_flag"] = True
+    elif setting.words:
+        attributes["type"] = WordChoice(setting.words)
+    elif setting.kind is float:
+        attributes["type"] = Number(setting.low, setting.high)
+    elif setting.kind is int:
+        attributes["type"] = int if setting.low is None else click.IntRange(setting.low, setting.high)
+    return click.option(setting.option_name, member, **{**attributes, **changed})
+
+
+def quiet_option(command: Decorated) -> Decorated:
+    """Add `-q`, the same for every command that shows progress."""
+    return _option(command, "-q", "--quiet", is_flag=True, help="No progress on standard error.")
+
+
+def verbose_option(text: str = "List every record with its score and reason.") -> Callable[[Decorated], Decorated]:
+    """Make the option `-v`; the text says what is listed."""
+    return lambda command: _option(command, "-v", "--verbose", is_flag=True, help=text)
+
+
+def cluster_option(command: Decorated) -> Decorated:
+    """Add `--cluster KEY`, the same for every command that compares runs."""
+    return _option(command, "--cluster", metavar="KEY", help=f"{CLUSTER_TEXT}  [default: the plan's]")
+
+
+def slices_option(text: str) -> Callable[[Decorated], Decorated]:
+    """Make the option `--slices NAMES`; `slice_names` reads its value."""
+    return lambda command: _option(
+        command, "--slices", metavar="NAMES", help=f"{text}, separated by commas.  [default: the plan's]"
+    )
+
+
+def slice_names(text: str | None) -> tuple[str, ...] | None:
+    """Split the value of `--slices`; None for the plan's."""
+    return None if text is None else tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def chart_option(text: str) -> Callable[[Decorated], Decorated]:
+    """Make the option `--chart FILE`."""
+    return lambda command: _option(command, "--chart", metavar="FILE", help=text)
+
+
+def _option(command: Decorated, *names: str, **attributes: Any) -> Decorated:
+    option: Callable[[Decorated], Decorated] = click.option(*names, **attributes)
+    return option(command)
+
 
 _REST = {
     "namespace": ("--temporal-namespace", "NAME", "Temporal namespace.  [default: default]"),
@@ -73,11 +129,11 @@ _REST = {
     "client_key": ("--temporal-key", "FILE", "The key of that certificate (PEM)."),
     "api_key_variable": ("--temporal-api-key-variable", "NAME", "The environment variable that holds the API key."),
 }
-"""How a Temporal server is reached, by member of TemporalServer: option, what it takes, help."""
+"""Options of the connection to Temporal, by member of TemporalServer: name, metavar, help."""
 
 
 def ledger_option(text: str) -> Callable[[Decorated], Decorated]:
-    """`--ledger ADDRESS`, the same for every command that may begin a run or work on one."""
+    """Make the option `--ledger ADDRESS`, for commands that start or execute runs."""
     option: Callable[[Decorated], Decorated] = click.option(
         "--ledger", metavar="ADDRESS", default="", envvar="ASSAY_LEDGER", help=text
     )
@@ -85,7 +141,7 @@ def ledger_option(text: str) -> Callable[[Decorated], Decorated]:
 
 
 def store_option(command: Decorated) -> Decorated:
-    """`--store ADDRESS`, for commands that bring runs to their end."""
+    """Add `--store ADDRESS`, for commands that finish runs."""
     option: Callable[[Decorated], Decorated] = click.option(
         "--store",
         metavar="ADDRESS",
@@ -97,7 +153,7 @@ def store_option(command: Decorated) -> Decorated:
 
 
 def engine_option(command: Decorated) -> Decorated:
-    """`--engine NAME`, for commands that may work on a run themselves."""
+    """Add `--engine NAME`, for commands that can execute a run themselves."""
     option: Callable[[Decorated], Decorated] = click.option(
         "--engine",
         type=WordChoice(("local", "temporal")),
@@ -108,7 +164,7 @@ def engine_option(command: Decorated) -> Decorated:
 
 
 def temporal_options(*, is_short: bool) -> Callable[[Decorated], Decorated]:
-    """`--temporal HOST:PORT` and how it is reached, which a short help leaves to that of `assay worker`."""
+    """Make `--temporal HOST:PORT` and the options of its connection, which a short help hides."""
 
     def decorate(command: Decorated) -> Decorated:
         text = "Encrypt the connection; implied by a certificate or an API key."
@@ -129,32 +185,32 @@ def temporal_options(*, is_short: bool) -> Callable[[Decorated], Decorated]:
 
 
 def keeping_options(command: Decorated) -> Decorated:
-    """Where a new run is kept that is made on this machine, whoever could work on it elsewhere."""
+    """Add `--ledger` and `--store`, for commands whose new run is always executed in this process."""
     kept = ledger_option("Keep the run in PostgreSQL until it ends: postgresql://user@host/database.  [default: a file]")
     return kept(store_option(command))
 
 
 def placement_options(command: Decorated) -> Decorated:
-    """Where a new run is kept, and who works on it."""
+    """Add the options that choose ledger, store and engine of a new run."""
     return keeping_options(engine_option(temporal_options(is_short=True)(command)))
 
 
 def check_no_placement(context: click.Context) -> None:
-    """Raises UsageProblem for what was said here of a run that a server keeps where it keeps all of its own."""
+    """Raise UsageProblem when the command line chooses ledger, store or engine for a run of a server."""
     for name in ("ledger", "store", "engine"):
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
             raise UsageProblem(f"--{name} cannot be used with --server", hint="the server stores its runs in its own folder")
 
 
 def kept_here(given: dict[str, Any], what: str, *, is_quiet: bool) -> RunBackend:
-    """Where a run is kept that is made on this machine, which is said where the environment wants workers for every run."""
+    """Return ledger and store of a run that this process executes; print a note if ASSAY_ENGINE asks for workers."""
     if os.environ.get("ASSAY_ENGINE") == "temporal" and not is_quiet:
         click.echo(f"assay: {what} is made on this machine; ASSAY_ENGINE is not for it", err=True)
     return RunBackend(ledger=given["ledger"], store=given["store"])
 
 
 def placement_of(given: dict[str, Any]) -> RunBackend:
-    """What the options say, taken out of them; raises UsageProblem where they do not fit together."""
+    """Remove ledger, store and engine from the options and return them; raises UsageProblem for contradictions."""
     ledger, store, engine = given.pop("ledger", "") or "", given.pop("store", "") or "", given.pop("engine", None)
     server = server_of(given)
     if engine != "temporal":
@@ -169,7 +225,7 @@ def placement_of(given: dict[str, Any]) -> RunBackend:
 
 
 def server_of(given: dict[str, Any]) -> TemporalServer | None:
-    """The Temporal server of the options, taken out of them; None without its address."""
+    """Remove the Temporal options and return the server; None without an address."""
     address = given.pop("temporal", None) or ""
     members = {member: given.pop(f"temporal_{member}", None) for member in (*_REST, "tls")}
     if not address:

@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from assay.core.errors import UsageProblem
-from assay.core.printable import printable
+from assay.core.text import printable
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.streams import (
     STANDARD,
@@ -26,7 +26,7 @@ from assay.surfaces.cli.streams import (
 )
 
 if TYPE_CHECKING:
-    from assay.surfaces.reporters.run_checks import CheckedRun
+    from assay.presentation.decisions import CheckedRun
 
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 SUMMARY_LIMIT = 1 << 20
@@ -37,7 +37,7 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
 class PipelineOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wanted, and where it goes."""
+    """Output for CI that the options ask for."""
 
     junit: str | None = None
     is_github: bool = False
@@ -46,24 +46,24 @@ class PipelineOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_wanted(self) -> bool:
-        """True when there is anything to tell."""
+        """True when an option asks for output."""
         return self.is_github or self.junit is not None
 
     @property
     def options(self) -> list[str]:
-        """What asks for the same once more."""
+        """Options that ask for the same output."""
         return [*([] if self.junit is None else ["--junit", self.junit]), *(["--github"] if self.is_github else [])]
 
     @classmethod
     def of(cls, given: dict[str, Any], sources: Sequence[str] = ()) -> PipelineOptions:
-        """What the options say; raises UsageProblem for a file that cannot be written."""
+        """Read the options; raises UsageProblem for a file that cannot be written."""
         junit = given.get("junit")
         check_junit(junit, sources)
         is_report_shown = not given.get("is_json") and given.get("markdown") != STANDARD
         return cls(junit=junit, is_github=given["is_github"], is_report_shown=is_report_shown)
 
     def guarded(self, chunks: Iterable[str]) -> Iterator[str]:
-        """A report in which GitHub reads no command, whatever a model has said."""
+        """Protect a report from commands to GitHub that a model's answer may contain."""
         return guarded(chunks, is_wanted=self.is_github)
 
     def write_junit(self, chunks: Iterable[str]) -> None:
@@ -73,7 +73,7 @@ class PipelineOptions(msgspec.Struct, frozen=True, kw_only=True):
         click.echo(f"JUnit in {printable(self.junit)}", err=True)
 
     def annotate(self, commands: Iterable[str]) -> None:
-        """Commands of GitHub, which are read on both streams."""
+        """Print annotations for GitHub, which reads commands on both streams."""
         if self.is_report_shown:
             write_stream(encoded(commands), standard_output())
         else:
@@ -81,7 +81,7 @@ class PipelineOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def github_option(command: Decorated) -> Decorated:
-    """`--github`, the same for every command that a workflow calls."""
+    """Add `--github`, for commands that workflows call."""
     option: Callable[[Decorated], Decorated] = click.option(
         "--github",
         "is_github",
@@ -92,7 +92,7 @@ def github_option(command: Decorated) -> Decorated:
 
 
 def junit_option(command: Decorated) -> Decorated:
-    """`--junit FILE`, the same for every command that ends with a verdict."""
+    """Add `--junit FILE`, for commands with a gate."""
     option: Callable[[Decorated], Decorated] = click.option(
         "--junit", metavar="FILE", help="Write gates and records as JUnit XML, for test reports of CI servers."
     )
@@ -128,7 +128,7 @@ def append_summary(chunks: Iterable[str], *, limit: int = SUMMARY_LIMIT) -> None
 
 
 def _cut(text: bytes, room: int) -> bytes:
-    """Whole lines that fit, and how much does not; nothing where not even that fits."""
+    """Keep the lines that fit and a note of the rest; nothing if the note does not fit either."""
     note = _CUT.format(len(text)).encode()
     if room < len(note):
         return b""

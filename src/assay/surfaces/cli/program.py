@@ -1,4 +1,4 @@
-"""The program with all its commands: finds the one that is called, imports only that, and ends with its exit code."""
+"""The program with all its commands: imports only the one that is called, and ends with its exit code."""
 
 import re
 import sys
@@ -68,7 +68,7 @@ _GROUPS = {
     "service": "serve keys worker",
     "setup": "init check doctor plugins",
 }
-"""Modules that hold several commands; any other command has a module of its own name."""
+"""Modules that hold several commands; any other command has a module with its name."""
 _MODULES = {command: module for module, commands in _GROUPS.items() for command in commands.split()}
 
 EXIT_CODES = """\b
@@ -103,29 +103,30 @@ class Program(click.Group):
     context_class = HelpContext
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
-        """The commands in the order of the help."""
+        """List the commands in the order of the help."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of that name, imported now; raises UsageProblem with the nearest name."""
+        """Import the command of that name; raises UsageProblem with the nearest name."""
         if cmd_name not in COMMANDS:
             if ctx.resilient_parsing:
-                # A shell asks how to go on; a line that is wrong already has no continuation.
+                # A shell asks for continuations; an invalid line has none.
                 return None
             raise UsageProblem(f"no such command '{cmd_name}'", hint=nearest_of(cmd_name, COMMANDS, what="commands"))
         command = _load_command(cmd_name)
+        # Completion only: suggestions read files and folders.
         if ctx.resilient_parsing:
             import_module("assay.surfaces.cli.completion").add_suggestions(command)
         _fit_help(command)
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The commands that begin so, without importing them, and the options of the program itself."""
+        """Suggest commands, without importing them, and the options of the program itself."""
         named = [CompletionItem(name, help=line) for name, line in COMMANDS.items() if name.startswith(incomplete)]
         return [*named, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # click's signature
-        """The list of commands without importing them."""
+        """Write the list of commands without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
@@ -184,7 +185,7 @@ class FoldingFormatter(click.HelpFormatter):
     """Writes help of which no line is longer than the terminal is wide."""
 
     def write_text(self, text: str) -> None:
-        """Paragraphs; click folds those that are not left as they are."""
+        """Write paragraphs; click folds those that are not preformatted."""
         room = self.width - self.current_indent
         super().write_text("\n\n".join(_folded(paragraph, room) for paragraph in text.split("\n\n")))
 
@@ -196,7 +197,7 @@ def _folded(paragraph: str, room: int) -> str:
 
 
 def _folded_line(line: str, room: int) -> str:
-    """What is said of a word goes on below its beginning, and a command as a shell would read it."""
+    """Fold a line: a description continues below its start, a command ends with a backslash."""
     columns = _COLUMNS.match(line)
     if columns is not None:
         left = columns["left"]

@@ -1,4 +1,4 @@
-"""How a run is going, on standard error: a live display on a terminal, a plain line now and then elsewhere."""
+"""Progress of a run on standard error: a live display on a terminal, otherwise a plain line now and then."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import click
 
 from assay import api
 from assay.core.errors import StoreUnavailable
-from assay.core.printable import printable
 from assay.core.record_query import INVALID, STATUS_GROUPS
+from assay.core.text import printable
 from assay.presentation.words import ERROR, counted, dollars, duration, latency, percent, price_unknown_text
 from assay.surfaces.cli import exits
 
@@ -66,7 +66,7 @@ class RunProgress:
             click.echo(f"assay: progress is saved; resume with: {printable(self._resume)}", err=True)
 
     def announce(self, what: str) -> None:
-        """Name the run before anything happens, so that a log says how to go on with it; a terminal shows it anyway."""
+        """Print the run's name before it starts, so that a log has the id to resume it by; the live display shows it anyway."""
         if not self._is_quiet and self._live is None:
             click.echo(f"run {self._name} · {printable(what)}", err=True)
 
@@ -91,19 +91,19 @@ class RunProgress:
             self._say(now)
 
     def _is_due(self, now: api.Snapshot) -> bool:
-        """Of batches a line tells what is new, and now and then that nothing is: they may take a day."""
+        """Return whether to print a line: for batches when their state changed, and rarely otherwise, since they may take a day."""
         silent = now.elapsed_s - self._said_at
         if now.batch is None:
             return silent >= LINE_EVERY or now.problem != self._said_problem
         return (batch_words(now) != self._said_of_batch and silent >= 1) or silent >= BATCH_LINE_EVERY
 
     def wait_for_other(self, process_id: int | None) -> None:
-        """Another process works on the run, and this one waits until it has ended."""
+        """Print that another process executes the run, and that this one waits for it."""
         who = f"process {process_id}" if process_id else "another process"
         click.echo(f"assay: {who} works on {self._name}; waiting for it", err=True)
 
     def _warn(self, now: api.Snapshot) -> None:
-        """Even whoever wants to hear nothing hears once why nothing happens: it may take until somebody mends it."""
+        """Print once, also with --quiet, why nothing happens: the cause may need a user to fix it."""
         if now.problem and not self._has_warned:
             self._has_warned = True
             click.echo(f"assay: {_problem(now)[0]}", err=True)
@@ -121,27 +121,27 @@ class Throughput:
         self._seen: deque[tuple[float, int]] = deque()
 
     def note(self, now: api.Snapshot) -> None:
-        """One more snapshot."""
+        """Add a snapshot."""
         self._seen.append((now.elapsed_s, now.done))
         while len(self._seen) > 2 and now.elapsed_s - self._seen[1][0] >= WINDOW:
             self._seen.popleft()
 
     @property
     def rate(self) -> float | None:
-        """None until something is done."""
+        """Records per second; None until a record is done."""
         if not self._seen:
             return None
         (start, before), (end, after) = self._seen[0], self._seen[-1]
         return (after - before) / (end - start) if after > before and end > start else None
 
     def seconds_left(self, now: api.Snapshot) -> float | None:
-        """How long the rest takes at this rate."""
+        """Estimate the seconds for the remaining records at this rate."""
         rate = self.rate
         return None if rate is None else (now.total - now.done) / rate
 
 
 def plain_line(now: api.Snapshot, pace: Throughput) -> str:
-    """The run in one line of a log."""
+    """Format the progress of a run as one line of a log."""
     if now.batch is not None:
         return " · ".join([f"{_state(now)}{batch_words(now)[0]}", *batch_words(now)[1:], f"{duration(now.elapsed_s)} so far"])
     words = [f"{_state(now)}{now.done:,}/{now.total:,} records", percent(now.done, now.total), *_speed(now, pace), *_records(now)]
@@ -149,7 +149,7 @@ def plain_line(now: api.Snapshot, pace: Throughput) -> str:
 
 
 def batch_words(now: api.Snapshot) -> list[str]:
-    """How the batches stand, as their provider says; empty where the run does not wait for any."""
+    """Describe the state of the batches at their provider; empty if the run waits for none."""
     if now.batch is None:
         return []
     batch = now.batch
@@ -160,7 +160,7 @@ def batch_words(now: api.Snapshot) -> list[str]:
 
 
 def _notes(now: api.Snapshot) -> dict[str, str]:
-    """The lines below the bar of a live display, with their styles."""
+    """Return the lines below the progress bar, with their styles."""
     if now.batch is not None:
         leave = {} if now.is_stopping else {"Ctrl-C exits; the batches continue, and assay resume collects them": "dim"}
         return {" · ".join(["waiting for the provider", *batch_words(now)]): "", **leave, **_stopping_note(now)}
@@ -177,7 +177,7 @@ def _stopping_note(now: api.Snapshot) -> dict[str, str]:
 
 
 def _live_display(console: Console | None) -> LiveDisplay | None:
-    """The live display, where somebody looks; elsewhere what it is made of is not even loaded."""
+    """Create the live display on a terminal; otherwise rich is not loaded."""
     is_forced = bool(os.environ.get("FORCE_COLOR") or os.environ.get("TTY_COMPATIBLE"))
     if console is None and not is_forced and not (sys.stderr is not None and sys.stderr.isatty()):
         return None
@@ -208,7 +208,7 @@ def _under_way(now: api.Snapshot) -> list[str]:
 
 
 def _records(now: api.Snapshot) -> list[str]:
-    """`390 graded`, `10 errors`, `2 of them invalid`: the counts of the report."""
+    """Format the counts as the report does: `390 graded`, `10 errors`, `2 of them invalid`."""
     counts = {status: count for status, count in sorted(now.by_status.items()) if count}
     errors = sum(counts.pop(status, 0) for status in STATUS_GROUPS["error"])
     invalid = now.by_status.get(INVALID, 0)
@@ -227,7 +227,7 @@ def _calls(now: api.Snapshot) -> list[str]:
     if now.p50_ms is not None:
         parts.append(f"p50 {latency(now.p50_ms)}, p95 {latency(now.p95_ms)}")
     unknown = price_unknown_text(now.unknown_costs, "call")
-    # Where nobody was called one by one, answers of batches may have a price that is not known.
+    # Without single calls, answers of batches may have an unknown price.
     known = dollars(now.cost) if now.cost or (now.calls and not unknown) else ""
     return [*parts, *filter(None, (known, unknown))]
 

@@ -1,4 +1,4 @@
-"""Runs of a server, followed and told as if they were here."""
+"""Runs on a server: submit, follow and report them as local ones."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import msgspec
 
 from assay import api
 from assay.core.errors import ServerProblem, UsageProblem
-from assay.core.printable import printable
 from assay.core.run_result import RunResult
 from assay.core.stop_signals import raised_as_interrupt
 from assay.core.summary import GateResult
+from assay.core.text import printable
 from assay.presentation.words import counted
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.progress import RunProgress
@@ -29,14 +29,14 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
 class RemoteOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Which server is meant, and how it is reached."""
+    """Server and its connection, as given by the options."""
 
     server: str
     key_variable: str | None = None
     allow_http: bool = False
 
     def client(self) -> api.Client:
-        """The client of that server; raises UsageProblem."""
+        """Create the client of that server; raises UsageProblem."""
         key = os.environ.get(self.key_variable or KEY_VARIABLE, "")
         if self.key_variable and not key:
             raise UsageProblem(
@@ -45,13 +45,13 @@ class RemoteOptions(msgspec.Struct, frozen=True, kw_only=True):
         return api.Client(self.server, key, allow_http=self.allow_http)
 
     def command_line(self, *words: str) -> str:
-        """A command that goes to the same server."""
+        """Format a command for the same server."""
         variable = ["--key-variable", self.key_variable] if self.key_variable else []
         return shlex.join(["assay", *words, "--server", self.server, *variable, *(["--allow-http"] if self.allow_http else [])])
 
 
 def server_options(command: Decorated) -> Decorated:
-    """`--server URL` and what belongs to it, the same for every command that knows servers."""
+    """Add `--server URL` and the options of its connection."""
     options: tuple[Callable[[Decorated], Decorated], ...] = (
         click.option("--allow-http", is_flag=True, help="With --server: allow unencrypted HTTP."),
         click.option(
@@ -65,7 +65,7 @@ def server_options(command: Decorated) -> Decorated:
 
 
 def remote_of(given: dict[str, Any]) -> RemoteOptions | None:
-    """The server that options name, taken out of them; None without one. Raises UsageProblem for options that need one."""
+    """Remove the options of a server and return them; None without `--server`. Raises UsageProblem for options that need it."""
     server, variable, allow_http = given.pop("server"), given.pop("key_variable"), given.pop("allow_http")
     if server is not None:
         return RemoteOptions(server=server, key_variable=variable, allow_http=allow_http)
@@ -76,15 +76,15 @@ def remote_of(given: dict[str, Any]) -> RemoteOptions | None:
 
 
 class RemoteRunFollower(msgspec.Struct, frozen=True, kw_only=True):
-    """A run of a server, and how it is told here."""
+    """A run of a server, with the options for its local report."""
 
     remote: RemoteOptions
     client: api.Client
     shown: OutputOptions
     keeps: bool = True
-    """The artifacts are saved in the folder of the runs."""
+    """True when the artifacts are saved in the folder of runs."""
     records: int | None = None
-    """How many are evaluated, where the answer to their submission said so."""
+    """Number of evaluated records, if the response to the submission had it."""
 
     def to_end(self, run_id: str) -> int:
         """Follow a run to its end, bring its artifacts here, show it, and say how it went as an exit code."""
@@ -93,7 +93,7 @@ class RemoteRunFollower(msgspec.Struct, frozen=True, kw_only=True):
             with raised_as_interrupt():
                 status = self._watched(run_id, last)
             if status.is_finished:
-                return self._told(run_id)
+                return self._conclude(run_id)
         except KeyboardInterrupt:
             return self._left("interrupted", run_id, last, code=exits.INTERRUPTED)
         except ServerProblem as problem:
@@ -115,7 +115,7 @@ class RemoteRunFollower(msgspec.Struct, frozen=True, kw_only=True):
 
             return self.client.wait(run_id, watch=watch)
 
-    def _told(self, run_id: str) -> int:
+    def _conclude(self, run_id: str) -> int:
         if self.keeps:
             self.client.download(run_id, self.shown.runs_dir)
             return conclude([api.open_run(run_id, runs_dir=self.shown.runs_dir).result], self.shown)
@@ -125,7 +125,7 @@ class RemoteRunFollower(msgspec.Struct, frozen=True, kw_only=True):
             return conclude([api.open_run(run_id, runs_dir=folder).result], shown)
 
     def _left(self, what: str, run_id: str, last: list[api.RunStatus], *, code: int) -> int:
-        """Say how to go on with a run that was not followed to its end."""
+        """Print the command that resumes a run which was not followed to its end."""
         if self.shown.is_json and last:
             write_json(_result(last[0], self._place(run_id)).to_dict())
         goes_on = "" if last and last[0].is_stopped else "; the run continues on the server"
@@ -138,14 +138,14 @@ class RemoteRunFollower(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def say_left_out(rejected: int, total: int) -> None:
-    """That some records are invalid, and that the others are evaluated."""
+    """Print the number of invalid records; the server evaluates the others."""
     if rejected:
         are = "is" if rejected == 1 else "are"
         click.echo(f"assay: {counted(rejected, 'invalid record')} {are} left out of {total:,}", err=True)
 
 
 def _snapshot(status: api.RunStatus, *, elapsed_s: float) -> api.Snapshot:
-    """A run of a server as a display of runs takes it."""
+    """Convert the state of a server's run to a snapshot."""
     counts = status.counts
     ended = {
         "evaluated": counts.evaluated_records,
@@ -153,7 +153,7 @@ def _snapshot(status: api.RunStatus, *, elapsed_s: float) -> api.Snapshot:
         "invalid_record": counts.invalid_records,
     }
     return api.Snapshot(
-        # What is said while a run goes on is said of its end too; the report names its state.
+        # The last event repeats the progress at the end; the report names the state.
         state="running" if status.is_finished else status.state,
         total=counts.total_records,
         done=status.done_records,
@@ -172,7 +172,7 @@ def _snapshot(status: api.RunStatus, *, elapsed_s: float) -> api.Snapshot:
 
 
 def _result(status: api.RunStatus, place: str) -> RunResult:
-    """A run of a server that has not ended, as `--json` tells it."""
+    """Convert the state of an unfinished run of a server to a result, for `--json`."""
     return RunResult(
         run_id=status.run_id,
         state=status.state,
@@ -191,7 +191,7 @@ def cancel_there(remote: RemoteOptions, run_id: str) -> RunResult:
 
 
 def resume_there(remote: RemoteOptions, run_id: str, *, shown: OutputOptions) -> int:
-    """Go on with a run of a server, follow it to its end, and say how it went as an exit code."""
+    """Resume a run of a server, follow it to its end, and return the exit code."""
     client = remote.client()
     status = client.run(run_id)
     if status.is_stopped and not status.is_finished:

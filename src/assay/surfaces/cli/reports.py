@@ -12,7 +12,7 @@ from rich.progress import MofNCompleteColumn
 
 from assay import api
 from assay.core.errors import UsageProblem
-from assay.core.printable import printable
+from assay.core.text import printable
 from assay.presentation.run_report import RunReport, view_of
 from assay.presentation.words import moment, size
 from assay.surfaces.cli import exits
@@ -61,11 +61,11 @@ Exit codes:
   2  could not run: no such run, an unfinished run, a file that cannot be written"""
 
 MANY = 5_000
-"""Records that a file has unless told otherwise: it should open at once, and go into a mail."""
+"""Default maximum of records in a file: it should open at once, and fit into a mail."""
 
 
 class ReportOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The command's arguments as given."""
+    """Arguments of the command."""
 
     run: str
     output: str | None
@@ -113,11 +113,11 @@ def write(options: ReportOptions) -> None:
         write_stream(chunks, standard_output())
     else:
         write_file(output, chunks)
-    _tell(report, output, options)
+    _write_result(report, output, options)
 
 
 def _metered(report: ReportFile) -> Iterator[str]:
-    """The chunks of a file, with a bar when they take their time."""
+    """Yield the chunks of a file, with a progress bar if they take long."""
     made = moment(datetime.now(UTC).isoformat(timespec="seconds"))
     assert made is not None
     meter = ProgressMeter(amount=MofNCompleteColumn())
@@ -128,7 +128,7 @@ def _metered(report: ReportFile) -> Iterator[str]:
         meter.hide()
 
 
-def _tell(report: ReportFile, output: str, options: ReportOptions) -> None:
+def _write_result(report: ReportFile, output: str, options: ReportOptions) -> None:
     if options.is_json:
         found = {"run_id": report.run_id, "report": output, "records": report.shown, "total_records": report.total}
         write_json({**found, "bytes": Path(output).stat().st_size})

@@ -13,13 +13,13 @@ import msgspec
 from assay import api
 from assay.core.errors import SourceUnreadable, UsageProblem
 from assay.core.exposure import Setting
-from assay.core.printable import printable
 from assay.core.run_result import RunResult
 from assay.core.runs import LOCAL_BACKEND, RUNS_DIR, RunBackend
 from assay.core.settings import run_settings
+from assay.core.text import printable
 from assay.presentation.words import batch_text, counted
 from assay.surfaces.cli import exits
-from assay.surfaces.cli.options import check_no_placement, placement_of, placement_options
+from assay.surfaces.cli.options import check_no_placement, placement_of, placement_options, quiet_option, verbose_option
 from assay.surfaces.cli.pipeline import PipelineOptions, github_option, junit_option
 from assay.surfaces.cli.progress import RunProgress
 from assay.surfaces.cli.remote import RemoteOptions, RemoteRunFollower, remote_of, resume_there, say_left_out, server_options
@@ -88,12 +88,12 @@ Exit codes:
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The command's arguments as given."""
+    """Arguments of the command."""
 
     sources: tuple[str, ...]
     contract: str
     settings: dict[str, Any]
-    """The settings of a run that were given, by their names in a request."""
+    """Settings of a run that were given, by their names in a request."""
     detach: bool
     dry_run: bool
     is_json: bool
@@ -131,8 +131,8 @@ _DETACH = click.option(
 @markdown_option
 @charts_option
 @mlflow_option
-@click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
-@click.option("-v", "--verbose", is_flag=True, help="List every record with its score and reason.")
+@quiet_option
+@verbose_option()
 @metrics_file_option
 @telemetry_options
 @placement_options
@@ -162,7 +162,7 @@ def run(options: RunOptions) -> int:
         return _run_there(options, options.remote)
     if options.no_download:
         raise UsageProblem("--no-download is for a server", hint="name one with --server URL")
-    check_told_here(options.telemetry, options.placement)
+    check_observed_here(options.telemetry, options.placement)
     planned = api.plan_runs(_request(options))
     _check_batch(options, planned)
     shown = pushing(_shown(options, planned.runs_dir), planned)
@@ -174,8 +174,8 @@ def run(options: RunOptions) -> int:
             click.echo(f"assay: {printable(note)}", err=True)
         for line in batch_lines(planned):
             click.echo(f"assay: {printable(line)}", err=True)
-    with open_observers(options.telemetry) as tellers:
-        results = run_each(planned, shown, tellers, placement=options.placement)
+    with open_observers(options.telemetry) as observers:
+        results = run_each(planned, shown, observers, placement=options.placement)
     waiting = tuple(plan.candidate.name for plan in planned.plans[len(results) :])
     return conclude(results, msgspec.structs.replace(shown, waiting=waiting))
 
@@ -183,25 +183,22 @@ def run(options: RunOptions) -> int:
 def _show_plan(planned: api.PlannedRuns, options: RunOptions) -> None:
     estimate = api.estimate_cost(planned)
     # Loaded here: a run that is made shows no plan.
-    plan = import_module("assay.presentation.run_plan")
+    plan = import_module("assay.presentation.subject")
     if options.is_json:
         write_json(plan.plan_document(planned, estimate))
     else:
-        write_text(
-            import_module("assay.surfaces.reporters.run_text").plan_text(
-                planned, estimate, text_settings(is_verbose=options.verbose)
-            )
-        )
+        report_text = import_module("assay.surfaces.reporters.terminal").report_text
+        write_text(report_text([plan.plan_section(planned, estimate)], text_settings()))
 
 
-def check_told_here(telemetry: TelemetryOptions, placement: RunBackend) -> None:
-    """Raises UsageProblem when the command line asks for telemetry of records that workers evaluate."""
+def check_observed_here(telemetry: TelemetryOptions, placement: RunBackend) -> None:
+    """Raise UsageProblem when the command line asks for telemetry of records that workers evaluate."""
     if placement.temporal is not None:
         check_local(telemetry, "--engine temporal", who="the workers report their records: assay worker")
 
 
 def _check_batch(options: RunOptions, planned: api.PlannedRuns) -> None:
-    """Raises UsageProblem for options that are about batches, where there are none."""
+    """Raise UsageProblem for batch options without batches."""
     for name, is_given in (("--batch-fallback", "batch_fallback" in options.settings), ("--detach", options.detach)):
         is_handed_over = name == "--detach" and options.placement.temporal is not None
         if is_given and not is_handed_over and not any(plan.batch for plan in planned.plans):
@@ -209,7 +206,7 @@ def _check_batch(options: RunOptions, planned: api.PlannedRuns) -> None:
 
 
 def batch_lines(planned: api.PlannedRuns) -> list[str]:
-    """What batches would cost, before anything is sent."""
+    """Describe the cost of the batches, before anything is sent."""
     if not any(plan.batch for plan in planned.plans):
         return []
     return [batch_text(model) for model in api.estimate_cost(planned).models if model.batches]
@@ -231,7 +228,7 @@ def _shown(options: RunOptions, runs_dir: str) -> OutputOptions:
 
 
 def pushing(shown: OutputOptions, planned: api.PlannedRuns) -> OutputOptions:
-    """With what the run file says of MLflow, unless an option says otherwise; raises UsageProblem for what is no address of it."""
+    """Add the MLflow settings of the run file unless an option has them; raises UsageProblem for an invalid address."""
     if shown.mlflow is None and planned.mlflow is not None:
         shown = msgspec.structs.replace(shown, mlflow=planned.mlflow.uri, experiment=planned.mlflow.experiment)
     check_mlflow(shown.mlflow, shown.experiment)
@@ -239,7 +236,7 @@ def pushing(shown: OutputOptions, planned: api.PlannedRuns) -> OutputOptions:
 
 
 def _run_there(options: RunOptions, remote: RemoteOptions) -> int:
-    """The same on a server."""
+    """Run the dataset on a server."""
     check_local(options.telemetry)
     _check_sendable(options)
     request, client = _request(options), remote.client()
@@ -261,7 +258,7 @@ def _run_there(options: RunOptions, remote: RemoteOptions) -> int:
 
 
 def _check_sendable(options: RunOptions) -> None:
-    """Raises UsageProblem for what a server cannot be asked for."""
+    """Raise UsageProblem for options that a server does not support."""
     exposed = run_settings()
     local = [exposed[name] for name, value in options.settings.items() if value and not exposed[name].parameter]
     unusable = {
@@ -283,7 +280,7 @@ def _check_sendable(options: RunOptions) -> None:
 
 
 def _section_option(setting: Setting) -> str:
-    """The option that is complained of; for a setting of batches the one that asks for them."""
+    """Return the option named in an error; for a batch setting, `--batch`."""
     return "--batch" if setting.path[0] == "batch" else setting.option_name
 
 
@@ -296,7 +293,7 @@ def _check_markdown(options: RunOptions) -> None:
 
 
 def _read(options: RunOptions) -> tuple[str, ...]:
-    """What must not be written over."""
+    """List the input files, which must not be overwritten."""
     return (*options.sources, *filter(None, map(options.settings.get, ("config", "responses"))))
 
 
@@ -306,7 +303,7 @@ def _pipeline(options: RunOptions) -> PipelineOptions:
 
 
 def _request(options: RunOptions) -> api.RunRequest:
-    run_files, datasets = _told_apart(options.sources)
+    run_files, datasets = _split_sources(options.sources)
     if len(run_files) > 1:
         raise UsageProblem(f"two run files are named: '{run_files[0]}' and '{run_files[1]}'", hint="run them one after the other")
     if options.settings.get("run_id") == "":
@@ -322,8 +319,8 @@ def _request(options: RunOptions) -> api.RunRequest:
     )
 
 
-def _told_apart(sources: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Run files and datasets; a source that cannot be read counts as a dataset, whose reader says why."""
+def _split_sources(sources: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Split sources into run files and datasets; an unreadable one counts as a dataset, whose reader reports the reason."""
     run_files: list[str] = []
     datasets: list[str] = []
     for source in sources:
@@ -339,33 +336,33 @@ def _is_run_file(source: str) -> bool:
 
 
 def run_each(
-    planned: api.PlannedRuns, shown: OutputOptions, tellers: ObserverGroup, *, placement: RunBackend = LOCAL_BACKEND
+    planned: api.PlannedRuns, shown: OutputOptions, observers: ObserverGroup, *, placement: RunBackend = LOCAL_BACKEND
 ) -> list[RunResult]:
-    """One run after the other; the first that is stopped is the last."""
+    """Execute the runs in order, up to the first that is stopped."""
     results: list[RunResult] = []
     for plan in planned.plans:
         one = msgspec.structs.replace(planned, plans=(plan,))
         times = f", {plan.repeat} times each" if plan.repeat > 1 else ""
         records = counted(planned.valid_records, "record") + times
         with announced(plan.run_id, f"{records} · {plan.candidate.name}", shown=shown) as progress:
-            tellers.run_started(plan.run_id)
+            observers.run_started(plan.run_id)
             results += api.run(
                 one,
                 watch=progress.watch,
                 on_busy=progress.wait_for_other,
-                observe=tellers.observer,
+                observe=observers.observer,
                 takes_signals=True,
                 is_detached=shown.is_detached,
                 placement=placement,
             )
-        tellers.run_ended(results[-1])
+        observers.run_ended(results[-1])
         if not (results[-1].is_finished or results[-1].is_resumable or shown.is_detached):
             break
     return results
 
 
 def announced(run_id: str, what: str, *, shown: OutputOptions) -> RunProgress:
-    """The display of a run that is about to start; where it is no terminal, a line names the run before anything happens."""
+    """Create the progress display of a run; outside a terminal it prints the run's id first."""
     progress = RunProgress(run_id, is_quiet=shown.is_quiet, resume=command_line("resume", run_id, shown=shown))
     progress.announce(what)
     return progress
@@ -400,8 +397,8 @@ Exit codes:
 @github_option
 @markdown_option
 @charts_option
-@click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
-@click.option("-v", "--verbose", is_flag=True, help="List every record with its score and reason.")
+@quiet_option
+@verbose_option()
 @mlflow_option
 @metrics_file_option
 @telemetry_options
@@ -440,18 +437,18 @@ def resume(run: str, shown: OutputOptions, telemetry: TelemetryOptions, *, place
     found = api.open_run(run, runs_dir=shown.runs_dir)
     opened, shown = found.result, msgspec.structs.replace(shown, runs_dir=str(found.folders.runs_dir))
     again = command_line("resume", opened.run_id, shown=shown)
-    with open_observers(telemetry) as tellers, RunProgress(opened.run_id, is_quiet=shown.is_quiet, resume=again) as progress:
+    with open_observers(telemetry) as observers, RunProgress(opened.run_id, is_quiet=shown.is_quiet, resume=again) as progress:
         if not opened.is_finished:
             progress.announce(f"{opened.counts.total_records:,} records · {opened.candidate}")
-        tellers.run_started(opened.run_id)
+        observers.run_started(opened.run_id)
         result = api.resume(
             opened.run_id,
             runs_dir=shown.runs_dir,
             watch=progress.watch,
             on_busy=progress.wait_for_other,
-            observe=tellers.observer,
+            observe=observers.observer,
             takes_signals=True,
             placement=placement,
         )
-        tellers.run_ended(result)
+        observers.run_ended(result)
     return conclude([result], shown)

@@ -1,4 +1,4 @@
-"""What the commands on runs have in common: where runs live, how their end is told, and the exit code of a run."""
+"""Options and output that commands on runs share: folders, reports, charts, and the exit code."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ import click
 import msgspec
 
 from assay import api
+from assay.core.canonical import json_text
 from assay.core.errors import UsageProblem
-from assay.core.exposure import Option
 from assay.core.integrations import load_integration
-from assay.core.printable import printable
 from assay.core.run_result import RunResult
 from assay.core.runs import RUNS_DIR
 from assay.core.settings import run_settings
+from assay.core.text import printable
 from assay.core.version import __version__
 from assay.surfaces.cli import exits
-from assay.surfaces.cli.options import Number, WordChoice
+from assay.surfaces.cli.options import setting_option
 from assay.surfaces.cli.pipeline import PipelineOptions
 from assay.surfaces.cli.streams import (
     STANDARD,
@@ -36,7 +36,6 @@ from assay.surfaces.cli.streams import (
     write_file,
     write_stream,
 )
-from assay.surfaces.reporters.json_document import json_text
 from assay.surfaces.reporters.settings import ReportSettings
 
 if TYPE_CHECKING:
@@ -48,22 +47,6 @@ RUNS_DIR_VARIABLE = "ASSAY_RUNS_DIR"
 _SOURCE_ENDINGS = frozenset({".json", ".jsonl", ".yaml", ".yml", ".gz"})
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
-
-
-def setting_option(member: str, **changed: Any) -> Callable[[Decorated], Decorated]:
-    """Make the option of a setting from its definition; `changed` are attributes of click's option that differ for a command."""
-    setting = run_settings()[member]
-    option = setting.option or Option("")
-    attributes: dict[str, Any] = {"help": setting.option_help, "metavar": option.metavar or None, "multiple": setting.is_list}
-    if setting.kind is bool:
-        attributes["is_flag"] = True
-    elif setting.words:
-        attributes["type"] = WordChoice(setting.words)
-    elif setting.kind is float:
-        attributes["type"] = Number(setting.low, setting.high)
-    elif setting.kind is int:
-        attributes["type"] = int if setting.low is None else click.IntRange(setting.low, setting.high)
-    return click.option(setting.option_name, member, **{**attributes, **changed})
 
 
 def setting_options(after: Mapping[str, Callable[[Decorated], Decorated]]) -> Callable[[Decorated], Decorated]:
@@ -80,12 +63,12 @@ def setting_options(after: Mapping[str, Callable[[Decorated], Decorated]]) -> Ca
 
 
 def runs_dir_option(command: Decorated) -> Decorated:
-    """`--runs-dir DIR`, the same for every command."""
+    """Add `--runs-dir DIR`, the same for every command."""
     return setting_option("runs_dir", default=RUNS_DIR, envvar=RUNS_DIR_VARIABLE, show_default=True)(command)
 
 
 def json_option(command: Decorated) -> Decorated:
-    """`--json`, the same for every command."""
+    """Add `--json`, the same for every command."""
     option: Callable[[Decorated], Decorated] = click.option(
         "--json", "is_json", is_flag=True, help="Print one JSON document instead of the text report."
     )
@@ -93,7 +76,7 @@ def json_option(command: Decorated) -> Decorated:
 
 
 def markdown_option(command: Decorated) -> Decorated:
-    """`--markdown [FILE]`, the same for every command that ends a run."""
+    """Add `--markdown [FILE]`, the same for every command that ends a run."""
     option: Callable[[Decorated], Decorated] = click.option(
         "--markdown",
         is_flag=False,
@@ -105,13 +88,13 @@ def markdown_option(command: Decorated) -> Decorated:
 
 
 def check_mlflow(uri: str | None, experiment: str | None = None) -> None:
-    """Raise UsageProblem, before any work, for what is no address of MLflow."""
+    """Raise UsageProblem, before any work, for an invalid address of MLflow."""
     if uri is not None:
         load_integration("mlflow", "exporter", user="--mlflow").destination(uri, experiment)
 
 
 def mlflow_option(command: Decorated) -> Decorated:
-    """`--mlflow URI`, the same for every command that ends a run."""
+    """Add `--mlflow URI`, the same for every command that ends a run."""
     option: Callable[[Decorated], Decorated] = click.option(
         "--mlflow",
         metavar="URI",
@@ -143,34 +126,34 @@ RUN = click.argument("run", metavar="RUN")
 
 
 class OutputOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How the end of a run is told."""
+    """Options for the output at the end of a run."""
 
     runs_dir: str
     is_json: bool = False
     is_verbose: bool = False
     is_quiet: bool = False
     markdown: str | None = None
-    """Where the report goes as Markdown."""
+    """File of the Markdown report, or - for standard output."""
     charts: str | None = None
-    """The folder in which charts are saved."""
+    """Folder in which charts are saved."""
     mlflow: str | None = None
-    """The MLflow server that gets the finished runs."""
+    """MLflow server that gets the finished runs."""
     experiment: str = ""
     """Of MLflow; empty for the dataset's."""
     pipeline: PipelineOptions = PipelineOptions()
-    """What a pipeline gets besides."""
+    """Write the output for CI."""
     waiting: tuple[str, ...] = ()
     """Candidates whose turn never came."""
     is_named: bool = False
-    """The runs were given an id, so that the same command goes on with them."""
+    """True when the runs have an id, so that the same command resumes them."""
     is_detached: bool = False
     """Batches were handed in and are not waited for."""
     place: str = ""
-    """Where the run is, when its folder here is a copy that does not stay."""
+    """Address of the run, if its local folder is a temporary copy."""
 
 
 def finished_run(name: str, runs_dir: str) -> api.RunReader:
-    """A run that has ended; raises UsageProblem for one that has not, with the command that goes on with it."""
+    """Open a finished run; raises UsageProblem for an unfinished one, with the command that resumes it."""
     run = api.open_run(name, runs_dir=runs_dir)
     result = run.result
     if result.is_finished:
@@ -225,7 +208,7 @@ def _is_written(write: _Write, results: Sequence[RunResult], *, shown: OutputOpt
 
 
 def _writing_again(results: Sequence[RunResult], shown: OutputOptions, *, options: Sequence[str]) -> str:
-    """What writes a report on runs that are there already; empty where the run is not here."""
+    """Return the command that writes the report again; empty for a run that is not on this machine."""
     if shown.place:
         return ""
     if len(results) == 1:
@@ -253,25 +236,25 @@ def _write_report(results: Sequence[RunResult], shown: OutputOptions) -> None:
 
 
 def report_options(shown: OutputOptions) -> list[str]:
-    """What asks for the same report once more."""
+    """Return the options for the same report."""
     markdown = [] if shown.markdown is None else ["--markdown"] if shown.markdown == STANDARD else ["--markdown", shown.markdown]
     return [*([] if shown.charts is None else ["--charts", shown.charts]), *markdown]
 
 
 def _write_for_pipeline(results: Sequence[RunResult], shown: OutputOptions) -> None:
     if shown.pipeline.is_wanted:
-        # A run that was handed in as it was asked for has nothing to tell before it is collected.
-        told = [result for result in results if result.is_finished or not shown.is_detached]
-        _reports().tell_pipeline([api.open_run(result.run_id, runs_dir=shown.runs_dir) for result in told], shown)
+        # A detached run has no results before it is collected.
+        ended = [result for result in results if result.is_finished or not shown.is_detached]
+        _reports().write_pipeline([api.open_run(result.run_id, runs_dir=shown.runs_dir) for result in ended], shown)
 
 
 def _reports() -> ModuleType:
-    """What writes for people, which is not loaded where a run ends in JSON alone."""
+    """Import the module that writes text reports; a run that ends in JSON does without it."""
     return import_module("assay.surfaces.cli.run_reports")
 
 
 def push_finished(results: Sequence[RunResult], shown: OutputOptions) -> None:
-    """The finished runs into MLflow, where that is wanted; nothing of it is loaded where it is not."""
+    """Push finished runs to MLflow if the options ask for it; otherwise MLflow is not loaded."""
     for result in results:
         if shown.mlflow is not None and result.is_finished:
             load_integration("mlflow", "command", user="--mlflow").push_after_run(result.run_id, shown)
@@ -296,7 +279,7 @@ def _complain_of_interruption(result: RunResult, shown: OutputOptions) -> None:
 
 
 def write_markdown(chunks: Iterable[str], path: str) -> None:
-    """A Markdown report on standard output, or in a file."""
+    """Write a Markdown report to standard output or a file."""
     if path == STANDARD:
         write_stream(encoded(chunks), standard_output())
     else:
@@ -305,18 +288,18 @@ def write_markdown(chunks: Iterable[str], path: str) -> None:
 
 
 def placed(result: RunResult, shown: OutputOptions) -> RunResult:
-    """The result with the place that its readers know."""
+    """Replace the folder of a result by the address that its readers know."""
     return msgspec.structs.replace(result, run_dir=shown.place) if shown.place else result
 
 
 def near(path: str) -> str:
-    """The path as one would type it here."""
+    """Shorten a path to a relative one if it is below the working directory."""
     folder = Path(path)
     return str(folder.relative_to(Path.cwd())) if folder.is_relative_to(Path.cwd()) else path
 
 
 def exit_code(results: Sequence[RunResult]) -> int:
-    """0 every gate is met, 1 one was missed, 2 nothing could be evaluated, 130 stopped before the end."""
+    """Return 0 if every gate is met, 1 if one was missed, 2 if nothing could be evaluated, 130 if stopped before the end."""
     if any(not (result.is_finished or result.is_resumable) or result.state == "cancelled" for result in results):
         return exits.INTERRUPTED
     if any(result.is_resumable or not result.counts.evaluated_records for result in results):
@@ -325,14 +308,15 @@ def exit_code(results: Sequence[RunResult]) -> int:
 
 
 def command_line(*words: str, shown: OutputOptions) -> str:
-    """A command that the reader can copy."""
+    """Format a command that the reader can copy."""
+    # Leave --runs-dir out where the command would use the same folder anyway.
     usual = Path(os.environ.get(RUNS_DIR_VARIABLE) or RUNS_DIR)
     is_usual = Path(shown.runs_dir).absolute() == usual.absolute()
     return shlex.join(["assay", *words, *([] if is_usual else ["--runs-dir", near(shown.runs_dir)])])
 
 
 def text_settings(*, is_verbose: bool = False) -> ReportSettings:
-    """How text looks on standard output."""
+    """Choose width and colours for standard output."""
     is_terminal = standard_output().isatty()
     return ReportSettings(
         version=__version__,
@@ -343,19 +327,19 @@ def text_settings(*, is_verbose: bool = False) -> ReportSettings:
 
 
 def write_text(chunks: Iterable[str]) -> None:
-    """A report on standard output."""
+    """Write a report to standard output."""
     stream = standard_output()
     write_stream(encoded(chunks, stream.encoding), stream)
 
 
 def say_empty(runs_dir: str, rest: str) -> None:
-    """Below an empty list: where it was looked for, since a folder that is not the right one looks the same, and what may help."""
+    """Print where an empty list was read from, since a wrong folder looks the same, and what may help."""
     where = f"in '{runs_dir}'" if Path(runs_dir).is_dir() else f"there is no folder '{runs_dir}'"
     click.echo(f"hint: {printable(where)}; {rest}", err=True)
 
 
 def write_json(value: Any) -> None:
-    """One JSON document on standard output."""
+    """Write one JSON document to standard output."""
     write_stream([json_text(value, indent=2).encode(), b"\n"], standard_output())
 
 
@@ -370,7 +354,7 @@ class SavedChart(msgspec.Struct, frozen=True):
 
 
 def charts_option(command: Decorated) -> Decorated:
-    """`--charts DIR`, the same for every command that ends a run."""
+    """Add `--charts DIR`, the same for every command that ends a run."""
     option: Callable[[Decorated], Decorated] = click.option(
         "--charts", metavar="DIR", help="Save charts (SVG) of scores, slices and candidates in this folder."
     )
@@ -391,7 +375,7 @@ def check_charts(folder: str | None) -> None:
 def save_charts(views: Sequence[RunReport], folder: str) -> list[SavedChart]:
     """Write the charts of the runs, replacing older ones of the same names."""
     # Loaded here: most runs are not drawn.
-    found: list[Chart] = import_module("assay.presentation.run_charts").run_charts(views)
+    found: list[Chart] = import_module("assay.presentation.run_details").run_charts(views)
     draw = import_module("assay.surfaces.charts").draw
     if found:
         Path(folder).mkdir(parents=True, exist_ok=True)

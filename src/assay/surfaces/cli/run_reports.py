@@ -13,8 +13,9 @@ import msgspec
 
 from assay import api
 from assay.core.errors import RunNotFound, StoreUnavailable
-from assay.core.printable import printable
-from assay.presentation.run_decision import word_for
+from assay.core.text import printable
+from assay.presentation.decisions import checked_run, word_for
+from assay.presentation.run import candidate_sections, run_sections
 from assay.presentation.run_report import RunReport, view_of
 from assay.surfaces.cli.pipeline import write_checks
 from assay.surfaces.cli.run_options import (
@@ -29,14 +30,13 @@ from assay.surfaces.cli.run_options import (
     write_text,
 )
 from assay.surfaces.cli.streams import STANDARD, encoded, standard_output, write_file, write_stream
-from assay.surfaces.reporters.run_checks import checked_run
-from assay.surfaces.reporters.run_markdown import run_markdown
-from assay.surfaces.reporters.run_text import candidates_text, run_text
+from assay.surfaces.reporters.comments import run_markdown
 from assay.surfaces.reporters.settings import ReportSettings
+from assay.surfaces.reporters.terminal import report_text
 
 
 def report(runs: Sequence[api.RunReader], shown: OutputOptions) -> None:
-    """The report on the runs of one command, on standard output or in a file, and their charts."""
+    """Write the report on the runs of one command to standard output or a file, and their charts."""
     is_one = len(runs) + len(shown.waiting) == 1
     views = [_view(run, shown, is_one=is_one) for run in runs]
     settings = text_settings(is_verbose=shown.is_verbose)
@@ -55,13 +55,14 @@ def _write_report(
     runs: Sequence[api.RunReader], views: Sequence[RunReport], settings: ReportSettings, *, shown: OutputOptions, is_one: bool
 ) -> None:
     if shown.place:
-        chunks = run_text(views[0], settings, commands=[])
+        sections = run_sections(views[0], is_verbose=shown.is_verbose)
     elif is_one:
         commands = [*_next_commands(runs[0], views[0], shown), *_charts_command(views, shown)]
-        chunks = run_text(views[0], settings, commands=commands)
+        sections = run_sections(views[0], is_verbose=shown.is_verbose, commands=commands)
     else:
-        chunks = candidates_text(views, settings, waiting=shown.waiting, commands=_charts_command(views, shown))
-    write_text(shown.pipeline.guarded(chunks))
+        commands = _charts_command(views, shown)
+        sections = candidate_sections(views, is_verbose=shown.is_verbose, waiting=shown.waiting, commands=commands)
+    write_text(shown.pipeline.guarded(report_text(sections, settings)))
 
 
 def _write_markdown(
@@ -100,17 +101,17 @@ def _next_commands(run: api.RunReader, view: RunReport, shown: OutputOptions) ->
     if summary is not None and summary.panel and summary.panel.n_disagree:
         commands.append(command_line("show", result.run_id, "--disagreements", shown=shown))
     counts = result.counts
-    if counts.failed_records - counts.invalid_records + counts.skipped_records and not view.plan.get("imported"):
+    if counts.failed_records - counts.invalid_records + counts.skipped_records and view.plan.imported is None:
         commands.append(command_line("retry", result.run_id, shown=shown))
     return commands
 
 
 def _record_to_show(run: api.RunReader, view: RunReport) -> str | None:
-    """The record to look at first: the worst, else one that failed, else the first; None where the run has none to show."""
-    worst = (worst.prediction["record_id"] for worst in view.worst)
+    """Return the record to inspect first: the worst, else one with an error, else the first; None if the run has none."""
+    worst = (worst.prediction.record_id for worst in view.worst)
     # An invalid record may have no id, and then no command shows it.
-    failed = (failure["record_id"] for failure in run.failures() if failure["record_id"] is not None)
-    others = (prediction["record_id"] for prediction in run.predictions())
+    failed = (failure.record_id for failure in run.failures() if failure.record_id is not None)
+    others = (prediction.record_id for prediction in run.predictions())
     try:
         return next(chain(worst, failed, others), None)
     except (RunNotFound, StoreUnavailable):
@@ -119,21 +120,21 @@ def _record_to_show(run: api.RunReader, view: RunReport) -> str | None:
 
 
 def _show_command(run_id: str, record: str, shown: OutputOptions) -> str:
-    """The command that shows a record; an id that looks like an option goes last."""
+    """Format the command that shows a record; an id that looks like an option goes last."""
     if record.startswith("-"):
         return f"{command_line('show', run_id, shown=shown)} {shlex.join(['--', record])}"
     return command_line("show", run_id, record, shown=shown)
 
 
 def _charts_command(views: Sequence[RunReport], shown: OutputOptions) -> list[str]:
-    """Only where there is something to draw that was not drawn already."""
+    """Return the command for charts, if there is something to draw that was not drawn."""
     summaries = ((view.result.run_id, view.result.summary) for view in views)
     drawn = [run_id for run_id, summary in summaries if summary is not None and summary.n_scored]
     return [command_line("charts", *drawn, shown=shown)] if drawn and shown.charts is None else []
 
 
-def tell_pipeline(runs: Sequence[api.RunReader], shown: OutputOptions) -> None:
-    """What a pipeline gets besides."""
+def write_pipeline(runs: Sequence[api.RunReader], shown: OutputOptions) -> None:
+    """Write the output for CI."""
 
     def summary() -> Iterable[str]:
         is_one = len(runs) + len(shown.waiting) == 1

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from itertools import islice
-from typing import Any
 
 import click
 import msgspec
 
 from assay import api
+from assay.core.artifact_lines import InvalidRecord, RecordDetails
 from assay.core.errors import RunNotFound, UsageProblem
-from assay.core.printable import printable
+from assay.core.text import printable
+from assay.presentation.judges import disagreement_sections
+from assay.presentation.record import record_sections
 from assay.presentation.run_list import run_list_sections
 from assay.presentation.words import counted
 from assay.surfaces.cli import exits
+from assay.surfaces.cli.options import verbose_option
 from assay.surfaces.cli.remote import cancel_there, remote_of, server_options
 from assay.surfaces.cli.run_options import (
     RUN,
@@ -30,8 +33,6 @@ from assay.surfaces.cli.run_options import (
 )
 from assay.surfaces.cli.run_reports import report
 from assay.surfaces.cli.streams import guarded
-from assay.surfaces.reporters.run_record import record_text
-from assay.surfaces.reporters.run_text import disagreement_text
 from assay.surfaces.reporters.terminal import report_text
 
 RUNS_HELP = """List the runs of a folder, the newest first, finished or not.
@@ -94,7 +95,7 @@ _LOOKED_AT = 5_000
 
 
 class ShowOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The command's arguments as given."""
+    """Arguments of the command."""
 
     run: str
     record: str | None
@@ -112,7 +113,7 @@ class ShowOptions(msgspec.Struct, frozen=True, kw_only=True):
 @json_option
 @click.option("--disagreements", is_flag=True, help="List the records on which the judges of a panel disagree, with every vote.")
 @click.option("--sample", type=click.IntRange(min=0), metavar="N", help="For a record with several answers: answer N, from 0.")
-@click.option("-v", "--verbose", is_flag=True, help="List every record; for one record, show long texts in full.")
+@verbose_option("List every record; for one record, show long texts in full.")
 @click.pass_context
 def show_command(context: click.Context, /, **given: object) -> None:
     """Entry of the command; see HELP."""
@@ -138,7 +139,8 @@ def _show_disagreements(run: api.RunReader, options: ShowOptions) -> None:
     if options.is_json:
         write_json({"run_id": run_id, "disagreements": found})
     else:
-        write_text(guarded(disagreement_text(run_id, found, text_settings(is_verbose=options.verbose))))
+        sections = disagreement_sections(run_id, found, is_verbose=options.verbose)
+        write_text(guarded(report_text(sections, text_settings())))
 
 
 def _show_record(run: api.RunReader, options: ShowOptions) -> None:
@@ -146,20 +148,22 @@ def _show_record(run: api.RunReader, options: ShowOptions) -> None:
     if options.is_json:
         write_json(found)
     else:
-        write_text(guarded(record_text(found, text_settings(is_verbose=options.verbose))))
+        write_text(
+            guarded(report_text(record_sections(found, is_verbose=options.verbose), text_settings(is_verbose=options.verbose)))
+        )
 
 
-def _record(run: api.RunReader, options: ShowOptions) -> dict[str, Any]:
-    """What is known of a record; one that broke its contract was never sent anywhere, and is among the failures only."""
+def _record(run: api.RunReader, options: ShowOptions) -> RecordDetails | InvalidRecord:
+    """Return what is known of a record; one that broke its contract was never sent anywhere, and is among the failures only."""
     try:
         return run.record(options.record or "", sample=options.sample)
     except RunNotFound as problem:
-        failure = next((failure for failure in run.failures() if failure["record_id"] == options.record), None)
+        failure = next((failure for failure in run.failures() if failure.record_id == options.record), None)
         if failure is None:
-            known = dict.fromkeys(line["record_id"] for line in islice(run.predictions(), _LOOKED_AT))
+            known = dict.fromkeys(line.record_id for line in islice(run.predictions(), _LOOKED_AT))
             near = get_close_matches(options.record or "", known, n=1)
             raise RunNotFound(problem.message, hint=f"did you mean '{near[0]}'?" if near else problem.hint) from None
-        return {"failure": failure}
+        return InvalidRecord(failure=failure)
 
 
 CANCEL_HELP = """Cancel a run permanently: finished records stay, all others are marked as cancelled, and the artifacts are sealed.
@@ -238,10 +242,10 @@ def verify_command(context: click.Context, /, run: str, runs_dir: str, *, is_jso
 
 
 def _local(run: str, runs_dir: str) -> tuple[str, list[dict[str, str]]]:
-    """The id of a run of this machine, and what retention has removed from it."""
+    """Return the id of a local run, and the artifacts that retention has removed."""
     removed = api.removed(run, runs_dir=runs_dir)
-    told = [{"name": gone.name, "purged_at": gone.purged_at, "reason": gone.reason} for gone in removed]
-    return api.run_id_of(run, runs_dir=runs_dir), told
+    members = [{"name": gone.name, "purged_at": gone.purged_at, "reason": gone.reason} for gone in removed]
+    return api.run_id_of(run, runs_dir=runs_dir), members
 
 
 def _verify_lines(run_id: str, problems: list[str], removed: list[dict[str, str]]) -> list[str]:
@@ -317,7 +321,7 @@ Exit codes:
 
 
 class PurgeOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The command's arguments as given."""
+    """Arguments of the command."""
 
     run: str | None
     force: bool
@@ -442,4 +446,4 @@ def fetch_command(*, address: str, runs_dir: str, is_json: bool) -> None:
         write_json({"run_id": run.folders.run_id, "run_dir": str(run.folders.sealed)})
     else:
         show = command_line("show", run.folders.run_id, shown=OutputOptions(runs_dir=runs_dir))
-        write_text([printable(f"{run.folders.sealed} holds every file of the run; look at it: {show}") + "\n"])
+        write_text([printable(f"{run.folders.sealed} holds every file of the run; show it: {show}") + "\n"])

@@ -9,8 +9,8 @@ import msgspec
 from assay import api
 from assay.core.errors import MissingExtra, UsageProblem
 from assay.core.plan import DEFAULT_PROJECT
-from assay.core.printable import printable
 from assay.core.runs import RunBackend
+from assay.core.text import printable
 from assay.presentation.sections import Column
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.options import (
@@ -26,7 +26,7 @@ from assay.surfaces.cli.options import (
 from assay.surfaces.cli.run_options import json_option, runs_dir_option, text_settings, write_json, write_text
 from assay.surfaces.cli.telemetry import open_observers, telemetry_of, telemetry_options
 from assay.surfaces.reporters.terminal import painter, table
-from assay.surfaces.server.keys import SCOPES, Keys, Scope
+from assay.surfaces.server.keys import SCOPES, KeyStore, Scope
 
 SERVE_HELP = """Start the HTTP service of batch_v1 and the web pages: submit datasets, run them, and read the results.
 
@@ -75,9 +75,9 @@ def serve_command(context: click.Context, /, host: str, port: int, *, runs_dir: 
     telemetry, settings = telemetry_of(given), read_server_settings(config)
     if telemetry.log_format is not None:
         settings = msgspec.structs.replace(settings, log_requests=True)
-    with open_observers(telemetry) as tellers:
+    with open_observers(telemetry) as observers:
         listening = ServeOptions(
-            runs_dir=Path(runs_dir), settings=settings, host=host, port=port, placement=placement, teller=tellers
+            runs_dir=Path(runs_dir), settings=settings, host=host, port=port, placement=placement, observer=observers
         )
         serve(listening, lambda text: click.echo(printable(text), err=True))
     context.exit(exits.VALID)
@@ -118,8 +118,8 @@ def keys_command() -> None:
 @json_option
 @click.pass_context
 def add(context: click.Context, /, name: str, scope: Scope, *, project: str, runs_dir: str, is_json: bool) -> None:
-    """A new key."""
-    key = Keys(Path(runs_dir)).add(name, scope, project=project)
+    """Add a key."""
+    key = KeyStore(Path(runs_dir)).add(name, scope, project=project)
     api.note_audit(Path(runs_dir), "key_added", {"key": name, "scope": scope, "project": project})
     if is_json:
         write_json({"name": name, "scope": scope, "project": project, "key": key})
@@ -135,8 +135,8 @@ def add(context: click.Context, /, name: str, scope: Scope, *, project: str, run
 @json_option
 @click.pass_context
 def list_keys(context: click.Context, /, runs_dir: str, *, is_json: bool) -> None:
-    """All keys."""
-    entries = Keys(Path(runs_dir)).entries()
+    """List all keys."""
+    entries = KeyStore(Path(runs_dir)).entries()
     if is_json:
         shown = [{name: value for name, value in msgspec.to_builtins(entry).items() if name != "sha256"} for entry in entries]
         write_json({"keys": shown})
@@ -153,8 +153,8 @@ def list_keys(context: click.Context, /, runs_dir: str, *, is_json: bool) -> Non
 @runs_dir_option
 @click.pass_context
 def revoke(context: click.Context, /, name: str, runs_dir: str) -> None:
-    """One key less."""
-    Keys(Path(runs_dir)).revoke(name)
+    """Revoke a key."""
+    KeyStore(Path(runs_dir)).revoke(name)
     api.note_audit(Path(runs_dir), "key_revoked", {"key": name})
     write_text([f"the key '{printable(name)}' is revoked\n"])
     context.exit(exits.VALID)
@@ -208,13 +208,13 @@ def worker_command(context: click.Context, /, ledger: str, runs_dir: str, *, sha
         raise UsageProblem("a worker needs the address of a Temporal server", hint="add --temporal HOST:PORT")
     if not ledger:
         raise UsageProblem("a worker needs the ledger of the runs", hint="add --ledger postgresql://user@host/database")
-    with open_observers(telemetry) as tellers:
+    with open_observers(telemetry) as observers:
         api.work(
             RunBackend(ledger=ledger, store=store, temporal=server),
             runs_dir=runs_dir,
             shards=shards,
             is_versioned=versioned,
-            observe=tellers.observer,
+            observe=observers.observer,
             say=lambda line: click.echo(f"assay: {printable(line)}", err=True),
         )
     context.exit(exits.VALID)

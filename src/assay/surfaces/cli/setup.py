@@ -20,7 +20,7 @@ import msgspec
 from assay import api
 from assay.core.contract import CONTRACTS, ContractId
 from assay.core.errors import SourceUnreadable, UsageProblem, counted_problems
-from assay.core.printable import printable
+from assay.core.text import printable
 from assay.presentation.installation import doctor_sections, plugin_sections
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.options import WordChoice
@@ -48,9 +48,9 @@ Exit codes:
 RUN_FILE = "evaluation.yaml"
 SCRIPTED = "scripted/"
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@+-]*[A-Za-z0-9_]")
-"""What YAML takes for a text as it stands."""
+"""Matches text that YAML reads as a string without quotes."""
 _CANDIDATES = """
-candidates: # who answers; each candidate is a run of its own
+candidates: # models under evaluation; each candidate is a separate run
   - $candidate
   # - openai/gpt-5-mini # needs OPENAI_API_KEY in the environment
   # - {name: house, model: gpu/house-model, temperature: 0.2, max_tokens: 1024}
@@ -61,12 +61,12 @@ _NO_CANDIDATES = """
 
 
 class Starter(msgspec.Struct, frozen=True):
-    """What a contract begins with."""
+    """Example dataset and scripted model for a contract."""
 
     name: str = "questions"
     """Of the dataset, without its ending."""
     candidate: str = "scripted/echo"
-    """A model that needs no key; empty where nobody is asked."""
+    """A model that needs no key; empty if no model is called."""
     candidate_words: str = "answers with what it was asked, without a key"
 
 
@@ -75,20 +75,20 @@ _STARTERS: dict[str, Starter] = {
     "legal_eval_v1": Starter(candidate="scripted/mcq-first", candidate_words="takes the first choice of a question, without a key"),
     "conversation_v1": Starter(name="conversation", candidate=""),
 }
-"""Where a contract does not begin with what is usual; its dataset is the file of its name in `starters`."""
+"""Contracts with another starter than the usual one; the dataset is the file of that name in `starters`."""
 
 
 class InitOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be written, and where."""
+    """Choices for a first run file."""
 
     folder: Path
     contract: ContractId
     model: str
-    """The candidate, or the judge where there is no candidate; empty for scripted ones."""
+    """Candidate, or the judge if the contract needs no candidate; empty for scripted models."""
 
     @property
     def starter(self) -> Starter:
-        """What its contract begins with."""
+        """Example dataset and scripted model of the contract."""
         return _STARTERS.get(self.contract, Starter())
 
     @property
@@ -98,7 +98,7 @@ class InitOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def about(self) -> str:
-        """What its contract is for."""
+        """Purpose of the contract."""
         return CONTRACTS[self.contract].about
 
 
@@ -119,7 +119,7 @@ def init_command(context: click.Context, /, folder: str, contract: ContractId | 
     named = model if model is not None else _ask_model(chosen) if asks else ""
     wanted = InitOptions(folder=Path(folder), contract=chosen, model=named)
     write_files(wanted)
-    write_text(f"{line}\n" for line in _told(wanted))
+    write_text(f"{line}\n" for line in _next_steps(wanted))
     context.exit(exits.VALID)
 
 
@@ -134,7 +134,7 @@ def _ask_contract() -> ContractId:
 
 
 def _chosen(text: str, names: tuple[ContractId, ...]) -> ContractId:
-    """The contract with this number, or of this name; raises click's own error, so that the question is asked again."""
+    """Return the contract with this number or name; raises click's own error, so that click asks again."""
     said = text.strip().casefold()
     for number, name in enumerate(names, 1):
         if said in (str(number), name):
@@ -150,7 +150,7 @@ def _ask_model(contract: ContractId) -> str:
 
 
 def _model_or_none(text: str) -> str:
-    """Raises click's own error, so that the question is asked again."""
+    """Check the model's name; raises click's own error, so that click asks again."""
     try:
         return _check_model(text.strip()) if text.strip() else ""
     except UsageProblem as problem:
@@ -158,7 +158,7 @@ def _model_or_none(text: str) -> str:
 
 
 def _check_model(name: str) -> str:
-    """The name; raises UsageProblem for one that a new run file could not name."""
+    """Check a model's name; raises UsageProblem for one that a new run file cannot have."""
     problem, _, hint = api.model_problem(name).partition("; ")
     if problem:
         raise UsageProblem(problem, hint=hint)
@@ -166,7 +166,7 @@ def _check_model(name: str) -> str:
 
 
 def write_files(wanted: InitOptions) -> None:
-    """The dataset, then the run file; raises UsageProblem, with nothing written, when one of them exists."""
+    """Write the dataset, then the run file; raises UsageProblem, with nothing written, when one of them exists."""
     contents = {
         wanted.folder / wanted.dataset: _text_of(_shipped(wanted.contract).name),
         wanted.folder / RUN_FILE: run_file(wanted),
@@ -175,7 +175,7 @@ def write_files(wanted: InitOptions) -> None:
         if path.exists() or path.is_symlink():
             raise UsageProblem(f"'{path}' exists, and nothing is overwritten", hint="name another folder: assay init DIR")
     if wanted.folder.exists() and not wanted.folder.is_dir():
-        raise UsageProblem(f"'{wanted.folder}' is no folder", hint="name a folder, or one that is to be made: assay init DIR")
+        raise UsageProblem(f"'{wanted.folder}' is not a folder", hint="name a folder, or one that is to be made: assay init DIR")
     wanted.folder.mkdir(parents=True, exist_ok=True)
     for path, text in contents.items():
         with path.open("x", encoding="utf-8", newline="\n") as file:
@@ -183,7 +183,7 @@ def write_files(wanted: InitOptions) -> None:
 
 
 def run_file(wanted: InitOptions) -> str:
-    """The text of the run file."""
+    """Render the run file."""
     starter = wanted.starter
     model = wanted.model if _PLAIN.fullmatch(wanted.model) else json.dumps(wanted.model) if wanted.model else ""
     candidate = model or f"{starter.candidate} # {starter.candidate_words}; a model of your own instead:"
@@ -200,7 +200,7 @@ def run_file(wanted: InitOptions) -> str:
 
 
 def _shipped(contract: ContractId) -> PurePath:
-    """The name of the shipped dataset of a contract."""
+    """Return the name of the shipped dataset of a contract."""
     names = (PurePath(file.name) for file in files("assay.surfaces.cli").joinpath("starters").iterdir())
     return next(name for name in names if name.stem == contract)
 
@@ -209,10 +209,10 @@ def _text_of(name: str) -> str:
     return files("assay.surfaces.cli").joinpath("starters", name).read_text(encoding="utf-8")
 
 
-def _told(wanted: InitOptions) -> list[str]:
+def _next_steps(wanted: InitOptions) -> list[str]:
     dataset, settings = str(wanted.folder / wanted.dataset), str(wanted.folder / RUN_FILE)
     width = max(map(len, (dataset, settings)))
-    # Whoever named a real model hears first whether its key is there.
+    # With a real model, the first thing to know is whether its key is set.
     is_scripted = not wanted.model or wanted.model.startswith(SCRIPTED)
     first = ("validate", dataset) if is_scripted else ("check", settings)
     commands = [shlex.join(("assay", *words)) for words in (first, ("run", settings), ("show", "latest"))]
@@ -257,7 +257,7 @@ def check_command(context: click.Context, /, run_file: str, *, is_json: bool) ->
 
 
 def _problems(run_file: str) -> list[str]:
-    """A file that cannot be read at all is no list of problems but one line, as for every command."""
+    """List the problems of a run file; one that cannot be read is an error of one line, as in every command."""
     if run_file == "-":
         raise SourceUnreadable("a run file is not read from standard input", hint="name a file")
     return api.check(run_file)
@@ -313,7 +313,7 @@ def _terminal() -> Iterator[api.DoctorCheck]:
     settings = text_settings()
     is_terminal = settings.width is not None
     colours = "with colours" if settings.is_coloured else "without colours" if is_terminal else ""
-    shown = f"{settings.width} columns, {colours}" if is_terminal else "standard output is no terminal: plain text"
+    shown = f"{settings.width} columns, {colours}" if is_terminal else "standard output is not a terminal: plain text"
     yield api.DoctorCheck(area="terminal", name="output", says=shown)
     encoding = (sys.stdout.encoding or "").lower().replace("-", "") if sys.stdout is not None else ""
     if encoding == "utf8":
@@ -329,7 +329,7 @@ def _browser() -> api.DoctorCheck:
         name = webbrowser.get().name if not os.environ.get("SSH_CONNECTION") else ""
     except webbrowser.Error:
         name = ""
-    hint = "assay serve prints its address; assay report writes a file to open elsewhere"
+    hint = "assay serve prints its address; assay report writes a file to open on another machine"
     return api.DoctorCheck(area="terminal", name="browser", says=name) if name else _no_browser(hint)
 
 

@@ -13,20 +13,20 @@ from assay.core.errors import UsageProblem
 from assay.surfaces.cli.exits import OutputClosed
 
 MANIFEST = "run_manifest.json"
-"""By this file a folder is known as that of a finished run."""
+"""File that identifies the folder of a finished run."""
 STANDARD = "-"
-"""The name of standard input and standard output."""
+"""Name of standard input and standard output."""
 
 
 def standard_output() -> TextIO:
-    """Standard output; raises UsageProblem when it was closed from the start."""
+    """Return standard output; raises UsageProblem when it was closed from the start."""
     if sys.stdout is None:
         raise UsageProblem("standard output is closed", hint="open it, or let it lead into a file: assay ... > FILE")
     return sys.stdout
 
 
 def write_stream(chunks: Iterable[bytes], stream: TextIO) -> None:
-    """Bytes onto a stream that is open for text; raises OutputClosed when nobody reads them any more."""
+    """Write bytes to a text stream; raises OutputClosed when the reader has closed it."""
     is_watched = stream.isatty()
     try:
         for chunk in chunks:
@@ -39,10 +39,11 @@ def write_stream(chunks: Iterable[bytes], stream: TextIO) -> None:
 
 
 def guarded(chunks: Iterable[str], *, is_wanted: bool = False) -> Iterator[str]:
-    """A report in which GitHub reads no command, whatever a model has said; elsewhere the same, unless that is wanted."""
+    """Protect a report from commands to GitHub that a model's answer may contain; outside GitHub only if asked to."""
     if not is_wanted and os.environ.get("GITHUB_ACTIONS") != "true":
         yield from chunks
         return
+    # Random, so that a model cannot print the line that enables commands again.
     token = secrets.token_hex(16)
     yield f"::stop-commands::{token}\n"
     try:
@@ -52,7 +53,7 @@ def guarded(chunks: Iterable[str], *, is_wanted: bool = False) -> Iterator[str]:
 
 
 def encoded(chunks: Iterable[str], encoding: str = "utf-8") -> Iterator[bytes]:
-    """Chunks as bytes; characters that the encoding lacks become question marks."""
+    """Encode chunks; characters that the encoding lacks become question marks."""
     for chunk in chunks:
         yield chunk.encode(encoding, "replace")
 
@@ -68,7 +69,7 @@ def write_file(path: str, chunks: Iterable[bytes]) -> None:
 
 @contextmanager
 def _naming(path: str) -> Iterator[None]:
-    """Inside, a failure of the operating system names the file that was asked for, not the one that was to become it."""
+    """Make errors of the operating system name the requested file, not the temporary one."""
     try:
         yield
     except OSError as problem:
@@ -83,12 +84,14 @@ def _special(target: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _whole(target: Path) -> Iterator[BinaryIO]:
-    """A stream beside the target that takes the target's place after a clean end."""
+    """Open a temporary file that replaces the target after a clean end."""
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    # Exclusive: processes of two containers may have the same id, and must not write into one temporary file.
     with partial.open("xb") as stream:
         try:
             yield stream
             stream.flush()
+            # Before the rename: after a power failure the name must not lead to an empty file.
             os.fsync(stream.fileno())
             with suppress(FileNotFoundError):
                 partial.chmod(target.stat().st_mode)
@@ -99,7 +102,7 @@ def _whole(target: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def whole_folder(path: str) -> Iterator[Path]:
-    """A folder beside the one that is meant, which takes its place after a clean end."""
+    """Create a temporary folder that replaces the target after a clean end."""
     target = Path(os.path.realpath(path))
     partial, older = (target.with_name(f".{target.name}.{os.getpid()}.{what}") for what in ("partial", "older"))
     with _naming(path):
@@ -115,7 +118,7 @@ def whole_folder(path: str) -> Iterator[Path]:
 
 
 def _take_place(partial: Path, target: Path, older: Path) -> None:
-    """The older folder comes back where the new one cannot take its place."""
+    """Move the new folder to its place; restore the older one if that fails."""
     try:
         partial.rename(target)
     except OSError:
@@ -131,7 +134,7 @@ def refuse_overwrite(output: str, sources: Iterable[str], *, option: str) -> Non
 
 
 def is_same_file(one: str, other: str) -> bool:
-    """True when two names lead to the same file; standard input and output are no file."""
+    """Return whether two names lead to the same file; standard input and output never do."""
     return STANDARD not in (one, other) and os.path.realpath(one) == os.path.realpath(other)
 
 
@@ -149,7 +152,7 @@ def check_writable(output: str, *, option: str) -> None:
             f"{option} '{output}' would become a part of a finished run",
             hint="artifacts are never overwritten: name a file in another folder",
         )
-    # A device or a pipe is written as it is; a file is made beside its place first.
+    # A device or a pipe is written directly; a file is written to a temporary one in its folder first.
     is_special = path.exists() and not path.is_file()
     refuse_read_only(path if is_special else Path(os.path.realpath(path)).parent, f"{option} '{output}'")
 

@@ -11,10 +11,12 @@ import msgspec
 from assay import api
 from assay.core.run_result import RunResult
 from assay.core.runs import RunBackend
+from assay.presentation.comparison import suite_sections
+from assay.presentation.decisions import CheckedRun, gated_run, optional_run, problem_run
 from assay.surfaces.cli import exits
-from assay.surfaces.cli.options import placement_of, placement_options
+from assay.surfaces.cli.options import placement_of, placement_options, quiet_option, setting_option
 from assay.surfaces.cli.pipeline import PipelineOptions, github_option, junit_option, write_checks
-from assay.surfaces.cli.run import check_told_here, pushing, run_each
+from assay.surfaces.cli.run import check_observed_here, pushing, run_each
 from assay.surfaces.cli.run_options import (
     OutputOptions,
     check_markdown,
@@ -31,8 +33,8 @@ from assay.surfaces.cli.run_options import (
 )
 from assay.surfaces.cli.telemetry import metrics_file_option, open_observers, telemetry_of, telemetry_options
 from assay.surfaces.observers import ObserverGroup
-from assay.surfaces.reporters.comparison import suite_markdown, suite_text
-from assay.surfaces.reporters.run_checks import CheckedRun, gated_run, optional_run, problem_run
+from assay.surfaces.reporters.comments import suite_markdown
+from assay.surfaces.reporters.terminal import report_text
 
 HELP = """Run several run files in order, and gate them together.
 
@@ -67,12 +69,12 @@ Exit codes:
 @click.command("suite", help=HELP, epilog=EPILOG)
 @click.argument("suite", metavar="SUITE")
 @runs_dir_option
-@click.option("--run-id", metavar="ID", default="", help="Prefix of the run ids; repeating the command resumes the runs.")
+@setting_option("run_id", default="", help="Prefix of the run ids; repeating the command resumes the runs.")
 @json_option
 @junit_option
 @github_option
 @markdown_option
-@click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
+@quiet_option
 @metrics_file_option
 @telemetry_options
 @placement_options
@@ -80,20 +82,21 @@ Exit codes:
 def suite_command(context: click.Context, /, suite: str, runs_dir: str, *, run_id: str, quiet: bool, **given: Any) -> None:
     """Entry of the command; see HELP."""
     telemetry, placement = telemetry_of(given), placement_of(given)
-    check_told_here(telemetry, placement)
+    check_observed_here(telemetry, placement)
     check_markdown(given["markdown"], [suite], is_json=given["is_json"])
     pipeline = PipelineOptions.of(given, [suite])
     planned = api.plan_suite(suite, runs_dir=runs_dir, run_id=run_id, placement=placement)
     shown = OutputOptions(runs_dir=runs_dir, is_quiet=quiet or telemetry.fills_standard_error, is_named=bool(run_id))
-    with open_observers(telemetry) as tellers:
-        results = _results(planned, shown, tellers, placement=placement)
+    with open_observers(telemetry) as observers:
+        results = _results(planned, shown, observers, placement=placement)
     found = api.decide_suite(planned, results)
     same = ("suite", suite, "--run-id", planned.run_id)
     try:
-        _tell(found, pipeline, runs_dir=runs_dir, is_json=given["is_json"], markdown=given["markdown"])
+        _write_result(found, pipeline, runs_dir=runs_dir, is_json=given["is_json"], markdown=given["markdown"])
     except OSError as problem:
         kept = [f"run '{one.run_id}' is in {Path(runs_dir, one.run_id)}" for one in found.runs]
         options = [*report_options(msgspec.structs.replace(shown, markdown=given["markdown"])), *pipeline.options]
+        # With the same prefix of ids the finished runs are found again, so that nothing is paid for twice.
         again = command_line(*same, *options, shown=shown)
         context.exit(exits.complain_of_report(problem, kept=kept, again=f"repeat it; no call is repeated: {again}"))
     if not found.is_finished:
@@ -104,13 +107,13 @@ def suite_command(context: click.Context, /, suite: str, runs_dir: str, *, run_i
     context.exit(exits.GATES_PASSED if found.passed else exits.GATE_FAILED)
 
 
-def _tell(found: api.SuiteResult, pipeline: PipelineOptions, *, runs_dir: str, is_json: bool, markdown: str | None) -> None:
+def _write_result(found: api.SuiteResult, pipeline: PipelineOptions, *, runs_dir: str, is_json: bool, markdown: str | None) -> None:
     if is_json:
         write_json(found.to_dict())
     if markdown is not None:
         write_markdown(suite_markdown(found), markdown)
     elif not is_json:
-        write_text(pipeline.guarded(suite_text(found, text_settings())))
+        write_text(pipeline.guarded(report_text(suite_sections(found), text_settings())))
     if pipeline.is_wanted:
         write_checks(pipeline, [_checked(one, runs_dir) for one in found.runs], summary=lambda: suite_markdown(found))
 
@@ -122,14 +125,14 @@ def _checked(one: api.SuiteRun, runs_dir: str) -> CheckedRun:
 
 
 def _results(
-    planned: api.PlannedSuite, shown: OutputOptions, tellers: ObserverGroup, *, placement: RunBackend
+    planned: api.PlannedSuite, shown: OutputOptions, observers: ObserverGroup, *, placement: RunBackend
 ) -> list[list[RunResult]]:
-    """The runs of each part; the first that is stopped is the last."""
+    """Execute the runs of each part, up to the first that is stopped."""
     results: list[list[RunResult]] = []
-    # All of them first: an address that is none is said before anybody is asked.
+    # All of them first: an invalid address is reported before any call.
     places = [pushing(shown, plans) for _, plans in planned.parts]
     for (_, plans), place in zip(planned.parts, places, strict=True):
-        results.append(run_each(plans, shown, tellers, placement=placement))
+        results.append(run_each(plans, shown, observers, placement=placement))
         push_finished(results[-1], place)
         if not all(result.is_finished or result.is_resumable for result in results[-1]):
             break

@@ -1,4 +1,4 @@
-"""What a command tells other tools while it works on runs: traces, lines of JSON, figures; nothing unless it is asked for."""
+"""Telemetry options: OpenTelemetry, logs in JSON and metrics of the runs that a command executes; off by default."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
 class TelemetryOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked for."""
+    """Telemetry that the options ask for."""
 
     otel: bool = False
     otel_content: bool = False
@@ -31,12 +31,12 @@ class TelemetryOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def fills_standard_error(self) -> bool:
-        """Lines of JSON go where the progress would."""
+        """True when lines of JSON replace the progress on standard error."""
         return self.log_format is not None and self.log_file is None
 
 
 def telemetry_options(command: Decorated) -> Decorated:
-    """`--otel`, `--log-format` and what belongs to them, the same for every command that works on runs."""
+    """Add `--otel`, `--log-format` and their options, for commands that execute runs."""
     options: tuple[Callable[[Decorated], Decorated], ...] = (
         click.option("--log-file", metavar="FILE", help="Append the lines of --log-format to FILE instead of standard error."),
         click.option(
@@ -59,7 +59,7 @@ def telemetry_options(command: Decorated) -> Decorated:
 
 
 def metrics_file_option(command: Decorated) -> Decorated:
-    """`--metrics-file FILE`, for commands that end; a server has an address for its figures."""
+    """Add `--metrics-file FILE`, for commands that end; a server has /metrics instead."""
     option: Callable[[Decorated], Decorated] = click.option(
         "--metrics-file", metavar="FILE", help="Write metrics for Prometheus (a .prom file for node_exporter)."
     )
@@ -67,9 +67,9 @@ def metrics_file_option(command: Decorated) -> Decorated:
 
 
 def check_local(
-    telemetry: TelemetryOptions, elsewhere: str = "--server", *, who: str = "a server reports its runs: assay serve"
+    telemetry: TelemetryOptions, other: str = "--server", *, who: str = "a server reports its runs: assay serve"
 ) -> None:
-    """Raises UsageProblem when the command line, and not only the environment, asks for what is told elsewhere."""
+    """Raise UsageProblem when the command line, not only the environment, asks for telemetry that another process sends."""
     asked = {
         "--otel": telemetry.otel and not os.environ.get("ASSAY_OTEL"),
         "--log-format": telemetry.log_format is not None and not os.environ.get("ASSAY_LOG"),
@@ -77,11 +77,11 @@ def check_local(
         "--metrics-file": telemetry.metrics_file is not None,
     }
     for option in (option for option, is_asked in asked.items() if is_asked):
-        raise UsageProblem(f"{option} cannot be used with {elsewhere}", hint=f"{who} --help")
+        raise UsageProblem(f"{option} cannot be used with {other}", hint=f"{who} --help")
 
 
 def telemetry_of(given: dict[str, Any]) -> TelemetryOptions:
-    """What options ask for, taken out of them; raises UsageProblem for what does not fit together."""
+    """Remove the telemetry options and return them; raises UsageProblem for contradictions."""
     telemetry = msgspec.convert({name: given.pop(name, None) for name in TelemetryOptions.__struct_fields__}, TelemetryOptions)
     if telemetry.otel_content and not telemetry.otel:
         raise UsageProblem("--otel-content needs --otel", hint="add --otel")
@@ -94,20 +94,21 @@ def telemetry_of(given: dict[str, Any]) -> TelemetryOptions:
 
 @contextmanager
 def open_observers(telemetry: TelemetryOptions) -> Iterator[ObserverGroup]:
-    """Those who are told, for as long as a command works; what could not be told is said at its end."""
-    tellers: list[RunObserver] = []
+    """Open the observers for the block; at its end print what they could not deliver."""
+    observers: list[RunObserver] = []
     ends: list[Callable[[], list[str]]] = []
     for wanted, begin in ((telemetry.otel, _otel), (telemetry.log_format, _log), (telemetry.metrics_file, _figures)):
         if wanted:
-            teller, end = begin(telemetry)
-            tellers.append(teller)
+            observer, end = begin(telemetry)
+            observers.append(observer)
             ends.append(end)
     try:
-        yield ObserverGroup(tellers)
+        yield ObserverGroup(observers)
     except AssayError as problem:
-        for teller in tellers:
-            if hasattr(teller, "run_failed"):
-                teller.run_failed(problem)
+        for observer in observers:
+            # Optional in the protocol: only the log has a line for a failed run.
+            if hasattr(observer, "run_failed"):
+                observer.run_failed(problem)
         raise
     finally:
         for line in [line for end in ends for line in end()]:

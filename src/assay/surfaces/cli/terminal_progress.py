@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from assay import api
-from assay.core.printable import printable
+from assay.core.text import printable
 from assay.presentation.words import percent
 
 PATIENCE = 1.0
@@ -25,7 +25,7 @@ NAME_LENGTH = 32
 
 
 class ProgressMeter:
-    """Shows how much of the current source is done, in bytes unless told otherwise; it hides while a report is printed."""
+    """Shows how much of the current source is done, by default in bytes; it hides while a report is printed."""
 
     def __init__(
         self,
@@ -43,12 +43,12 @@ class ProgressMeter:
         self._task = TaskID(0)
 
     def begin(self, name: str) -> None:
-        """The source that the next counts are about."""
+        """Start the bar of the next source."""
         self.hide()
         self._name = _shortened(printable(name))
 
     def count(self, done: int, total: int) -> None:
-        """So much of the source is done; draws at most ten times a second."""
+        """Update the bar; draws at most ten times a second."""
         now = self._clock()
         if not self._console.is_terminal or now - self._started < PATIENCE or now - self._drawn < REFRESH:
             return
@@ -97,11 +97,11 @@ class LiveDisplay:
 
     @property
     def is_terminal(self) -> bool:
-        """False where lines cannot be drawn again."""
+        """False if lines cannot be redrawn."""
         return self._console.is_terminal
 
     def draw(self, name: str, now: api.Snapshot, *, speed: str, notes: Mapping[str, str]) -> None:
-        """The run as it stands now; notes are lines with their styles."""
+        """Draw the progress of a run; notes are lines with their styles."""
         if self._live is None:
             self._live = Live(
                 console=self._console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False
@@ -127,5 +127,5 @@ class LiveDisplay:
 
 
 def _indented(note: str, style: str) -> Padding:
-    """A line, and what it is folded into, below the bar."""
+    """Indent a line below the bar, however it is folded."""
     return Padding(Text(note, style=style), (0, 0, 0, 2))

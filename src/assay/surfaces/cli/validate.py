@@ -12,12 +12,12 @@ import msgspec
 from assay import api
 from assay.core.contract import CONTRACTS
 from assay.core.errors import AssayError, SourceUnreadable, UsageProblem
-from assay.core.printable import printable
 from assay.core.report import ValidationReport
+from assay.core.text import printable
 from assay.core.version import __version__
 from assay.presentation.validation import Totals
 from assay.surfaces.cli import exits
-from assay.surfaces.cli.options import WordChoice
+from assay.surfaces.cli.options import WordChoice, setting_option, verbose_option
 from assay.surfaces.cli.pipeline import PipelineOptions, append_summary, check_junit, github_option, junit_option
 from assay.surfaces.cli.streams import (
     STANDARD,
@@ -61,7 +61,7 @@ Exit codes:
 
 
 class ValidateOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The command's arguments as given."""
+    """Arguments of the command."""
 
     paths: tuple[str, ...]
     contract: str
@@ -81,13 +81,13 @@ class ValidateOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def pipeline(self) -> PipelineOptions:
-        """What a pipeline gets besides the report."""
+        """Output for CI besides the report."""
         is_text = ALIASES.get(self.format, self.format) == "text"
         return PipelineOptions(junit=self.junit, is_github=self.is_github, is_report_shown=is_text or self.output != STANDARD)
 
 
 class SourceFiles(msgspec.Struct, frozen=True):
-    """What the patterns named, and the patterns that named nothing."""
+    """Files found by patterns, and problems of patterns without a file."""
 
     found: tuple[str, ...]
     problems: tuple[AssayError, ...]
@@ -121,8 +121,8 @@ class SourceFiles(msgspec.Struct, frozen=True):
     help="Issues shown per file; 0 for all.  [default: 20 for text, all for other formats]",
 )
 @click.option("--strict", is_flag=True, help="Treat warnings as errors; read conversations in strict mode.")
-@click.option("--allow-size", is_flag=True, help="Accept golden datasets with fewer than 5 or more than 20 cases.")
-@click.option("--null-as-absent", is_flag=True, help="Treat null in optional and forbidden fields as absent.")
+@setting_option("allow_size")
+@setting_option("null_as_absent")
 @click.option(
     "--lint/--no-lint",
     default=None,
@@ -137,7 +137,7 @@ class SourceFiles(msgspec.Struct, frozen=True):
 @click.option("--fix", metavar="OUT", help="Write a copy of the file with the safe fixes to OUT, and list them.")
 @junit_option
 @github_option
-@click.option("-v", "--verbose", is_flag=True, help="Show every issue in full instead of grouping similar ones.")
+@verbose_option("Show every issue in full instead of grouping similar ones.")
 @click.pass_context
 def validate_command(context: click.Context, /, **given: object) -> None:
     """Entry of the command; see HELP."""
@@ -172,7 +172,7 @@ class ValidationJob:
         self._kept: list[ValidationReport] = []
 
     def reports(self, sources: Sequence[str]) -> Iterator[ValidationReport]:
-        """A report for each source that can be read, and a line on standard error for each other one."""
+        """Yield a report for each readable source; print a line on standard error for each other one."""
         for source in sources:
             self._meter.begin(source)
             try:
@@ -201,7 +201,7 @@ class ValidationJob:
         self.write_report([fixed.report], settings)
 
     def write_report(self, reports: Iterable[ValidationReport], settings: ReportSettings) -> None:
-        """The report in the chosen format, to where the options say."""
+        """Write the report in the chosen format to the chosen output."""
         output, name = self._options.output, ALIASES.get(self._options.format, self._options.format)
         chunks = FORMATS[name](map(self._counted, reports), settings)
         if output == STANDARD:
@@ -244,7 +244,7 @@ class ValidationJob:
             yield chunk
 
     def exit_code(self) -> int:
-        """The verdict on everything that was read."""
+        """Return the exit code for everything that was read."""
         if self._unreadable:
             return exits.COULD_NOT_RUN
         is_good = self._tally.is_all_valid and not (self._options.strict and self._tally.warnings)

@@ -25,12 +25,12 @@ class Export(msgspec.Struct, frozen=True):
 
     media_type: str
     write: Chunks
-    """The bytes of the file; the teller is told how far it is, and what had to be changed or left out."""
+    """Yield the bytes of the file, and note progress and what had to be changed or left out."""
     suffix: str
     is_text: bool = True
 
     def of(self, run: RunReader) -> "Export":
-        """The format as it is for one run: a dataset of rows is JSON Lines."""
+        """Return the format for one run: a dataset of rows is JSON Lines."""
         is_lines = self.write is dataset_chunks and StoredDataset(run).is_lines
         return msgspec.structs.replace(self, media_type="application/x-ndjson", suffix=".jsonl") if is_lines else self
 

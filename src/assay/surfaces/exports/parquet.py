@@ -15,20 +15,20 @@ from assay.surfaces.exports.text_tables import ExportProgress
 from assay.surfaces.reporters.markdown import code
 
 
-def parquet_chunks(run: RunReader, teller: ExportProgress) -> Iterator[bytes]:
-    """The records of a run."""
-    return table_parquet(run_table(run), teller)
+def parquet_chunks(run: RunReader, progress: ExportProgress) -> Iterator[bytes]:
+    """Yield the records of a run."""
+    return table_parquet(run_table(run), progress)
 
 
-def table_parquet(table: RecordTable, teller: ExportProgress) -> Iterator[bytes]:
-    """The file, while it is written: one group of rows at a time."""
+def table_parquet(table: RecordTable, progress: ExportProgress) -> Iterator[bytes]:
+    """Yield the file, while it is written: one group of rows at a time."""
     arrow = arrow_of(table)
     sink, done = _Sink(), 0
     with import_module("pyarrow.parquet").ParquetWriter(sink, arrow.schema) as writer:
         for group in arrow.groups:
             writer.write_table(group)
             done += group.num_rows
-            teller.watch(done)
+            progress.watch(done)
             yield sink.taken()
     yield sink.taken()
 
@@ -52,7 +52,7 @@ class _Sink(io.RawIOBase):
         return len(piece)
 
     def taken(self) -> bytes:
-        """What was written since the last time."""
+        """Return what was written since the last time."""
         written, self._written = bytes(self._written), bytearray()
         self._before += len(written)
         return written
@@ -84,28 +84,28 @@ _DATASET_WORDS = (
 )
 
 
-def write_run_folder(run: RunReader, folder: Path, teller: ExportProgress) -> None:
-    """The records of a run; raises MissingExtra without pyarrow."""
-    _write(run_table(run), folder, teller, about=(*_RUN_WORDS, *_figures(run)))
+def write_run_folder(run: RunReader, folder: Path, progress: ExportProgress) -> None:
+    """Write the records of a run; raises MissingExtra without pyarrow."""
+    _write(run_table(run), folder, progress, about=(*_RUN_WORDS, *_figures(run)))
 
 
-def write_dataset_folder(table: RecordTable, folder: Path, teller: ExportProgress) -> None:
-    """The records of a dataset; raises MissingExtra without pyarrow."""
-    _write(table, folder, teller, about=_DATASET_WORDS)
+def write_dataset_folder(table: RecordTable, folder: Path, progress: ExportProgress) -> None:
+    """Write the records of a dataset; raises MissingExtra without pyarrow."""
+    _write(table, folder, progress, about=_DATASET_WORDS)
 
 
-def _write(table: RecordTable, folder: Path, teller: ExportProgress, *, about: Iterable[str]) -> None:
+def _write(table: RecordTable, folder: Path, progress: ExportProgress, *, about: Iterable[str]) -> None:
     records = folder / RECORDS
     records.parent.mkdir(parents=True)
     with records.open("xb") as file:
-        for chunk in table_parquet(table, teller):
+        for chunk in table_parquet(table, progress):
             file.write(chunk)
     card = "".join(_card(table, about)).encode("utf-8", "replace")
     (folder / CARD).write_bytes(card)
 
 
 def is_export(folder: Path) -> bool:
-    """True for a folder that holds such an export and nothing else, with a card that only we write."""
+    """Return whether a folder contains only such an export, with a card that only we write."""
     held = {path.relative_to(folder) for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()}
     if held != {Path(CARD), RECORDS} or any((folder / path).is_symlink() for path in held):
         return False

@@ -1,11 +1,11 @@
-"""Rows onto sheets of a workbook: texts that stay texts, cells that fit, and sheets that go on when they are full."""
+"""Rows onto sheets of a workbook: texts that stay texts, cells that fit, and sheets that continue on another when they are full."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from assay.surfaces.reporters.json_document import json_text
+from assay.core.canonical import json_text
 
 CELL_UNITS = 32_767
 """What a cell may hold, as Excel counts: in units of UTF-16."""
@@ -15,7 +15,7 @@ _MARK = "\n[cut: the text has {:,} characters; see the sheet 'Cut cells']"
 _HEADER = {"bold": True, "bg_color": "#E8EEF4", "bottom": 1, "valign": "top", "indent": 1}
 _HEADER_HEIGHT = 16
 _PAPER_WIDTH = 240
-"""Characters that can still be read when they are on one page beside each other."""
+"""Characters that can still be read when they are on one page side by side."""
 _FAILED = {"bg_color": "#F9DEDC"}
 
 
@@ -29,7 +29,7 @@ class SheetColumn(msgspec.Struct, frozen=True):
 
 
 class Sheets:
-    """The sheets of one workbook, and the cells of them that had to be cut."""
+    """Sheets of one workbook, and the cells of them that had to be cut."""
 
     def __init__(self, book: Any, *, cut_columns: Sequence[SheetColumn], sheet_rows: int = SHEET_ROWS) -> None:
         self._book = book
@@ -52,11 +52,11 @@ class Sheets:
         sheet.close()
 
     def sheet(self, name: str, columns: Sequence[SheetColumn], *, row_height: int | None = None) -> "Sheet":
-        """A sheet to write rows on; it must be closed."""
+        """Return a sheet to write rows on; it must be closed."""
         return Sheet(self, name, columns=columns, row_height=row_height)
 
     def page(self, name: str) -> Any:
-        """A sheet of the library."""
+        """Return a sheet of the library."""
         return self._book.add_worksheet(name, worksheet_class=self._class)
 
     def note_cut(self, place: Mapping[str, object]) -> None:
@@ -69,7 +69,7 @@ class Sheets:
 
 
 def _plain_worksheet(book: Any) -> type:
-    """A sheet that writes every text as it is: the library takes `<r>...</r>` for markup of its own when it saves memory."""
+    """Return a sheet that writes texts unchanged: in constant memory the library reads `<r>...</r>` as its own markup."""
 
     def plain(sheet: Any, string: str, attributes: Sequence[Any] = ()) -> None:
         sheet._xml_inline_string(string, preserve=True, attributes=attributes)
@@ -101,7 +101,7 @@ class Sheet:
         if sum(column.width for column in self._columns) <= _PAPER_WIDTH:
             self._page.fit_to_pages(1, 0)
         for place, column in enumerate(self._columns):
-            # The button of the filter needs room beside the name.
+            # The button of the filter needs room next to the name.
             width = max(column.width, len(column.name) + 5)
             self._page.set_column(place, place, width, self._sheets.wrapped)
             self._page.write_string(0, place, column.name, self._sheets.header)
@@ -129,7 +129,7 @@ class Sheet:
             self._page.write_string(self._row, place, self._fitted(_text(value, column), column), sheets.wrapped)
 
     def _fitted(self, text: str, column: SheetColumn) -> str:
-        """A text that a cell can hold."""
+        """Return a text that a cell can hold."""
         if len(text) <= CELL_UNITS // 2 or _units(text) <= CELL_UNITS:
             return text
         mark = _MARK.format(len(text))

@@ -1,4 +1,4 @@
-"""The figures of a run as rows: value, interval, and the records that each is about."""
+"""Figures of a run as rows: value, interval, and the records that each is about."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -7,7 +7,7 @@ import msgspec
 
 from assay.api import RunReader
 from assay.core.summary import Bounds, Interval, ProfileSummary, SliceValues, Summary
-from assay.presentation.run_decision import decision_note, decisions
+from assay.presentation.decisions import decision_note, decisions
 from assay.presentation.run_report import RunReport
 from assay.surfaces.exports.sheets import SheetColumn
 
@@ -46,7 +46,7 @@ _COUNTS = {
 
 
 def summary_rows(run: RunReader) -> Iterator[Line]:
-    """Counts, rates with their intervals, the profile's score, times, tokens, costs, errors and the gate."""
+    """Yield counts, rates with their intervals, the profile's score, times, tokens, costs, errors and the gate."""
     result, summary = run.result, run.result.summary
     for name, meaning in _COUNTS.items():
         yield {"figure": name, "value": getattr(result.counts, name), "meaning": meaning}
@@ -135,7 +135,7 @@ def _row(name: str, value: float | None, ends: Line, error: float | None) -> Lin
 
 
 def _ends(interval: Interval | None, n: int, meaning: str) -> Line:
-    """The interval of a figure about n answers; where several belong together, it counts fewer."""
+    """Return the interval of a figure about n answers; where several belong together, it counts fewer."""
     if interval is None:
         return {"n": n, "meaning": meaning}
     fewer = f"; the interval counts {interval.n:,} that stand for themselves" if interval.n != n else ""
@@ -159,7 +159,7 @@ def _spent(summary: Summary) -> Iterator[Line]:
 
 
 def slice_rows(slices: Mapping[str, SliceValues]) -> Iterator[Line]:
-    """A row for each value of each slice."""
+    """Yield a row for each value of each slice."""
     for name, found in slices.items():
         for metrics in found.values:
             passed, mean = metrics.pass_rate_metric, metrics.score_mean_metric

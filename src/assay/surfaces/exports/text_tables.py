@@ -11,10 +11,9 @@ import msgspec
 
 from assay.api import RecordTable, RunReader, StoredDataset, filled_eval_run, run_table
 from assay.core.artifact_lines import ResponseLine
-from assay.core.canonical import pretty_json
+from assay.core.canonical import json_text, pretty_json
 from assay.core.errors import UsageProblem
 from assay.presentation.words import counted
-from assay.surfaces.reporters.json_document import json_text
 
 Row = TypeVar("Row")
 
@@ -33,31 +32,31 @@ class ExportProgress:
         self.watch = watch
 
     def counted(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """The same rows; each is counted when it is done."""
+        """Yield the same rows; each is counted when it is done."""
         for number, row in enumerate(rows, 1):
             yield row
             self.watch(number)
 
 
 GUARD = "'"
-"""Goes before a text that a spreadsheet might evaluate, and before one that begins with it: whoever takes it off has the text."""
+"""Goes before a text that a spreadsheet might evaluate, and before one that begins with it: removing it gives the text."""
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%", GUARD, "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """What makes a spreadsheet evaluate a cell, or hide its first character."""
 MARK = b"\xef\xbb\xbf"
-"""The byte order mark, by which Excel knows UTF-8."""
+"""Byte order mark, by which Excel knows UTF-8."""
 
 _UNSEEN = "ZC"
 """Categories of characters (separators; controls, formats and others) that a spreadsheet may pass over before it evaluates."""
 
 
-def csv_chunks(run: RunReader, teller: ExportProgress) -> Iterator[bytes]:
-    """The records of a run."""
-    return table_csv(run_table(run), teller)
+def csv_chunks(run: RunReader, progress: ExportProgress) -> Iterator[bytes]:
+    """Yield the records of a run."""
+    return table_csv(run_table(run), progress)
 
 
-def table_csv(table: RecordTable, teller: ExportProgress) -> Iterator[bytes]:
-    """A line of names, and one for each row; lists and objects are cells of JSON."""
-    rows = ([cell(row[name]) for name in table.columns] for row in teller.counted(table.rows()))
+def table_csv(table: RecordTable, progress: ExportProgress) -> Iterator[bytes]:
+    """Yield a line of names, and one for each row; lists and objects are cells of JSON."""
+    rows = ([cell(row[name]) for name in table.columns] for row in progress.counted(table.rows()))
     # The first line is read before anything is sent: what cannot be read can then still be said.
     first = list(islice(rows, 1))
     yield _text([table.columns, *first])
@@ -72,7 +71,7 @@ def _text(rows: Iterable[Iterable[object]]) -> bytes:
 
 
 def cell(value: object) -> object:
-    """A value as a cell: numbers stay numbers, what is not known is empty, and no text is evaluated."""
+    """Return a value as a cell: numbers stay numbers, what is not known is empty, and no text is evaluated."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -92,7 +91,7 @@ def _is_hidden_formula(text: str) -> bool:
 
 
 class _Answer(msgspec.Struct):
-    """The members of a prediction that make a response."""
+    """Members of a prediction that make a response."""
 
     record_id: str
     candidate_name: str
@@ -100,56 +99,56 @@ class _Answer(msgspec.Struct):
     sample: int | msgspec.UnsetType = msgspec.UNSET
 
 
-def json_chunks(run: RunReader, teller: ExportProgress) -> Iterator[bytes]:
-    """One document with the lines of predictions.jsonl."""
+def json_chunks(run: RunReader, progress: ExportProgress) -> Iterator[bytes]:
+    """Yield one document with the lines of predictions.jsonl."""
     yield b'{"records":['
-    for number, line in enumerate(teller.counted(run.predictions())):
+    for number, line in enumerate(progress.counted(run.predictions())):
         yield (b",\n" if number else b"\n") + json_text(line).encode()
     yield b"\n]}\n"
 
 
-def json_lines_chunks(run: RunReader, teller: ExportProgress) -> Iterator[bytes]:
-    """The lines of predictions.jsonl."""
-    for line in teller.counted(run.predictions()):
+def json_lines_chunks(run: RunReader, progress: ExportProgress) -> Iterator[bytes]:
+    """Yield the lines of predictions.jsonl."""
+    for line in progress.counted(run.predictions()):
         yield json_text(line).encode() + b"\n"
 
 
-def table_json_lines(table: RecordTable, teller: ExportProgress) -> Iterator[bytes]:
-    """A line for each row of a table."""
-    for row in teller.counted(table.rows()):
+def table_json_lines(table: RecordTable, progress: ExportProgress) -> Iterator[bytes]:
+    """Yield a line for each row of a table."""
+    for row in progress.counted(table.rows()):
         yield json_text(row).encode() + b"\n"
 
 
-def eval_results_chunks(run: RunReader, teller: ExportProgress) -> Iterator[bytes]:
+def eval_results_chunks(run: RunReader, progress: ExportProgress) -> Iterator[bytes]:
     """golden_v1's EvalRun with a score for every case: 1, not passed, where a case errored."""
     found = filled_eval_run(run)
     filled = found["filled_in"]
     if filled:
-        teller.notes.append(f"{counted(len(filled), 'case')} with an error: score 1 and passed false stand for no score")
+        progress.notes.append(f"{counted(len(filled), 'case')} with an error: score 1 and passed false stand for no score")
     if len(filled) == len(found["results"]):
-        teller.notes.append("no case has a score: pass_rate 0 and average_score 1 stand for undefined figures")
+        progress.notes.append("no case has a score: pass_rate 0 and average_score 1 stand for undefined figures")
     yield pretty_json(found)
 
 
-def dataset_chunks(run: RunReader, teller: ExportProgress) -> Iterator[bytes]:
-    """The dataset that the run has stored, in its own contract."""
+def dataset_chunks(run: RunReader, progress: ExportProgress) -> Iterator[bytes]:
+    """Yield the dataset that the run has stored, in its own contract."""
     stored = StoredDataset(run)
     if stored.options:
-        teller.notes.append(f"validate and run the file with {' and '.join(stored.options)}, as this run needed")
+        progress.notes.append(f"validate and run the file with {' and '.join(stored.options)}, as this run needed")
     return stored.chunks()
 
 
-def responses_chunks(run: RunReader, teller: ExportProgress) -> Iterator[bytes]:
-    """The answers, as `assay run --responses` and other runners take them: a row for each record that has one."""
-    for line in _answered(run, teller):
+def responses_chunks(run: RunReader, progress: ExportProgress) -> Iterator[bytes]:
+    """Yield the answers, as `assay run --responses` and other runners take them: a row for each record that has one."""
+    for line in _answered(run, progress):
         row = ResponseLine(line.record_id, line.candidate_name, line.model_response or "", line.sample)
         yield json_text(msgspec.to_builtins(row)).encode() + b"\n"
 
 
-def response_object_chunks(run: RunReader, teller: ExportProgress) -> Iterator[bytes]:
-    """The answers of the one candidate as one object of record id and text; raises UsageProblem where ids are not enough."""
+def response_object_chunks(run: RunReader, progress: ExportProgress) -> Iterator[bytes]:
+    """Yield the answers of the one candidate as one object of record id and text; raises UsageProblem where ids are not enough."""
     seen: set[str] = set()
-    for line in _answered(run, teller):
+    for line in _answered(run, progress):
         name = line.record_id
         if name in seen:
             raise UsageProblem(
@@ -160,15 +159,15 @@ def response_object_chunks(run: RunReader, teller: ExportProgress) -> Iterator[b
     yield b"\n}\n" if seen else b"{}\n"
 
 
-def _answered(run: RunReader, teller: ExportProgress) -> Iterator[_Answer]:
-    """The predictions that have an answer; the others, and what was redacted, are told of."""
-    for line in teller.counted(run.predictions_as(_Answer)):
+def _answered(run: RunReader, progress: ExportProgress) -> Iterator[_Answer]:
+    """Yield the predictions that have an answer; note the others, and what was redacted."""
+    for line in progress.counted(run.predictions_as(_Answer)):
         if line.model_response is None:
-            teller.left_out += 1
+            progress.left_out += 1
         else:
             yield line
-    if teller.left_out:
-        teller.notes.append(f"left out: {counted(teller.left_out, 'record')} without an answer")
+    if progress.left_out:
+        progress.notes.append(f"left out: {counted(progress.left_out, 'record')} without an answer")
     redacted = sum(run.run_manifest.redactions.values())
     if redacted:
-        teller.notes.append(f"redacted in the run: {counted(redacted, 'text')}; answers among them may be graded differently")
+        progress.notes.append(f"redacted in the run: {counted(redacted, 'text')}; answers among them may be graded differently")

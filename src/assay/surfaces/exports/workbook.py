@@ -7,6 +7,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import msgspec
+
 from assay.api import TABLE_COLUMNS, RunReader, run_facts, table_rows
 from assay.core.canonical import JsonObject
 from assay.core.errors import MissingExtra
@@ -44,12 +46,12 @@ _ABOUT = (SheetColumn("fact", width=24), SheetColumn("value", width=80))
 _CUT = (SheetColumn("sheet"), SheetColumn("row"), SheetColumn("column", width=20), SheetColumn("characters"), SheetColumn("kept"))
 
 
-def workbook_chunks(run: RunReader, teller: ExportProgress) -> Iterator[bytes]:
-    """The file; it is made aside, with a row of each sheet in memory at a time. Raises MissingExtra without XlsxWriter."""
+def workbook_chunks(run: RunReader, progress: ExportProgress) -> Iterator[bytes]:
+    """Yield the file, made in a temporary folder with one row in memory at a time; raises MissingExtra without XlsxWriter."""
     library = _library()
     with TemporaryDirectory(prefix="assay-export-") as folder:
         path = Path(folder) / "run.xlsx"
-        _write(run, library, path=path, teller=teller)
+        _write(run, library, path=path, progress=progress)
         with path.open("rb") as file:
             while piece := file.read(BLOCK):
                 yield piece
@@ -62,7 +64,7 @@ def _library() -> Any:
         raise MissingExtra("XLSX needs XlsxWriter, which is not installed", hint="pip install 'assay[xlsx]'") from problem
 
 
-def _write(run: RunReader, library: Any, *, path: Path, teller: ExportProgress) -> None:
+def _write(run: RunReader, library: Any, *, path: Path, progress: ExportProgress) -> None:
     settings = {
         "constant_memory": True,
         "tmpdir": str(path.parent),
@@ -72,29 +74,29 @@ def _write(run: RunReader, library: Any, *, path: Path, teller: ExportProgress) 
         _describe(book, run)
         sheets = Sheets(book, cut_columns=_CUT)
         sheets.add("Summary", SUMMARY, summary_rows(run))
-        _write_records(run, sheets, teller=teller)
+        _write_records(run, sheets, progress=progress)
         sheets.add("Slices", SLICES, slice_rows(run.slice_metrics()))
-        sheets.add("Errors", _ERRORS, (line for line in run.failures() if line["kind"] == "error"))
+        sheets.add("Errors", _ERRORS, (msgspec.to_builtins(line) for line in run.failures() if line.kind == "error"))
         sheets.add("About", _ABOUT, _about(run))
     if sheets.cut_cells:
-        teller.notes.append(
+        progress.notes.append(
             f"{counted(sheets.cut_cells, 'text')} longer than a cell of Excel may be: cut there, marked, and listed on the sheet "
             "'Cut cells'; CSV, Parquet and JSON have them whole"
         )
 
 
 def _describe(book: Any, run: RunReader) -> None:
-    """The same run gives the same file: the only time in it is that of the run."""
+    """Set the properties of the file; the only time in it is the run's, so that the same run gives the same file."""
     completed = run.moments["completed_at"] or run.moments["created_at"]
     created = datetime.fromisoformat(completed).replace(tzinfo=None)
     book.set_properties({"title": run.folders.run_id, "subject": "a run of assay", "created": created})
 
 
-def _write_records(run: RunReader, sheets: Sheets, *, teller: ExportProgress) -> None:
+def _write_records(run: RunReader, sheets: Sheets, *, progress: ExportProgress) -> None:
     """Records and criteria in one pass."""
     records = sheets.sheet("Records", _RECORDS, row_height=ROW_HEIGHT)
     criteria = sheets.sheet("Criteria", _CRITERIA)
-    for row in teller.counted(table_rows(run)):
+    for row in progress.counted(table_rows(run)):
         records.write(row)
         for score in row["evaluator_scores"]:
             criteria.write({**{column.name: row[column.name] for column in _NAMED}, **score})

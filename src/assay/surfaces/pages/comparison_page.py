@@ -1,4 +1,4 @@
-"""Two runs beside each other as a page: what changed, whether it can be believed, which records flipped and how."""
+"""The page of a comparison: what changed between two runs, whether it is significant, which records flipped and how."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
@@ -15,12 +15,12 @@ from assay.presentation.comparison import (
     flip_mark,
     flip_name,
     flip_scores,
+    further_notes,
     key_metrics,
     score_text,
     shown_slices,
     side_table,
     slice_table,
-    told_notes,
 )
 from assay.presentation.sections import Badge, Cell, DecisionView, Fact, KeyMetric, Table
 from assay.presentation.words import NOT_PASSED, PASSED, counted, rate
@@ -37,7 +37,7 @@ Direction = Literal["worse", "better"]
 
 
 class CompareChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which runs a reader wants to see beside each other, and which of their flips."""
+    """Runs that a reader compares, and which of their flips are shown."""
 
     before: str = ""
     after: str = ""
@@ -45,10 +45,10 @@ class CompareChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Member of the metadata whose records hang together; empty takes the plan's."""
     flips: Direction | None = None
     start: int = 0
-    """The first flip of the page."""
+    """First flip of the page."""
 
     def address(self, path: str = "/compare", **changed: Any) -> str:
-        """The same with some members changed; what is at its default is not said."""
+        """Return the address with some members changed; defaults are left out."""
         chosen = msgspec.structs.replace(self, **changed)
         defaults = CompareChoice()
         given = {name: getattr(chosen, name) for name in CompareChoice.__struct_fields__}
@@ -62,7 +62,7 @@ class RunOption(msgspec.Struct, frozen=True):
     run_id: str
     text: str
     address: str = ""
-    """The comparison with it, where the other run is chosen."""
+    """Comparison with it, where the other run is chosen."""
 
 
 class FlipSideView(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +73,7 @@ class FlipSideView(msgspec.Struct, frozen=True, kw_only=True):
     score: str
     why: str
     address: str
-    """The record's page in that run."""
+    """Record's page in that run."""
 
 
 class FlipView(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,7 +87,7 @@ class FlipView(msgspec.Struct, frozen=True, kw_only=True):
     after: FlipSideView
     answers: AnswerDiff
     address: str
-    """The page of this flip alone."""
+    """Page of this flip alone."""
 
 
 class ExcludedRecordsView(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,7 +122,7 @@ class ComparisonOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ComparePage(msgspec.Struct, frozen=True, kw_only=True):
-    """The page with two runs, or with the form that asks for them."""
+    """Page with two runs, or with the form that asks for them."""
 
     choice: CompareChoice
     offers: tuple[RunOption, ...]
@@ -133,13 +133,13 @@ class ComparePage(msgspec.Struct, frozen=True, kw_only=True):
     hint: str = ""
     outcome: ComparisonOutcome | None = None
     is_pending: bool = False
-    """The runs are being compared at this moment."""
+    """Runs are being compared at this moment."""
     records: int = 0
     """How many records that are."""
 
 
 def compare_page(listings: Sequence[RunListing], choice: CompareChoice) -> ComparePage:
-    """The form, with the runs that can be chosen; the caller adds what came of the choice."""
+    """Return the form, with the runs that can be chosen; the caller adds what came of the choice."""
     finished = [listing for listing in listings if listing.is_finished]
     chosen = next((listing for listing in finished if listing.run_id in (choice.after, choice.before)), None)
     is_half = bool(choice.before) != bool(choice.after)
@@ -162,14 +162,14 @@ def _offered(listing: RunListing) -> str:
 
 
 def outcome_of(measured: api.StoredComparison, choice: CompareChoice, *, place: PageLinks) -> ComparisonOutcome:
-    """Everything that a comparison found; the caller adds the flips of the page."""
+    """Return everything that a comparison found; the caller adds the flips of the page."""
     found = measured.comparison
     verdict = conclusion_mark(found)
     wanted = chosen_flips(measured, choice.flips)
     last = min(choice.start + FLIPS, len(wanted))
     return ComparisonOutcome(
         verdict=DecisionView(msgspec.structs.replace(verdict.mark, text=verdict.mark.text.lower()), verdict.reason),
-        notes=tuple(told_notes(found)),
+        notes=tuple(further_notes(found)),
         sides=side_table(found, place),
         differences=_differences(found),
         key_figures=tuple(key_metrics(found)),
@@ -187,7 +187,7 @@ def outcome_of(measured: api.StoredComparison, choice: CompareChoice, *, place: 
 
 
 def chosen_flips(measured: api.StoredComparison, direction: Direction | None) -> tuple[int, ...]:
-    """The numbers of the flips that a reader wants to see."""
+    """Return the numbers of the flips that a reader wants to see."""
     return tuple(number for number, flip in enumerate(measured.flips) if direction is None or flip.direction == direction)
 
 
@@ -234,23 +234,23 @@ def _listings(found: api.RunComparison, place: PageLinks) -> Iterator[ExcludedRe
 
 
 def flip_view(flip: api.Flip, number: int, *, choice: CompareChoice, place: PageLinks, is_whole: bool = False) -> FlipView:
-    """A flip with its answers side by side; `number` is its place in the whole list."""
+    """Return a flip with its answers side by side; `number` is its place in the whole list."""
     before, after = flip.before, flip.after
     return FlipView(
         number=number,
         name=flip_name(flip),
         mark=flip_mark(flip),
         scores=flip_scores(flip),
-        before=_told("Before", before, address=place.record(choice.before, before.index)),
-        after=_told("After", after, address=place.record(choice.after, after.index)),
+        before=_flip_side("Before", before, address=place.record(choice.before, before.index)),
+        after=_flip_side("After", after, address=place.record(choice.after, after.index)),
         answers=sides(before.answer, after.answer, is_whole=is_whole),
         address=choice.address("/compare/flip", start=number),
     )
 
 
-def _told(title: str, told: Any, *, address: str) -> FlipSideView:
-    mark = Badge(PASSED, "good") if told.passed else Badge(NOT_PASSED, "bad", told.label or "")
-    return FlipSideView(title=title, mark=mark, score=score_text(told), why=told.justification or "", address=address)
+def _flip_side(title: str, side: Any, *, address: str) -> FlipSideView:
+    mark = Badge(PASSED, "good") if side.passed else Badge(NOT_PASSED, "bad", side.label or "")
+    return FlipSideView(title=title, mark=mark, score=score_text(side), why=side.justification or "", address=address)
 
 
 class FlipPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -265,7 +265,7 @@ class FlipPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def flip_page(flip: FlipView, measured: api.StoredComparison, *, choice: CompareChoice) -> FlipPage:
-    """The page of one flip, with the way to its neighbours."""
+    """Return the page of one flip, with the way to its neighbours."""
     numbers = chosen_flips(measured, choice.flips)
     at = numbers.index(flip.number) if flip.number in numbers else 0
     found = measured.comparison

@@ -1,7 +1,7 @@
 """Word-by-word diff of two texts: common, removed and added pieces.
 
 The comparison is quadratic in the worst case, so it is bounded: the common beginning and end are set aside first, and a middle
-with too many words is compared line by line, or not at all, which the result tells.
+with too many words is compared line by line, or not at all, which the result says.
 """
 
 import re
@@ -35,7 +35,7 @@ class DiffPiece(msgspec.Struct, frozen=True):
 
 
 class TextDiff(msgspec.Struct, frozen=True):
-    """The pieces of both texts, in order."""
+    """Pieces of both texts, in order."""
 
     pieces: tuple[DiffPiece, ...]
     precision: Precision
@@ -43,7 +43,7 @@ class TextDiff(msgspec.Struct, frozen=True):
 
     @property
     def is_same(self) -> bool:
-        """Tell whether the texts are equal."""
+        """Whether the texts are equal."""
         return all(piece.kind == "same" for piece in self.pieces)
 
     def side(self, kind: Kind) -> tuple[DiffPiece, ...]:
@@ -147,7 +147,7 @@ def _merged_pieces(texts: dict[Kind, str]) -> Iterator[DiffPiece]:
 
 
 CONTEXT = 160
-"""Characters of what both have that are shown beside a difference."""
+"""Characters of what both have that are shown around a difference."""
 LONGEST = 1_500
 """Characters of one piece in a list; the page of the record shows more."""
 LONGEST_ALONE = 60_000
@@ -181,7 +181,7 @@ _NOTES = {
 
 
 def sides(before: str | None, after: str | None, *, is_whole: bool = False) -> AnswerDiff:
-    """The answers of two runs to one record; `is_whole` leaves out as little as a page can take."""
+    """Return the answers of two runs to one record; `is_whole` leaves out as little as a page can take."""
     first, second = before or "", after or ""
     if first == second:
         shown = tuple(_shortened((DiffPiece("same", first),), is_whole=is_whole))

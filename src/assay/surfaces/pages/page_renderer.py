@@ -13,7 +13,7 @@ import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from assay.core.printable import printable
+from assay.core.text import printable
 from assay.core.version import __version__
 from assay.presentation.words import shown
 from assay.surfaces.charts.svg import STYLESHEET
@@ -38,28 +38,28 @@ class PageLinks(Protocol):
         """True where forms are answered and pages stay up to date."""
 
     def head(self) -> Markup:
-        """The elements of `<head>` that bring styles and scripts."""
+        """Return the elements of `<head>` that bring styles and scripts."""
 
     def runs(self) -> str:
-        """The list of runs."""
+        """Return the list of runs."""
 
     def run(self, run_id: str, part: str = "") -> str:
-        """A run, or what stands under its address."""
+        """Return a run, or what stands under its address."""
 
     def records(self, run_id: str, **query: str) -> str:
-        """The records of a run that a query asks for."""
+        """Return the records of a run that a query asks for."""
 
     def record(self, run_id: str, index: int, **query: str) -> str:
-        """One record, by its index: ids may be any text, also one that no address can hold; a query says which list led there."""
+        """Return one record by its index, because no address can hold every id; the query is the list that led there."""
 
     def compare(self, before: str = "", after: str = "") -> str:
-        """Two runs beside each other."""
+        """Return the comparison of two runs."""
 
     def artifact(self, run_id: str, name: str) -> str:
-        """A file of a run."""
+        """Return a file of a run."""
 
     def export(self, run_id: str, kind: Format) -> str:
-        """The records of a run as a table."""
+        """Return the records of a run as a table."""
 
 
 class ServerLinks:
@@ -68,7 +68,7 @@ class ServerLinks:
     is_server = True
 
     def head(self) -> Markup:
-        """Links to what `/static` serves; their addresses change with their contents, so that they may be kept."""
+        """Return links to what `/static` serves; their addresses change with their contents, so that they may be kept."""
         early = Markup('<script src="{}"></script>').format(self.static(EARLY))
         styles = [Markup('<link rel="stylesheet" href="{}">').format(self.static(name)) for name in STYLES]
         scripts = [Markup('<script type="module" src="{}"></script>').format(self.static(name)) for name in SCRIPTS]
@@ -76,40 +76,40 @@ class ServerLinks:
         return Markup("\n").join([early, *styles, *scripts, icon])
 
     def static(self, name: str) -> str:
-        """A style, script or picture of ours."""
+        """Return a style, script or picture of ours."""
         return f"/static/{name}?v={hashlib.sha256(static(name).encode()).hexdigest()[:12]}"
 
     def runs(self) -> str:
-        """The list of runs."""
+        """Return the list of runs."""
         return "/runs"
 
     def run(self, run_id: str, part: str = "") -> str:
-        """A run, or what stands under its address."""
+        """Return a run, or what stands under its address."""
         return f"/runs/{quote(run_id, safe='')}{'/' if part else ''}{part}"
 
     def records(self, run_id: str, **query: str) -> str:
-        """The records of a run that a query asks for."""
+        """Return the records of a run that a query asks for."""
         return self.run(run_id, "records") + (f"?{urlencode(query)}" if query else "")
 
     def record(self, run_id: str, index: int, **query: str) -> str:
-        """One record by its index."""
+        """Return one record by its index."""
         return self.run(run_id, f"records/{index}") + (f"?{urlencode(query)}" if query else "")
 
     def compare(self, before: str = "", after: str = "") -> str:
-        """Two runs beside each other."""
+        """Return the comparison of two runs."""
         named = {name: run_id for name, run_id in (("before", before), ("after", after)) if run_id}
         return "/compare" + (f"?{urlencode(named)}" if named else "")
 
     def labels(self, run_id: str, index: int, **query: str) -> str:
-        """Where a label of a record is sent."""
+        """Return where a label of a record is sent."""
         return self.run(run_id, f"records/{index}/labels") + (f"?{urlencode(query)}" if query else "")
 
     def artifact(self, run_id: str, name: str) -> str:
-        """A file of a run."""
+        """Return a file of a run."""
         return f"/v1/runs/{quote(run_id, safe='')}/artifacts/{quote(name, safe='')}"
 
     def export(self, run_id: str, kind: Format) -> str:
-        """The records of a run as a table."""
+        """Return the records of a run as a table."""
         return f"/v1/runs/{quote(run_id, safe='')}/export?format={kind}"
 
 
@@ -119,7 +119,7 @@ class FileLinks:
     is_server = False
 
     def head(self) -> Markup:
-        """Styles and scripts themselves, and a policy that allows these and nothing else, no request to anywhere above all."""
+        """Return styles and scripts inline, with a policy that allows these and no request to any server."""
         styles = [f"\n{static(name)}" for name in FILE_STYLES]
         early, *scripts = (f"\n{static(name)}" for name in (EARLY, *FILE_SCRIPTS))
         policy = (
@@ -132,39 +132,39 @@ class FileLinks:
             *(f"<style>{style}</style>" for style in styles),
             *(f'<script type="module">{script}</script>' for script in scripts),
         ]
-        return Markup("\n".join(elements))  # noqa: S704  # files of this package: no text of anybody else is among them
+        return Markup("\n".join(elements))  # noqa: S704  # files of this package: no text from outside is among them
 
     def runs(self) -> str:
-        """The list of runs: a file has none."""
+        """Return no address: a file has no list of runs."""
         return ""
 
     def run(self, run_id: str, part: str = "") -> str:  # noqa: ARG002  # a file shows one run
-        """The top of the file; nothing stands under it."""
+        """Return the top of the file; nothing stands under it."""
         return "" if part else "#top"
 
     def records(self, run_id: str, **query: str) -> str:  # noqa: ARG002  # a file shows one run
-        """The list of records in the file, which its script filters."""
+        """Return the list of records in the file, which its script filters."""
         return "#records" + (f"?{urlencode(query)}" if query else "")
 
     def record(self, run_id: str, index: int, **query: str) -> str:  # noqa: ARG002  # a file shows one run
-        """Where the record is in the file."""
+        """Return where the record is in the file."""
         return f"#record-{index}"
 
     def compare(self, before: str = "", after: str = "") -> str:  # noqa: ARG002  # there is nothing to choose from
-        """A file has one run alone."""
+        """Return no address: a file has one run only."""
         return ""
 
     def artifact(self, run_id: str, name: str) -> str:  # noqa: ARG002  # the file travels without them
-        """The file has no other beside it."""
+        """Return no address: the artifacts are not in the file."""
         return ""
 
-    def export(self, run_id: str, kind: Format) -> str:  # noqa: ARG002  # nobody would answer
-        """Nothing can be asked for."""
+    def export(self, run_id: str, kind: Format) -> str:  # noqa: ARG002  # no server would answer
+        """Return no address: there is no server to ask for an export."""
         return ""
 
 
 def _hashes(texts: Iterable[str]) -> str:
-    """Sources of a content policy that allow these texts."""
+    """Return sources of a content policy that allow these texts."""
     found = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts)
     return " ".join(f"'sha256-{digest}'" for digest in found)
 
@@ -175,7 +175,7 @@ STATIC_NAMES = frozenset({*STYLES, *SCRIPTS, EARLY, "icon.svg"})
 
 @cache
 def static(name: str) -> str:
-    """The text of a style, script or picture of ours."""
+    """Return the text of a style, script or picture of ours."""
     if name == "charts.css":
         return STYLESHEET
     return files("assay.surfaces.pages").joinpath("static", name).read_text(encoding="utf-8")
@@ -193,10 +193,10 @@ _OWN_SHEET = f"<style>{STYLESHEET}</style>\n"
 
 
 class PageViewer(msgspec.Struct, frozen=True, kw_only=True):
-    """Who looks at a page."""
+    """Reader of a page."""
 
     name: str = ""
-    """The name of their key; empty where none is needed."""
+    """Name of their key; empty where none is needed."""
     may_write: bool = False
     """True when they may start, stop and label."""
     is_signed_in: bool = False
@@ -204,13 +204,13 @@ class PageViewer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def page(template: str, view: msgspec.Struct, *, place: PageLinks, reader: PageViewer) -> str:
-    """A whole page, or a part of one: what the template makes of a view."""
+    """Render a whole page, or a part of one."""
     return environment().get_template(template).render(view=view, place=place, reader=reader, version=__version__)
 
 
 @cache
 def environment() -> Environment:
-    """The templates of this package and how they are read."""
+    """Return the templates of this package and how they are read."""
     found = Environment(
         loader=PackageLoader("assay.surfaces.pages"),
         autoescape=True,
@@ -222,28 +222,28 @@ def environment() -> Environment:
     )
     found.filters["svg"] = _svg
     found.filters["card_svg"] = _whole_svg
-    found.filters["told"] = told
+    found.filters["escaped"] = escaped
     found.filters["known"] = shown
     found.filters["titled"] = titled
     return found
 
 
 def titled(text: str) -> str:
-    """A label or the head of a column as pages begin it; symbols such as `n`, `p (Holm)` and `p50` stay as they are."""
+    """Return a label or the head of a column as pages begin it; symbols such as `n`, `p (Holm)` and `p50` stay as they are."""
     first = text.split(" ", 1)[0]
     is_symbol = len(first) == 1 or any(sign.isdigit() for sign in first)
     return text if is_symbol else f"{text[:1].upper()}{text[1:]}"
 
 
 def _shown(value: Any) -> Any:
-    """Text without control characters and reordering: it must not show something else than it says."""
+    """Return text without control characters and reordering: it must not show something else than it says."""
     if not isinstance(value, str) or isinstance(value, Markup) or value.isprintable():
         return value
     return "".join(piece if _KEPT.match(piece) else printable(piece) for piece in re.split("([\t\n])", value))
 
 
-def told(text: str) -> Markup:
-    """A text of anybody, escaped; what was redacted before it was kept is marked, so that nobody takes the mark for a word."""
+def escaped(text: str) -> Markup:
+    """Return a text, escaped; redactions are marked, so that readers do not take them for words of the text."""
     pieces = _REDACTED.split(text)
     return Markup("").join(
         _REDACTION.format(piece) if number % 2 else _breakable(_shown(piece)) for number, piece in enumerate(pieces)
@@ -251,7 +251,7 @@ def told(text: str) -> Markup:
 
 
 def _breakable(text: str) -> Markup:
-    """A text, escaped, with places where a line may end in what has no blanks; they are no part of what is copied."""
+    """Return a text, escaped, with places where a line may end in what has no blanks; they are no part of what is copied."""
     return Markup("").join(_stepped(piece) if number % 2 else escape(piece) for number, piece in enumerate(_UNBROKEN.split(text)))
 
 
@@ -260,12 +260,12 @@ def _stepped(text: str) -> Markup:
 
 
 def _svg(chart: str) -> Markup:
-    """A chart of surfaces/charts as part of a page, whose style sheet it shares: a page allows no styles but those it serves."""
+    """Return a chart as part of a page, without its style sheet: the page's policy allows only the styles that it serves."""
     return _whole_svg(chart.replace(_OWN_SHEET, "", 1))
 
 
 def _whole_svg(chart: str) -> Markup:
-    """A chart of surfaces/charts with its own style sheet, for a place that has none of ours."""
+    """Return a chart with its own style sheet, for a place that has none of ours."""
     if not chart.startswith('<svg xmlns="http://www.w3.org/2000/svg" class="assay-chart"'):
         raise ValueError("only charts of ours are markup")
     return Markup(chart)  # noqa: S704  # every text in it is escaped by charts/svg.py
@@ -299,7 +299,7 @@ class ProblemView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def problem_view(status: int, message: str, *, request_id: str, hint: str = "", next_page: str = "") -> ProblemView:
-    """The page of an error; of a missing key it is the form that asks for one."""
+    """Return the page of an error; of a missing key it is the form that asks for one."""
     return ProblemView(
         status=status,
         title=TITLES.get(status, TITLES[500] if status >= 500 else TITLES[400]),

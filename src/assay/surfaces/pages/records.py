@@ -1,4 +1,4 @@
-"""The records of a run: which of them, in which order, and a row for each."""
+"""Records of a run: which of them, in which order, and a row for each."""
 
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
@@ -7,17 +7,17 @@ import msgspec
 from msgspec import Meta
 
 from assay import api
-from assay.core.number_text import rate_text, score_text
+from assay.core.artifact_lines import FailureLine, PredictionLine
 from assay.core.record_query import STATUS_GROUPS, RecordSearch, Sort
+from assay.presentation.record import STATUSES, cost_value, row_marks, score_mark, verdict_mark
 from assay.presentation.sections import Badge, DisplayValue
-from assay.presentation.words import DASH, ERROR, NOT_PASSED, PASSED, counted, latency, level_name, money, shown, without_code
+from assay.presentation.words import ERROR, counted, latency, shown, without_code
 from assay.surfaces.pages.page_renderer import PageLinks
 from assay.surfaces.pages.runs import FilterOption, SortableColumn
 
 PAGE = 50
 EXCERPT = 240
 """Characters of a question or an answer that a row shows; the page of the record has all of it."""
-Line = dict[str, Any]
 _WORDS = {
     "status": "status",
     "passed": "verdict",
@@ -42,13 +42,6 @@ _SORTS: tuple[tuple[Sort, str], ...] = (
     ("-cost", "dearest"),
     ("id", "by id"),
 )
-_STATUSES = {
-    "timeout": "The model did not answer in time.",
-    "evaluation_error": "No grade; see its page for the reason.",
-    "cancelled": "It was stopped before it had a grade.",
-    "skipped": "It was valid, but not to be evaluated.",
-    "invalid_record": "It broke its contract and was sent nowhere.",
-}
 _STATUS_WORDS = {
     "evaluated": "graded",
     "error": ERROR,
@@ -66,18 +59,18 @@ class RecordsChoice(RecordSearch, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @property
     def search(self) -> RecordSearch:
-        """The same without the page."""
+        """Choice without the page."""
         return RecordSearch(**{name: getattr(self, name) for name in RecordSearch.__struct_fields__})
 
     def query(self, **changes: Any) -> dict[str, str]:
-        """The part of an address that says all this; what is as by default is left out."""
+        """Return the query of an address; defaults are left out."""
         wanted = {**msgspec.structs.asdict(self), "page": 1, **changes}
         given = {name: value for name, value in wanted.items() if value != _DEFAULTS[name]}
         return {name: str(value).lower() if isinstance(value, bool) else _number(value) for name, value in given.items()}
 
     @property
     def filters(self) -> dict[str, Any]:
-        """The filters that are set."""
+        """Filters that are set."""
         return {name: getattr(self, name) for name in _WORDS if getattr(self, name) is not None}
 
 
@@ -140,7 +133,7 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecordsView(msgspec.Struct, frozen=True, kw_only=True):
-    """The page of records."""
+    """Page of records."""
 
     run_id: str
     choice: RecordsChoice
@@ -161,7 +154,7 @@ class RecordsView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def indexing_view(run_id: str, choice: RecordsChoice, percent: int, *, place: PageLinks) -> RecordsView:
-    """The page while the records cannot be searched yet."""
+    """Return the page while the records cannot be searched yet."""
     return RecordsView(
         run_id=run_id, choice=choice, run_address=place.run(run_id), clear_address=place.records(run_id), indexed_percent=percent
     )
@@ -170,7 +163,7 @@ def indexing_view(run_id: str, choice: RecordsChoice, percent: int, *, place: Pa
 def records_view(
     run_id: str, found: api.RecordHits, choice: RecordsChoice, *, facets: api.Facets | None, others: Iterable[str], place: PageLinks
 ) -> RecordsView:
-    """One page of the records that a reader wants to see; without facets the run has not ended."""
+    """Return one page of the records that a reader wants to see; without facets the run has not ended."""
     pages = max(1, -(-found.total // PAGE))
     shows_dataset = facets is None or len(facets.slices.get("dataset", ())) > 1
     page = choice.page
@@ -204,63 +197,39 @@ def records_view(
 def record_row(
     run_id: str, record: api.RecordHit, query: Mapping[str, str], *, place: PageLinks, shows_dataset: bool = True
 ) -> RecordListRow:
-    """The row of one record."""
+    """Return the row of one record."""
     line = record.line
+    prediction = line if isinstance(line, PredictionLine) else None
+    code, message = _error(line)
+    # The code has a badge in the row, so the message is shown without it.
+    answer = (prediction and prediction.model_response) or without_code(code, message)
+    time, cost = (None, None) if prediction is None else (prediction.latency_ms, prediction.cost)
     return RecordListRow(
-        address=place.record(run_id, line["index"], **query),
-        name=line["record_id"] or f"record {line['index']}",
-        sample=f"answer {line['sample']}" if line.get("sample") is not None else "",
-        dataset=(line.get("dataset") or "") if shows_dataset else "",
+        address=place.record(run_id, line.index, **query),
+        name=line.record_id or f"record {line.index}",
+        sample="" if line.sample is msgspec.UNSET else f"answer {line.sample}",
+        dataset=prediction.dataset if prediction and shows_dataset else "",
         verdict=verdict_mark(line),
-        score=score_figure(line),
-        marks=tuple(_marks(line, record.row)),
+        score=score_mark(line),
+        marks=tuple(row_marks(code, record.row)),
         question=excerpt(record.question),
-        answer=excerpt(line.get("model_response") or _problem(line)),
-        latency=DisplayValue(shown(latency(line.get("latency_ms"))), "How long the candidate took for this answer."),
-        cost=DisplayValue(DASH, "No price is known.") if line.get("cost") is None else money(line["cost"]),
+        answer=excerpt(answer),
+        latency=DisplayValue(shown(latency(time)), "How long the candidate took for this answer."),
+        cost=cost_value(cost),
     )
 
 
-def _problem(line: Line) -> str:
-    """What is said of an error, without its code, which has a mark in the row."""
-    code = line.get("error_code") or line.get("code") or ""
-    return without_code(code, line.get("error_message") or line.get("message") or "")
+def _error(line: PredictionLine | FailureLine) -> tuple[str, str]:
+    """Return code and message of an error; both are empty without one."""
+    if isinstance(line, FailureLine):
+        return line.code, line.message
+    return line.error_code or "", line.error_message or ""
 
 
 def excerpt(text: str) -> str:
-    """The beginning of a text as one line; its end is marked where it is left out."""
+    """Return the beginning of a text as one line; its end is marked where it is left out."""
     flat = " ".join(text[: 4 * EXCERPT].split())
     return flat if len(flat) <= EXCERPT and len(text) <= 4 * EXCERPT else f"{flat[:EXCERPT].rstrip()}…"
-
-
-def verdict_mark(line: Line) -> Badge:
-    """Whether a record passed; of one without a grade, why it has none."""
-    if line.get("passed") is not None:
-        return Badge(PASSED, "good") if line["passed"] else Badge(NOT_PASSED, "bad")
-    status = line["status"]
-    if status in ("cancelled", "skipped"):
-        return Badge(status, "quiet", _STATUSES.get(status, ""))
-    return Badge(ERROR if status in _STATUSES else status.replace("_", " "), "warn", _STATUSES.get(status, ""))
-
-
-def score_figure(line: Line) -> DisplayValue:
-    """The raw score on its scale."""
-    raw, scale = line.get("raw_score"), line.get("scale")
-    if raw is None:
-        return DisplayValue(DASH, "It has no score: an error is never a score.")
-    return DisplayValue(
-        level_name(raw), f"Score {raw:g} on the scale {scale}; {score_text(line['score'])} of 1.", f"on {scale}" if scale else ""
-    )
-
-
-def _marks(line: Line, row: api.IndexedRecord | None) -> Iterable[Badge]:
-    if row is not None and row.spread:
-        yield Badge("judges disagree", "warn", f"On one criterion the votes are {rate_text(row.spread)} of the scale apart.")
-    if row is not None and row.is_split:
-        yield Badge("repeats disagree", "warn", "Answers to the same record came to different verdicts.")
-    code = line.get("error_code") or line.get("code")
-    if code:
-        yield Badge(code, "quiet", "The code of what went wrong.")
 
 
 def _chip(name: str, value: Any) -> str:
@@ -285,7 +254,7 @@ def _summary(found: api.RecordHits, facets: api.Facets | None, *, page: int, pag
 
 
 def _live_filters(choice: RecordsChoice) -> Filters:
-    return Filters(verdicts=_verdicts(choice), statuses=_status_options(dict.fromkeys(("evaluated", *_STATUSES)), choice.status))
+    return Filters(verdicts=_verdicts(choice), statuses=_status_options(dict.fromkeys(("evaluated", *STATUSES)), choice.status))
 
 
 def _verdicts(choice: RecordsChoice, passed: str = "", failed: str = "") -> tuple[FilterOption, ...]:
@@ -336,13 +305,13 @@ def _bare(name: str, values: Mapping[str, int]) -> dict[str, str]:
 def _options(
     values: Mapping[str, int | None], chosen: str | None, words: Mapping[str, str] | None = None
 ) -> tuple[FilterOption, ...]:
-    """Each value with its count; one that is chosen and not among them is offered too, or the form would drop it."""
+    """Return each value with its count; a chosen one is offered even if it is missing, or the form would drop it."""
     known = values if words else _with(values, chosen)
     return tuple(FilterOption(value, _text(value, count, words or {}), value == chosen) for value, count in known.items())
 
 
 def _status_options(values: Mapping[str, int | None], chosen: str | None) -> tuple[FilterOption, ...]:
-    """The statuses in the words for users, after one option for every kind of error."""
+    """Return the statuses in the words for users, after one option for every kind of error."""
     counts = [count for status, count in values.items() if status in STATUS_GROUPS["error"]]
     known = {**({"error": sum(count or 0 for count in counts) or None} if counts else {}), **values}
     return tuple(
@@ -351,12 +320,12 @@ def _status_options(values: Mapping[str, int | None], chosen: str | None) -> tup
 
 
 def _with(values: Mapping[str, int | None], chosen: str | None) -> dict[str, int | None]:
-    """The values and the one that is chosen, which the form would drop if it were not among them."""
+    """Return the values and the one that is chosen, which the form would drop if it were not among them."""
     return {**values, **({} if chosen is None or chosen in values else {chosen: None})}
 
 
 def _text(value: str, count: int | None, words: Mapping[str, str]) -> str:
-    text = words.get(value, value.replace("_", " ") if value in _STATUSES else value)
+    text = words.get(value, value.replace("_", " ") if value in STATUSES else value)
     return text if count is None else f"{text} ({count:,})"
 
 

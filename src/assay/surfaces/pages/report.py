@@ -12,27 +12,31 @@ import msgspec
 from markupsafe import Markup
 
 from assay import api
+from assay.core.artifact_lines import InvalidRecord, RecordDetails
+from assay.core.canonical import JsonObject, json_text
 from assay.core.errors import RunNotFound, StoreUnavailable
+from assay.core.issue import RecordIssue
 from assay.core.record_query import INVALID, STATUS_GROUPS, RecordSearch, Sort
+from assay.presentation.record import LabelView, label_view
 from assay.presentation.run_report import sketch_of
 from assay.presentation.sections import Timestamp
 from assay.presentation.words import counted
 from assay.surfaces.pages.page_renderer import FileLinks, PageViewer, page
-from assay.surfaces.pages.record import LabelView, RecordNavigation, label_view, record_view
+from assay.surfaces.pages.record import RecordNavigation, record_view
 from assay.surfaces.pages.records import RecordsChoice, RecordsView, record_row, records_view
 from assay.surfaces.pages.run import RunPage, run_page
-from assay.surfaces.reporters.json_document import json_text
 
 PART = 50
 """Records that are unpacked together."""
 PLACE, READER = FileLinks(), PageViewer()
-Json = dict[str, Any]
+AnswerKey = tuple[str, str, int]
+"""Dataset, record id and sample."""
 Progress = Callable[[int, int], None]
 _BLOCK = Markup('<script type="application/octet-stream" id="{}">{}</script>\n')
 
 
 class ReportPage(RunPage, frozen=True, kw_only=True):
-    """The page of a run with its records behind it."""
+    """Page of a run with its records behind it."""
 
     records: RecordsView | None
     """None where they are gone."""
@@ -58,7 +62,7 @@ class ReportFile:
             self.problem = str(problem)
 
     def _choose(self, limit: int | None) -> None:
-        """The worst first: whoever looks at a part of a run wants to see what went wrong."""
+        """Choose the records of the file, the worst first, because a reader of a part wants to see what went wrong."""
         self._index = api.index_run(self.run.folders.sealed)
         self._facets = self._index.facets()
         rows = self._index.find(RecordSearch(), limit=self._facets.records).rows
@@ -86,11 +90,11 @@ class ReportFile:
         )
 
     def chunks(self, made: Timestamp, progress: Progress) -> Iterator[str]:
-        """The file from its beginning to its end."""
+        """Yield the file from its beginning to its end."""
         sets = self._sets() if self._facets else {}
         head, end, rest = page("report.html", self._page(made, sets), place=PLACE, reader=READER).rpartition("</body>")
         yield head
-        rows = list[Json]()
+        rows = list[JsonObject]()
         issues = self._issues()
         labels = self._labels()
         for start in range(0, len(self._rows), PART):
@@ -98,7 +102,7 @@ class ReportFile:
             for row in self._rows[start : start + PART]:
                 record = self.run.record_of(row)
                 rows.append(self._row(row, record))
-                part.append(self._detail(record, issues.get(row.position, []), labels))
+                part.append(self._detail(record, issues.get(row.position, ()), labels))
             yield _block(f"part-{start // PART}", part)
             progress(len(rows), len(self._rows))
         if rows:
@@ -123,32 +127,36 @@ class ReportFile:
         members = {**msgspec.structs.asdict(shown), "missing": missing}
         return ReportPage(**members, records=records, left_out=self.left_out, made=made)
 
-    def _row(self, row: api.IndexedRecord, record: Json) -> Json:
-        line = record.get("prediction") or record["failure"]
-        found = api.RecordHit(line=line, question=api.question_of(record.get("input", {})), row=row)
+    def _row(self, row: api.IndexedRecord, record: RecordDetails | InvalidRecord) -> JsonObject:
+        if isinstance(record, RecordDetails):
+            found = api.RecordHit(line=record.prediction, question=api.question_of(record.input), row=row)
+        else:
+            found = api.RecordHit(line=record.failure, question="", row=row)
         shows_dataset = self._facets is not None and len(self._facets.slices.get("dataset", ())) > 1
         shown = record_row(self.run_id, found, {}, place=PLACE, shows_dataset=shows_dataset)
         html = page("parts/record_row.html", shown, place=PLACE, reader=READER)
         return {"index": row.position, "name": shown.name, "score": row.raw_score, "html": html}
 
-    def _detail(self, record: Json, issues: Sequence[Json], labels: Mapping[tuple[Any, ...], Sequence[LabelView]]) -> Json:
+    def _detail(
+        self, record: RecordDetails | InvalidRecord, issues: Sequence[RecordIssue], labels: Mapping[AnswerKey, Sequence[LabelView]]
+    ) -> JsonObject:
         view = record_view(
             self.run_id, record, RecordNavigation(list_address=PLACE.records(self.run_id)), place=PLACE, issues=issues
         )
-        line = record.get("prediction", {})
-        said = labels.get((line.get("dataset"), line.get("record_id"), line.get("sample") or 0), ())
-        view = msgspec.structs.replace(view, labels=tuple(said))
+        if isinstance(record, RecordDetails):
+            line = record.prediction
+            view = msgspec.structs.replace(view, labels=tuple(labels.get((line.dataset, line.record_id, line.sample or 0), ())))
         return {"html": page("parts/record_alone.html", view, place=PLACE, reader=READER), "json": json_text(record, indent=2)}
 
-    def _issues(self) -> dict[int, list[Json]]:
-        """What is wrong with records that broke their contract, by their index."""
+    def _issues(self) -> dict[int, tuple[RecordIssue, ...]]:
+        """Return what is wrong with records that broke their contract, by their index."""
         if not any(row.status == INVALID for row in self._rows):
             return {}
-        return {line["index"]: line["issues"] for line in self.run.validations() if line["issues"]}
+        return {line.index: issues for line in self.run.validations() if (issues := line.read_issues())}
 
-    def _labels(self) -> dict[tuple[Any, ...], list[LabelView]]:
-        """What people say of the answers."""
-        found: dict[tuple[Any, ...], list[LabelView]] = {}
+    def _labels(self) -> dict[AnswerKey, list[LabelView]]:
+        """Return what people say of the answers."""
+        found: dict[AnswerKey, list[LabelView]] = {}
         for label in api.kept_labels(self.run):
             found.setdefault(label.answer, []).append(label_view(label))
         return found
@@ -161,7 +169,7 @@ class ReportFile:
         return texts
 
     def _orders(self) -> dict[str, list[int]]:
-        """The records of the file in each order that a list can have."""
+        """Return the records of the file in each order that a list can have."""
         return {sort: self._found(RecordSearch(sort=sort)) for sort in get_args(Sort)}
 
     def _found(self, search: RecordSearch) -> list[int]:
@@ -179,7 +187,7 @@ class ReportFile:
 
 
 def _searches(facets: api.Facets) -> Iterator[tuple[str, str, RecordSearch]]:
-    """Every choice that the filters offer, and both words on each criterion."""
+    """Yield every choice that the filters offer, and both words on each criterion."""
     for passed, word in ((True, "true"), (False, "false")):
         yield "passed", word, RecordSearch(passed=passed)
         yield "met", word, RecordSearch(met=passed)
@@ -195,7 +203,7 @@ def _searches(facets: api.Facets) -> Iterator[tuple[str, str, RecordSearch]]:
 
 
 def _counted(facets: api.Facets, sets: Mapping[str, Mapping[str, Sequence[int]]], *, records: int) -> api.Facets:
-    """The choices with the number of records that the file has of each; those without any are not offered."""
+    """Return the choices with the number of records that the file has of each; those without any are not offered."""
 
     def counts(name: str, values: Mapping[str, int], prefix: str = "") -> dict[str, int]:
         found = sets.get(name, {})
@@ -220,12 +228,12 @@ def _counted(facets: api.Facets, sets: Mapping[str, Mapping[str, Sequence[int]]]
 
 
 def _badness(row: api.IndexedRecord) -> tuple[int, float, int]:
-    """What did not pass comes first, the lowest score first; then what has no grade; then what passed."""
+    """Return a sort key: what did not pass first, the lowest score first; then what has no grade; then what passed."""
     rank = 1 if row.passed is None else 2 if row.passed else 0
     return rank, row.score or 0.0, row.ordinal
 
 
 def _block(name: str, value: Any) -> str:
-    """Data that a script of the file unpacks: letters and digits alone, so that no text in it is read as markup."""
+    """Return data that a script of the file unpacks: letters and digits alone, so that no text in it is read as markup."""
     packed = base64.b64encode(gzip.compress(json_text(value).encode(), mtime=0)).decode()
     return _BLOCK.format(name, packed)

@@ -1,4 +1,4 @@
-"""The page of one run: whether it is good enough and why, what was counted, and the evidence."""
+"""Page of one run: whether it is good enough and why, what was counted, and the evidence."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,8 +10,8 @@ from assay import api
 from assay.core.run_result import RunResult
 from assay.core.summary import RankingSummary
 from assay.presentation import run, run_details, words
-from assay.presentation.run_charts import run_charts
-from assay.presentation.run_decision import decision_marks, decision_note
+from assay.presentation.decisions import decision_marks, decision_note
+from assay.presentation.run_details import run_charts
 from assay.presentation.run_list import done_text, failure_fact, pace_text, progress_metrics
 from assay.presentation.run_report import RunReport
 from assay.presentation.sections import (
@@ -51,7 +51,7 @@ class RunProgressView(msgspec.Struct, frozen=True, kw_only=True):
     attempts: tuple[Fact, ...]
     """Failed attempts by code: most of them are retried."""
     failures: tuple[Fact, ...]
-    """The last records that failed, each with its reason."""
+    """Last records that failed, each with its reason."""
     problem: str
     """Why work on it has stopped."""
     live_address: str
@@ -137,7 +137,7 @@ def run_page(
     standing: RunProgressView | None = None,
     problems: Sequence[str] | None = None,
 ) -> RunPage:
-    """The page of a run.
+    """Return the page of a run.
 
     `files` are its artifacts by name, `standing` is how it goes while it is under way, and `problems` what a verification of
     its files found, None before one.
@@ -168,7 +168,7 @@ def run_page(
         latencies=None if summary is None else run_details.latency_table(view, summary),
         spending=None if summary is None else run_details.spending_table(summary),
         settings=tuple(run_details.setting_facts(view.plan)),
-        plan_json=msgspec.json.format(msgspec.json.encode(view.plan), indent=2).decode(),
+        plan_json=msgspec.json.format(msgspec.json.encode(view.manifest.plan_members), indent=2).decode(),
         hashes=tuple(run_details.hash_facts(view.manifest)),
         artifacts=artifacts if files else None,
         missing=view.missing,
@@ -192,7 +192,7 @@ def _lower(found: DecisionView) -> DecisionView:
 
 
 def _total(view: RunReport) -> DisplayValue:
-    repeat = view.plan.get("repeat", 1)
+    repeat = view.plan.repeat
     each = f"; each of {repeat} answers to a record counts" if repeat > 1 else ""
     return DisplayValue(
         words.counted(view.result.counts.total_records, "record"), f"All records of the input, invalid ones included{each}."

@@ -1,4 +1,4 @@
-"""The list of runs: which of them, in which order, and a row for each."""
+"""List of runs: which of them, in which order, and a row for each."""
 
 from collections.abc import Sequence
 from typing import Literal, get_args
@@ -28,7 +28,7 @@ class RunsChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     sort: Sort = "created"
     order: Literal["asc", "desc"] = "desc"
     after: str = ""
-    """The last run of the page before."""
+    """Last run of the page before."""
 
     @property
     def is_filtered(self) -> bool:
@@ -37,12 +37,12 @@ class RunsChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class LiveChoice(RunsChoice, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The same for whoever follows the list, and what stood in it: a run may begin or end before anybody follows."""
+    """Same for a page that follows the list, with what it showed: a run may start or end before the connection is open."""
 
     since: str = ""
     """When the newest run was created of which the list knew; without it that list is the one of now."""
     unfinished: str = ""
-    """The ids of its rows that were to change, with commas between them."""
+    """Ids of its rows that were to change, with commas between them."""
 
 
 class RunListRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,7 +80,7 @@ class FilterOption(msgspec.Struct, frozen=True):
 
 
 class RunsView(msgspec.Struct, frozen=True, kw_only=True):
-    """The page of runs."""
+    """Page of runs."""
 
     choice: RunsChoice
     rows: tuple[RunListRow, ...]
@@ -101,7 +101,7 @@ class RunsView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def runs_view(listings: Sequence[RunListing], choice: RunsChoice, *, place: PageLinks, server_address: str) -> RunsView:
-    """One page of the runs that a reader wants to see; the listings are all there are, the newest first."""
+    """Return one page of the runs that a reader wants to see; the listings are all there are, the newest first."""
     found = sort_runs([listing for listing in listings if is_wanted(listing, choice)], choice)
     start = next((number + 1 for number, listing in enumerate(found) if listing.run_id == choice.after), 0)
     shown = found[start : start + PAGE]
@@ -129,7 +129,7 @@ def _live_address(listings: Sequence[RunListing], shown: Sequence[RunListing], c
 
 
 def is_wanted(listing: RunListing, choice: RunsChoice) -> bool:
-    """True for a run that no filter leaves out."""
+    """Return True for a run that no filter leaves out."""
     words = choice.q.casefold().split()
     text = " ".join((listing.run_id, listing.dataset, listing.candidate, *listing.judges)).casefold()
     states = {None: True, "unfinished": is_live(listing), "finished": not is_live(listing)}
@@ -142,7 +142,7 @@ def is_wanted(listing: RunListing, choice: RunsChoice) -> bool:
 
 
 def sort_runs(listings: Sequence[RunListing], choice: RunsChoice) -> list[RunListing]:
-    """In the order that is asked for; what has no such figure comes last in both directions, equals stay newest first."""
+    """Return the runs in the chosen order; those without the value come last in both directions, equals stay newest first."""
     if choice.sort == "created":
         return list(listings) if choice.order == "desc" else list(reversed(listings))
     member = {"run": "run_id", "cost": "cost_usd"}.get(choice.sort, choice.sort)
@@ -200,7 +200,7 @@ def _summary(every: int, found: int, *, start: int, shown: int) -> str:
 
 
 def _address(place: PageLinks, choice: RunsChoice, **changes: str) -> str:
-    """The list with other choices; what is as by default is left out."""
+    """Return the address of the list with other choices; defaults are left out."""
     default = msgspec.structs.asdict(LiveChoice())
     wanted = {**msgspec.structs.asdict(choice), **changes}
     query = {name: value for name, value in wanted.items() if value != default[name] and value}

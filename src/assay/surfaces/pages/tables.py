@@ -22,15 +22,15 @@ class ChartPair(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def text_cell(text: str, says: str = "", *, address: str = "", is_code: bool = False) -> Cell:
-    """A cell that holds a text."""
+    """Return a cell that holds a text."""
     return Cell(text, says, link=address, is_code=is_code)
 
 
 def drawing(title: str, draw_width: Callable[[int], str]) -> ChartPair:
-    """A chart drawn for both widths."""
+    """Return a chart drawn for both widths."""
     return ChartPair(title=title, wide=draw_width(WIDE), narrow=draw_width(NARROW))
 
 
 def chart_pair(chart: Chart) -> ChartPair:
-    """A chart of a section, drawn for both widths."""
+    """Return a chart of a section, drawn for both widths."""
     return drawing(chart.heading, lambda width: draw(chart, width=width))

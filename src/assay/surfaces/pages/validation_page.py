@@ -1,6 +1,6 @@
 """What validation says of an upload as a page, and the form that makes a run of it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlencode
@@ -11,55 +11,29 @@ from msgspec import Meta
 from assay import api
 from assay.core.contract import BUILT_IN, CONTRACTS
 from assay.core.exposure import FormField, Setting, settings_struct
-from assay.core.issue import CODES, Issue, Severity
-from assay.core.report import Counts, Outcome
 from assay.core.settings import run_settings
 from assay.presentation import words
-from assay.presentation.sections import Badge, Cell, Column, DisplayValue, Fact, KeyMetric, Table, Tone
-from assay.presentation.validation import OUTCOME_WORDS, SimilarIssues, field_lines, record_label, record_word, select
-from assay.presentation.words import DASH, assumption_text, counted, dollars, estimate_text
-from assay.surfaces.pages.tables import text_cell
-from assay.surfaces.reporters.text import PointedLine, pointed
+from assay.presentation.sections import Badge, Fact, KeyMetric, Table
+from assay.presentation.subject import estimate_table
+from assay.presentation.validation import (
+    OUTCOME_TONES,
+    OUTCOME_WORDS,
+    CodeCount,
+    ValidationSummary,
+    code_counts,
+    field_lines,
+    record_word,
+    select,
+    shown_issues,
+    validation_metrics,
+    validation_reason,
+)
+from assay.presentation.words import assumption_text, counted, estimate_text
 
 SHOWN = 100
 """Issues that the page lists; all of them are counted."""
 CHOICES = (("auto", "recognise it"), *((name, f"{name}: {contract.written_as}") for name, contract in CONTRACTS.items()))
-_OUTCOMES: dict[Outcome, Tone] = {"accepted": "good", "accepted_with_record_errors": "warn", "rejected": "bad"}
 _Model = Annotated[str, Meta(max_length=256)]
-
-
-class ShownIssue(msgspec.Struct, frozen=True, kw_only=True):
-    """One issue as a page shows it."""
-
-    severity: Severity
-    code: str
-    meaning: str
-    message: str
-    place: str
-    """`line 3, column 7`."""
-    subject: str
-    """Record and path."""
-    line: int | None
-    excerpt: PointedLine | None
-    hint: str
-    alike: int = 0
-    """So many more of the kind follow."""
-
-
-class ValidationSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """What validation says, in plain values that may come from another process."""
-
-    outcome: Outcome
-    contract: str
-    counts: Counts
-    findings: tuple[ShownIssue, ...]
-    omitted: str
-    """`1,204 more errors`; empty where all are shown or counted beside their kind."""
-    codes: tuple[tuple[str, Severity, int], ...]
-    errors: int
-    warnings: int
-    fields: tuple[tuple[str, str], ...] = ()
-    """Who is sent the fields that the contract leaves open, in words."""
 
 
 def examine(path: Path, contract: str, *, allow_size: bool = False) -> ValidationSummary:
@@ -72,42 +46,12 @@ def examine(path: Path, contract: str, *, allow_size: bool = False) -> Validatio
         outcome=report.outcome,
         contract=report.contract or "",
         counts=report.counts,
-        findings=tuple(_findings(selection.shown)),
+        findings=tuple(shown_issues(selection.shown)),
         omitted=" and ".join(counted(count, noun) for count, noun in left_out if count),
         codes=tuple((code, severity, count) for (code, severity), count in counts.most_common()),
         errors=report.count("error"),
         warnings=report.count("warning"),
         fields=tuple(field_lines(report.fields, record_word(report.contract))),
-    )
-
-
-def _findings(shown: tuple[Issue | SimilarIssues, ...]) -> Iterator[ShownIssue]:
-    last: ShownIssue | None = None
-    for item in shown:
-        if isinstance(item, SimilarIssues):
-            assert last is not None
-            last = msgspec.structs.replace(last, alike=item.count)
-            continue
-        if last is not None:
-            yield last
-        last = _finding(item)
-    if last is not None:
-        yield last
-
-
-def _finding(issue: Issue) -> ShownIssue:
-    numbers = ((name, number) for name, number in (("line", issue.line), ("column", issue.column)) if number is not None)
-    subject = (record_label(issue), issue.path, issue.error_type)
-    return ShownIssue(
-        severity=issue.severity,
-        code=issue.code,
-        meaning=CODES.get(issue.code, ""),
-        message=issue.message,
-        place=", ".join(f"{name} {number:,}" for name, number in numbers),
-        subject=" · ".join(part for part in subject if part),
-        line=issue.line,
-        excerpt=pointed(issue) if issue.excerpt else None,
-        hint=issue.hint,
     )
 
 
@@ -118,7 +62,7 @@ class ValidateChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class ValidatePage(msgspec.Struct, frozen=True, kw_only=True):
-    """The form that takes a file."""
+    """Form that takes a file."""
 
     contract: str
     contracts: tuple[tuple[str, str], ...]
@@ -129,7 +73,7 @@ class ValidatePage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def validate_page(contract: str, max_bytes: int, *, problem: str = "", hint: str = "") -> ValidatePage:
-    """The form; a problem is told above it."""
+    """Return the form, with a problem above it."""
     return ValidatePage(
         contract=contract,
         contracts=CHOICES,
@@ -167,7 +111,7 @@ else:
 
 
 class RunFormQuery(_ChosenSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The settings of a run as its form sends them: those of `core/settings.py` that have a field there."""
+    """Settings of a run as its form sends them: those of `core/settings.py` that have a field there."""
 
     @property
     def judges(self) -> tuple[str, ...]:
@@ -189,7 +133,7 @@ class RunFormQuery(_ChosenSettings, frozen=True, kw_only=True, forbid_unknown_fi
         return bool(self.judge2 or self.judge3) or any(one.value for one in self.inputs(is_extra=True, has_rejected=True))
 
     def query(self) -> str:
-        """The same as the query of an address."""
+        """Return the same as the query of an address."""
         given = {name: getattr(self, name) for name in RunFormQuery.__struct_fields__}
         return urlencode({name: value for name, value in given.items() if value not in ("", None)})
 
@@ -206,7 +150,7 @@ def _form_input(setting: Setting, field: FormField, *, chosen: RunFormQuery) -> 
 
 
 class ModelChoices(msgspec.Struct, frozen=True, kw_only=True):
-    """The models that a reader may choose."""
+    """Models that a reader may choose."""
 
     names: tuple[str, ...]
     """By their whole names."""
@@ -214,13 +158,6 @@ class ModelChoices(msgspec.Struct, frozen=True, kw_only=True):
     """Others may be typed that look like these."""
     default: str
     """Who is taken where none is named; empty where one must be."""
-
-
-class CodeCount(msgspec.Struct, frozen=True):
-    """How often a code was found."""
-
-    mark: Badge
-    times: str
 
 
 class EstimateResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -241,7 +178,7 @@ class EstimateView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DraftPage(msgspec.Struct, frozen=True, kw_only=True):
-    """The report on an upload, and the form that makes a run of it."""
+    """Report on an upload, and the form that makes a run of it."""
 
     address: str
     file_name: str
@@ -266,89 +203,26 @@ class DraftPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def with_report(page: DraftPage, examined: ValidationSummary) -> DraftPage:
-    """The page with what validation found."""
+    """Return the page with what validation found."""
     return msgspec.structs.replace(
         page,
         examined=examined,
-        verdict=Badge(OUTCOME_WORDS[examined.outcome], _OUTCOMES[examined.outcome]),
-        reason=_reason(examined),
-        key_figures=tuple(_key_figures(examined)),
-        codes=tuple(_codes(examined)),
+        verdict=Badge(OUTCOME_WORDS[examined.outcome], OUTCOME_TONES[examined.outcome]),
+        reason=validation_reason(examined),
+        key_figures=tuple(validation_metrics(examined)),
+        codes=tuple(code_counts(examined)),
         fields=tuple(Fact(label.capitalize(), text) for label, text in examined.fields),
         can_run=examined.outcome != "rejected",
     )
 
 
-def _reason(examined: ValidationSummary) -> str:
-    counts = examined.counts
-    unit = record_word(examined.contract)
-    if examined.outcome == "accepted":
-        return f"All {counted(counts.total_records, unit)} are valid {examined.contract} {unit}s."
-    if examined.outcome == "rejected":
-        return "Nothing can be evaluated until this is fixed."
-    return (
-        f"{counts.accepted_records:,} of {counted(counts.total_records, unit)} can be evaluated; fix the others or leave them out."
-    )
-
-
-def _key_figures(examined: ValidationSummary) -> Iterator[KeyMetric]:
-    counts = examined.counts
-    yield KeyMetric(label="Contract", figure=DisplayValue(examined.contract or "unknown", "Detected or chosen format of the file."))
-    yield KeyMetric(label="Records", figure=DisplayValue(f"{counts.total_records:,}", "Records in the file."))
-    yield KeyMetric(
-        label="Accepted", figure=DisplayValue(f"{counts.accepted_records:,}", f"Without an error; of {counts.total_records:,}.")
-    )
-    yield KeyMetric(
-        label="Rejected", figure=DisplayValue(f"{counts.rejected_records:,}", f"With an error; of {counts.total_records:,}.")
-    )
-    yield KeyMetric(label="Errors", figure=DisplayValue(f"{examined.errors:,}", "A record may have several."))
-    yield KeyMetric(label="Warnings", figure=DisplayValue(f"{examined.warnings:,}", "They do not prevent a run."))
-
-
-def _codes(examined: ValidationSummary) -> Iterator[CodeCount]:
-    for code, severity, count in examined.codes:
-        yield CodeCount(Badge(code, "bad" if severity == "error" else "warn", CODES.get(code, "")), f"{count:,}")
-
-
 def estimate_view(found: EstimateResult) -> EstimateView | None:
-    """The cost in words and by model; None where it is not known yet."""
+    """Return the cost in words and by model; None until it is known."""
     if found.estimate is None:
         return None
-    estimate = found.estimate
-    rows = tuple(
-        (
-            text_cell(model.model),
-            text_cell("candidate" if model.stage == "candidate" else "judge"),
-            text_cell(f"{model.calls:,}"),
-            text_cell(f"{model.input_tokens:,}"),
-            text_cell(f"{model.output_tokens:,}"),
-            _cost(model),
-        )
-        for model in estimate.models
-    )
-    columns = (
-        Column("Model"),
-        Column("As"),
-        Column("Calls", "Before any retry.", is_number=True),
-        Column("Tokens sent", "Of the prompts that would be sent, at 4 bytes each.", is_number=True),
-        Column(
-            "Tokens back",
-            f"At {estimate.answer_tokens:,} for an answer, {estimate.verdict_tokens:,} for a verdict.",
-            is_number=True,
-        ),
-        Column("Cost", "Tokens times the listed price, in US dollars.", is_number=True),
-    )
     return EstimateView(
-        cost=estimate_text(estimate),
-        assumptions=assumption_text(estimate),
-        models=Table(title="Cost by model", columns=columns, rows=rows),
+        cost=estimate_text(found.estimate),
+        assumptions=assumption_text(found.estimate),
+        models=estimate_table(found.estimate),
         notes=found.notes,
     )
-
-
-def _cost(model: api.ModelEstimate) -> Cell:
-    if model.is_free:
-        return text_cell("free", "A scripted, recorded or local model.")
-    if model.cost is None:
-        return Cell("unknown price", "The price list does not have this model.", tone="warn")
-    return text_cell(dollars(model.cost) if model.cost else DASH)

@@ -1,1 +1,1 @@
-"""What `import assay` gives to scripts and notebooks: rich display in notebooks, and tables of their records."""
+"""Python API for scripts and notebooks: runs with rich display, and tables of their records."""

@@ -8,23 +8,29 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from assay import api
-from assay.core.contract import dataset_title
+from assay.core.artifact_lines import RecordDetails
 from assay.core.errors import RunNotFound, StoreUnavailable
 from assay.core.issue import Issue
 from assay.core.report import ValidationReport
 from assay.presentation.comparison import conclusion_mark, difference_table, flip_mark, flip_scores, listed_records
+from assay.presentation.decisions import decision_marks, decision_note
 from assay.presentation.run import candidate_table, failure_table, record_counts, score_of, shared_mean
-from assay.presentation.run_charts import run_charts
-from assay.presentation.run_decision import decision_marks, decision_note
-from assay.presentation.run_details import key_metrics
+from assay.presentation.run_details import key_metrics, run_charts
 from assay.presentation.run_report import RunReport, WorstRecord, view_of
-from assay.presentation.run_subject import own_code
-from assay.presentation.sections import Badge, DecisionView, KeyMetric, Table, Tone
-from assay.presentation.validation import OUTCOME_WORDS, accepted_counts, contract_name, in_order
+from assay.presentation.sections import Badge, DecisionView, KeyMetric, Table
+from assay.presentation.subject import own_code
+from assay.presentation.validation import (
+    OUTCOME_TONES,
+    OUTCOME_WORDS,
+    ShownIssue,
+    accepted_counts,
+    contract_name,
+    in_order,
+    shown_issue,
+)
 from assay.presentation.words import NO_GATES, UNFINISHED, counted, cut, first_datasets, sampled_name, state_mark
 from assay.surfaces.charts import draw
 from assay.surfaces.pages.page_renderer import FileLinks, PageViewer, page
-from assay.surfaces.reporters.text import PointedLine, pointed
 
 WORST = 5
 """Answers that did not pass which are shown; `failures()` has them all."""
@@ -32,7 +38,7 @@ FLIPS = 5
 TEXT = 1_000
 """Characters of a text that are shown."""
 WIDTH = 400
-"""Pixels of a chart; two stand beside each other in most notebooks."""
+"""Pixels of a chart; most notebooks show two side by side."""
 LOOKED_UP = 2_000
 """Records of a run up to which the questions of the worst are looked up."""
 MAX_GROUPS = 8
@@ -47,7 +53,6 @@ ISSUES = 20
 """Issues that are shown; the report has them all."""
 MESSAGE_LIMIT = 600
 """Characters of a message."""
-_OUTCOMES: dict[str, Tone] = {"accepted": "good", "accepted_with_record_errors": "warn", "rejected": "bad"}
 _PLACE, _READER = FileLinks(), PageViewer()
 
 
@@ -125,7 +130,7 @@ class ProgressCard(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_cards(runs: Sequence[api.RunReader]) -> str:
-    """One run as a card; several beside each other, and each of them in a part that opens."""
+    """Return one run as a card; several side by side, and each of them in a part that opens."""
     views = [view_of(run) for run in runs]
     is_several = len(views) > 1
     titles = ("candidate", "gates", "graded", "errors", "pass rate", shared_mean(views).title, "cost")
@@ -138,7 +143,7 @@ def run_cards(runs: Sequence[api.RunReader]) -> str:
 
 
 def comparison_card(found: api.RunComparison) -> str:
-    """What changed between two runs, and the first records that changed sides."""
+    """Return what changed between two runs, and the first records that changed sides."""
     shown = ComparisonCard(
         verdict=conclusion_mark(found),
         before=f"{found.before.candidate} · {found.before.run_id}",
@@ -153,13 +158,13 @@ def comparison_card(found: api.RunComparison) -> str:
 
 
 def progress_card(name: str, now: api.Snapshot, line: str, *, is_over: bool) -> str:
-    """A bar, and how it is going in words."""
+    """Return a bar and the progress in words."""
     shown = ProgressCard(name=name, done=now.done, total=now.total, line=line, is_over=is_over)
     return rendered("notebook_progress.html", shown)
 
 
 def rendered(template: str, view: msgspec.Struct) -> str:
-    """What a template of a notebook makes of a view."""
+    """Render a template of a notebook."""
     return page(template, view, place=_PLACE, reader=_READER)
 
 
@@ -189,11 +194,11 @@ def _drawn(views: Sequence[RunReport], names: tuple[str, ...]) -> tuple[str, ...
 
 
 def _subject(view: RunReport) -> Iterable[str]:
-    datasets, more = first_datasets(view.plan.get("datasets", ()))
-    yield from map(dataset_title, datasets)
+    datasets, more = first_datasets(view.plan.datasets)
+    yield from (dataset.title for dataset in datasets)
     yield from filter(None, (more,))
     yield view.result.candidate
-    yield from (f"judged by {judge['name']}" for judge in view.plan.get("judges", ()))
+    yield from (f"judged by {judge.name}" for judge in view.plan.judges)
     yield from (f"{label} {words[0]}" for label, words in own_code(view.plan))
 
 
@@ -213,19 +218,20 @@ def _worst(run: api.RunReader, found: WorstRecord) -> WorstAnswer:
         score=score_of(line),
         label=found.label.replace("_", " "),
         why=cut(found.why, TEXT),
-        question=cut(_question(run, line["record_id"]), TEXT),
-        answer=cut(line["model_response"] or "", TEXT),
+        question=cut(_question(run, line.record_id), TEXT),
+        answer=cut(line.model_response or "", TEXT),
     )
 
 
 def _question(run: api.RunReader, record_id: str) -> str:
-    """What was asked; empty where it would take long to find, or is gone."""
+    """Return what was asked; empty where it would take long to find, or is gone."""
     if run.result.counts.total_records > LOOKED_UP:
         return ""
     try:
-        return api.question_of(run.record(record_id).get("input", {}))
+        record = run.record(record_id)
     except (RunNotFound, StoreUnavailable):
         return ""
+    return api.question_of(record.input) if isinstance(record, RecordDetails) else ""
 
 
 def _flip(flip: api.Flip) -> FlipRow:
@@ -241,19 +247,6 @@ def _flip(flip: api.Flip) -> FlipRow:
 # Reports on datasets
 
 
-class IssueRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One issue."""
-
-    place: str
-    """Line and column; empty where the source is no file."""
-    mark: Badge
-    path: str
-    message: str
-    hint: str
-    excerpt: PointedLine | None
-    """The line, and what of it is meant."""
-
-
 class ReportCard(msgspec.Struct, frozen=True, kw_only=True):
     """One report."""
 
@@ -261,18 +254,18 @@ class ReportCard(msgspec.Struct, frozen=True, kw_only=True):
     contract: str
     outcome: Badge
     counts: str
-    issues: tuple[IssueRow, ...]
+    issues: tuple[ShownIssue, ...]
     more: str
     """How many issues are not shown; empty for none."""
 
 
 def report_card(report: ValidationReport) -> str:
-    """The outcome, and every issue with its place and what to do, the first ones of many."""
+    """Return the outcome, and every issue with its place and what to do, the first ones of many."""
     more = report.issue_counts.total() - ISSUES
     card = ReportCard(
         name=report.path,
         contract=contract_name(report),
-        outcome=Badge(OUTCOME_WORDS[report.outcome], _OUTCOMES[report.outcome]),
+        outcome=Badge(OUTCOME_WORDS[report.outcome], OUTCOME_TONES[report.outcome]),
         counts=accepted_counts(report),
         issues=tuple(_issue_row(issue) for issue in in_order(report)[:ISSUES]),
         more=counted(more, "more issue") if more > 0 else "",
@@ -280,13 +273,6 @@ def report_card(report: ValidationReport) -> str:
     return rendered("notebook_report.html", card)
 
 
-def _issue_row(issue: Issue) -> IssueRow:
-    numbers = (str(number) for number in (issue.line, issue.column) if number is not None)
-    return IssueRow(
-        place=":".join(numbers),
-        mark=Badge(issue.code, "bad" if issue.severity == "error" else "warn"),
-        path=issue.path,
-        message=cut(issue.message, MESSAGE_LIMIT),
-        hint=cut(issue.hint, MESSAGE_LIMIT),
-        excerpt=pointed(issue) if issue.excerpt else None,
-    )
+def _issue_row(issue: Issue) -> ShownIssue:
+    found = shown_issue(issue)
+    return msgspec.structs.replace(found, message=cut(found.message, MESSAGE_LIMIT), hint=cut(found.hint, MESSAGE_LIMIT))

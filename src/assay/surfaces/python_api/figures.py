@@ -25,12 +25,12 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def pass_rate_of(metrics: Summary | None) -> Metric:
-    """The pass rate of a run with the interval that counts clusters, where records belong to some."""
+    """Return the pass rate of a run, with the interval that accounts for clusters if it has some."""
     return _NONE if metrics is None else _metric(metrics.pass_rate_metric, is_rate=True)
 
 
 def score_of(metrics: Summary | None) -> Metric:
-    """What a run is known by: the headline of its profile, or else the mean, of several scales each brought to 0-1."""
+    """Return the score of a run: the headline of its profile, or else the mean, with mixed scales normalized to 0-1."""
     if metrics is None:
         return Metric(value=None, low=None, high=None, n=0)
     if metrics.profile is not None:

@@ -11,18 +11,18 @@ from assay.core.canonical import JsonObject
 from assay.core.errors import MissingExtra
 
 RUN_ID = "run_id"
-"""The first column, which tells the runs of one table apart."""
+"""First column, which identifies the run of a row."""
 GROUP = 5_000
 """Records that are plain values at one time while a table grows."""
 
 
 def columns() -> dict[str, str]:
-    """The name of every column and what it holds."""
+    """List the name of every column and its meaning."""
     return {RUN_ID: "text", **api.TABLE_COLUMNS}
 
 
 def arrow_table(runs: Sequence[api.RunReader]) -> Any:
-    """A `pyarrow.Table`; raises MissingExtra."""
+    """Build a `pyarrow.Table`; raises MissingExtra."""
     none = api.RecordTable(name="", columns=api.TABLE_COLUMNS, rows=lambda: iter(()), facts={})
     found = [(run.folders.run_id, api.arrow_table(run)) for run in runs] or [("", api.arrow_of(none))]
     pyarrow = _library("pyarrow", "tables")
@@ -37,7 +37,7 @@ def arrow_table(runs: Sequence[api.RunReader]) -> Any:
 
 
 def pandas_frame(runs: Sequence[api.RunReader]) -> Any:
-    """A `pandas.DataFrame` with nullable columns; raises MissingExtra."""
+    """Build a `pandas.DataFrame` with nullable columns; raises MissingExtra."""
     pandas = _library("pandas", "pandas")
     kinds = {"text": "string", "json": "string", "number": "Float64", "count": "Int64", "truth": "boolean"}
     kinds["time"] = "datetime64[us, UTC]"
@@ -50,7 +50,7 @@ def pandas_frame(runs: Sequence[api.RunReader]) -> Any:
 
 
 def polars_frame(runs: Sequence[api.RunReader]) -> Any:
-    """A `polars.DataFrame`; raises MissingExtra."""
+    """Build a `polars.DataFrame`; raises MissingExtra."""
     polars = _library("polars", "polars")
     kinds = _polars_kinds(polars)
     schema = {name: kinds[kind] for name, kind in columns().items()}

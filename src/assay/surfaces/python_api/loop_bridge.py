@@ -1,4 +1,4 @@
-"""Work that has an event loop of its own, called where one is running already, as in every cell of a notebook."""
+"""Calls of functions that start an event loop, from code where one is running already, such as a cell of a notebook."""
 
 import asyncio
 import threading
@@ -9,7 +9,7 @@ from typing import TypeVar
 from assay.api import Snapshot
 
 LOOK = 0.1
-"""Seconds between two looks at how the work is going."""
+"""Seconds between two calls of `watch`."""
 T = TypeVar("T")
 Watch = Callable[[Snapshot], None]
 IsStopping = Callable[[], bool]
@@ -17,7 +17,7 @@ Work = Callable[[Watch | None, IsStopping | None], T]
 
 
 def run_outside_loop(work: Work[T], watch: Watch | None) -> T:
-    """What the work gives. Where a loop is running it works in a thread, and whoever watches is told in this one.
+    """Return the result of the work. If an event loop is running, it runs in a thread, and `watch` is called in this one.
 
     Interrupted, or with a watch that raises, the work is asked to stop and waited for, so that nothing of it is lost and nothing
     goes on unseen; then the exception does.
@@ -36,7 +36,7 @@ def run_outside_loop(work: Work[T], watch: Watch | None) -> T:
         _wait(future, latest, watch)
         raise
     finally:
-        # A watch that has raised is told no more.
+        # A `watch` that has raised is not called again.
         stopping.set()
         _wait(future, latest, None)
     return future.result()
@@ -51,7 +51,7 @@ def _is_in_a_loop() -> bool:
 
 
 class _LatestSnapshot:
-    """The last snapshot that nobody has seen yet."""
+    """Latest snapshot that `watch` has not received yet."""
 
     def __init__(self) -> None:
         self._unseen: Snapshot | None = None
@@ -66,7 +66,7 @@ class _LatestSnapshot:
 
 
 def _wait(future: "Future[T]", latest: _LatestSnapshot, watch: Watch | None) -> None:
-    """Until the work has ended, however it has."""
+    """Wait until the work has ended or failed."""
     while not wait((future,), LOOK).done:
         latest.show(watch)
     latest.show(watch)

@@ -1,4 +1,4 @@
-"""A run under way in a notebook: one output that is drawn anew, of plain HTML, so that nothing has to be installed for it."""
+"""Progress of a run in a notebook: one output that is redrawn as plain HTML, so that no extra package is needed."""
 
 import sys
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from assay import api
-from assay.core.printable import printable
+from assay.core.text import printable
 from assay.surfaces.cli.progress import Throughput, plain_line
 from assay.surfaces.python_api.cards import progress_card
 from assay.surfaces.python_api.loop_bridge import Watch
@@ -34,7 +34,7 @@ class NotebookProgress:
         self._draw(is_over=False)
 
     def close(self) -> None:
-        """The last drawing."""
+        """Draw the last snapshot."""
         if self._last is not None:
             self._draw(is_over=True)
 
@@ -51,20 +51,20 @@ class NotebookProgress:
 
 
 class ProgressSink(msgspec.Struct, frozen=True):
-    """Where the snapshots of a run go."""
+    """Receiver of a run's snapshots."""
 
     watch: Watch | None
 
 
 def shown_progress(name: str, *, is_wanted: bool | None, watch: Watch | None = None) -> AbstractContextManager[ProgressSink]:
-    """A display for the time of a `with` block: in notebooks unless it is not wanted, elsewhere only where it is."""
+    """Show progress during the block: by default in notebooks only."""
     if is_wanted is False or (is_wanted is None and not is_notebook()):
         return nullcontext(ProgressSink(watch))
     return _in_notebook(name, watch) if is_notebook() else _on_standard_error(name, watch)
 
 
 def is_notebook() -> bool:
-    """True in the kernel of a notebook; nothing is imported to find out."""
+    """Return whether this is the kernel of a notebook, without importing anything."""
     interactive = sys.modules.get("IPython")
     shell = interactive.get_ipython() if interactive is not None else None
     return getattr(shell, "kernel", None) is not None

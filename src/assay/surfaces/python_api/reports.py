@@ -9,10 +9,10 @@ from assay.core.report import ValidationReport
 
 
 class ShownReport(ValidationReport):
-    """The verdict on one source; shows itself in a notebook."""
+    """Verdict on one source; shows itself in a notebook."""
 
     def _repr_html_(self) -> str:
-        """The report as a notebook shows it."""
+        """Render the report for a notebook."""
         html: str = import_module("assay.surfaces.python_api.cards").report_card(self)
         return html
 
@@ -28,7 +28,7 @@ def validate(
     progress: Callable[[int, int], None] | None = None,
     workers: int = 1,
 ) -> ValidationReport:
-    """The report on a path, bytes or a Python object; raises SourceUnreadable or UsageProblem, never for bad content.
+    """Validate a path, bytes or a Python object; raises SourceUnreadable or UsageProblem, never for invalid content.
 
     `allow_size` accepts golden datasets with fewer than 5 or more than 20 cases. `null_as_absent` reads optional and forbidden
     fields that are null as absent.

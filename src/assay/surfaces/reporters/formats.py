@@ -1,4 +1,4 @@
-"""The formats of a report on datasets: one function for each, all with the same signature."""
+"""Formats of a report on datasets: one function for each, all with the same signature."""
 
 from collections.abc import Callable, Iterable, Iterator
 

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePath
 
 from assay.core.issue import Issue
-from assay.core.printable import printable, printable_lines
 from assay.core.report import ValidationReport
+from assay.core.text import printable, printable_lines
+from assay.presentation.decisions import CheckedRun, RecordCheck, failing
 from assay.presentation.validation import Totals, change_line, limited, record_label
 from assay.presentation.words import counted
-from assay.surfaces.reporters.run_checks import CheckedRun, RecordCheck, failing
 from assay.surfaces.reporters.settings import ReportSettings
 
 SHOWN = 10
@@ -21,7 +21,7 @@ Properties = dict[str, str | int | None]
 
 
 def github_report(reports: Iterable[ValidationReport], settings: ReportSettings) -> Iterator[str]:
-    """One `::error` or `::warning` command per issue, then a plain summary line."""
+    """Write one `::error` or `::warning` command per issue, then a plain summary line."""
     tally = Totals()
     for report in reports:
         tally.add(report)
@@ -30,9 +30,9 @@ def github_report(reports: Iterable[ValidationReport], settings: ReportSettings)
 
 
 def report_annotations(report: ValidationReport, settings: ReportSettings) -> Iterator[str]:
-    """The commands for the issues of one file."""
+    """Write the commands for the issues of one file."""
     for change in settings.changes:
-        properties = {"file": settings.fixed_source, "line": change.line, "title": "fixed"}
+        properties: dict[str, str | int | None] = {"file": settings.fixed_source, "line": change.line, "title": "fixed"}
         yield annotation("notice", properties, message=change_line(change))
     for issue in limited(report, settings.max_issues):
         place = {"file": report.path, "line": issue.line, "col": issue.column, "title": issue.code}
@@ -45,7 +45,7 @@ def _message(issue: Issue) -> str:
 
 
 def annotation(level: str, properties: dict[str, str | int | None], *, message: str) -> str:
-    """One workflow command; nothing in the message or the properties ends it or begins another."""
+    """Return one workflow command; nothing in the message or the properties ends it or begins another."""
     given = ",".join(f"{name}={_property(str(value))}" for name, value in properties.items() if value is not None)
     return f"::{level} {given}::{_escaped(printable_lines(message))}\n"
 
@@ -62,7 +62,7 @@ def _property(text: str) -> str:
 
 
 def run_annotations(runs: Sequence[CheckedRun]) -> Iterator[str]:
-    """A command for each gate that was missed, for the first records that did not pass, and for how many there are besides."""
+    """Write a command for each missed gate, for the first records that did not pass, and for how many more there are."""
     for checked in runs:
         for gate in failing(checked.gates):
             yield annotation("error", {"title": f"{checked.name}: {gate.kind}"}, message=gate.reason)
@@ -82,7 +82,7 @@ def run_annotations(runs: Sequence[CheckedRun]) -> Iterator[str]:
 
 
 class FailingRecords:
-    """The first records that did not pass, those without a grade before the others, and how many there are."""
+    """Return the first records that did not pass, those without a grade first, and how many there are."""
 
     def __init__(self) -> None:
         self.total = 0
@@ -103,7 +103,7 @@ class FailingRecords:
 
 
 def failing_records(records: Iterable[RecordCheck]) -> FailingRecords:
-    """One look at all records, however many there are."""
+    """Read one at all records, however many there are."""
     found = FailingRecords()
     for record in records:
         if record.outcome in ("failure", "error"):
@@ -118,9 +118,8 @@ def _record_warning(checked: CheckedRun, record: RecordCheck) -> str:
 
 
 def _dataset_file(checked: CheckedRun) -> str | None:
-    """The dataset as the repository names it, where there is one dataset and it is below the working folder."""
-    datasets = checked.run.run_manifest.plan.get("datasets", ())
-    paths = {dataset["path"] for dataset in datasets}
+    """Return the dataset as the repository names it, where there is one dataset and it is below the working folder."""
+    paths = {dataset.path for dataset in checked.run.plan.datasets}
     if len(paths) != 1:
         return None
     path = PurePath(os.path.normpath(paths.pop()))

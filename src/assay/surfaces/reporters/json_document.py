@@ -3,40 +3,16 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import msgspec
-
-from assay.core.printable import encodable
-from assay.core.report import ValidationReport
-from assay.presentation.validation import Change, limited
+from assay.core.canonical import json_text
+from assay.core.report import FixChange, ValidationReport
+from assay.presentation.validation import limited
 from assay.surfaces.reporters.settings import ReportSettings
-
-
-def json_text(value: Any, *, indent: int = 0) -> str:
-    """Compact JSON, or indented; lone surrogates become U+FFFD, non-finite numbers null."""
-    try:
-        encoded = msgspec.json.encode(value)
-    except UnicodeEncodeError:
-        encoded = msgspec.json.encode(_encodable(value))
-    return (msgspec.json.format(encoded, indent=indent) if indent else encoded).decode()
-
-
-def _encodable(value: Any) -> Any:
-    match value:
-        case str():
-            return encodable(value)
-        case dict():
-            return {_encodable(key): _encodable(member) for key, member in value.items()}
-        case list() | tuple():
-            return [_encodable(member) for member in value]
-        case _:
-            return value
-
 
 _DATASET_LEVEL: dict[str, Any] = {"index": None, "record_id": None, "severity": "error"}
 
 
 def json_report(reports: Iterable[ValidationReport], settings: ReportSettings) -> Iterator[str]:
-    """`{"assay_version", "files": [...]}`, one file at a time."""
+    """Write `{"assay_version", "files": [...]}`, one file at a time."""
     yield f'{{\n  "assay_version": {json_text(settings.version)},\n  "files": ['
     separator = "\n    "
     for report in reports:
@@ -47,7 +23,7 @@ def json_report(reports: Iterable[ValidationReport], settings: ReportSettings) -
 
 
 def json_lines_report(reports: Iterable[ValidationReport], settings: ReportSettings) -> Iterator[str]:
-    """Each issue with its `file` and `contract`; a fix that was applied has the severity `fixed`.
+    """Write each issue with its `file` and `contract`; a fix that was applied has the severity `fixed`.
 
     Where a file has more issues than a report lists, its last line has their number as `omitted_issues`.
     """
@@ -65,7 +41,7 @@ def json_lines_report(reports: Iterable[ValidationReport], settings: ReportSetti
 
 
 def _file_text(values: dict[str, Any]) -> Iterator[str]:
-    """One file's part as `json_text` writes it with an indent, an issue at a time: there may be 60,000 of them."""
+    """Write one file's part as `json_text` writes it with an indent, an issue at a time: there may be 60,000 of them."""
     opening = "{"
     for name, value in values.items():
         yield f"{opening}\n      {json_text(name)}: "
@@ -80,7 +56,7 @@ def _file_text(values: dict[str, Any]) -> Iterator[str]:
 
 
 def file_values(report: ValidationReport, settings: ReportSettings) -> dict[str, Any]:
-    """One file's part: the report's own shape, and what was left out or fixed where that applies."""
+    """Return one file's part: the report's own shape, and what was left out or fixed where that applies."""
     issues = limited(report, settings.max_issues)
     omitted = report.issue_counts.total() - len(issues)
     values = (_with_issues(report, issues) if omitted else report).to_dict()
@@ -91,8 +67,8 @@ def file_values(report: ValidationReport, settings: ReportSettings) -> dict[str,
     return values
 
 
-def change_values(change: Change) -> dict[str, Any]:
-    """One fix as plain values."""
+def change_values(change: FixChange) -> dict[str, Any]:
+    """Return one fix as plain values."""
     return {"line": change.line, "path": change.path, "message": change.message}
 
 

@@ -11,22 +11,22 @@ from itertools import groupby
 from typing import Any
 
 from assay.core.issue import Issue
-from assay.core.printable import REPLACEMENT, printable
 from assay.core.report import ValidationReport
+from assay.core.text import REPLACEMENT, printable
+from assay.presentation.decisions import CheckedRun, CiCheck, RecordCheck
 from assay.presentation.validation import change_line, contract_name, limited, place, record_label
 from assay.presentation.words import counted, metric_text
-from assay.surfaces.reporters.run_checks import CheckedRun, CiCheck, RecordCheck
 from assay.surfaces.reporters.settings import ReportSettings
 
 MESSAGE_LIMIT = 400
 ANSWER_LIMIT = 2_000
-"""Characters of an answer beside a failure; predictions.jsonl has the whole of it."""
+"""Characters of an answer below a failure; predictions.jsonl has all of it."""
 # Beyond control characters and surrogates, XML 1.0 cannot hold these, not even as character references.
 _NOT_XML = re.compile("[\ufffe\uffff]")
 
 
 def junit_report(reports: Iterable[ValidationReport], settings: ReportSettings) -> Iterator[str]:
-    """One `testsuites` document; a record without errors has no case of its own."""
+    """Write one `testsuites` document; a record without errors has no case of its own."""
     yield '<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="assay">\n'
     for report in reports:
         yield from _file_suite(report, settings)
@@ -105,7 +105,7 @@ def _line(path: str, issue: Issue) -> str:
 
 
 def run_junit(runs: Sequence[CheckedRun]) -> Iterator[str]:
-    """One `testsuites` document. A failure is an answer or a gate that did not pass, an error one without a verdict."""
+    """Write one `testsuites` document. A failure is an answer or a gate that did not pass, an error one without a verdict."""
     yield '<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="assay">\n'
     for checked in runs:
         yield from _run_suite(f"{checked.subject}: gates", Counter(gate.outcome for gate in checked.gates))
@@ -177,7 +177,7 @@ def _told(check: CiCheck, record: RecordCheck | None) -> Iterable[str]:
 
 
 def attribute(text: str, *, limit: int | None = None) -> str:
-    """One line as a quoted value."""
+    """Return one line as a quoted value."""
     escaped = escape(_NOT_XML.sub(REPLACEMENT, printable(text, limit=limit)), quote=False)
     if '"' in escaped and "'" not in escaped:
         return f"'{escaped}'"

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from assay.core.printable import printable
 from assay.core.report import ValidationReport
+from assay.core.text import printable
 from assay.presentation.sections import Cell, Column, Table
 from assay.presentation.validation import FILE_COLUMNS, FileIssue, Totals, change_line, file_row, finding_sections, limited
 from assay.presentation.words import DASH, UNKNOWN, counted, cut, one_line
@@ -23,7 +23,7 @@ _NOTHING = "&#8203;"
 
 
 def markdown_report(reports: Iterable[ValidationReport], settings: ReportSettings) -> Iterator[str]:
-    """A table of files, then one section per error type or code, errors before warnings."""
+    """Write a table of files, then one section per error type or code, errors before warnings."""
     tally = Totals()
     found: list[FileIssue] = []
     yield "# Validation report\n\n"
@@ -53,7 +53,7 @@ def _fixes(settings: ReportSettings) -> Iterator[str]:
 
 
 def table_markdown(found: Table) -> Iterator[str]:
-    """A table with its note."""
+    """Write a table with its note."""
     yield from markdown_table([column.title for column in found.columns], (), [column.is_number for column in found.columns])
     yield from (_row(row, found.columns) for row in found.rows)
     if found.note:
@@ -61,7 +61,7 @@ def table_markdown(found: Table) -> Iterator[str]:
 
 
 def markdown_table(titles: Sequence[str], rows: Iterable[Sequence[str]], are_numbers: Sequence[bool]) -> Iterator[str]:
-    """A table of cells that are already Markdown."""
+    """Write a table of cells that are already Markdown."""
     yield f"| {' | '.join(titles)} |\n"
     yield f"|{'|'.join('---:' if is_number else '---' for is_number in are_numbers)}|\n"
     yield from (f"| {' | '.join(row)} |\n" for row in rows)
@@ -84,24 +84,24 @@ def _cell(found: Cell, column: Column) -> str:
 
 
 def name(text: str) -> str:
-    """Names and ids as code, in which nothing is read as markup or as a mention."""
+    """Return names and ids as code, in which nothing is read as markup or as a mention."""
     return code(cut(one_line(text), NAME_LIMIT))
 
 
 def inert(text: str, *, limit: int | None = None) -> str:
-    """Text from outside as one line that no code host reads as markup, a mention, a reference or an address."""
+    """Return text from outside as one line that no code host reads as markup, a mention, a reference or an address."""
     line = one_line(text)
     return _NOTIFYING.sub(lambda match: match[0] + _NOTHING, plain(line if limit is None else cut(line, limit)))
 
 
 def plain(text: str) -> str:
-    """Text with every character that Markdown or HTML would read as markup escaped."""
+    """Return text with every character that Markdown or HTML would read as markup escaped."""
     shown = printable(text, limit=TEXT_LIMIT)
     return _SPECIAL.sub(lambda match: {"<": "&lt;", ">": "&gt;", "&": "&amp;"}.get(match[0], "\\" + match[0]), shown)
 
 
 def code(text: str) -> str:
-    """Text as a code span that holds in a table cell, whatever it contains."""
+    """Return text as a code span that holds in a table cell, whatever it contains."""
     if not text:
         return ""
     shown = printable(text, limit=TEXT_LIMIT).replace("|", "\\|")

@@ -6,10 +6,10 @@ from pathlib import PurePath
 from typing import Any
 from urllib.parse import quote
 
+from assay.core.canonical import json_text
 from assay.core.issue import CODES, Issue
-from assay.core.report import ValidationReport
-from assay.presentation.validation import SUGGESTIONS, Change, limited
-from assay.surfaces.reporters.json_document import json_text
+from assay.core.report import FixChange, ValidationReport
+from assay.presentation.validation import SUGGESTIONS, limited
 from assay.surfaces.reporters.settings import ReportSettings
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -19,7 +19,7 @@ _RULES = (*CODES, FIX_RULE)
 
 
 def sarif_report(reports: Iterable[ValidationReport], settings: ReportSettings) -> Iterator[str]:
-    """One log with one run; results are written file by file."""
+    """Write one log with one run; results are written file by file."""
     driver = {"name": "assay", "version": settings.version, "rules": [_rule(code) for code in _RULES]}
     yield f'{{"$schema":"{SCHEMA}","version":"2.1.0","runs":[{{"tool":{json_text({"driver": driver})},'
     yield '"columnKind":"unicodeCodePoints","results":['
@@ -62,14 +62,13 @@ def _result(issue: Issue, artifact: dict[str, Any]) -> dict[str, Any]:
     return result | ({"ruleIndex": _RULES.index(issue.code)} if issue.code in _RULES else {})
 
 
-def _fixed(change: Change, artifact: dict[str, Any]) -> dict[str, Any]:
-    region = {} if change.line is None else {"region": {"startLine": change.line}}
+def _fixed(change: FixChange, artifact: dict[str, Any]) -> dict[str, Any]:
     return {
         "ruleId": FIX_RULE,
         "ruleIndex": _RULES.index(FIX_RULE),
         "level": "note",
         "message": {"text": _message(change.message)},
-        "locations": [{"physicalLocation": {"artifactLocation": artifact, **region}}],
+        "locations": [{"physicalLocation": {"artifactLocation": artifact, "region": {"startLine": change.line}}}],
         "properties": {"path": change.path},
     }
 

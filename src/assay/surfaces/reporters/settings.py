@@ -1,15 +1,15 @@
-"""What a reporter is told besides the reports."""
+"""Settings of reporters."""
 
 import msgspec
 
-from assay.presentation.validation import Change
+from assay.core.report import FixChange
 
 
 class ReportSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How reports are shown; every reporter takes the same."""
 
     version: str
-    """The product's version, as machine formats name it."""
+    """Product's version, as machine formats name it."""
     max_issues: int | None = None
     """Issues shown per file; 0 for all, None for the format's own default."""
     width: int | None = None
@@ -20,8 +20,8 @@ class ReportSettings(msgspec.Struct, frozen=True, kw_only=True):
     is_strict: bool = False
     """Warnings fail as errors do."""
     fixed_source: str = ""
-    """The file that was corrected; the lines of the changes are its."""
+    """File that was corrected; the lines of the changes are its."""
     fixed_copy: str = ""
     """Where the corrected copy was written."""
-    changes: tuple[Change, ...] = ()
-    """The fixes that the corrected copy has."""
+    changes: tuple[FixChange, ...] = ()
+    """Fixes that the corrected copy has."""

@@ -6,8 +6,8 @@ from itertools import accumulate
 import msgspec
 from rich.cells import cell_len, chop_cells
 
-from assay.core.printable import printable, printable_id, printable_lines
-from assay.presentation.sections import Cell, CheckLine, Column, CompactRow, Fact, Finding, Section, Table, TextBlock
+from assay.core.text import printable, printable_id, printable_lines
+from assay.presentation.sections import MAX_TEXT, Cell, CheckLine, Column, CompactRow, Fact, Finding, Section, Table, TextBlock
 from assay.presentation.words import DASH, UNKNOWN
 from assay.surfaces.reporters.settings import ReportSettings
 
@@ -15,8 +15,6 @@ LABEL = 12
 """Columns of the labels at the left."""
 GAP = "  "
 INDENT = 4
-TEXT_LIMIT = 4_000
-"""Characters of a prompt or an answer that are shown unless all are called for."""
 CHECK_MARK, CHECK_NAME = 4, 20
 """Columns of the result and of the name of a check."""
 NARROWEST = 24
@@ -41,7 +39,7 @@ STYLES = {
 
 
 def painter(*, is_coloured: bool) -> Paint:
-    """A paint function; without colours it returns the text as it is."""
+    """Return a paint function; without colours it returns the text as it is."""
     return _coloured if is_coloured else _plain
 
 
@@ -72,7 +70,7 @@ def fold(text: str, *, first: int, width: int) -> list[str]:
 
 
 def hanging(text: str, *, first: int, width: int | None, indent: int) -> str:
-    """The text folded to the terminal, its further lines indented; as it is where there is no terminal."""
+    """Return the text folded to the terminal, its further lines indented; as it is where there is no terminal."""
     if width is None:
         return text
     lines = fold(text, first=first - indent, width=max(width - indent, 20))
@@ -90,7 +88,7 @@ def report_text(sections: Iterable[Section], settings: ReportSettings, *, label:
 def report_lines(sections: Iterable[Section], settings: ReportSettings, *, paint: Paint, label: int = LABEL) -> Iterator[str]:
     """Write sections with an empty line between them."""
     for number, section in enumerate(sections):
-        if number:
+        if number and not section.is_joined:
             yield "\n"
         yield from section_lines(section, settings, paint=paint, label=label)
 
@@ -104,7 +102,7 @@ def section_lines(section: Section, settings: ReportSettings, *, paint: Paint, l
     for number, table_found in enumerate(section.tables):
         if number:
             yield "\n"
-        yield from table_lines(table_found, settings, paint=paint)
+        yield from table_lines(table_found, settings, paint=paint, indent=table_found.indent)
     for number, block in enumerate(section.texts):
         if number:
             yield "\n"
@@ -115,7 +113,7 @@ def section_lines(section: Section, settings: ReportSettings, *, paint: Paint, l
         yield fact_line(fact, settings, paint=paint, label=label)
     for note in section.notes:
         yield fact_line(Fact("note", note), settings, paint=paint, label=label)
-    yield from (f"{printable(line)}\n" for line in section.lines)
+    yield from (f"{hanging(printable(line), first=0, width=settings.width, indent=2)}\n" for line in section.lines)
     if section.more:
         yield paint(printable(section.more), "quiet") + "\n"
 
@@ -140,11 +138,11 @@ def _finding_lines(finding: Finding, settings: ReportSettings, *, paint: Paint) 
 def _text_lines(block: TextBlock, settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
     """Write a text with its lines, only the first part of a long one unless everything is asked for."""
     yield f"{paint(printable(block.title), 'quiet')}\n"
-    is_cut = len(block.text) > TEXT_LIMIT and not settings.is_verbose
-    for line in printable_lines(block.text[:TEXT_LIMIT] if is_cut else block.text).split("\n"):
+    is_cut = len(block.text) > MAX_TEXT and not settings.is_verbose
+    for line in printable_lines(block.text[:MAX_TEXT] if is_cut else block.text).split("\n"):
         yield f"{'':{INDENT}}{hanging(line, first=INDENT, width=settings.width, indent=INDENT)}".rstrip() + "\n"
     if is_cut:
-        omitted = f"… and {len(block.text) - TEXT_LIMIT:,} more characters (--verbose shows all)"
+        omitted = f"… and {len(block.text) - MAX_TEXT:,} more characters (--verbose shows all)"
         yield f"{'':{INDENT}}{paint(omitted, 'quiet')}\n"
 
 
@@ -160,7 +158,7 @@ def _check_lines(check: CheckLine, settings: ReportSettings, *, paint: Paint) ->
 
 
 def fact_line(fact: Fact, settings: ReportSettings, *, paint: Paint, label: int = LABEL) -> str:
-    """The label at the left, and the text beside it, folded unless it is to stay whole."""
+    """Return the label at the left and the text next to it, folded unless it stays whole."""
     limit = fact.limit or None
     text = " · ".join(printable(part, limit=limit) for part in fact.parts) if fact.parts else printable(fact.text, limit=limit)
     room = " " * max(1, label - cell_len(fact.label))
@@ -171,7 +169,7 @@ def fact_line(fact: Fact, settings: ReportSettings, *, paint: Paint, label: int 
 
 
 def table_lines(found: Table, settings: ReportSettings, *, paint: Paint, indent: int = 0) -> Iterator[str]:
-    """A table with its note; names are cut in their middle, other texts at their end."""
+    """Write a table with its note; names are cut in their middle, other texts at their end."""
     rows = [[_safe(cell, column) for cell, column in zip(row, found.columns, strict=True)] for row in found.rows]
     columns = [msgspec.structs.replace(column, title=printable(column.title)) for column in found.columns]
     if found.compact and settings.width is not None and sum(_widths(columns, rows)) + len(GAP) * len(columns) > settings.width + 1:
@@ -199,7 +197,7 @@ def _safe(cell: Cell, column: Column) -> Cell:
 
 
 def table(columns: Sequence[Column], rows: Sequence[Row], *, paint: Paint, width: int | None, indent: int = 0) -> Iterator[str]:
-    """A line of heads, then the rows; the last column is folded where the terminal ends.
+    """Write a line of heads, then the rows; the last column is folded where the terminal ends.
 
     Columns that the terminal has no room for stand below each row, with their heads before them.
     """
@@ -233,7 +231,7 @@ def _path_end(path: str, room: int) -> str:
 
 
 def _fitting(columns: Sequence[Column], widths: Sequence[int], *, room: int | None) -> int:
-    """How many columns there is room for beside each other, one at least; a last one of text can be folded."""
+    """Return how many columns there is room for side by side, one at least; a last one of text can be folded."""
     if room is None:
         return len(columns)
     needed = [*widths]

@@ -1,6 +1,5 @@
-"""The source line of an issue, cut to the terminal, and the marks below it."""
+"""Source line of an issue, cut to the terminal, and the marks below it."""
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
@@ -8,10 +7,10 @@ import msgspec
 from rich.cells import cell_len
 
 from assay.core.issue import CODES, MAX_ERRORS, MAX_LISTED, Issue
-from assay.core.printable import printable
 from assay.core.report import ValidationReport
-from assay.core.strict_json import EXCERPT_LEAD, EXCERPT_LENGTH
+from assay.core.text import printable
 from assay.presentation.validation import (
+    OUTCOME_TONES,
     OUTCOME_WORDS,
     IssueSelection,
     SimilarIssues,
@@ -21,6 +20,7 @@ from assay.presentation.validation import (
     contract_name,
     field_lines,
     place,
+    pointed,
     record_label,
     record_word,
     select,
@@ -32,11 +32,6 @@ from assay.surfaces.reporters.terminal import Paint, hanging, painter
 LEAD = 0.6
 """Share of the room that may stand left of the marked place when a line is cut."""
 
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"?')
-_WORD = re.compile(r"[-+.\w]+")
-_ONE_CHARACTER = frozenset({"invalid_json", "invalid_yaml", "missing_required_field"})
-"""Codes that point at a character, or at where an object begins, not at a value."""
-
 
 class MarkedLine(msgspec.Struct, frozen=True):
     """A line of text, and the cells below it that carry the mark."""
@@ -46,37 +41,14 @@ class MarkedLine(msgspec.Struct, frozen=True):
     length: int
 
 
-class PointedLine(msgspec.Struct, frozen=True):
-    """A line of text in three: what stands before the marked place, the place, and what stands after it."""
-
-    before: str
-    mark: str
-    after: str
-
-
-def pointed(issue: Issue) -> PointedLine:
-    """The issue's excerpt with the place that it points at."""
-    before = "…" if issue.caret >= EXCERPT_LEAD and (issue.column or 0) > issue.caret + 1 else ""
-    after = "…" if len(issue.excerpt) >= EXCERPT_LENGTH else ""
-    text = before + printable(issue.excerpt) + after
-    caret = min(issue.caret + len(before), len(text))
-    stop = caret + _span(text[caret:], issue.code)
-    return PointedLine(text[:caret], text[caret:stop], text[stop:])
-
-
 def marked(issue: Issue, *, room: int | None) -> MarkedLine:
-    """The issue's excerpt in at most `room` cells, with the marked place always in view."""
+    """Return the issue's excerpt in at most `room` cells, with the marked place always in view."""
     found = pointed(issue)
     text, caret = found.before + found.mark + found.after, len(found.before)
     stop = caret + len(found.mark)
     if room is not None and cell_len(text) > room:
         text, caret, stop = _cut(text, caret, stop=stop, room=max(room, 8))
     return MarkedLine(text, cell_len(text[:caret]), max(1, cell_len(text[caret:stop])))
-
-
-def _span(rest: str, code: str) -> int:
-    found = None if code in _ONE_CHARACTER else _STRING.match(rest) or _WORD.match(rest)
-    return len(found[0]) if found else 1
 
 
 def _cut(text: str, caret: int, *, stop: int, room: int) -> tuple[str, int, int]:
@@ -101,11 +73,9 @@ HANGING = 6
 GUTTER = 6
 COUNT_WIDTH = 10
 
-_OUTCOME_STYLES = {"accepted": "accepted", "accepted_with_record_errors": "warning", "rejected": "error"}
-
 
 def text_report(reports: Iterable[ValidationReport], settings: ReportSettings) -> Iterator[str]:
-    """The reports for people, one file after the other, then counts by code and a summary line."""
+    """Write the reports for people, one file after the other, then counts by code and a summary line."""
     paint = painter(is_coloured=settings.is_coloured)
     tally = Totals()
     is_after_issues = True
@@ -154,7 +124,7 @@ def _header(report: ValidationReport, settings: ReportSettings, *, paint: Paint)
     facts = f"{contract_name(report)} · {outcome} · {accepted_counts(report)}"
     is_narrow = settings.width is not None and cell_len(f"{path} · {facts}") > settings.width
     separator = f"\n{'':{INDENT}}" if is_narrow else " · "
-    return paint(path, "strong") + separator + facts.replace(outcome, paint(outcome, _OUTCOME_STYLES[report.outcome]), 1) + "\n"
+    return paint(path, "strong") + separator + facts.replace(outcome, paint(outcome, OUTCOME_TONES[report.outcome]), 1) + "\n"
 
 
 def _issue(issue: Issue, path: str, *, width: int | None, paint: Paint) -> Iterator[str]:

@@ -23,9 +23,9 @@ from litestar.types import ASGIApp
 from assay import api
 from assay.core.canonical import JsonObject
 from assay.core.errors import AssayError, StoreRefused, StoreUnavailable, UsageProblem
-from assay.core.moment import iso
 from assay.core.runs import LOCAL_BACKEND, RunBackend
 from assay.core.stop_signals import stop_signals
+from assay.core.text import iso
 from assay.surfaces.observers import FIELDS, ObserverGroup, RunObserver
 from assay.surfaces.server import (
     artifact_routes,
@@ -36,8 +36,8 @@ from assay.surfaces.server import (
     service_routes,
     submission_routes,
 )
-from assay.surfaces.server.concurrency import BackgroundTasks, CallerRateLimiter, ConcurrencyQuota, Feeds, KeyedLocks
-from assay.surfaces.server.keys import Keys, Sessions
+from assay.surfaces.server.concurrency import BackgroundTasks, CallerRateLimiter, ConcurrencyQuota, KeyedLocks, SharedPolling
+from assay.surfaces.server.keys import KeyStore, SessionStore
 from assay.surfaces.server.middleware import AccessControl, RequestMiddleware, ServiceMetrics
 from assay.surfaces.server.openapi import openapi
 from assay.surfaces.server.protocol import protocol_for
@@ -45,8 +45,8 @@ from assay.surfaces.server.queries import AnyRequest
 from assay.surfaces.server.queue import QueueBackend, QueueLimits, RunCallbacks, RunQueue
 from assay.surfaces.server.server import Server
 from assay.surfaces.server.settings import ServerSettings
-from assay.surfaces.server.uploads import ClientGone, Drafts
-from assay.surfaces.server.worker_pools import Indexer, ValidationPool
+from assay.surfaces.server.uploads import ClientGone, DraftStore
+from assay.surfaces.server.worker_pools import RecordIndexer, ValidationPool
 
 ROUND_SECONDS = 1.0
 AGAIN_SECONDS = 30.0
@@ -63,13 +63,13 @@ async def adopt_orphaned_runs(server: Server) -> None:
     while True:
         await asyncio.sleep(ROUND_SECONDS)
         try:
-            seen = await asyncio.to_thread(_take_waiting, server, tried, seen)
+            seen = await asyncio.to_thread(_adopt_waiting, server, tried, seen)
             await asyncio.to_thread(server.submissions.sweep)
         except StoreUnavailable as problem:
             log.warning("cannot look for runs to resume: %s", problem.message)
 
 
-def _take_waiting(server: Server, tried: dict[str, float], seen: frozenset[str]) -> frozenset[str]:
+def _adopt_waiting(server: Server, tried: dict[str, float], seen: frozenset[str]) -> frozenset[str]:
     """Begin what was waiting at the last look, too; what is new is mostly about to be begun by the server that has taken it.
 
     Returns what is waiting now.
@@ -114,28 +114,28 @@ THREADS = 32
 
 
 class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a service listens and what it serves."""
+    """Address of a service, and what it serves."""
 
     runs_dir: Path
     settings: ServerSettings
     host: str = "127.0.0.1"
     port: int = 8321
     placement: RunBackend = LOCAL_BACKEND
-    """Where the runs are stored and executed."""
-    teller: RunObserver = ObserverGroup()
+    """Ledger, store and engine of the runs."""
+    observer: RunObserver = ObserverGroup()
     """Observers of the runs besides the metrics."""
 
     @property
     def is_loopback(self) -> bool:
-        """Tell whether only this machine can reach the service."""
+        """True if only this machine can reach the service."""
         with contextlib.suppress(ValueError):
             return ipaddress.ip_address(self.host).is_loopback
         return self.host == "localhost"
 
 
-def check_listening(listening: ServeOptions) -> None:
+def check_exposure(listening: ServeOptions) -> None:
     """Raise UsageProblem when other machines could use the service without a key."""
-    if not listening.is_loopback and not Keys(listening.runs_dir).entries():
+    if not listening.is_loopback and not KeyStore(listening.runs_dir).entries():
         raise UsageProblem(
             f"listening on '{listening.host}' needs a key (an API token), because others can reach it",
             hint=f"make one: assay keys add NAME --scope write --runs-dir {listening.runs_dir}",
@@ -152,11 +152,11 @@ def build(server: Server, listening: ServeOptions) -> ASGIApp:
     app = Litestar(
         route_handlers=list(HANDLERS),
         exception_handlers={
-            errors.HttpError: errors.refused,
-            AssayError: errors.failed,
-            ClientGone: _nobody_there,
-            HTTPException: errors.framework_failed,
-            Exception: errors.broken,
+            errors.HttpError: errors.answer_refusal,
+            AssayError: errors.answer_library_error,
+            ClientGone: _answer_disconnected,
+            HTTPException: errors.answer_framework_error,
+            Exception: errors.answer_defect,
         },
         state=State({"server": server}),
         openapi_config=None,
@@ -166,7 +166,7 @@ def build(server: Server, listening: ServeOptions) -> ASGIApp:
         request_max_body_size=None,
     )
     guard = AccessControl(
-        Keys(listening.runs_dir),
+        KeyStore(listening.runs_dir),
         CallerRateLimiter(listening.settings.requests_per_minute, time.monotonic),
         hosts=(*listening.settings.hosts, listening.host),
         needs_key=not listening.is_loopback,
@@ -175,8 +175,8 @@ def build(server: Server, listening: ServeOptions) -> ASGIApp:
     return RequestMiddleware(app, guard, meters=server.meters, settings=listening.settings)
 
 
-def _nobody_there(_: AnyRequest, __: ClientGone) -> Response[bytes]:
-    """Ignored: no caller reads it."""
+def _answer_disconnected(_: AnyRequest, __: ClientGone) -> Response[bytes]:
+    """Return an empty response, which no caller reads."""
     return Response(b"", status_code=400)
 
 
@@ -184,7 +184,7 @@ def _nobody_there(_: AnyRequest, __: ClientGone) -> Response[bytes]:
 async def _lifespan(app: Litestar) -> AsyncIterator[None]:
     server: Server = app.state.server
     # Disks are slow, and requests that follow a run or upload wait for one: more threads than processors.
-    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="beside"))
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="requests"))
     for run_id in server.submissions.unfinished():
         if api.has_failed(run_id, server.runs_dir):
             # It waits until a user resumes it.
@@ -199,7 +199,7 @@ async def _lifespan(app: Litestar) -> AsyncIterator[None]:
         if taking is not None:
             taking.cancel()
         await asyncio.to_thread(server.queue.wait, server.settings.grace_seconds)
-        server.workshop.close()
+        server.validation_pool.close()
         server.indexer.close()
         server.submissions.close()
         if server.shared is not None:
@@ -207,7 +207,7 @@ async def _lifespan(app: Litestar) -> AsyncIterator[None]:
 
 
 class _Listener(uvicorn.Server):
-    """The server's process; it stops the event streams on a signal, since open streams would keep it from ending."""
+    """Server's process; it stops the event streams on a signal, since open streams would keep it from ending."""
 
     def __init__(self, config: uvicorn.Config, queue: RunQueue) -> None:
         super().__init__(config)
@@ -228,7 +228,7 @@ class _Listener(uvicorn.Server):
 
 def serve(listening: ServeOptions, say: Callable[[str], None]) -> None:
     """Serve until a signal; unfinished runs continue at the next start."""
-    check_listening(listening)
+    check_exposure(listening)
     # Bind first: a port in use is reported at once, before any run was touched.
     listener = _listener(listening)
     api.load_all()
@@ -257,7 +257,7 @@ def serve(listening: ServeOptions, say: Callable[[str], None]) -> None:
     if (
         settings.models is None
         and not settings.run_file
-        and any(entry.scope == "write" for entry in Keys(listening.runs_dir).entries())
+        and any(entry.scope == "write" for entry in KeyStore(listening.runs_dir).entries())
     ):
         say("assay: only admin keys may name a model so far; list those of other keys under `models` in the settings (--config)")
     _Listener(config, server.queue).run(sockets=[listener])
@@ -272,32 +272,32 @@ def _opened(listening: ServeOptions) -> Server:
     shared = api.SharedRuns(placement.ledger, runs_dir) if placement.ledger else None
     taken = api.Submissions(runs_dir, placement)
     api.warm_up(taken.temporary)
-    meters, indexer, keys = ServiceMetrics(), Indexer(), Keys(runs_dir)
+    meters, indexer, keys = ServiceMetrics(), RecordIndexer(), KeyStore(runs_dir)
 
     def give_up(run_id: str, problem: AssayError) -> None:
         # Problems of a disk or a connection may be local or temporary; a missing bucket is not.
         if isinstance(problem, StoreRefused) or not isinstance(problem, StoreUnavailable):
-            taken.set_problem(run_id, server.told(problem.message))
+            taken.set_problem(run_id, server.redact_paths(problem.message))
 
-    told = RunCallbacks(ended=lambda run_id: indexer.prepare(runs_dir / run_id), given_up=give_up, teller=listening.teller)
-    seats = QueueLimits(max_runs=settings.max_runs, max_queue=settings.max_queue)
+    callbacks = RunCallbacks(ended=lambda run_id: indexer.prepare(runs_dir / run_id), given_up=give_up, observer=listening.observer)
+    limits = QueueLimits(max_runs=settings.max_runs, max_queue=settings.max_queue)
     server = Server(
         runs_dir=runs_dir,
         settings=settings,
         submissions=taken,
         placement=placement,
         keys=keys,
-        queue=RunQueue(runs_dir, meters, seats=seats, told=told, placing=QueueBackend(placement, shared)),
-        workshop=ValidationPool(),
-        turns=KeyedLocks(),
+        queue=RunQueue(runs_dir, meters, limits=limits, callbacks=callbacks, backend=QueueBackend(placement, shared)),
+        validation_pool=ValidationPool(),
+        locks=KeyedLocks(),
         indexer=indexer,
         meters=meters,
-        sessions=Sessions(keys, time.monotonic),
+        sessions=SessionStore(keys, time.monotonic),
         listings=api.RunListCache(runs_dir, shared),
         shared=shared,
-        pending=BackgroundTasks(),
-        drafts=Drafts(taken, time.time),
-        feeds=Feeds(),
+        background=BackgroundTasks(),
+        drafts=DraftStore(taken, time.time),
+        polling=SharedPolling(),
         uploads=ConcurrencyQuota(settings.max_uploads, "uploads"),
     )
     return server

@@ -18,7 +18,7 @@ from assay.surfaces.exports import EXPORTS, MEDIA_TYPES, Export
 from assay.surfaces.exports.text_tables import ExportProgress
 from assay.surfaces.server.errors import HttpError, request_id_of
 from assay.surfaces.server.queries import AnyRequest, ExportQuery, NoQuery, read_query
-from assay.surfaces.server.server import Answer, answered, caller_of, server_of
+from assay.surfaces.server.server import BytesResponse, caller_of, json_response, server_of
 
 BLOCK = 1 << 18
 _RANGE = re.compile(r"bytes=(\d{0,15})-(\d{0,15})", re.ASCII)
@@ -26,7 +26,7 @@ _MEDIA_TYPES = {".json": "application/json", ".jsonl": "application/x-ndjson"}
 
 
 @get("/v1/runs/{run_id:str}/artifacts", sync_to_thread=True, query=NoQuery, answer=ArtifactsView, errors=(404,))
-def list_artifacts(request: AnyRequest, run_id: FromPath[str]) -> Answer:
+def list_artifacts(request: AnyRequest, run_id: FromPath[str]) -> BytesResponse:
     """List the files of a finished run with their hashes; none before its end."""
     read_query(request, NoQuery)
     server, caller = server_of(request), caller_of(request)
@@ -35,7 +35,7 @@ def list_artifacts(request: AnyRequest, run_id: FromPath[str]) -> Answer:
         server.sealed_path(run_id, caller)
     shown = tuple(_view(run, name, path) for name, path in run.artifacts().items())
     removed = tuple(RemovedView(**msgspec.structs.asdict(tombstone)) for tombstone in run.removed())
-    return answered(ArtifactsView(run_id=run_id, artifacts=shown, removed=removed, request_id=request_id_of(request)))
+    return json_response(ArtifactsView(run_id=run_id, artifacts=shown, removed=removed, request_id=request_id_of(request)))
 
 
 def _view(run: api.RunReader, name: str, path: Path) -> Artifact:
@@ -50,7 +50,7 @@ def _view(run: api.RunReader, name: str, path: Path) -> Artifact:
 
 
 def _sha256(run: api.RunReader, name: str, path: Path) -> str:
-    """As the manifest says; of the manifest itself, which cannot, by reading it."""
+    """Return the hash in the manifest; that of the manifest itself is computed."""
     known = run.run_manifest.files.get(name)
     return hashlib.sha256(path.read_bytes()).hexdigest() if known is None else known.sha256
 
@@ -64,7 +64,7 @@ def _sha256(run: api.RunReader, name: str, path: Path) -> str:
     errors=(404, 410, 412, 416),
 )
 def show_artifact(request: AnyRequest, run_id: FromPath[str], name: FromPath[str]) -> Response[bytes] | Stream:
-    """A file of a finished run as it was published; its ETag is its SHA-256, and it supports range requests."""
+    """Return a file of a finished run as it was published; its ETag is its SHA-256, and it supports range requests."""
     read_query(request, NoQuery)
     run = server_of(request).run(run_id, caller_of(request))
     path = run.artifacts().get(name)
@@ -90,12 +90,12 @@ def show_artifact(request: AnyRequest, run_id: FromPath[str], name: FromPath[str
 
 
 def _names(condition: str, etag: str) -> bool:
-    """Whether a condition is about the file with this tag."""
+    """Return whether a condition names the file with this tag."""
     return condition.strip() == "*" or etag in (tag.strip().removeprefix("W/") for tag in condition.split(","))
 
 
 def _span(request: AnyRequest, size: int, *, etag: str) -> tuple[int, int]:
-    """First byte and the one after the last; a range that cannot be read, or is for another file, is the whole."""
+    """Parse the range: first byte and end; the whole file for an unreadable range, or one for another version."""
     found = _RANGE.fullmatch(request.headers.get("range", "").strip())
     if found is None or found[0] == "bytes=-" or request.headers.get("if-range", etag) != etag:
         return 0, size
@@ -126,7 +126,7 @@ def _pieces(path: Path, start: int, end: int) -> Iterator[bytes]:
     errors=(400, 404, 410),
 )
 def export_run(request: AnyRequest, run_id: FromPath[str]) -> Stream:
-    """Every record so far: JSON, JSON Lines, CSV that no spreadsheet evaluates, Parquet, XLSX, answers alone, or the dataset."""
+    """Export all records so far: JSON, JSON Lines, CSV that no spreadsheet evaluates, Parquet, XLSX, answers or the dataset."""
     query, run = read_query(request, ExportQuery), server_of(request).run(run_id, caller_of(request))
     export: Export = EXPORTS[query.format].of(run)
     headers = {"Content-Disposition": f'attachment; filename="{run_id}{export.suffix}"'}
@@ -134,7 +134,7 @@ def export_run(request: AnyRequest, run_id: FromPath[str]) -> Stream:
 
 
 def _begun(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The same bytes in larger blocks; what keeps them from beginning is said before the answer has begun."""
+    """Join pieces to larger blocks; the first are made now, so that an error there still gets a status."""
     return _blocks(chain(tuple(islice(pieces, 2)), pieces))
 
 

@@ -22,7 +22,7 @@ class FairSemaphore:
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
 
     @asynccontextmanager
-    async def turn(self, caller: str) -> AsyncIterator[None]:
+    async def slot(self, caller: str) -> AsyncIterator[None]:
         """Hold a slot for the block, when it is this caller's turn."""
         await self._enter(caller)
         try:
@@ -46,6 +46,7 @@ class FairSemaphore:
 
     def _leave(self) -> None:
         while self._waiting:
+            # Dictionaries keep the order of insertion, so that the first caller is the one served longest ago (round robin).
             caller = next(iter(self._waiting))
             line = self._waiting.pop(caller)
             called = line.popleft()
@@ -83,29 +84,30 @@ POLL_SECONDS = 0.5
 T = TypeVar("T")
 
 
-class Feeds(Generic[T]):
+class SharedPolling(Generic[T]):
     """Polls each followed thing twice a second, however many callers follow it."""
 
     def __init__(self) -> None:
-        self._feeds: dict[str, _FollowedFeed[T]] = {}
+        self._values: dict[str, _PolledValue[T]] = {}
 
     async def follow(self, name: str, look: Callable[[], T]) -> AsyncIterator[T]:
         """Iterate over the results of every poll, without end; raises what a poll raises."""
-        if name not in self._feeds:
-            self._feeds[name] = _FollowedFeed(look)
-        feed = self._feeds[name]
+        if name not in self._values:
+            self._values[name] = _PolledValue(look)
+        feed = self._values[name]
         feed.followers += 1
         try:
             while True:
+                # Shielded: a follower that disconnects must not cancel the poll that others wait for.
                 yield await asyncio.shield(feed.found)
         finally:
             feed.followers -= 1
             if not feed.followers:
                 feed.end()
-                del self._feeds[name]
+                del self._values[name]
 
 
-class _FollowedFeed(Generic[T]):
+class _PolledValue(Generic[T]):
     """One followed thing."""
 
     def __init__(self, look: Callable[[], T]) -> None:
@@ -117,12 +119,13 @@ class _FollowedFeed(Generic[T]):
     async def _watch(self) -> None:
         while True:
             try:
+                # In a thread, because a poll reads files or the ledger and would block the event loop.
                 found = await asyncio.to_thread(self._look)
             except AssayError as problem:
                 self.found.set_exception(problem)
                 return
-            told, self.found = self.found, asyncio.get_running_loop().create_future()
-            told.set_result(found)
+            reached, self.found = self.found, asyncio.get_running_loop().create_future()
+            reached.set_result(found)
             await asyncio.sleep(POLL_SECONDS)
 
     def end(self) -> None:
@@ -133,7 +136,7 @@ class _FollowedFeed(Generic[T]):
 
 PATIENCE = 0.4
 """Seconds that a page waits for its work before it answers that the work is in progress."""
-MOST = 200
+MAX_FINISHED = 200
 """Maximum finished results that no page has fetched; beyond it the oldest are dropped."""
 
 
@@ -144,11 +147,12 @@ class BackgroundTasks:
         self._tasks: dict[str, asyncio.Task[Any]] = {}
 
     async def is_ready(self, name: str, work: Callable[[], Awaitable[Any]], *, seconds: float = PATIENCE) -> bool:
-        """Tell whether the task of this name is done; raises its exception, and a later call starts it again."""
+        """Return whether the task of this name is done; raises its exception, and a later call starts it again."""
         task = self._tasks.get(name)
         if task is None:
             self._sweep()
             task = self._tasks[name] = asyncio.create_task(_awaited(work))
+        # Not wait_for, which would cancel the task at the timeout; the work continues for the next request.
         await asyncio.wait({task}, timeout=seconds)
         if not task.done():
             return False
@@ -158,7 +162,7 @@ class BackgroundTasks:
 
     def _sweep(self) -> None:
         done = [name for name, task in self._tasks.items() if task.done()]
-        for name in done[: max(0, len(self._tasks) - MOST)]:
+        for name in done[: max(0, len(self._tasks) - MAX_FINISHED)]:
             # Retrieve the exception, or asyncio would log that it was never retrieved.
             self._tasks.pop(name).exception()
 
@@ -223,6 +227,7 @@ class CallerRateLimiter:
         now, per_second = self._clock(), self._limit / 60
         with self._lock:
             level, at = self._used.get(caller, (0.0, now))
+            # The level falls evenly: with fixed minutes a caller could use two allowances around the start of one.
             level = max(0.0, level - (now - at) * per_second)
             is_allowed = level + 1 <= self._limit
             level += is_allowed

@@ -30,55 +30,64 @@ from assay.surfaces.pages.judge_pages import RunJudgePage, calibration_view, car
 from assay.surfaces.server.errors import HttpError, request_id_of
 from assay.surfaces.server.keys import Caller
 from assay.surfaces.server.queries import AnyRequest, CompareQuery, PageQuery, read_query
-from assay.surfaces.server.server import PLACE, Answer, Server, answered, caller_of, paged, read_choice, server_of
+from assay.surfaces.server.server import (
+    PLACE,
+    BytesResponse,
+    Server,
+    caller_of,
+    json_response,
+    page_response,
+    read_choice,
+    server_of,
+)
 from assay.surfaces.server.uploads import FileForm
 
 
 @get("/v1/compare", sync_to_thread=True, query=CompareQuery, answer=ComparisonView, errors=(400, 404, 410))
-def compare_runs(request: AnyRequest) -> Answer:
+def compare_runs(request: AnyRequest) -> BytesResponse:
     """Compare two finished runs record by record and test the difference."""
     query, server, caller = read_query(request, CompareQuery), server_of(request), caller_of(request)
     before, after = server.sealed_path(query.before, caller), server.sealed_path(query.after, caller)
     found = api.compare(before, after, runs_dir=server.runs_dir, cluster=query.cluster, max_flips=query.flips)
-    return answered(ComparisonView(comparison=found.to_dict(), request_id=request_id_of(request)))
+    return json_response(ComparisonView(comparison=found.to_dict(), request_id=request_id_of(request)))
 
 
 @get("/v1/audit", sync_to_thread=True, query=PageQuery, answer=AuditView, errors=(400,))
-def list_audit(request: AnyRequest) -> Answer:
+def list_audit(request: AnyRequest) -> BytesResponse:
     """List who submitted, cancelled, resumed and decided what, the oldest first."""
     query = read_query(request, PageQuery)
     start = int(query.cursor or 0)
     entries = list(islice(api.audit(server_of(request).runs_dir), start, start + query.limit + 1))
     cursor = str(start + query.limit) if len(entries) > query.limit else None
-    return answered(AuditView(entries=tuple(entries[: query.limit]), next_cursor=cursor, request_id=request_id_of(request)))
+    return json_response(AuditView(entries=tuple(entries[: query.limit]), next_cursor=cursor, request_id=request_id_of(request)))
 
 
 _PREDICTIONS = "predictions.jsonl"
 
 
 @get("/compare")
-async def show_comparison(request: AnyRequest) -> Answer:
-    """Two runs beside each other, or the form that asks for them."""
+async def show_comparison(request: AnyRequest) -> BytesResponse:
+    """Show the comparison of two runs, or the form that chooses them."""
     server, caller, choice = server_of(request), caller_of(request), _choice(request)
     page = compare_page(await asyncio.to_thread(server.visible, caller), choice)
     if not (choice.before and choice.after):
-        return paged(request, "compare.html", page)
+        return page_response(request, "compare.html", page)
     try:
-        measured = await _measured(server, caller, choice)
-        page = await asyncio.to_thread(_filled, request, page, measured)
+        measured = await _load_comparison(server, caller, choice)
+        page = await asyncio.to_thread(_fill_page, request, page, measured)
     except (RunNotFound, UsageProblem) as problem:
         page = msgspec.structs.replace(page, problem=problem.message, hint=problem.hint)
-        return paged(request, "compare.html", page, status=404 if isinstance(problem, RunNotFound) else 400)
-    return await asyncio.to_thread(paged, request, "compare.html", page)
+        return page_response(request, "compare.html", page, status=404 if isinstance(problem, RunNotFound) else 400)
+    return await asyncio.to_thread(page_response, request, "compare.html", page)
 
 
 @get("/compare/flip")
-async def show_flip(request: AnyRequest) -> Answer:
-    """One record that changed sides, with all of both answers."""
+async def show_flip(request: AnyRequest) -> BytesResponse:
+    """Show one flip with both whole answers."""
     choice = _choice(request)
-    measured = await _measured(server_of(request), caller_of(request), choice)
+    measured = await _load_comparison(server_of(request), caller_of(request), choice)
     if measured is None:
-        return paged(request, "compare.html", ComparePage(choice=choice, offers=(), swapped_address="", is_pending=True))
+        return page_response(request, "compare.html", ComparePage(choice=choice, offers=(), swapped_address="", is_pending=True))
     if choice.start >= len(measured.flips):
         raise HttpError(404, "no such changed result", details={"hint": f"the comparison has {len(measured.flips):,}"})
     return await asyncio.to_thread(_flip_page, request, measured)
@@ -91,19 +100,20 @@ def _choice(request: AnyRequest) -> CompareChoice:
     return choice
 
 
-async def _measured(server: Server, caller: Caller, choice: CompareChoice) -> api.StoredComparison | None:
-    """The comparison; None while it is being made. Raises RunNotFound and UsageProblem."""
+async def _load_comparison(server: Server, caller: Caller, choice: CompareChoice) -> api.StoredComparison | None:
+    """Return the comparison; None while it is being computed. Raises RunNotFound and UsageProblem."""
     before, after = await asyncio.to_thread(_run_dirs, server, caller, choice)
     cluster = choice.cluster or None
     kept = await asyncio.to_thread(api.kept_comparison, before, after, runs_dir=server.runs_dir, cluster=cluster)
     if kept is not None:
         return kept
+    # The size decides whether the pool uses a thread or a process.
     size = sum(_size(path) for path in (before, after))
 
     async def make() -> None:
-        await server.workshop.run("", size, api.keep_comparison, before, after, runs_dir=server.runs_dir, cluster=cluster)
+        await server.validation_pool.run("", size, api.keep_comparison, before, after, runs_dir=server.runs_dir, cluster=cluster)
 
-    if not await server.pending.is_ready(f"compare {before} {after} {choice.cluster}", make):
+    if not await server.background.is_ready(f"compare {before} {after} {choice.cluster}", make):
         return None
     return await asyncio.to_thread(api.kept_comparison, before, after, runs_dir=server.runs_dir, cluster=cluster)
 
@@ -117,7 +127,7 @@ def _size(run_dir: str) -> int:
     return predictions.stat().st_size if predictions.is_file() else 0
 
 
-def _filled(request: AnyRequest, page: ComparePage, measured: api.StoredComparison | None) -> ComparePage:
+def _fill_page(request: AnyRequest, page: ComparePage, measured: api.StoredComparison | None) -> ComparePage:
     if measured is None:
         return msgspec.structs.replace(page, is_pending=True)
     outcome = outcome_of(measured, page.choice, place=PLACE)
@@ -144,39 +154,39 @@ def _flips(
     return api.read_flips([measured.flips[number] for number in numbers], before=before, after=after, runs_dir=server.runs_dir)
 
 
-def _flip_page(request: AnyRequest, measured: api.StoredComparison) -> Answer:
+def _flip_page(request: AnyRequest, measured: api.StoredComparison) -> BytesResponse:
     choice = _choice(request)
     (flip,) = _flips(request, measured, (choice.start,), choice=choice)
     view = flip_view(flip, choice.start, choice=choice, place=PLACE, is_whole=True)
-    return paged(request, "flip.html", flip_page(view, measured, choice=choice))
+    return page_response(request, "flip.html", flip_page(view, measured, choice=choice))
 
 
 LABEL_BYTES = 20 << 20
-"""The largest file of labels."""
+"""Largest file of labels."""
 _ENDINGS = (".csv", ".jsonl", ".ndjson", ".json")
 
 
 @get("/judges", sync_to_thread=True)
-def show_judges(request: AnyRequest) -> Answer:
-    """Everybody who judges here."""
+def show_judges(request: AnyRequest) -> BytesResponse:
+    """List the judges."""
     listings = server_of(request).visible(caller_of(request))
     kept = _visible_cards(request, listings)
-    return paged(request, "judges.html", judges_page(listings, kept, place=PLACE))
+    return page_response(request, "judges.html", judges_page(listings, kept, place=PLACE))
 
 
 @get("/judges/{card_id:str}", sync_to_thread=True)
-def show_card(request: AnyRequest, card_id: FromPath[str]) -> Answer:
-    """One judge card."""
+def show_card(request: AnyRequest, card_id: FromPath[str]) -> BytesResponse:
+    """Show one judge card."""
     cards = _visible_cards(request, server_of(request).visible(caller_of(request))).cards
     found = next((kept for kept in cards if kept.id == card_id), None)
     if found is None:
         raise HttpError(404, "no such judge card", details={"hint": "`assay probe` makes one"})
     others = [kept for kept in cards if kept.card.judge == found.card.judge]
-    return paged(request, "judge_card.html", card_page(found, others))
+    return page_response(request, "judge_card.html", card_page(found, others))
 
 
 def _visible_cards(request: AnyRequest, listings: Iterable[RunListing]) -> api.KeptCards:
-    """The cards that a caller may see: one that was made from a run goes with it, the others belong to the default project."""
+    """List the judge cards that a caller may see: those of visible runs; cards without a run belong to the default project."""
     server, caller = server_of(request), caller_of(request)
     kept = api.kept_cards(server.runs_dir)
     if caller.sees_all:
@@ -188,25 +198,25 @@ def _visible_cards(request: AnyRequest, listings: Iterable[RunListing]) -> api.K
 
 
 @get("/runs/{run_id:str}/judge")
-async def show_run_judge(request: AnyRequest, run_id: FromPath[str]) -> Answer:
-    """The judge of a run beside the people who labelled its answers on these pages."""
+async def show_run_judge(request: AnyRequest, run_id: FromPath[str]) -> BytesResponse:
+    """Show the agreement of a run's judge with the labels given on these pages."""
     page = await asyncio.to_thread(_judge_page, request, run_id)
     if page.source:
         page = await asyncio.to_thread(_calibrated, request, page)
-    return await asyncio.to_thread(paged, request, "run_judge.html", page)
+    return await asyncio.to_thread(page_response, request, "run_judge.html", page)
 
 
 def _judge_page(request: AnyRequest, run_id: str) -> RunJudgePage:
     server, caller = server_of(request), caller_of(request)
     run = server.run(run_id, caller)
     server.sealed_path(run_id, caller)
-    names = {judge["name"] for judge in run.shown_plan.get("judges", ())}
+    names = {judge.name for judge in run.plan.judges}
     listings = server.visible(caller)
-    everybody = judges_page(listings, _visible_cards(request, listings), place=PLACE)
+    all_judges = judges_page(listings, _visible_cards(request, listings), place=PLACE)
     labels = api.kept_labels(run)
     return RunJudgePage(
         run_id=run_id,
-        judges=tuple(row for row in everybody.rows if row.judge in names),
+        judges=tuple(row for row in all_judges.rows if row.judge in names),
         source="labels that people gave on the pages of its records" if labels else "",
         records_address=PLACE.records(run_id),
         labels_address=PLACE.run(run_id, "labels.jsonl") if labels else "",
@@ -226,13 +236,13 @@ def _calibrated(request: AnyRequest, page: RunJudgePage, labels: str | None = No
 
 
 @post("/runs/{run_id:str}/judge", status_code=200)
-async def calibrate_form(request: AnyRequest, run_id: FromPath[str]) -> Answer:
-    """The judge of a run against a file of labels, which is read and not kept."""
+async def calibrate_form(request: AnyRequest, run_id: FromPath[str]) -> BytesResponse:
+    """Show the agreement of a run's judge with a file of labels, which is not stored."""
     server = server_of(request)
     page = await asyncio.to_thread(_judge_page, request, run_id)
     with server.uploads.of(caller_of(request).name):
         page = await _compared(request, server, page)
-    return await asyncio.to_thread(paged, request, "run_judge.html", page, status=400 if page.problems else 200)
+    return await asyncio.to_thread(page_response, request, "run_judge.html", page, status=400 if page.problems else 200)
 
 
 async def _compared(request: AnyRequest, server: Server, page: RunJudgePage) -> RunJudgePage:

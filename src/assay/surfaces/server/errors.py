@@ -14,7 +14,7 @@ from litestar.exceptions import HTTPException
 from litestar.types import HTTPScope
 
 from assay import api
-from assay.core.canonical import JsonObject
+from assay.core.canonical import JsonObject, json_text
 from assay.core.errors import (
     ArtifactGone,
     AssayError,
@@ -28,7 +28,6 @@ from assay.core.errors import (
 )
 from assay.surfaces.observers import FIELDS
 from assay.surfaces.pages.page_renderer import PageViewer, ServerLinks, page, problem_view
-from assay.surfaces.reporters.json_document import json_text
 from assay.surfaces.server.keys import Caller, own_page
 
 _UPLOAD = re.compile(r"[^\s'\"]*\.active/[^/\s'\"]+/upload/")
@@ -104,29 +103,29 @@ class HttpError(Exception):
 
 
 def envelope(status: int, message: str, *, request_id: str, details: Mapping[str, object]) -> bytes:
-    """The body of an error; `details` is always there, so that a client reads every error the same way."""
+    """Build the body of an error; it always has `details`, so that a client reads every error the same way."""
     code = CODES.get(status, CODES[500] if status >= 500 else CODES[400])
     return json_text({"error": {"code": code, "message": message, "details": details}, "request_id": request_id}).encode()
 
 
-class ErrorShown(msgspec.Struct, frozen=True):
+class RenderedError(msgspec.Struct, frozen=True):
     """An error as it is sent."""
 
     body: bytes
     headers: dict[str, str]
 
 
-def error_body(refusal: HttpError, scope: HTTPScope, *, request_id: str, headers: Mapping[str, str]) -> ErrorShown:
-    """The envelope; for people who look at pages, a page."""
+def render_error(refusal: HttpError, scope: HTTPScope, *, request_id: str, headers: Mapping[str, str]) -> RenderedError:
+    """Render an error as the envelope, or as a page for a browser."""
     path = scope["path"]
     if "text/html" not in headers.get("accept", "") or path.startswith("/v1/"):
         body = envelope(refusal.status, refusal.message, request_id=request_id, details=refusal.details)
-        return ErrorShown(body, {"content-type": "application/json", **refusal.headers})
+        return RenderedError(body, {"content-type": "application/json", **refusal.headers})
     details = refusal.details
     is_asked_for = scope["method"] == "GET"
     target = own_page(_asked(scope) if is_asked_for else str(details.get("next", "")))
     hint = str(details.get("hint", ""))
-    message = "This server shows its runs to those who have a key" if refusal.status == 401 else refusal.message
+    message = "This server needs an API key" if refusal.status == 401 else refusal.message
     view = problem_view(refusal.status, message, request_id=request_id, hint=hint, next_page=target)
     caller: Caller | None = scope.get("state", {}).get("caller")
     reader = PageViewer() if caller is None else PageViewer(name=caller.name, is_signed_in=caller.is_signed_in)
@@ -134,7 +133,7 @@ def error_body(refusal: HttpError, scope: HTTPScope, *, request_id: str, headers
     # SameSite: a link from another site arrives without the cookie, which the browser sends once the page itself reloads.
     is_led_here = refusal.status == 401 and is_asked_for and headers.get("sec-fetch-site") == "cross-site"
     again = {"refresh": f"0; url={target}"} if is_led_here else {}
-    return ErrorShown(text.encode(), {**PAGE_HEADERS, **again, **refusal.headers})
+    return RenderedError(text.encode(), {**PAGE_HEADERS, **again, **refusal.headers})
 
 
 def _asked(scope: HTTPScope) -> str:
@@ -143,24 +142,24 @@ def _asked(scope: HTTPScope) -> str:
     return f"{path}?{query}" if query else path
 
 
-def refused(request: Request[Any, Any, Any], refusal: HttpError) -> Response[bytes]:
+def answer_refusal(request: Request[Any, Any, Any], refusal: HttpError) -> Response[bytes]:
     """Answer one of our own refusals."""
-    shown = error_body(refusal, request.scope, request_id=request_id_of(request), headers=request.headers)
+    shown = render_error(refusal, request.scope, request_id=request_id_of(request), headers=request.headers)
     return Response(shown.body, status_code=refusal.status, headers=shown.headers)
 
 
-def failed(request: Request[Any, Any, Any], problem: AssayError) -> Response[bytes]:
+def answer_library_error(request: Request[Any, Any, Any], problem: AssayError) -> Response[bytes]:
     """Answer an error of the library, by its class."""
     status = next((status for kind, status in STATUSES if isinstance(problem, kind)), 500)
-    told = request.app.state.server.told
-    details: JsonObject = {"hint": told(problem.hint)} if problem.hint else {}
+    redact = request.app.state.server.redact_paths
+    details: JsonObject = {"hint": redact(problem.hint)} if problem.hint else {}
     if isinstance(problem, api.PlanProblems):
-        details["errors"] = list(map(told, problem.problems))
+        details["errors"] = list(map(redact, problem.problems))
     headers = {"Retry-After": str(RETRY_SECONDS)} if status == 503 else {}
-    return refused(request, HttpError(status, told(problem.message), details=details, headers=headers))
+    return answer_refusal(request, HttpError(status, redact(problem.message), details=details, headers=headers))
 
 
-def framework_failed(request: Request[Any, Any, Any], problem: HTTPException) -> Response[bytes]:
+def answer_framework_error(request: Request[Any, Any, Any], problem: HTTPException) -> Response[bytes]:
     """Answer refusals of the framework: unknown addresses, wrong methods, unreadable parameters."""
     messages = {
         404: f"there is nothing at '{request.scope['path'][:200]}'",
@@ -173,15 +172,15 @@ def framework_failed(request: Request[Any, Any, Any], problem: HTTPException) ->
         details["hint"] = "/docs lists the addresses"
     elif problem.status_code == 405:
         details["hint"] = "the header Allow lists the methods of this address"
-    return refused(request, HttpError(problem.status_code, message, details=details, headers=headers))
+    return answer_refusal(request, HttpError(problem.status_code, message, details=details, headers=headers))
 
 
-def broken(request: Request[Any, Any, Any], problem: Exception) -> Response[bytes]:
+def answer_defect(request: Request[Any, Any, Any], problem: Exception) -> Response[bytes]:
     """Answer a defect; the log has the details."""
     request_id = request_id_of(request)
     fields = {"event": "request_failed", "request_id": request_id, "code": "internal_error"}
     log.error("request %s failed", request_id, exc_info=problem, extra={FIELDS: fields})
-    return refused(request, HttpError(500, "internal error; see the server log"))
+    return answer_refusal(request, HttpError(500, "internal error; see the server log"))
 
 
 def request_id_of(request: Request[Any, Any, Any]) -> str:

@@ -40,7 +40,7 @@ class KeyEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """The caller of a request, and what it may do."""
+    """Caller of a request, and what it may do."""
 
     name: str = ""
     """Name of the key; empty if the service needs none."""
@@ -57,20 +57,20 @@ class Caller(msgspec.Struct, frozen=True):
 
     @property
     def sees_all(self) -> bool:
-        """Tell whether the caller is an admin, as every caller is without keys."""
+        """True if the caller is an admin, as every caller is without keys."""
         return self.may("admin")
 
     def sees(self, project: str) -> bool:
-        """Tell whether the caller may see what belongs to a project."""
+        """Return whether the caller may see what belongs to a project."""
         return self.sees_all or self.project == project
 
     def may(self, scope: Scope) -> bool:
-        """Tell whether the caller has this scope."""
+        """Return whether the caller has this scope."""
         return SCOPES.index(self.scope) >= SCOPES.index(scope)
 
 
-class Keys:
-    """The keys of a folder of runs; a change by another process takes effect at the next request."""
+class KeyStore:
+    """Keys of a folder of runs; a change by another process takes effect at the next request."""
 
     def __init__(self, runs_dir: Path) -> None:
         self._path = runs_dir / KEYS_FILE
@@ -82,12 +82,13 @@ class Keys:
 
     @property
     def are_needed(self) -> bool:
-        """Tell whether a key was ever created: revoking the last one must not open the service to all."""
+        """True if a key was ever created: revoking the last one must not open the service to all."""
         return self._found() is not None
 
     def _found(self) -> tuple[KeyEntry, ...] | None:
         try:
             found = self._path.stat()
+            # The inode too: the file is replaced, not rewritten, and two changes may have the same time.
             version = (found.st_mtime_ns, found.st_ino)
             if self._read[0] != version:
                 self._read = (version, msgspec.json.decode(self._path.read_bytes(), type=tuple[KeyEntry, ...]))
@@ -137,6 +138,7 @@ class Keys:
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = os.open(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
+            # A separate lock file: the keys file itself is replaced, and a lock on the old inode would not exclude the next writer.
             fcntl.flock(handle, fcntl.LOCK_EX)
             yield
         finally:
@@ -174,10 +176,10 @@ class _Session(msgspec.Struct, frozen=True):
     ends_at: float
 
 
-class Sessions:
-    """The open sessions; a restart of the server drops them all."""
+class SessionStore:
+    """Open sessions; a restart of the server drops them all."""
 
-    def __init__(self, known: Keys, clock: Callable[[], float]) -> None:
+    def __init__(self, known: KeyStore, clock: Callable[[], float]) -> None:
         self._keys = known
         self._clock = clock
         self._open: dict[str, _Session] = {}

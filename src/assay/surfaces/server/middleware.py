@@ -25,14 +25,14 @@ from assay.core.integrations import load_integration
 from assay.surfaces.observers import FIELDS, RunObserver
 from assay.surfaces.server import keys
 from assay.surfaces.server.concurrency import CallerRateLimiter, ConcurrencyQuota, RateLimitStatus
-from assay.surfaces.server.errors import RETRY_SECONDS, HttpError, error_body
-from assay.surfaces.server.keys import Sessions, token_in
+from assay.surfaces.server.errors import RETRY_SECONDS, HttpError, render_error
+from assay.surfaces.server.keys import SessionStore, token_in
 from assay.surfaces.server.settings import ServerSettings
 
 COUNTED_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
 """Methods that are counted by name; others are counted together, since clients can invent any."""
 METRICS_CONTENT_TYPE = "text/plain; version=0.0.4"
-"""The response adds the charset."""
+"""Response adds the charset."""
 
 
 class RunMeter(RunObserver, Protocol):
@@ -43,7 +43,7 @@ class RunMeter(RunObserver, Protocol):
 
 
 class ServiceMetrics:
-    """The counters of one service, in its own registry."""
+    """Counters of one service, in its own registry."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -117,7 +117,7 @@ class AccessControl:
     """Access control by host, caller and rate."""
 
     def __init__(
-        self, known: keys.Keys, rates: CallerRateLimiter, *, hosts: Iterable[str], needs_key: bool, sessions: Sessions
+        self, known: keys.KeyStore, rates: CallerRateLimiter, *, hosts: Iterable[str], needs_key: bool, sessions: SessionStore
     ) -> None:
         self._keys = known
         self._sessions = sessions
@@ -130,6 +130,7 @@ class AccessControl:
         # Use the router's view of the path: another spelling of an address needs the same scope.
         path = normalize_path(scope["path"])
         self._check_host(headers, scope["method"])
+        # Forms are sent by browsers, also from other sites; programs use /v1/ and send no origin.
         if scope["method"] in CHANGING_METHODS and not path.startswith("/v1/"):
             _check_same_origin(headers)
         if path in OPEN_PATHS or path.startswith(OPEN_FOLDER):
@@ -139,6 +140,7 @@ class AccessControl:
         except StoreUnavailable as problem:
             log.warning("%s", problem.message)
             raise HttpError(503, "the keys of this service cannot be read", headers={"Retry-After": "5"}) from problem
+        # Counted before the scope is checked: refused requests use the allowance too.
         wanted = _wanted(scope["method"], path)
         allowance = self._rates.take(caller.name)
         if allowance.retry_after_s:
@@ -148,7 +150,7 @@ class AccessControl:
         return caller, allowance
 
     def still_knows(self, caller: keys.Caller, headers: dict[str, str], *, method: str) -> bool:
-        """Tell whether the caller is still allowed: the session and the key may have been revoked since."""
+        """Return whether the caller is still allowed: the session and the key may have been revoked since."""
         try:
             return self._caller(headers, method) == caller
         except (HttpError, StoreUnavailable):
@@ -164,7 +166,7 @@ class AccessControl:
             raise HttpError(403, "requests from other sites are not taken")
 
     def _is_ours(self, host: str) -> bool:
-        """Tell whether a Host header is ours: an attacker can rebind a name to this server (DNS rebinding), but no IP address."""
+        """Return whether a Host header is ours: an attacker can rebind a name to this server (DNS rebinding), but no IP address."""
         found = _HOST.fullmatch(host.lower())
         if found is None:
             return False
@@ -197,7 +199,7 @@ class AccessControl:
 
 
 def _check_same_origin(headers: dict[str, str]) -> None:
-    """Browsers send forms and cookies from any page that asks them to; ours are known by this. Raises HttpError.
+    """Raise HttpError unless this server's own page sent the request: browsers send cookies with forms of any site.
 
     Other ports of one host are other origins, though cookies know no ports.
     """
@@ -213,7 +215,7 @@ def _wanted(method: str, path: str) -> keys.Scope:
 
 
 class RequestMiddleware:
-    """The outermost layer of the service."""
+    """Outermost layer of the service."""
 
     def __init__(self, app: ASGIApp, guard: AccessControl, *, meters: ServiceMetrics, settings: ServerSettings) -> None:
         self._app = app
@@ -374,7 +376,7 @@ class _Exchange:
 
     async def refuse(self, refusal: HttpError) -> None:
         """Answer with an error before the framework sees the request."""
-        shown = error_body(refusal, self.scope, request_id=self.request_id, headers=self.headers)
+        shown = render_error(refusal, self.scope, request_id=self.request_id, headers=self.headers)
         headers = {"content-length": str(len(shown.body)), **shown.headers}
         encoded = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
         await self.send({"type": "http.response.start", "status": refusal.status, "headers": encoded})

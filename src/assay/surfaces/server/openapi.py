@@ -122,7 +122,7 @@ def _operations(app: Litestar) -> Iterator[tuple[str, str, HTTPRouteHandler]]:
 
 
 def _operation(path: str, method: str, *, handler: HTTPRouteHandler, components: JsonObject) -> JsonObject:
-    # The framework wraps handlers that run in threads, and the wrapper has a docstring of its own.
+    # The framework wraps handlers that run in threads, and the wrapper has its own docstring.
     summary = " ".join((getattr(handler.fn, "func", handler.fn).__doc__ or "").split())
     query = components[handler.opt["query"].__name__]
     found: JsonObject = {
@@ -206,7 +206,7 @@ Every answer has `x-request-id` and `x-latency-ms`; every error has the shape of
 
 
 def reference(document: JsonObject) -> str:
-    """The page."""
+    """Render the reference page of an OpenAPI document."""
     parts = [HEAD]
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
@@ -249,7 +249,7 @@ def _members(schema: JsonObject) -> Iterator[str]:
 
 
 def _type(schema: JsonObject) -> str:
-    """A schema in a few words."""
+    """Describe a schema in a few words."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return f"[{name}](#{name.lower()})"
@@ -263,7 +263,7 @@ def _type(schema: JsonObject) -> str:
 
 
 def _range(schema: Mapping[str, object]) -> str:
-    """`, 1 to 1,000`; nothing where a number may be any."""
+    """Format the bounds of a number: `, 1 to 1,000`; empty without bounds."""
     least, most = schema.get("minimum"), schema.get("maximum")
     if least is None:
         return ""
@@ -271,6 +271,6 @@ def _range(schema: Mapping[str, object]) -> str:
 
 
 def _default(schema: Mapping[str, object]) -> str:
-    """What counts where nothing is said."""
+    """Format the default of a parameter."""
     default = schema.get("default")
     return "" if default in (None, (), []) else f"; `{default}` by default"

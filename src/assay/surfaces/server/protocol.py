@@ -28,8 +28,8 @@ class Protocol(H11Protocol):
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self._strict = _Strict()
-        self.conn = self._strict
+        self._parser_check = _UnambiguousParser()
+        self.conn = self._parser_check
         self._is_over = False
         self._left_to_discard = LINGER_BYTES
         self._has_begun = False
@@ -53,7 +53,7 @@ class Protocol(H11Protocol):
 
     @property
     def is_waiting(self) -> bool:
-        """Tell whether there is no request to answer."""
+        """True if there is no request to answer."""
         return not self._is_over and (self._exchange is None or self._exchange.response_complete)
 
     @property
@@ -103,14 +103,14 @@ class Protocol(H11Protocol):
 
     def _be_late(self) -> None:
         self._deadline = None
-        if self._has_begun and not self._strict.has_sent_answer:
+        if self._has_begun and not self._parser_check.has_sent_answer:
             self._refuse(408, f"the request did not come within {self.settings.idle_seconds:g} seconds")
         else:
             self.drop()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002  # the parent's name; what it says is said better here
         """Answer input that cannot be parsed as a request."""
-        status, reason = self._strict.refusal
+        status, reason = self._parser_check.refusal
         exchange = self._exchange
         if exchange is not None and exchange.response_started and not exchange.response_complete:
             self.drop()
@@ -155,7 +155,7 @@ def protocol_for(settings: ServerSettings) -> type[Protocol]:
     return type("Protocol", (Protocol,), {"settings": settings})
 
 
-class _Strict(h11.Connection):
+class _UnambiguousParser(h11.Connection):
     """Parser that refuses requests which two parsers might understand differently."""
 
     def __init__(self) -> None:
@@ -164,7 +164,7 @@ class _Strict(h11.Connection):
 
     @property
     def has_sent_answer(self) -> bool:
-        """Tell whether the current request was answered before its body was complete."""
+        """True if the current request was answered before its body was complete."""
         return self.our_state not in (h11.IDLE, h11.SEND_RESPONSE)
 
     def next_event(self) -> Any:

@@ -11,7 +11,7 @@ from assay.core.contract import ContractId
 from assay.core.exposure import settings_struct
 from assay.core.record_query import VALID, RecordSearch
 from assay.core.runs import State
-from assay.core.settings import run_settings
+from assay.core.settings import CLUSTER_TEXT, run_settings
 from assay.surfaces.server.errors import HttpError
 
 ContractChoice = Literal[ContractId, "auto"]
@@ -34,22 +34,22 @@ class NoQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CheckQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a dataset is validated."""
+    """Parameters of a validation."""
 
     contract: Annotated[ContractChoice, _says("The contract of the body; `auto` recognises it.")] = "batch_v1"
-    allow_size: Annotated[bool, _says("Accept golden datasets with fewer than 5 or more than 20 cases.")] = False
-    null_as_absent: Annotated[bool, _says("Optional and forbidden fields that are null count as absent.")] = False
+    allow_size: Annotated[bool, _says(run_settings()["allow_size"].query_text)] = False
+    null_as_absent: Annotated[bool, _says(run_settings()["null_as_absent"].query_text)] = False
 
 
 class SubmittedDataset(msgspec.Struct, frozen=True, kw_only=True):
-    """What is submitted for a run."""
+    """Parameters of a submitted dataset."""
 
     contract: Annotated[ContractChoice, _says("The contract of the body; `auto` recognises it.")] = "batch_v1"
     name: Annotated[DatasetName | None, _says("What the dataset is called, where its contract gives it no id.")] = None
 
 
 SUBMITTED = tuple(setting for setting in run_settings().values() if setting.parameter is not None)
-"""The settings that have a parameter."""
+"""Settings that have a parameter."""
 if TYPE_CHECKING:
     _SubmittedSettings = SubmittedDataset
 else:
@@ -79,7 +79,7 @@ class SubmitQuery(_SubmittedSettings, frozen=True, kw_only=True, forbid_unknown_
 
 
 class RunsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which runs are listed."""
+    """Parameters of the list of runs."""
 
     limit: PageSize = 50
     cursor: Annotated[RunId | None, _says("The `next_cursor` of the page before.")] = None
@@ -92,43 +92,43 @@ class RunsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class PageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which part of a list is shown."""
+    """Parameters of a page of a list."""
 
     limit: PageSize = 100
     cursor: Annotated[Cursor | None, _says("The `next_cursor` of the page before.")] = None
 
 
 class RecordsQuery(RecordSearch, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which records are listed, and in which order."""
+    """Parameters of the list of records."""
 
     limit: PageSize = 100
     cursor: Annotated[Cursor | None, _says("The `next_cursor` of the page before.")] = None
 
     @property
     def search(self) -> RecordSearch:
-        """The records that are meant; without a status they are the valid ones."""
+        """Search that the parameters describe; without a status it finds the valid records."""
         named = {name: getattr(self, name) for name in RecordSearch.__struct_fields__}
         return RecordSearch(**{**named, "status": self.status or VALID})
 
 
 class RecordQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which answer to a record is shown."""
+    """Parameters of a record."""
 
     sample: Annotated[Annotated[int, Meta(ge=0, le=1000)] | None, _says("Of several answers the one with this number.")] = None
 
 
 class ExportQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How predictions are exported."""
+    """Parameters of an export."""
 
     format: Literal["json", "jsonl", "csv", "parquet", "xlsx", "eval-results", "responses", "dataset"] = "jsonl"
 
 
 class CompareQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which runs are compared."""
+    """Parameters of a comparison."""
 
     before: Annotated[RunId, _says("The run that was there first.")]
     after: Annotated[RunId, _says("The run that is compared with it.")]
-    cluster: Annotated[Annotated[str, Meta(max_length=128)] | None, _says("Metadata key whose records form clusters.")] = None
+    cluster: Annotated[Annotated[str, Meta(max_length=128)] | None, _says(CLUSTER_TEXT)] = None
     flips: Annotated[Annotated[int, Meta(ge=0, le=1000)], _says("Maximum number of records with changed results.")] = 20
 
 

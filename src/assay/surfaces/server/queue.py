@@ -39,7 +39,7 @@ class RunCallbacks(msgspec.Struct, frozen=True, kw_only=True):
     """Called when the artifacts of a run are on this machine."""
     given_up: Callable[[str, AssayError], None] = lambda *_: None
     """Called with the reason when execution stops before the run's end."""
-    teller: RunObserver = ObserverGroup()
+    observer: RunObserver = ObserverGroup()
 
 
 class QueueBackend(msgspec.Struct, frozen=True):
@@ -51,39 +51,40 @@ class QueueBackend(msgspec.Struct, frozen=True):
 
 
 class RunQueue:
-    """The runs of one service between their submission and their end."""
+    """Runs of one service between their submission and their end."""
 
     def __init__(
-        self, runs_dir: Path, meters: ServiceMetrics, *, seats: QueueLimits, told: RunCallbacks, placing: QueueBackend
+        self, runs_dir: Path, meters: ServiceMetrics, *, limits: QueueLimits, callbacks: RunCallbacks, backend: QueueBackend
     ) -> None:
         self._runs_dir = runs_dir
         self._meters = meters
-        self._teller = ObserverGroup([observer for observer in (meters.run_metrics, told.teller) if observer is not None])
-        self._max_runs = seats.max_runs
-        self._max_queue = seats.max_queue
-        self._told = told
-        self._placement, self._shared = placing.placement, placing.shared
+        self._observer = ObserverGroup([observer for observer in (meters.run_metrics, callbacks.observer) if observer is not None])
+        self._max_runs = limits.max_runs
+        self._max_queue = limits.max_queue
+        self._callbacks = callbacks
+        self._placement, self._shared = backend.placement, backend.shared
         self._waiting: dict[str, deque[str]] = {}
         self._working: dict[str, threading.Thread] = {}
         self._snapshots: dict[str, api.Snapshot] = {}
         self._problems: dict[str, str] = {}
         self._outages: Counter[str] = Counter()
         """Number of times that execution was given up here because of storage."""
-        self._seats = 0
+        self._reserved = 0
         self._is_stopping = False
         self._lock = threading.Lock()
 
     @contextmanager
-    def seat(self) -> Iterator[None]:
+    def reserve(self) -> Iterator[None]:
         """Reserve a place for a run that is being submitted; raises HttpError when the queue is full."""
         with self._lock:
+            # Checked and reserved under one lock: otherwise concurrent submissions could all take the last place.
             self._check_room()
-            self._seats += 1
+            self._reserved += 1
         try:
             yield
         finally:
             with self._lock:
-                self._seats -= 1
+                self._reserved -= 1
 
     def check_room(self) -> None:
         """Raise HttpError when the queue is full, before an upload rather than after it."""
@@ -91,7 +92,7 @@ class RunQueue:
             self._check_room()
 
     def _check_room(self) -> None:
-        if self._is_stopping or self._seats + self._count_waiting() >= self._max_queue:
+        if self._is_stopping or self._reserved + self._count_waiting() >= self._max_queue:
             why = "the service is shutting down" if self._is_stopping else "too many runs are waiting"
             raise HttpError(503, why, headers={"Retry-After": str(RETRY_SECONDS)})
 
@@ -114,7 +115,7 @@ class RunQueue:
             self._fill()
 
     def has(self, run_id: str) -> bool:
-        """Tell whether the run is queued or executed here."""
+        """Return whether the run is queued or executed here."""
         with self._lock:
             return run_id in self._working or any(run_id in line for line in self._waiting.values())
 
@@ -130,7 +131,7 @@ class RunQueue:
 
     @property
     def is_stopping(self) -> bool:
-        """Tell whether the service is shutting down."""
+        """True if the service is shutting down."""
         return self._is_stopping
 
     def problem(self, run_id: str) -> str:
@@ -160,6 +161,7 @@ class RunQueue:
             if line:
                 # A served caller goes to the end of the line.
                 self._waiting[owner] = line
+            # A daemon thread: calls that outlast the grace period must not keep the process from ending; the run is durable.
             thread = threading.Thread(target=self._work, args=(run_id,), name=f"run {run_id}", daemon=True)
             thread.start()
             self._working[run_id] = thread
@@ -193,9 +195,9 @@ class RunQueue:
                 self._fill()
 
     def _tell_end(self, result: RunResult) -> None:
-        self._teller.run_ended(result)
+        self._observer.run_ended(result)
         if result.is_finished and (self._runs_dir / result.run_id).is_dir():
-            self._told.ended(result.run_id)
+            self._callbacks.ended(result.run_id)
 
     def _give_up(self, run_id: str, problem: AssayError) -> None:
         if isinstance(problem, RunSealed | RunNotFound) and self._shared is not None:
@@ -204,7 +206,7 @@ class RunQueue:
             return
         self._problems[run_id] = problem.message
         self._log_failure(run_id, problem.message, code=problem.code)
-        self._told.given_up(run_id, problem)
+        self._callbacks.given_up(run_id, problem)
         is_outage = isinstance(problem, StoreUnavailable) and not isinstance(problem, StoreRefused)
         self._outages[run_id] += is_outage
         if self._shared is not None and is_outage and self._outages[run_id] < MAX_OUTAGES:
@@ -235,12 +237,12 @@ class RunQueue:
         def watch(snapshot: api.Snapshot) -> None:
             self._snapshots[run_id] = snapshot
 
-        self._teller.run_started(run_id)
+        self._observer.run_started(run_id)
         return api.resume(
             run_id,
             runs_dir=self._runs_dir,
             watch=watch,
-            observe=self._teller,
+            observe=self._observer,
             is_stopping=lambda: self._is_stopping,
             is_patient=self._shared is None,
             is_retried=self._shared is not None,

@@ -13,43 +13,54 @@ from litestar.params import FromPath
 from msgspec import Meta
 
 from assay import api
-from assay.core.canonical import JsonObject
+from assay.core.artifact_lines import FailureLine, InvalidRecord, PredictionLine, RecordDetails
+from assay.core.canonical import JsonObject, json_text
 from assay.core.errors import RunNotFound
 from assay.core.http_answers import Distribution, LinesPage, RecordResponse, Submission
+from assay.core.issue import RecordIssue
 from assay.core.record_query import VALID, RecordSearch
-from assay.surfaces.pages.record import RecordNavigation, RecordView, label_view, record_view
+from assay.presentation.record import label_view
+from assay.surfaces.pages.record import RecordNavigation, RecordView, record_view
 from assay.surfaces.pages.records import PAGE, RecordsChoice, indexing_view, records_view
-from assay.surfaces.reporters.json_document import json_text
 from assay.surfaces.server.errors import HttpError, request_id_of
 from assay.surfaces.server.queries import AnyRequest, NoQuery, PageQuery, RecordQuery, RecordsQuery, read_query
-from assay.surfaces.server.server import PLACE, Answer, Server, answered, caller_of, paged, read_choice, server_of
+from assay.surfaces.server.server import (
+    PLACE,
+    BytesResponse,
+    Server,
+    caller_of,
+    json_response,
+    page_response,
+    read_choice,
+    server_of,
+)
 from assay.surfaces.server.uploads import FORM_BYTES, read_fields
 
 PAGE_BYTES = 8 << 20
-"""What a page may weigh: a record may have 256 KB, and a thousand of them would be in memory several times."""
+"""Maximum bytes of a page: a record may have 256 KB, and a thousand of them would be in memory several times."""
 
 PATIENCE = 20.0
 """Seconds that a search waits for the index of a large run that has just ended."""
 
 
 @get("/v1/runs/{run_id:str}/records", sync_to_thread=True, query=RecordsQuery, answer=LinesPage, errors=(400, 404, 410))
-def list_records(request: AnyRequest, run_id: FromPath[str]) -> Answer:
+def list_records(request: AnyRequest, run_id: FromPath[str]) -> BytesResponse:
     """List the valid records with what came of them so far, as `predictions.jsonl` has them, filtered and sorted."""
     named = record_id_in(request)
     if named:
         return _shown(request, run_id, named)
     query = read_query(request, RecordsQuery)
     check_other_run(request, query)
-    return server_of(request).look(run_id, caller_of(request), lambda run: _records(request, run, query))
+    return server_of(request).read_run(run_id, caller_of(request), lambda run: _records(request, run, query))
 
 
 def check_other_run(request: AnyRequest, search: RecordSearch) -> None:
-    """Raises RunNotFound when a search looks for flips against a run that the caller may not see."""
+    """Raise RunNotFound when a search looks for flips against a run that the caller may not see."""
     if search.against is not None:
         server_of(request).run(search.against, caller_of(request))
 
 
-def _records(request: AnyRequest, run: api.RunReader, query: RecordsQuery) -> Answer:
+def _records(request: AnyRequest, run: api.RunReader, query: RecordsQuery) -> BytesResponse:
     search, start = query.search, int(query.cursor or 0)
     if run.artifacts() and search == RecordSearch(status=VALID):
         # The lines as they stand need no index; those that cannot be wanted are passed over unread.
@@ -60,27 +71,27 @@ def _records(request: AnyRequest, run: api.RunReader, query: RecordsQuery) -> An
     percent = server_of(request).indexer.wait(run, search, PATIENCE)
     if percent is not None:
         raise HttpError(503, f"the records are being indexed: {percent} %", headers={"Retry-After": "2"})
-    # In the order of the records the index of the next one names a page, also of a run that goes on meanwhile; else its number.
+    # In record order the cursor is the next record's index, which stays valid while the run continues; otherwise its number.
     place = "first" if search.sort == "order" else "offset"
     found = api.find_records(run, search, limit=query.limit + 1, **{place: start})
-    lines = (record.line for record in found.records)
-    entries = _from(start, lines) if place == "first" else enumerate(lines, start)
+    lines = [record.line for record in found.records]
+    entries = _from(start, lines) if place == "first" else enumerate(map(msgspec.to_builtins, lines), start)
     return _page(entries, query.limit, total=found.total, request_id=request_id_of(request))
 
 
-def _from(first: int, lines: Iterable[JsonObject]) -> Iterator[tuple[int, JsonObject]]:
-    """Lines with the indexes of their records, from an index on."""
-    return ((line["index"], line) for line in lines if line["index"] >= first)
+def _from(first: int, lines: Iterable[PredictionLine | FailureLine]) -> Iterator[tuple[int, JsonObject]]:
+    """Yield lines with the indexes of their records, from an index on."""
+    return ((line.index, msgspec.to_builtins(line)) for line in lines if line.index >= first)
 
 
 @get("/v1/runs/{run_id:str}/errors", sync_to_thread=True, query=PageQuery, answer=LinesPage, errors=(400, 404, 410))
-def list_errors(request: AnyRequest, run_id: FromPath[str]) -> Answer:
+def list_errors(request: AnyRequest, run_id: FromPath[str]) -> BytesResponse:
     """List every error of every invalid record."""
     query = read_query(request, PageQuery)
-    return server_of(request).look(run_id, caller_of(request), lambda run: _errors(request, run, query))
+    return server_of(request).read_run(run_id, caller_of(request), lambda run: _errors(request, run, query))
 
 
-def _errors(request: AnyRequest, run: api.RunReader, query: PageQuery) -> Answer:
+def _errors(request: AnyRequest, run: api.RunReader, query: PageQuery) -> BytesResponse:
     entries = islice(enumerate(api.record_errors(run)), int(query.cursor or 0), None)
     row = server_of(request).submissions.of(run.folders.run_id)
     total = None if row is None else msgspec.json.decode(row.answer, type=Submission).record_errors_total
@@ -88,13 +99,13 @@ def _errors(request: AnyRequest, run: api.RunReader, query: PageQuery) -> Answer
 
 
 @get("/v1/runs/{run_id:str}/failures", sync_to_thread=True, query=PageQuery, answer=LinesPage, errors=(400, 404, 410))
-def list_failures(request: AnyRequest, run_id: FromPath[str]) -> Answer:
+def list_failures(request: AnyRequest, run_id: FromPath[str]) -> BytesResponse:
     """List every record that ended in an error or did not pass, as `failures.jsonl` has them."""
     query = read_query(request, PageQuery)
-    return server_of(request).look(run_id, caller_of(request), lambda run: _failures(request, run, query))
+    return server_of(request).read_run(run_id, caller_of(request), lambda run: _failures(request, run, query))
 
 
-def _failures(request: AnyRequest, run: api.RunReader, query: PageQuery) -> Answer:
+def _failures(request: AnyRequest, run: api.RunReader, query: PageQuery) -> BytesResponse:
     entries = _from(int(query.cursor or 0), run.failures())
     return _page(entries, query.limit, total=_total(run, "failures.jsonl"), request_id=request_id_of(request))
 
@@ -106,30 +117,30 @@ def _failures(request: AnyRequest, run: api.RunReader, query: PageQuery) -> Answ
     answer=RecordResponse,
     errors=(400, 404, 410),
 )
-def show_record(request: AnyRequest, run_id: FromPath[str], record_id: FromPath[str]) -> Answer:
+def show_record(request: AnyRequest, run_id: FromPath[str], record_id: FromPath[str]) -> BytesResponse:
     """Show one record by its id, or else by its index: what was asked, what came of it, every attempt."""
     return _shown(request, run_id, record_id_in(request) or record_id.removeprefix("/"))
 
 
 def record_id_in(request: AnyRequest) -> str:
-    """The id as it was sent; ids may have slashes in any place, and the router counts several as one."""
+    """Return the record id as it was sent; ids may contain slashes, and the router merges several."""
     return unquote(bytes(request.scope.get("raw_path", b"")).partition(b"/records/")[2].decode("ascii", "replace"))
 
 
-def _shown(request: AnyRequest, run_id: str, record_id: str) -> Answer:
+def _shown(request: AnyRequest, run_id: str, record_id: str) -> BytesResponse:
     query = read_query(request, RecordQuery)
-    found = server_of(request).look(run_id, caller_of(request), lambda run: run.record(record_id, sample=query.sample))
-    return answered(RecordResponse(record=found, request_id=request_id_of(request)))
+    found = server_of(request).read_run(run_id, caller_of(request), lambda run: run.record(record_id, sample=query.sample))
+    return json_response(RecordResponse(record=msgspec.to_builtins(found), request_id=request_id_of(request)))
 
 
 @get("/v1/runs/{run_id:str}/distribution", sync_to_thread=True, query=NoQuery, answer=Distribution, errors=(404, 410))
-def show_distribution(request: AnyRequest, run_id: FromPath[str]) -> Answer:
+def show_distribution(request: AnyRequest, run_id: FromPath[str]) -> BytesResponse:
     """Show how the scores of a run are spread, over all and for each criterion."""
     read_query(request, NoQuery)
-    return server_of(request).look(run_id, caller_of(request), lambda run: _distribution(request, run))
+    return server_of(request).read_run(run_id, caller_of(request), lambda run: _distribution(request, run))
 
 
-def _distribution(request: AnyRequest, run: api.RunReader) -> Answer:
+def _distribution(request: AnyRequest, run: api.RunReader) -> BytesResponse:
     scores: Counter[float] = Counter()
     criteria: dict[str, Counter[float]] = {}
     scale, passed = None, 0
@@ -140,7 +151,7 @@ def _distribution(request: AnyRequest, run: api.RunReader) -> Answer:
         # Votes that are kept of a record without a grade are not counted.
         for score in line.evaluator_scores if line.raw_score is not None else ():
             criteria.setdefault(score.criterion, Counter())[score.score] += 1
-    return answered(
+    return json_response(
         Distribution(
             run_id=run.folders.run_id,
             scale=scale,
@@ -162,8 +173,8 @@ def _total(run: api.RunReader, name: str) -> int | None:
     return None if found is None else found.lines
 
 
-def _page(entries: Iterable[tuple[int, JsonObject]], limit: int, *, total: int | None, request_id: str) -> Answer:
-    """One page of numbered lines, shorter when they are long; the number of the first one that is not shown names the next."""
+def _page(entries: Iterable[tuple[int, JsonObject]], limit: int, *, total: int | None, request_id: str) -> BytesResponse:
+    """Build one page of numbered lines, fewer if they are long; its cursor is the number of the first line left out."""
     items: list[JsonObject] = []
     room, cursor = PAGE_BYTES, None
     for number, line in entries:
@@ -172,7 +183,7 @@ def _page(entries: Iterable[tuple[int, JsonObject]], limit: int, *, total: int |
             cursor = str(number)
             break
         items.append(line)
-    return answered(LinesPage(items=tuple(items), next_cursor=cursor, total=total, request_id=request_id))
+    return json_response(LinesPage(items=tuple(items), next_cursor=cursor, total=total, request_id=request_id))
 
 
 MAX_OTHERS = 50
@@ -180,26 +191,27 @@ MAX_OTHERS = 50
 
 
 @get("/runs/{run_id:str}/records", sync_to_thread=True)
-def records_page(request: AnyRequest, run_id: FromPath[str]) -> Answer:
-    """The records of a run."""
+def records_page(request: AnyRequest, run_id: FromPath[str]) -> BytesResponse:
+    """Show the records of a run."""
     server, choice = server_of(request), read_choice(request, RecordsChoice)
     check_other_run(request, choice.search)
-    return server.look(run_id, caller_of(request), lambda run: _records_page(request, server, run, choice))
+    return server.read_run(run_id, caller_of(request), lambda run: _records_page(request, server, run, choice))
 
 
-def _records_page(request: AnyRequest, server: Server, run: api.RunReader, choice: RecordsChoice) -> Answer:
+def _records_page(request: AnyRequest, server: Server, run: api.RunReader, choice: RecordsChoice) -> BytesResponse:
     run_id = run.folders.run_id
+    # Searching without an index would read the whole run for each page.
     percent = server.indexer.wait(run, choice.search)
     if percent is not None:
-        return paged(request, "records.html", indexing_view(run_id, choice, percent, place=PLACE))
+        return page_response(request, "records.html", indexing_view(run_id, choice, percent, place=PLACE))
     found = api.find_records(run, choice.search, limit=PAGE, offset=(choice.page - 1) * PAGE)
     others = _others(request, run_id)
     view = records_view(run_id, found, choice, facets=api.facets_of(run), others=others, place=PLACE)
-    return paged(request, "records.html", view)
+    return page_response(request, "records.html", view)
 
 
 def _others(request: AnyRequest, run_id: str) -> list[str]:
-    """Finished runs over the same dataset."""
+    """List finished runs on the same dataset."""
     listings = server_of(request).visible(caller_of(request))
     mine = next((listing.dataset for listing in listings if listing.run_id == run_id), "")
     ended = ("completed", "completed_with_failures")
@@ -208,23 +220,23 @@ def _others(request: AnyRequest, run_id: str) -> list[str]:
 
 
 @get("/runs/{run_id:str}/records/{index:int}", sync_to_thread=True)
-def record_page(request: AnyRequest, run_id: FromPath[str], index: FromPath[int]) -> Answer:
-    """One record, with the way to those beside it in the list that led here."""
+def record_page(request: AnyRequest, run_id: FromPath[str], index: FromPath[int]) -> BytesResponse:
+    """Show one record, with links to its neighbours in the list."""
     server, choice = server_of(request), read_choice(request, RecordsChoice)
     check_other_run(request, choice.search)
-    return server.look(run_id, caller_of(request), lambda run: _record_page(request, server, run, index=index, choice=choice))
+    return server.read_run(run_id, caller_of(request), lambda run: _record_page(request, server, run, index=index, choice=choice))
 
 
-def _record_page(request: AnyRequest, server: Server, run: api.RunReader, *, index: int, choice: RecordsChoice) -> Answer:
+def _record_page(request: AnyRequest, server: Server, run: api.RunReader, *, index: int, choice: RecordsChoice) -> BytesResponse:
     run_id = run.folders.run_id
     percent = server.indexer.wait(run, choice.search)
     if percent is not None:
-        return paged(request, "records.html", indexing_view(run_id, choice, percent, place=PLACE))
+        return page_response(request, "records.html", indexing_view(run_id, choice, percent, place=PLACE))
     found = run.record_at(index)
     view = record_view(run_id, found, _steps(run, index, choice), place=PLACE, issues=_issues(run, found))
     json_address = f"{PLACE.run(run_id, 'record-json')}/{index}"
     shown = msgspec.structs.replace(view, json_address=json_address)
-    return paged(request, "record.html", _with_labels(shown, run, found, choice=choice))
+    return page_response(request, "record.html", _with_labels(shown, run, found, choice=choice))
 
 
 def _steps(run: api.RunReader, index: int, choice: RecordsChoice) -> RecordNavigation:
@@ -244,36 +256,37 @@ def _steps(run: api.RunReader, index: int, choice: RecordsChoice) -> RecordNavig
     )
 
 
-def _issues(run: api.RunReader, found: JsonObject) -> list[JsonObject]:
-    """Everything that is wrong with a record that broke its contract."""
-    if "failure" not in found:
-        return []
-    index = found["failure"]["index"]
-    return next((line["issues"] for line in run.validations() if line["index"] == index), [])
+def _issues(run: api.RunReader, found: RecordDetails | InvalidRecord) -> tuple[RecordIssue, ...]:
+    """Return the issues of a record that broke its contract."""
+    if isinstance(found, RecordDetails):
+        return ()
+    return next((line.read_issues() for line in run.validations() if line.index == found.failure.index), ())
 
 
-def _with_labels(view: RecordView, run: api.RunReader, found: JsonObject, *, choice: RecordsChoice) -> RecordView:
-    line = found.get("prediction", {})
-    if not run.artifacts() or line.get("passed") is None:
+def _with_labels(
+    view: RecordView, run: api.RunReader, found: RecordDetails | InvalidRecord, *, choice: RecordsChoice
+) -> RecordView:
+    if not run.artifacts() or isinstance(found, InvalidRecord) or found.prediction.passed is None:
         return view
-    answer = (line["dataset"], line["record_id"], line.get("sample") or 0)
+    line = found.prediction
+    answer = (line.dataset, line.record_id, line.sample or 0)
     labels = tuple(label_view(label) for label in api.kept_labels(run) if label.answer == answer)
     address = PLACE.labels(view.run_id, view.index, **choice.query())
     return msgspec.structs.replace(view, labels=labels, label_address=address)
 
 
 @get("/runs/{run_id:str}/record/{record_id:path}", status_code=302, sync_to_thread=True)
-def named_record(request: AnyRequest, run_id: FromPath[str], record_id: FromPath[str]) -> Answer:
-    """The page of a record by its id, or else by its index: an address that can be written by hand."""
-    found = server_of(request).look(run_id, caller_of(request), lambda run: run.record(record_id.removeprefix("/")))
-    index = (found.get("prediction") or found["failure"])["index"]
+def named_record(request: AnyRequest, run_id: FromPath[str], record_id: FromPath[str]) -> BytesResponse:
+    """Redirect to a record by its id or index; for addresses written by hand."""
+    found = server_of(request).read_run(run_id, caller_of(request), lambda run: run.record(record_id.removeprefix("/")))
+    index = (found.prediction if isinstance(found, RecordDetails) else found.failure).index
     return Response(b"", status_code=302, headers={"Location": PLACE.record(run_id, index)})
 
 
 @get("/runs/{run_id:str}/record-json/{index:int}", sync_to_thread=True)
-def record_json(request: AnyRequest, run_id: FromPath[str], index: FromPath[int]) -> Answer:
-    """One record as JSON, to be copied."""
-    found = server_of(request).look(run_id, caller_of(request), lambda run: run.record_at(index))
+def record_json(request: AnyRequest, run_id: FromPath[str], index: FromPath[int]) -> BytesResponse:
+    """Return one record as JSON, for copying."""
+    found = server_of(request).read_run(run_id, caller_of(request), lambda run: run.record_at(index))
     return Response(json_text(found, indent=2).encode(), media_type="application/json")
 
 
@@ -287,21 +300,21 @@ class LabelForm(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @post("/runs/{run_id:str}/records/{index:int}/labels", status_code=303, request_max_body_size=FORM_BYTES)
-async def label_form(request: AnyRequest, run_id: FromPath[str], index: FromPath[int]) -> Answer:
-    """Keep what a person says of an answer, and show the record again, still in the list that led to it."""
+async def label_form(request: AnyRequest, run_id: FromPath[str], index: FromPath[int]) -> BytesResponse:
+    """Store the label of an answer, and redirect to the record in the same list."""
     choice, wanted = read_choice(request, RecordsChoice), await read_fields(request, LabelForm)
     caller = caller_of(request)
     name = caller.name or wanted.rater
     opinion = api.LabelInput(rater=name, passed=wanted.passed, score=wanted.score, note=wanted.note)
     server = server_of(request)
-    await to_thread(server.look, run_id, caller, lambda run: api.keep_label(run, index, opinion))
+    await to_thread(server.read_run, run_id, caller, lambda run: api.keep_label(run, index, opinion))
     return Response(b"", status_code=303, headers={"Location": PLACE.record(run_id, index, **choice.query())})
 
 
 @get("/runs/{run_id:str}/labels.jsonl", sync_to_thread=True)
-def labels_file(request: AnyRequest, run_id: FromPath[str]) -> Answer:
-    """What people say of the answers of a run, as a file that `assay calibrate` reads."""
-    labels = server_of(request).look(run_id, caller_of(request), api.kept_labels)
+def labels_file(request: AnyRequest, run_id: FromPath[str]) -> BytesResponse:
+    """Return the human labels of a run as a file that `assay calibrate` reads."""
+    labels = server_of(request).read_run(run_id, caller_of(request), api.kept_labels)
     if not labels:
         raise RunNotFound(f"run '{run_id}' has no labels yet", hint="the page of a record has a form for it")
     lines = "".join(f"{json_text(msgspec.to_builtins(label))}\n" for label in labels)

@@ -14,10 +14,9 @@ from litestar.params import FromPath
 from litestar.response import Stream
 
 from assay import api
-from assay.core.contract import dataset_file
+from assay.core.canonical import json_text
 from assay.core.errors import RunSealed
 from assay.core.http_answers import RunsPage, RunStatus
-from assay.core.plan import DEFAULT_PROJECT
 from assay.core.run_result import RunListing, RunResult
 from assay.core.runs import TERMINAL
 from assay.presentation.run_list import pace_text
@@ -25,18 +24,27 @@ from assay.presentation.run_report import sketch_of
 from assay.surfaces.pages.page_renderer import MEDIA_TYPES, STATIC_NAMES, PageViewer, page, static
 from assay.surfaces.pages.run import RunProgressView, progress_view, run_page
 from assay.surfaces.pages.runs import LiveChoice, RunsChoice, is_wanted, run_row, runs_view
-from assay.surfaces.reporters.json_document import json_text
 from assay.surfaces.server.concurrency import POLL_SECONDS
 from assay.surfaces.server.errors import HttpError, request_id_of
 from assay.surfaces.server.keys import Caller
 from assay.surfaces.server.queries import AnyRequest, NoQuery, RunsQuery, read_query
-from assay.surfaces.server.server import PLACE, Answer, Server, answered, caller_of, paged, read_choice, reader_of, server_of
+from assay.surfaces.server.server import (
+    PLACE,
+    BytesResponse,
+    Server,
+    caller_of,
+    json_response,
+    page_response,
+    read_choice,
+    server_of,
+    viewer_of,
+)
 
 _PARTS = ("records", "errors", "failures", "distribution", "events", "artifacts", "export")
 
 
 @get("/v1/runs", sync_to_thread=True, query=RunsQuery, answer=RunsPage, errors=(400, 404))
-def list_runs(request: AnyRequest) -> Answer:
+def list_runs(request: AnyRequest) -> BytesResponse:
     """List the runs, the newest first."""
     query = read_query(request, RunsQuery)
     runs = iter(server_of(request).listed(caller_of(request)))
@@ -45,12 +53,12 @@ def list_runs(request: AnyRequest) -> Answer:
     found = list(islice((run for run in runs if _is_wanted(run, query)), query.limit + 1))
     shown = found[: query.limit]
     cursor = shown[-1].run_id if len(found) > query.limit else None
-    return answered(RunsPage(runs=tuple(shown), next_cursor=cursor, request_id=request_id_of(request)))
+    return json_response(RunsPage(runs=tuple(shown), next_cursor=cursor, request_id=request_id_of(request)))
 
 
 @route("/v1/runs", http_method=HttpMethod.OPTIONS, status_code=204)
 async def options_of_runs() -> Response[None]:
-    """The methods of the one address that has two; registered first, or the framework would name but one of them."""
+    """Return the methods of the one address that has two; registered first, or the framework would name one of them only."""
     return Response(None, status_code=204, headers={"Allow": "GET, OPTIONS, POST"})
 
 
@@ -68,14 +76,14 @@ def _is_wanted(run: RunListing, query: RunsQuery) -> bool:
 
 
 @get("/v1/runs/{run_id:str}", sync_to_thread=True, query=NoQuery, answer=RunStatus, errors=(404,))
-def show_run(request: AnyRequest, run_id: FromPath[str]) -> Answer:
+def show_run(request: AnyRequest, run_id: FromPath[str]) -> BytesResponse:
     """Show one run: its state and times, counts, what is left to do, and its metrics when it has ended."""
     read_query(request, NoQuery)
-    return answered(run_view(server_of(request), run_id, caller=caller_of(request), request_id=request_id_of(request)))
+    return json_response(run_view(server_of(request), run_id, caller=caller_of(request), request_id=request_id_of(request)))
 
 
 @post("/v1/runs/{run_id:str}/cancel", status_code=200, sync_to_thread=True, query=NoQuery, answer=RunStatus, errors=(404, 409))
-def cancel_run(request: AnyRequest, run_id: FromPath[str]) -> Answer:
+def cancel_run(request: AnyRequest, run_id: FromPath[str]) -> BytesResponse:
     """End a run for good; what is finished stays, and the evidence is sealed."""
     read_query(request, NoQuery)
     server, caller = server_of(request), caller_of(request)
@@ -83,11 +91,11 @@ def cancel_run(request: AnyRequest, run_id: FromPath[str]) -> Answer:
         server.submissions.note("run_cancelled", by=caller.name, run_id=run_id, request_id=request_id_of(request))
     api.cancel(run_id, runs_dir=server.runs_dir, placement=server.placement)
     server.queue.leave(run_id)
-    return answered(run_view(server, run_id, caller=caller, request_id=request_id_of(request)))
+    return json_response(run_view(server, run_id, caller=caller, request_id=request_id_of(request)))
 
 
 @post("/v1/runs/{run_id:str}/resume", status_code=202, sync_to_thread=True, query=NoQuery, answer=RunStatus, errors=(404, 409))
-def resume_run(request: AnyRequest, run_id: FromPath[str]) -> Answer:
+def resume_run(request: AnyRequest, run_id: FromPath[str]) -> BytesResponse:
     """Resume an interrupted run."""
     read_query(request, NoQuery)
     server, caller = server_of(request), caller_of(request)
@@ -100,31 +108,31 @@ def resume_run(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     if not server.queue.has(run_id):
         if server.is_driven(run_id):
             raise HttpError(409, "another process works on this run")
-        with server.queue.seat():
+        with server.queue.reserve():
             # At once, so that a client that polls does not take the failure from before for the end.
             api.leave_failure(run_id, server.runs_dir)
             server.submissions.set_problem(run_id, "")
             server.submissions.note("run_resumed", by=caller.name, run_id=run_id, request_id=request_id_of(request))
             server.queue.add(run_id, caller.owner)
-    return answered(run_view(server, run_id, caller=caller, request_id=request_id_of(request)), status=202)
+    return json_response(run_view(server, run_id, caller=caller, request_id=request_id_of(request)), status=202)
 
 
 def run_view(server: Server, run_id: str, *, caller: Caller, request_id: str) -> RunStatus:
-    """A run as it stands at this moment."""
-    view = server.look(run_id, caller, lambda run: _view(server, run, request_id=request_id))
+    """Build the current state of a run."""
+    view = server.read_run(run_id, caller, lambda run: _view(server, run, request_id=request_id))
     if (view.completed_at is not None) != (view.state in TERMINAL):
         # It ended between two looks of one view, which would say so by half; what has ended stays as it is.
-        view = server.look(run_id, caller, lambda run: _view(server, run, request_id=request_id))
+        view = server.read_run(run_id, caller, lambda run: _view(server, run, request_id=request_id))
     return view
 
 
 def _view(server: Server, run: api.RunReader, *, request_id: str) -> RunStatus:
     run_id = run.folders.run_id
-    # Asked before the run is looked at: work that ends in between has not stopped before the end.
+    # Asked before the run is read: a run that ends in between has not stopped early.
     is_waiting = server.queue.has(run_id)
-    result, moments, plan = run.result, run.moments, run.shown_plan
+    result, moments, plan = run.result, run.moments, run.plan
     total, done = _progress(server, result)
-    dataset = plan["datasets"][0]
+    dataset = plan.datasets[0]
     return RunStatus(
         run_id=result.run_id,
         state=result.state,
@@ -134,11 +142,11 @@ def _view(server: Server, run: api.RunReader, *, request_id: str) -> RunStatus:
         started_at=moments["started_at"],
         completed_at=moments["completed_at"],
         states=tuple(moments["states"]),
-        dataset_id=dataset["dataset_id"],
-        dataset_version=dataset["dataset_version"],
-        dataset_file=dataset_file(dataset),
+        dataset_id=dataset.dataset_id,
+        dataset_version=dataset.dataset_version,
+        dataset_file=dataset.source_file,
         model=result.candidate,
-        project=plan.get("project", DEFAULT_PROJECT),
+        project=plan.project,
         counts=msgspec.structs.replace(result.counts, total_records=total),
         done_records=done,
         eta_seconds=None if result.is_finished else _eta(server, run_id, started=moments["started_at"], total=total, done=done),
@@ -151,7 +159,7 @@ def _view(server: Server, run: api.RunReader, *, request_id: str) -> RunStatus:
 
 
 def _progress(server: Server, result: RunResult) -> tuple[int, int]:
-    """Records in all, and records that are done; of a run that has not read its input, as its submission counted them."""
+    """Return the numbers of all and of finished records; before the run has read its input, as its submission counted them."""
     counts = result.counts
     if result.is_finished:
         return counts.total_records, counts.total_records
@@ -162,7 +170,7 @@ def _progress(server: Server, result: RunResult) -> tuple[int, int]:
 
 
 def _eta(server: Server, run_id: str, *, started: str | None, total: int, done: int) -> float | None:
-    """At the pace since this server works on the run; of one that another server works on, since it was started."""
+    """Estimate the seconds left, from the pace since this server drives the run, or since another server started it."""
     snapshot = server.queue.snapshot(run_id)
     if snapshot is not None:
         return None if snapshot.rate is None else round((snapshot.total - snapshot.done) / snapshot.rate, 1)
@@ -190,7 +198,7 @@ async def follow_run(request: AnyRequest, run_id: FromPath[str]) -> Stream:
 async def _events(server: Server, run_id: str, look: Callable[[], RunStatus], *, seen: str) -> AsyncIterator[bytes]:
     quiet = 0.0
     # One poll serves all followers of the run: the access of each was checked above.
-    async for view in server.feeds.follow(run_id, look):
+    async for view in server.polling.follow(run_id, look):
         if event_id(view) != seen:
             seen, quiet = event_id(view), 0.0
             yield _event(view)
@@ -205,7 +213,7 @@ async def _events(server: Server, run_id: str, look: Callable[[], RunStatus], *,
 
 
 def _look_at(request: AnyRequest, run_id: str) -> Callable[[], RunStatus]:
-    """What looks at a run; one of a shared ledger is read again only when one question about all of those says that it moved."""
+    """Return a function that reads a run; one of a shared ledger is read again only when a query for all of them shows a change."""
     server, caller, request_id = server_of(request), caller_of(request), request_id_of(request)
     kept: dict[str, RunStatus] = {}
 
@@ -220,15 +228,15 @@ def _look_at(request: AnyRequest, run_id: str) -> Callable[[], RunStatus]:
 
 
 def event_id(view: RunStatus) -> str:
-    """Names what an event tells, time aside."""
+    """Derive the id of an event from its content, without the time."""
     problem = f"-{hashlib.sha256(view.problem.encode()).hexdigest()[:8]}" if view.problem else ""
     return f"{view.state}-{view.done_records}{problem}"
 
 
 def _event(view: RunStatus) -> bytes:
     kind = "stopped" if view.is_resumable else "end" if view.completed_at else "stopped" if view.problem else "progress"
-    told = {"run_id": view.run_id, "state": view.state, "counts": view.counts, "done_records": view.done_records}
-    text = json_text({**told, "eta_seconds": view.eta_seconds, "problem": view.problem})
+    members = {"run_id": view.run_id, "state": view.state, "counts": view.counts, "done_records": view.done_records}
+    text = json_text({**members, "eta_seconds": view.eta_seconds, "problem": view.problem})
     return f"id: {event_id(view)}\nevent: {kind}\ndata: {text}\n\n".encode()
 
 
@@ -237,14 +245,14 @@ MAX_FAILURES = 5
 
 
 @get("/", status_code=302)
-async def home() -> Answer:
-    """The list of runs is the first page."""
+async def home() -> BytesResponse:
+    """Redirect to the list of runs, the first page."""
     return Response(b"", status_code=302, headers={"Location": PLACE.runs()})
 
 
 @get("/static/{name:str}")
-async def static_file(request: AnyRequest, name: FromPath[str]) -> Answer:
-    """A style, script or picture of the pages; under the address that names its content a browser may keep it for good."""
+async def static_file(request: AnyRequest, name: FromPath[str]) -> BytesResponse:
+    """Return a style, script or picture; browsers may cache it forever under the address with its hash."""
     if name not in STATIC_NAMES:
         raise HttpError(404, "no such file")
     media_type = MEDIA_TYPES[PurePath(name).suffix]
@@ -254,18 +262,18 @@ async def static_file(request: AnyRequest, name: FromPath[str]) -> Answer:
 
 
 @get("/runs", sync_to_thread=True)
-def runs_page(request: AnyRequest) -> Answer:
-    """The list of runs."""
+def runs_page(request: AnyRequest) -> BytesResponse:
+    """Show the list of runs."""
     server, choice = server_of(request), read_choice(request, RunsChoice)
     listings = server.listed(caller_of(request))
     address = f"{request.url.scheme}://{request.headers['host']}"
     view = runs_view(listings, choice, place=PLACE, server_address=address)
-    return paged(request, "runs.html", view)
+    return page_response(request, "runs.html", view)
 
 
 @get("/live/runs")
 async def live_runs(request: AnyRequest) -> Stream:
-    """The rows of unfinished runs whenever they change."""
+    """Stream the rows of unfinished runs when they change."""
     choice, server, caller = read_choice(request, LiveChoice), server_of(request), caller_of(request)
     # Before the answer begins: whatever starts once a page has it is news.
     listings, unfinished = await asyncio.to_thread(_listed, server, caller), choice.unfinished.split(",")
@@ -274,7 +282,7 @@ async def live_runs(request: AnyRequest) -> Stream:
         for run_id, listing in listings.items()
         if not choice.since or listing.created_at <= choice.since
     }
-    return _stream(_row_events(server, caller, choice=choice, known=known, reader=reader_of(request)))
+    return _stream(_row_events(server, caller, choice=choice, known=known, reader=viewer_of(request)))
 
 
 def _stream(events: AsyncIterator[bytes]) -> Stream:
@@ -284,8 +292,8 @@ def _stream(events: AsyncIterator[bytes]) -> Stream:
 async def _row_events(
     server: Server, caller: Caller, *, choice: RunsChoice, known: Mapping[str, RunListing | None], reader: PageViewer
 ) -> AsyncIterator[bytes]:
-    """`known` are the runs of the page, each as it stands there, or None where that is not known any more."""
-    quiet, told = KEEP_ALIVE_SECONDS, 0
+    """Stream changed rows; `known` has the runs of the page with the shown state, None if unknown."""
+    quiet, sent = KEEP_ALIVE_SECONDS, 0
     while not server.queue.is_stopping:
         quiet += PAGE_POLL_SECONDS
         if quiet >= KEEP_ALIVE_SECONDS:
@@ -298,14 +306,14 @@ async def _row_events(
                 row = run_row(listing, place=PLACE, pace=pace_text(server.queue.snapshot(run_id)))
                 yield part_event(_RowView(row), "parts/run_row_alone.html", reader=reader)
         news = sum(run_id not in known and is_wanted(listing, choice) for run_id, listing in listings.items())
-        if news not in (0, told):
-            told = news
-            yield part_event(_News(news, PLACE.runs()), "parts/news_alone.html", reader=reader)
+        if news not in (0, sent):
+            sent = news
+            yield part_event(_RowsPart(news, PLACE.runs()), "parts/news_alone.html", reader=reader)
         known = {run_id: listings[run_id] for run_id in known if run_id in listings}
 
 
 def _listed(server: Server, caller: Caller) -> dict[str, RunListing]:
-    """The caller's runs by id; everybody who follows the list shares one look at the folder."""
+    """Return the caller's runs by id; all followers of the list share one scan of the folder."""
     return {listing.run_id: listing for listing in server.listed(caller, max_age=PAGE_POLL_SECONDS / 2)}
 
 
@@ -313,32 +321,32 @@ class _RowView(msgspec.Struct, frozen=True):
     row: msgspec.Struct
 
 
-class _News(msgspec.Struct, frozen=True):
+class _RowsPart(msgspec.Struct, frozen=True):
     count: int
     address: str
 
 
 def part_event(view: msgspec.Struct, template: str, *, reader: PageViewer) -> bytes:
-    """A part of a page as an event; it takes the place of the element with its id."""
+    """Render a part of a page as an event; it replaces the element with its id."""
     text = page(template, view, place=PLACE, reader=reader)
     lines = "".join(f"data: {line}\n" for line in text.splitlines())
     return f"event: part\n{lines}\n".encode()
 
 
 @get("/runs/{run_id:str}", sync_to_thread=True)
-def show_run_page(request: AnyRequest, run_id: FromPath[str]) -> Answer:
-    """One run; with `verify=1` after a look at all its files."""
+def show_run_page(request: AnyRequest, run_id: FromPath[str]) -> BytesResponse:
+    """Show one run; with `verify=1` its files are verified first."""
     choice, server = read_choice(request, RunPageQuery), server_of(request)
-    return server.look(run_id, caller_of(request), lambda run: _run_page(request, run, is_verified=choice.verify))
+    return server.read_run(run_id, caller_of(request), lambda run: _run_page(request, run, is_verified=choice.verify))
 
 
 class RunPageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a run is shown."""
+    """Parameters of the page of a run."""
 
     verify: bool = False
 
 
-def _run_page(request: AnyRequest, run: api.RunReader, *, is_verified: bool) -> Answer:
+def _run_page(request: AnyRequest, run: api.RunReader, *, is_verified: bool) -> BytesResponse:
     view, server = sketch_of(run), server_of(request)
     # The page is about this folder, whatever run its manifest names: a copy is not to be taken for what it was copied from.
     view = msgspec.structs.replace(view, result=msgspec.structs.replace(view.result, run_id=run.folders.run_id))
@@ -346,31 +354,33 @@ def _run_page(request: AnyRequest, run: api.RunReader, *, is_verified: bool) -> 
     if is_finished and not run.artifacts():
         server.sealed_path(run.folders.run_id, caller_of(request))
     problems = api.verify(run.folders.run_id, runs_dir=server.runs_dir) if is_verified and is_finished else None
-    standing = None if is_finished else run_standing(server, run, reader=reader_of(request))
+    standing = None if is_finished else run_progress(server, run, reader=viewer_of(request))
     made = run_page(view, place=PLACE, moments=run.moments, files=run.artifacts(), standing=standing, problems=problems)
-    return paged(request, "run.html", made)
+    return page_response(request, "run.html", made)
 
 
 @get("/live/runs/{run_id:str}")
 async def live_run(request: AnyRequest, run_id: FromPath[str]) -> Stream:
-    """How a run goes, whenever that changes, until it has ended."""
+    """Stream the progress of a run until its end."""
     server, caller = server_of(request), caller_of(request)
     await asyncio.to_thread(server.run, run_id, caller)
-    return _stream(_standing_events(server, run_id, caller=caller, reader=reader_of(request)))
+    return _stream(_progress_events(server, run_id, caller=caller, reader=viewer_of(request)))
 
 
-async def _standing_events(server: Server, run_id: str, *, caller: Caller, reader: PageViewer) -> AsyncIterator[bytes]:
-    seen = told = b""
+async def _progress_events(server: Server, run_id: str, *, caller: Caller, reader: PageViewer) -> AsyncIterator[bytes]:
+    seen = event = b""
     marked, quiet = "", 0.0
     while not server.queue.is_stopping:
         mark = await asyncio.to_thread(server.mark, run_id)
         if not mark or mark != marked:
-            told = await asyncio.to_thread(server.look, run_id, caller, lambda run: _told(server, run, reader=reader))
+            event = await asyncio.to_thread(
+                server.read_run, run_id, caller, lambda run: _progress_event(server, run, reader=reader)
+            )
             marked = mark
-        if told != seen:
-            yield told
-            seen, quiet = told, 0.0
-        if told == ENDED:
+        if event != seen:
+            yield event
+            seen, quiet = event, 0.0
+        if event == ENDED:
             return
         await asyncio.sleep(PAGE_POLL_SECONDS)
         quiet += PAGE_POLL_SECONDS
@@ -380,21 +390,21 @@ async def _standing_events(server: Server, run_id: str, *, caller: Caller, reade
 
 
 ENDED = b"event: end\ndata:\n\n"
-"""The page of a run that has ended is another one."""
+"""Event after which the browser reloads: a finished run has another page."""
 
 
-def _told(server: Server, run: api.RunReader, *, reader: PageViewer) -> bytes:
+def _progress_event(server: Server, run: api.RunReader, *, reader: PageViewer) -> bytes:
     if run.result.is_finished:
         return ENDED
-    return part_event(_Alone(run_standing(server, run, reader=reader)), "parts/standing.html", reader=reader)
+    return part_event(_ProgressPart(run_progress(server, run, reader=reader)), "parts/standing.html", reader=reader)
 
 
-class _Alone(msgspec.Struct, frozen=True):
+class _ProgressPart(msgspec.Struct, frozen=True):
     standing: RunProgressView
 
 
-def run_standing(server: Server, run: api.RunReader, *, reader: PageViewer) -> RunProgressView:
-    """How a run goes that has not ended."""
+def run_progress(server: Server, run: api.RunReader, *, reader: PageViewer) -> RunProgressView:
+    """Build the progress view of an unfinished run."""
     result = run.result
     result = msgspec.structs.replace(result, is_interrupted=server.is_interrupted(result))
     return progress_view(
@@ -413,15 +423,15 @@ def _is_worked_on(server: Server, run_id: str) -> bool:
 
 
 @post("/runs/{run_id:str}/cancel", status_code=303, sync_to_thread=True)
-def cancel_form(request: AnyRequest, run_id: FromPath[str]) -> Answer:
-    """End a run for good, and show it."""
+def cancel_form(request: AnyRequest, run_id: FromPath[str]) -> BytesResponse:
+    """Cancel a run permanently, and redirect to it."""
     cancel_run.fn(request, run_id)
     return Response(b"", status_code=303, headers={"Location": PLACE.run(run_id)})
 
 
 @post("/runs/{run_id:str}/resume", status_code=303, sync_to_thread=True)
-def resume_form(request: AnyRequest, run_id: FromPath[str]) -> Answer:
-    """Go on with a run, and show it."""
+def resume_form(request: AnyRequest, run_id: FromPath[str]) -> BytesResponse:
+    """Resume a run, and redirect to it."""
     resume_run.fn(request, run_id)
     return Response(b"", status_code=303, headers={"Location": PLACE.run(run_id)})
 

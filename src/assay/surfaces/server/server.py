@@ -8,48 +8,48 @@ import msgspec
 from litestar import Response
 
 from assay import api
+from assay.core.canonical import json_text
 from assay.core.errors import LedgerUnavailable, RunNotFound, StoreUnavailable
 from assay.core.http_answers import RunStatus
 from assay.core.run_result import RunListing, RunResult
 from assay.core.runs import TERMINAL, RunBackend
 from assay.surfaces.pages.page_renderer import PageViewer, ServerLinks, page
-from assay.surfaces.reporters.json_document import json_text
-from assay.surfaces.server.concurrency import BackgroundTasks, ConcurrencyQuota, Feeds, KeyedLocks
+from assay.surfaces.server.concurrency import BackgroundTasks, ConcurrencyQuota, KeyedLocks, SharedPolling
 from assay.surfaces.server.errors import PAGE_HEADERS, HttpError, without_folders
-from assay.surfaces.server.keys import Caller, Keys, Sessions
+from assay.surfaces.server.keys import Caller, KeyStore, SessionStore
 from assay.surfaces.server.middleware import ServiceMetrics
 from assay.surfaces.server.queries import AnyRequest, why_unusable
 from assay.surfaces.server.queue import RunQueue
 from assay.surfaces.server.settings import ServerSettings
-from assay.surfaces.server.uploads import Drafts
-from assay.surfaces.server.worker_pools import Indexer, ValidationPool
+from assay.surfaces.server.uploads import DraftStore
+from assay.surfaces.server.worker_pools import RecordIndexer, ValidationPool
 
-Answer = Response[bytes]
+BytesResponse = Response[bytes]
 LOOK_SECONDS = 1.0
 """Seconds between two scans of all runs in a ledger."""
 T = TypeVar("T")
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True):
-    """The parts of a service that live as long as it does."""
+    """State of a service, shared by its routes."""
 
     runs_dir: Path
     settings: ServerSettings
     placement: RunBackend
-    keys: Keys
+    keys: KeyStore
     submissions: api.Submissions
     queue: RunQueue
-    workshop: ValidationPool
-    turns: KeyedLocks
-    indexer: Indexer
+    validation_pool: ValidationPool
+    locks: KeyedLocks
+    indexer: RecordIndexer
     meters: ServiceMetrics
-    sessions: Sessions
+    sessions: SessionStore
     listings: api.RunListCache
     shared: api.SharedRuns | None
     """Runs of a ledger that other servers share."""
-    pending: BackgroundTasks
-    drafts: Drafts
-    feeds: Feeds[RunStatus]
+    background: BackgroundTasks
+    drafts: DraftStore
+    polling: SharedPolling[RunStatus]
     uploads: ConcurrencyQuota
 
     def run(self, run_id: str, caller: Caller) -> api.RunReader:
@@ -83,8 +83,8 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
                 raise
             return read(run_id, self.runs_dir)
 
-    def look(self, run_id: str, caller: Caller, at: Callable[[api.RunReader], T]) -> T:
-        """Apply a function to a run, and again if the run was sealed meanwhile, here or elsewhere. Raises RunNotFound."""
+    def read_run(self, run_id: str, caller: Caller, at: Callable[[api.RunReader], T]) -> T:
+        """Apply a function to a run, and again if any server sealed the run meanwhile. Raises RunNotFound."""
         run = self.run(run_id, caller)
         try:
             return at(run)
@@ -101,21 +101,21 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         if result.is_finished:
             return result.blocked
         if result.is_resumable:
-            return self.told(result.problem)
+            return self.redact_paths(result.problem)
         if self.queue.has(run_id):
             return ""
         standing = None if self.shared is None else self.shared.standing(run_id)
         if standing is not None and (standing.is_submitted or standing.is_driven or standing.is_with_workers):
             # Any server with capacity continues it; until then the reason why this one stopped is shown.
             is_worked_on = standing.is_driven or standing.is_with_workers
-            return standing.problem or ("" if is_worked_on else self.told(self.queue.problem(run_id)))
+            return standing.problem or ("" if is_worked_on else self.redact_paths(self.queue.problem(run_id)))
         why = self.queue.problem(run_id) or (
             "" if api.is_driven(run_id, self.runs_dir) else "no process is working on this run; resume it"
         )
-        return self.told(why)
+        return self.redact_paths(why)
 
     def is_driven(self, run_id: str) -> bool:
-        """Tell whether another process drives a run, here or on another machine."""
+        """Return whether another process drives a run, here or on another machine."""
         standing = None if self.shared is None else self.shared.standing(run_id)
         return api.is_driven(run_id, self.runs_dir) or (standing is not None and standing.is_driven)
 
@@ -124,10 +124,10 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         if self.shared is not None and max_age:
             # Frequent polls share one query per second.
             max_age = max(max_age, LOOK_SECONDS)
-        return [self._told_of(listing) for listing in self.visible(caller, max_age=max_age)]
+        return [self._without_paths(listing) for listing in self.visible(caller, max_age=max_age)]
 
     def sees_every_run(self, caller: Caller) -> bool:
-        """Tell whether the caller sees all runs: an admin, or anyone while no key and no run belongs to another project."""
+        """Return whether the caller sees all runs: an admin, or anyone while no key and no run belongs to another project."""
         if caller.sees_all:
             return True
         listed = (listing.project for listing in self.listings.newest_first())
@@ -138,18 +138,18 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         """List the runs that the caller may see, the newest first."""
         return [listing for listing in self.listings.newest_first(max_age=max_age) if caller.sees(listing.project)]
 
-    def _told_of(self, listing: RunListing) -> RunListing:
+    def _without_paths(self, listing: RunListing) -> RunListing:
         is_interrupted = self.is_interrupted(listing)
         return msgspec.structs.replace(listing, note=self._note(listing), is_interrupted=is_interrupted)
 
     def is_interrupted(self, run: RunListing | RunResult) -> bool:
-        """Tell whether a run has no driver and does not wait in this queue either."""
+        """Return whether a run has no driver and does not wait in this queue either."""
         return run.is_interrupted and not self.queue.has(run.run_id)
 
     def _note(self, listing: RunListing) -> str:
         # For runs that other servers may continue, the ledger is more recent.
         is_over = self.shared is not None or listing.state in TERMINAL
-        return self.told(listing.note or ("" if is_over else self.queue.problem(listing.run_id)))
+        return self.redact_paths(listing.note or ("" if is_over else self.queue.problem(listing.run_id)))
 
     def mark(self, run_id: str) -> str:
         """Name the state of a run that another server drives, as of a second ago; empty for one that must be read."""
@@ -159,7 +159,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         # Work that stops here changes the run's description even if the ledger is unchanged.
         return mark and f"{mark} {self.queue.has(run_id)} {self.queue.problem(run_id)}"
 
-    def told(self, message: str) -> str:
+    def redact_paths(self, message: str) -> str:
         """Remove the server's folders for runs, uploads and settings from a message for clients."""
         run_file = self.settings.run_file
         return without_folders(message, self.runs_dir, Path(run_file).parent if run_file else None, Path.cwd())
@@ -187,7 +187,7 @@ def caller_of(request: AnyRequest) -> Caller:
     return found
 
 
-def answered(value: object, *, status: int = 200, headers: dict[str, str] | None = None) -> Answer:
+def json_response(value: object, *, status: int = 200, headers: dict[str, str] | None = None) -> BytesResponse:
     """Build a JSON response."""
     text = json_text(msgspec.to_builtins(value)).encode()
     return Response(text, status_code=status, headers=headers, media_type="application/json")
@@ -197,15 +197,15 @@ PLACE = ServerLinks()
 PageQueryT = TypeVar("PageQueryT", bound=msgspec.Struct)
 
 
-def reader_of(request: AnyRequest) -> PageViewer:
-    """Who looks at a page."""
+def viewer_of(request: AnyRequest) -> PageViewer:
+    """Describe the viewer of a page."""
     caller = caller_of(request)
     return PageViewer(name=caller.name, may_write=caller.may("write"), is_signed_in=caller.is_signed_in)
 
 
-def paged(request: AnyRequest, template: str, view: msgspec.Struct, *, status: int = 200) -> Answer:
-    """A page as an answer."""
-    text = page(template, view, place=PLACE, reader=reader_of(request))
+def page_response(request: AnyRequest, template: str, view: msgspec.Struct, *, status: int = 200) -> BytesResponse:
+    """Render a page as a response."""
+    text = page(template, view, place=PLACE, reader=viewer_of(request))
     return Response(text.encode(), status_code=status, headers=PAGE_HEADERS)
 
 

@@ -16,19 +16,19 @@ from assay.surfaces.server.keys import FIRST_PAGE, cookie, own_page, token_in
 from assay.surfaces.server.middleware import METRICS_CONTENT_TYPE
 from assay.surfaces.server.openapi import openapi
 from assay.surfaces.server.queries import AnyRequest, NoQuery, read_query
-from assay.surfaces.server.server import Answer, answered, caller_of, server_of
+from assay.surfaces.server.server import BytesResponse, caller_of, json_response, server_of
 from assay.surfaces.server.uploads import FORM_BYTES, read_fields
 
 
 @get("/healthz", query=NoQuery, answer=Health)
-async def healthz(request: AnyRequest) -> Answer:
-    """Say that the process answers."""
+async def healthz(request: AnyRequest) -> BytesResponse:
+    """Report that the process answers."""
     read_query(request, NoQuery)
-    return answered(Health(status="ok", version=__version__, request_id=request_id_of(request)))
+    return json_response(Health(status="ok", version=__version__, request_id=request_id_of(request)))
 
 
 @get("/readyz", sync_to_thread=True, query=NoQuery, answer=Health, errors=(503,))
-def readyz(request: AnyRequest) -> Answer:
+def readyz(request: AnyRequest) -> BytesResponse:
     """Report whether a run could start now: there is room in the queue and on the disk, runs can be written, the ledger answers."""
     read_query(request, NoQuery)
     server = server_of(request)
@@ -38,13 +38,13 @@ def readyz(request: AnyRequest) -> Answer:
         raise HttpError(503, "the disk of the runs is full", headers={"Retry-After": str(RETRY_SECONDS)})
     if server.shared is not None:
         server.shared.check()
-    with server.queue.seat():
-        return answered(Health(status="ok", version=__version__, request_id=request_id_of(request)))
+    with server.queue.reserve():
+        return json_response(Health(status="ok", version=__version__, request_id=request_id_of(request)))
 
 
 @get("/metrics", sync_to_thread=True, query=NoQuery, answer=str, media_types=("text/plain",))
-def metrics(request: AnyRequest) -> Answer:
-    """Everything that is counted, for Prometheus, over the runs of all projects."""
+def metrics(request: AnyRequest) -> BytesResponse:
+    """Return all metrics for Prometheus, over the runs of all projects."""
     read_query(request, NoQuery)
     if not server_of(request).sees_every_run(caller_of(request)):
         raise HttpError(403, "the figures are about the runs of all projects: this needs a key with the scope 'admin'")
@@ -62,28 +62,28 @@ td, th { text-align: left; padding: .2rem 1rem .2rem 0; vertical-align: top; }
 
 
 @get("/openapi.json", query=NoQuery, answer=dict, media_types=("application/json",))
-async def openapi_document(request: AnyRequest) -> Answer:
-    """The addresses of this service as an OpenAPI document."""
+async def openapi_document(request: AnyRequest) -> BytesResponse:
+    """Return the OpenAPI document of this service."""
     read_query(request, NoQuery)
-    return answered(openapi(request.app))
+    return json_response(openapi(request.app))
 
 
 @get("/docs", query=NoQuery, answer=str, media_types=("text/html",))
-async def docs_page(request: AnyRequest) -> Answer:
-    """The addresses of this service as a page, which runs and loads nothing from elsewhere."""
+async def docs_page(request: AnyRequest) -> BytesResponse:
+    """Return the reference of this service as a page without scripts or external files."""
     read_query(request, NoQuery)
     return Response(page(openapi(request.app)).encode(), media_type="text/html")
 
 
 @get("/docs/style.css", query=NoQuery, answer=str, media_types=("text/css",))
-async def docs_style(request: AnyRequest) -> Answer:
-    """How that page looks."""
+async def docs_style(request: AnyRequest) -> BytesResponse:
+    """Return the style of that page."""
     read_query(request, NoQuery)
     return Response(_SHEET.encode(), media_type="text/css")
 
 
 def page(document: JsonObject) -> str:
-    """An OpenAPI document as HTML."""
+    """Render an OpenAPI document as HTML."""
     parts = [
         "<!doctype html><html lang='en'><head><meta charset='utf-8'><title>assay: addresses</title>",
         "<meta name='viewport' content='width=device-width'><link rel='stylesheet' href='/docs/style.css'></head><body><main>",
@@ -96,7 +96,7 @@ def page(document: JsonObject) -> str:
 
 
 def _marked_up(text: str) -> str:
-    """A text of the document as HTML: what stands in backticks is code."""
+    """Render a text of the document as HTML: backticks mark code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
@@ -115,15 +115,15 @@ def _operation(path: str, method: str, operation: JsonObject) -> str:
 
 
 class SignInForm(msgspec.Struct, frozen=True, kw_only=True):
-    """What the form for a key sends."""
+    """Fields of the form for an API key."""
 
     key: str = ""
     next: str = ""
-    """The page that asked for the key."""
+    """Page that asked for the key."""
 
 
 @post("/sign-in", status_code=303, request_max_body_size=FORM_BYTES)
-async def sign_in(request: AnyRequest) -> Answer:
+async def sign_in(request: AnyRequest) -> BytesResponse:
     """Take a key, and lead to the page that asked for it."""
     form = await read_fields(request, SignInForm)
     target = own_page(form.next)
@@ -132,18 +132,18 @@ async def sign_in(request: AnyRequest) -> Answer:
         raise HttpError(
             401, "that key is not known", details={"hint": "that key is not known; keys begin with assay_", "next": target}
         )
-    return _led(target, cookie(token, is_secure=is_secure(request)))
+    return _redirect(target, cookie(token, is_secure=is_secure(request)))
 
 
 @post("/sign-out", status_code=303)
-async def sign_out(request: AnyRequest) -> Answer:
-    """Forget the session of this browser."""
+async def sign_out(request: AnyRequest) -> BytesResponse:
+    """End the session of this browser."""
     server_of(request).sessions.end(token_in(request.headers.get("cookie", "")))
-    return _led(FIRST_PAGE, cookie("", is_secure=is_secure(request)))
+    return _redirect(FIRST_PAGE, cookie("", is_secure=is_secure(request)))
 
 
 def is_secure(request: AnyRequest) -> bool:
-    """True when the browser reached this server over TLS, directly or through a proxy.
+    """Return whether the browser reached this server over TLS, directly or through a proxy.
 
     A proxy says so in X-Forwarded-Proto or Forwarded (RFC 7239), and where it does not, the browser's own Origin does. A client
     that lies only makes its own cookie stricter, so these headers are taken from any sender.
@@ -156,7 +156,7 @@ def is_secure(request: AnyRequest) -> bool:
     return request.url.scheme == "https" or "https" in forwarded or is_secure_origin
 
 
-def _led(target: str, set_cookie: str) -> Answer:
+def _redirect(target: str, set_cookie: str) -> BytesResponse:
     return Response(b"", status_code=303, headers={"Location": target, "Set-Cookie": set_cookie})
 
 

@@ -10,14 +10,14 @@ from msgspec import Meta
 
 from assay import api
 from assay.core.errors import SourceUnreadable, UsageProblem
-from assay.core.retention import RetentionSettings, longest, retention_in
+from assay.core.retention import RetentionSettings, longest_retention, retention_in
 from assay.core.secrets import RedactRule
 from assay.surfaces.server.errors import HttpError
 from assay.surfaces.server.keys import Caller
 
 Count = Annotated[int, Meta(ge=1)]
 PAYLOAD_BYTES = 100 << 20
-"""The largest payload of batch_v1."""
+"""Largest payload of batch_v1."""
 
 
 def _says(description: str) -> Meta:
@@ -25,7 +25,7 @@ def _says(description: str) -> Meta:
 
 
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the operator of a service decides."""
+    """Settings of a service, made by its operator."""
 
     run_file: Annotated[
         str, _says("Run file, relative to this file, whose providers, candidates, judges and limits every run starts from.")
@@ -34,7 +34,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         tuple[str, ...] | None,
         _says(
             "Candidates that a request may name besides those of the run file; `*` stands for any part of a name. Without this "
-            "list an admin key may name any model, and so may everybody where no key is needed; other keys may name no others."
+            "list an admin key may name any model, as may every client where no key is needed; other keys may name no others."
         ),
     ] = None
     judges: Annotated[tuple[str, ...] | None, _says("Judges that a request may name, in the same way.")] = None
@@ -74,7 +74,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     ] = RetentionSettings()
 
     def offered_code(self) -> tuple[str, ...]:
-        """Functions that a request may name as models: those that are offered by their whole names."""
+        """List the functions that a request may name as models: those offered by their whole names."""
         offered = (name.partition("function/") for name in (*(self.models or ()), *(self.judges or ())))
         return tuple(rest for before, mark, rest in offered if mark and not before and "*" not in rest)
 
@@ -98,8 +98,8 @@ def read_server_settings(path: str) -> ServerSettings:
     except msgspec.DecodeError as problem:
         raise UsageProblem(f"'{path}': {problem}", hint="docs/how-to/operate-a-server.md lists the settings") from problem
     # Too few days are refused at the start, not at the first run.
-    longest(settings.retention, retention_in(os.environ))
-    problems = api.redact_rule_problems(settings.redact)
+    longest_retention(settings.retention, retention_in(os.environ))
+    problems = api.rule_problems(settings.redact)
     if problems:
         raise UsageProblem(f"'{path}': {'; '.join(problems)}", hint="nothing was started; fix these and start again")
     run_file = str((Path(path).parent / settings.run_file).absolute()) if settings.run_file else ""
@@ -115,13 +115,13 @@ MAX_NAMED = 20
 """Maximum models listed in a message; `details` has all of them."""
 
 
-class Offer(msgspec.Struct, frozen=True, kw_only=True):
-    """The candidates or the judges that a caller may name."""
+class ModelOffer(msgspec.Struct, frozen=True, kw_only=True):
+    """Candidates or the judges that a caller may name."""
 
     setting: str
-    """The setting with the operator's list."""
+    """Setting with the operator's list."""
     patterns: tuple[str, ...]
-    """The operator's entries; `*` stands for any part of a name."""
+    """Operator's entries; `*` stands for any part of a name."""
     in_run_file: tuple[str, ...] = ()
     default: tuple[str, ...] = ()
     """Defaults for a request that names none."""
@@ -133,6 +133,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
 
     def check(self, name: str, *, is_file: bool) -> None:
         """Raise Refusal for a model that is not listed; one that is a file or a function must be listed by its whole name."""
+        # A pattern such as * must not offer files and code of the server.
         is_listed = name in self.patterns if is_file else any(fnmatchcase(name, pattern) for pattern in self.patterns)
         if is_listed or name in self.in_run_file:
             return
@@ -149,25 +150,25 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
         raise HttpError(403, message, details={"offered": list(self.names), "hint": hint})
 
 
-class Offers(msgspec.Struct, frozen=True):
-    """The models that one caller may name."""
+class ModelOffers(msgspec.Struct, frozen=True):
+    """Models that one caller may name."""
 
-    candidates: Offer
-    judges: Offer
+    candidates: ModelOffer
+    judges: ModelOffer
 
 
-def offers_to(caller: Caller, settings: ServerSettings) -> Offers:
+def offers_to(caller: Caller, settings: ServerSettings) -> ModelOffers:
     """Return what a caller may name; without a list, an admin key may name any model and other keys those of the run file."""
     found = api.run_file_models(settings.run_file) if settings.run_file else api.NamedModels()
     unlisted = ANY if caller.sees_all else ()
-    return Offers(
-        Offer(
+    return ModelOffers(
+        ModelOffer(
             setting="models",
             patterns=unlisted if settings.models is None else settings.models,
             in_run_file=found.candidate_ids,
             default=found.candidates,
         ),
-        Offer(
+        ModelOffer(
             setting="judges",
             patterns=unlisted if settings.judges is None else settings.judges,
             in_run_file=found.judge_ids,

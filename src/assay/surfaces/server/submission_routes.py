@@ -33,22 +33,22 @@ from assay.surfaces.pages.validation_page import (
 from assay.surfaces.server.errors import HttpError, request_id_of
 from assay.surfaces.server.keys import Caller
 from assay.surfaces.server.queries import SUBMITTED, AnyRequest, CheckQuery, SubmitQuery, read_query
-from assay.surfaces.server.server import Answer, Server, answered, caller_of, paged, read_choice, server_of
-from assay.surfaces.server.settings import Offer, offers_to, refuse_unoffered
+from assay.surfaces.server.server import BytesResponse, Server, caller_of, json_response, page_response, read_choice, server_of
+from assay.surfaces.server.settings import ModelOffer, offers_to, refuse_unoffered
 from assay.surfaces.server.uploads import FORM_BYTES, FileForm, SpooledUpload, UploadDraft, ending_of, read_fields, spool_body
 
 KEY_CHARACTERS = 255
 ALL_INVALID = "all_records_invalid"
-"""The one error of a dataset that its records explain."""
+"""Code of the dataset error that the record errors explain."""
 _INVALID = {
     False: "the dataset has invalid records; on_invalid=skip leaves them out",
     True: "the dataset has invalid records, and its contract takes all of them or none",
 }
-"""Whether the dataset as a whole is refused, and what is said of it."""
+"""Message for a dataset, by whether it is rejected as a whole."""
 
 
 @post("/v1/validate", status_code=200, query=CheckQuery, answer=Validation, errors=(400, 413, 415), takes_dataset=True)
-async def validate_dataset(request: AnyRequest) -> Answer:
+async def validate_dataset(request: AnyRequest) -> BytesResponse:
     """Validate a dataset and report every problem, without starting a run."""
     server, query = server_of(request), read_query(request, CheckQuery)
     path = server.submissions.temporary / f"upload-{secrets.token_hex(8)}{ending_of(request, query.contract)}"
@@ -57,10 +57,10 @@ async def validate_dataset(request: AnyRequest) -> Answer:
             spooled = await spool_body(request, path, limit=server.settings.max_bytes)
             server.meters.uploaded.inc(spooled.size)
             check = partial(api.check_upload, allow_size=query.allow_size, null_as_absent=query.null_as_absent)
-            verdict = await server.workshop.run(caller_of(request).name, spooled.size, check, path, query.contract)
+            verdict = await server.validation_pool.run(caller_of(request).name, spooled.size, check, path, query.contract)
         finally:
             path.unlink(missing_ok=True)
-    return answered(
+    return json_response(
         Validation(
             contract=verdict.contract,
             outcome=verdict.outcome,
@@ -80,7 +80,7 @@ async def validate_dataset(request: AnyRequest) -> Answer:
 
 
 @post("/v1/runs", status_code=202, query=SubmitQuery, answer=Submission, errors=(400, 409, 413, 415), takes_dataset=True)
-async def submit_run(request: AnyRequest) -> Answer:
+async def submit_run(request: AnyRequest) -> BytesResponse:
     """Take a dataset and start a run over it; the run is durable when this is answered."""
     server, query = server_of(request), read_query(request, SubmitQuery)
     check_settings(server, caller_of(request), query)
@@ -100,7 +100,7 @@ async def submit_run(request: AnyRequest) -> Answer:
 
 
 def check_settings(server: Server, caller: Caller, query: SubmitQuery) -> None:
-    """Raises HttpError for settings that the operator does not allow."""
+    """Raise HttpError for settings that the operator does not allow."""
     candidates = (query.model,) if query.model else ()
     refuse_unoffered(caller, server.settings, candidates=candidates, judges=query.judge)
     if query.concurrency and query.concurrency > server.settings.max_concurrency:
@@ -133,11 +133,11 @@ class PendingUpload:
         self._upload = upload
         self._spooled = spooled
 
-    async def answer(self, key: str) -> Answer:
-        """The answer of the contract; under a key that has a run already, that run's."""
+    async def answer(self, key: str) -> BytesResponse:
+        """Return the answer of the contract; for an idempotency key with a run, that run's answer."""
         if not key:
             return await self._accepted("")
-        async with self._server.turns.of(f"{self._owner} {key}"):
+        async with self._server.locks.of(f"{self._owner} {key}"):
             earlier = await asyncio.to_thread(self._server.submissions.under, self._owner, key)
             if earlier is None:
                 with suppress(_KeyTaken):
@@ -148,12 +148,14 @@ class PendingUpload:
             message = "the Idempotency-Key was used with another body or other settings"
             raise HttpError(409, message, details={"run_id": earlier.run_id})
         again = await asyncio.to_thread(self._again, msgspec.json.decode(earlier.answer, type=Submission))
-        return answered(again, status=202, headers={"Location": f"/v1/runs/{earlier.run_id}", "Idempotent-Replayed": "true"})
+        return json_response(again, status=202, headers={"Location": f"/v1/runs/{earlier.run_id}", "Idempotent-Replayed": "true"})
 
     def _again(self, first: Submission) -> Submission:
-        """What was answered the first time; the errors come from the run, which has them redacted once it has read its input."""
+        """Repeat the first answer; its errors come from the run, which has redacted them after reading its input."""
         try:
-            found = self._server.look(first.run_id, self._caller, lambda run: list(islice(api.record_errors(run), api.MOST_ERRORS)))
+            found = self._server.read_run(
+                first.run_id, self._caller, lambda run: list(islice(api.record_errors(run), api.MOST_ERRORS))
+            )
         except RunNotFound:
             # Its artifacts are on another machine.
             return msgspec.structs.replace(
@@ -163,8 +165,8 @@ class PendingUpload:
         total = first.record_errors_total if first.record_errors_truncated else None
         return msgspec.structs.replace(first, record_errors=listed, record_errors_total=total, request_id=self._request_id)
 
-    async def _accepted(self, key: str) -> Answer:
-        verdict = await self._server.workshop.run(self._owner, self._spooled.size, api.prepare_run, self.request())
+    async def _accepted(self, key: str) -> BytesResponse:
+        verdict = await self._server.validation_pool.run(self._owner, self._spooled.size, api.prepare_run, self.request())
         if not verdict.plan:
             raise refusal_for(verdict, self._server)
         most = self._server.settings.max_evaluations
@@ -183,9 +185,9 @@ class PendingUpload:
             at=time.time(),
         )
         # A complete upload takes the place in the queue, not one that is still arriving.
-        with self._server.queue.seat():
+        with self._server.queue.reserve():
             await self._keep(verdict, row)
-        return answered(accepted, status=202, headers={"Location": f"/v1/runs/{row.run_id}"})
+        return json_response(accepted, status=202, headers={"Location": f"/v1/runs/{row.run_id}"})
 
     async def _keep(self, verdict: api.UploadVerdict, row: api.SubmissionRow) -> None:
         server = self._server
@@ -196,7 +198,7 @@ class PendingUpload:
         await asyncio.to_thread(self._note, row)
         # As it was validated: a large upload in another process.
         where = partial(api.accept_records, runs_dir=server.runs_dir, placement=server.placement)
-        if not await server.workshop.run(self._owner, self._spooled.size, where, verdict.plan, row):
+        if not await server.validation_pool.run(self._owner, self._spooled.size, where, verdict.plan, row):
             raise _KeyTaken
         server.meters.submitted.inc()
         # If the client is gone by now, recovery finds the run, which has no driver.
@@ -219,7 +221,7 @@ class PendingUpload:
         )
 
     def request(self) -> api.RunRequest:
-        """What the run is asked to be."""
+        """Build the request for the run."""
         query, server = self._query, self._server
         contract = None if query.contract == "auto" else query.contract
         dataset = api.DatasetEntry(path=str(self._spooled.path.absolute()), name=query.name or "", contract=contract)
@@ -240,7 +242,7 @@ class PendingUpload:
     def _fingerprint(self) -> str:
         settings = msgspec.to_builtins(self._query)
         for setting in SUBMITTED:
-            # Left out where it is not given, so that idempotency keys of the first version go on meaning the same.
+            # Left out where it is not given, so that idempotency keys of the first version keep their meaning.
             if setting.parameter and setting.parameter.is_later and settings[setting.parameter_name] is None:
                 del settings[setting.parameter_name]
         return hashlib.sha256(self._spooled.sha256.encode() + msgspec.json.encode(settings)).hexdigest()
@@ -265,9 +267,9 @@ class PendingUpload:
 
 
 def refusal_for(verdict: api.UploadVerdict, server: Server) -> HttpError:
-    """Why no run can be made of an upload, in the words of the contract where it has some."""
+    """Build the error for an upload that cannot become a run, with the contract's own message if it has one."""
     if verdict.problems:
-        problems = [server.told(problem) for problem in verdict.problems]
+        problems = [server.redact_paths(problem) for problem in verdict.problems]
         return HttpError(400, "the run cannot be started with these settings", details={"errors": problems})
     first: JsonObject = verdict.dataset_errors[0] if verdict.dataset_errors else {}
     message = first.get("message") or _INVALID[verdict.outcome == "rejected"]
@@ -283,7 +285,9 @@ def refusal_for(verdict: api.UploadVerdict, server: Server) -> HttpError:
     listed = [error for error in verdict.dataset_errors if error["code"] != ALL_INVALID or "record_errors" not in details]
     if listed:
         details["errors"] = [
-            {name: error.get(name) for name in ("code", "message", "path", "line", "column", "hint")} for error in listed
+            {name: error.get(name) for name in ("code", "message", "path", "line", "column", "hint")}
+            | ({"parameter": error["parameter"]} if "parameter" in error else {})
+            for error in listed
         ]
         if verdict.dataset_errors_total > len(verdict.dataset_errors):
             details["errors_total"] = verdict.dataset_errors_total
@@ -303,27 +307,27 @@ _TOO_LARGE = "Split the file, or validate it where it is: assay validate FILE"
 
 
 @get("/validate")
-async def validate_form(request: AnyRequest) -> Answer:
-    """The form that takes a dataset."""
+async def validate_form(request: AnyRequest) -> BytesResponse:
+    """Show the form for a dataset."""
     choice = read_choice(request, ValidateChoice)
-    return paged(request, "validate.html", validate_page(choice.contract, server_of(request).settings.max_bytes))
+    return page_response(request, "validate.html", validate_page(choice.contract, server_of(request).settings.max_bytes))
 
 
 @post("/validate", status_code=303)
-async def take_upload(request: AnyRequest) -> Answer:
-    """Keep an upload for a while, and lead to the report on it."""
+async def take_upload(request: AnyRequest) -> BytesResponse:
+    """Store an upload for an hour, and redirect to its report."""
     server = server_of(request)
     try:
         draft = await _kept(request, server)
     except HttpError as refusal:
         hint = _TOO_LARGE if refusal.status == 413 else ""
         page = validate_page("auto", server.settings.max_bytes, problem=refusal.message, hint=hint)
-        return paged(request, "validate.html", page, status=refusal.status)
-    return _led(_address(draft))
+        return page_response(request, "validate.html", page, status=refusal.status)
+    return _redirect(_address(draft))
 
 
 async def _kept(request: AnyRequest, server: Server) -> UploadDraft:
-    """The upload as a draft; raises HttpError, and then nothing is left of it."""
+    """Store the upload as a draft; raises HttpError, and then nothing is left of it."""
     with server.uploads.of(caller_of(request).name):
         return await _spooled(request, server)
 
@@ -362,44 +366,44 @@ def _contract(name: str) -> Any:
 
 
 @get("/validate/{draft_id:str}")
-async def show_draft(request: AnyRequest, draft_id: FromPath[str]) -> Answer:
-    """What validation says of an upload, and what a run of it would cost."""
+async def show_draft(request: AnyRequest, draft_id: FromPath[str]) -> BytesResponse:
+    """Show the validation of an upload, and the estimated cost of a run."""
     server = server_of(request)
     draft = server.drafts.of(draft_id, caller_of(request).owner)
     choice = read_choice(request, RunFormQuery)
     page = await _page(request, server, draft=draft, choice=choice)
-    return await asyncio.to_thread(paged, request, "draft.html", page)
+    return await asyncio.to_thread(page_response, request, "draft.html", page)
 
 
 @post("/validate/{draft_id:str}/run", status_code=303, request_max_body_size=FORM_BYTES)
-async def start_run(request: AnyRequest, draft_id: FromPath[str]) -> Answer:
-    """Make a run of an upload, and redirect to it; a repeated request is redirected to the same run."""
+async def start_run(request: AnyRequest, draft_id: FromPath[str]) -> BytesResponse:
+    """Start a run of an upload and redirect to it; a repeated request is redirected to the same run."""
     server, owner = server_of(request), caller_of(request).owner
     choice = await read_fields(request, RunFormQuery)
-    async with server.turns.of(f"draft {draft_id}"):
+    async with server.locks.of(f"draft {draft_id}"):
         try:
             draft = server.drafts.of(draft_id, owner)
         except RunNotFound:
             started = await asyncio.to_thread(server.submissions.of, draft_id)
             if started is None or started.owner != owner:
                 raise
-            return _led(f"/runs/{draft_id}")
+            return _redirect(f"/runs/{draft_id}")
         return await _started(request, server, draft=draft, choice=choice)
 
 
-async def _started(request: AnyRequest, server: Server, *, draft: UploadDraft, choice: RunFormQuery) -> Answer:
+async def _started(request: AnyRequest, server: Server, *, draft: UploadDraft, choice: RunFormQuery) -> BytesResponse:
     try:
         query = _query(draft, choice)
         check_settings(server, caller_of(request), query)
         await PendingUpload(request, server, query=query, upload=draft.upload, spooled=draft.spooled).answer("")
     except HttpError as refusal:
         page = await _page(request, server, draft=draft, choice=choice, problems=_problems(refusal))
-        return paged(request, "draft.html", page, status=refusal.status)
+        return page_response(request, "draft.html", page, status=refusal.status)
     await asyncio.to_thread(server.drafts.drop, draft)
-    return _led(f"/runs/{draft.id}")
+    return _redirect(f"/runs/{draft.id}")
 
 
-def _led(address: str) -> Answer:
+def _redirect(address: str) -> BytesResponse:
     return Response(b"", status_code=303, headers={"Location": address})
 
 
@@ -439,35 +443,38 @@ async def _with_estimate(request: AnyRequest, server: Server, *, page: DraftPage
         check_settings(server, caller_of(request), query)
     except HttpError as refusal:
         return msgspec.structs.replace(page, problems=_problems(refusal))
+    # Estimate exactly the request that would be submitted.
     asked = PendingUpload(request, server, query=query, upload=draft.upload, spooled=draft.spooled).request()
     found = await _found(server, draft, f"cost {page.choice.query()}", work=estimated, arguments=(asked,))
     if found is None:
         return msgspec.structs.replace(page, is_estimating=True)
-    problems, notes = (tuple(map(server.told, _named(texts, draft))) for texts in (found.problems, found.notes))
+    problems, notes = (tuple(map(server.redact_paths, _named(texts, draft))) for texts in (found.problems, found.notes))
     found = msgspec.structs.replace(found, problems=problems, notes=notes)
     return msgspec.structs.replace(page, problems=found.problems, estimate=estimate_view(found))
 
 
 def _named(texts: tuple[str, ...], draft: UploadDraft) -> tuple[str, ...]:
-    """The same with the name that the reader gave the file, in place of where this server keeps it."""
+    """Replace the path of the stored upload in texts by the name that the viewer gave the file."""
     kept = re.compile(rf"[^\s'\"]*{re.escape(f'{draft.id}/{draft.spooled.path.parent.name}/{draft.spooled.path.name}')}")
     return tuple(kept.sub(lambda _: draft.file_name, text) for text in texts)
 
 
 async def _found(server: Server, draft: UploadDraft, what: str, *, work: Any, arguments: tuple[Any, ...]) -> Any:
-    """What a piece of work says of a draft, found out once; None while it is under way."""
+    """Return the result of work on a draft, computed once; None while it is in progress."""
     if server.drafts.result(draft, what) is None:
 
         async def find_out() -> None:
-            server.drafts.keep_result(draft, what, await server.workshop.run(draft.owner, draft.spooled.size, work, *arguments))
+            server.drafts.keep_result(
+                draft, what, await server.validation_pool.run(draft.owner, draft.spooled.size, work, *arguments)
+            )
 
-        if not await server.pending.is_ready(f"{draft.id} {what}", find_out):
+        if not await server.background.is_ready(f"{draft.id} {what}", find_out):
             return None
     return server.drafts.result(draft, what)
 
 
 def estimated(request: api.RunRequest) -> EstimateResult:
-    """What the run of a request would cost, or everything that keeps it from being one."""
+    """Estimate the cost of a requested run, or list its problems."""
     try:
         planned = api.plan_runs(request)
     except api.PlanProblems as found:
@@ -496,8 +503,8 @@ def _offers(request: AnyRequest) -> dict[str, ModelChoices]:
     return {"models": _offered(offers.candidates, default=default[0] if len(default) == 1 else ""), "judges": judges}
 
 
-def _offered(offer: Offer, *, default: str) -> ModelChoices:
-    """The operator's list, whole names first; those of the run file are taken where none is chosen."""
+def _offered(offer: ModelOffer, *, default: str) -> ModelChoices:
+    """Return the operator's list, whole names first; without a choice the models of the run file are used."""
     patterns = tuple(name for name in offer.patterns if any(mark in name for mark in "*?["))
     whole = tuple(name for name in offer.names if name not in patterns)
     return ModelChoices(names=whole, patterns=patterns, default=default)

@@ -146,7 +146,7 @@ _ENDINGS = {"application/json": ".json", **dict.fromkeys(LINES, ".jsonl"), **dic
 
 
 class ClientGone(Exception):
-    """The client closed the connection before its body was complete; there is no receiver for an answer."""
+    """Client that closed the connection before its body was complete, so that no response reaches it."""
 
 
 def media_types(contract: ContractChoice) -> tuple[str, ...]:
@@ -194,11 +194,11 @@ async def body_pieces(receive: Receive) -> AsyncIterator[bytes]:
             return
 
 
-KEPT_SECONDS = 3600.0
-MOST_OF_ONE = 4
+DRAFT_SECONDS = 3600.0
+MAX_DRAFTS_OF_ONE = 4
 """Maximum drafts of one owner; a further one replaces the oldest."""
-MOST = 16
-MOST_RESULTS = 20
+MAX_DRAFTS = 16
+MAX_RESULTS = 20
 """Maximum results stored per draft besides its report, which comes first: the newest estimates."""
 
 
@@ -223,8 +223,8 @@ class UploadDraft(msgspec.Struct, frozen=True, kw_only=True):
         return self.upload.run_id
 
 
-class Drafts:
-    """The drafts of one server; a restart forgets them, and removes their files."""
+class DraftStore:
+    """Drafts of one server; a restart forgets them, and removes their files."""
 
     def __init__(self, submissions: api.Submissions, clock: Callable[[], float]) -> None:
         self._submissions = submissions
@@ -243,14 +243,14 @@ class Drafts:
 
     def _superfluous(self, owner: str) -> list[UploadDraft]:
         drafts = sorted(self._kept.values(), key=lambda draft: draft.at, reverse=True)
-        old = [draft for draft in drafts if draft.at < self._clock() - KEPT_SECONDS]
+        old = [draft for draft in drafts if draft.at < self._clock() - DRAFT_SECONDS]
         own = [draft for draft in drafts if draft.owner == owner]
-        return [*old, *own[MOST_OF_ONE:], *drafts[MOST:]]
+        return [*old, *own[MAX_DRAFTS_OF_ONE:], *drafts[MAX_DRAFTS:]]
 
     def of(self, draft_id: str, owner: str) -> UploadDraft:
         """Find the owner's draft; raises RunNotFound."""
         draft = self._kept.get(draft_id)
-        if draft is None or draft.owner != owner or draft.at < self._clock() - KEPT_SECONDS:
+        if draft is None or draft.owner != owner or draft.at < self._clock() - DRAFT_SECONDS:
             raise RunNotFound("the upload has expired", hint="an upload is stored for an hour; choose the file again")
         return draft
 
@@ -270,12 +270,12 @@ class Drafts:
         with self._lock:
             if draft.id in self._kept:
                 self._results[draft.id, what] = result
-            for key in [key for key in self._results if key[0] == draft.id][1:-MOST_RESULTS]:
+            for key in [key for key in self._results if key[0] == draft.id][1:-MAX_RESULTS]:
                 del self._results[key]
 
 
 FIELD_BYTES = 4 << 10
-MOST_FIELDS = 20
+MAX_FIELDS = 20
 FORM_BYTES = 64 << 10
 ENDINGS = (".json", ".jsonl", ".ndjson", ".yaml", ".yml")
 """File extensions of datasets, plain or compressed with gzip."""
@@ -287,7 +287,7 @@ async def read_fields(request: AnyRequest, kind: type[T]) -> T:
     """Decode the fields of a short form into a typed value; empty fields are None. Raises HttpError."""
     text = (await request.body()).decode("utf-8", "replace")
     try:
-        pairs = parse_qsl(text, max_num_fields=MOST_FIELDS)
+        pairs = parse_qsl(text, max_num_fields=MAX_FIELDS)
         # Browsers count a line feed as one character and send two.
         given = {name: value.replace("\r\n", "\n") for name, value in pairs if value.strip()}
         return msgspec.convert(given, kind, strict=False)
@@ -307,7 +307,7 @@ class FileForm:
         self.fields: dict[str, str] = {}
         self.file_name = ""
         self._declared = request.headers.get("content-length", "")
-        self._parser = PushMultipartParser(boundary, max_segment_count=MOST_FIELDS, strict=True)
+        self._parser = PushMultipartParser(boundary, max_segment_count=MAX_FIELDS, strict=True)
         self._events = self._parsed(request)
 
     async def open_file(self) -> None:
@@ -322,7 +322,7 @@ class FileForm:
 
     @property
     def is_gzip(self) -> bool:
-        """The file is packed."""
+        """True for a file that is compressed with gzip."""
         return self.file_name.lower().endswith(".gz")
 
     @property

@@ -36,11 +36,11 @@ class ValidationPool:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="validation")
 
     async def run(self, caller: str, size: int, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-        """What a function makes of an upload of so many bytes; the function and its arguments can be sent to another process."""
+        """Call a function for an upload of this size, in a process if it is large; function and arguments must be picklable."""
         if size < LARGE:
-            async with self._small.turn(caller):
+            async with self._small.slot(caller):
                 return await asyncio.wrap_future(self._threads.submit(work, *arguments, **named))
-        async with self._large.turn(caller):
+        async with self._large.slot(caller):
             for _ in range(TRIES):
                 pool = self._pool = self._pool or _new_pool()
                 try:
@@ -75,12 +75,14 @@ def _new_pool() -> ProcessPoolExecutor:
 def begin_worker() -> None:
     """Prepare a worker as the command does: freeze long-lived objects for the garbage collector, and end with the server."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    # Validation does not use linear algebra, whose threads cost memory in each process.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # Validation makes many long-lived values; the default threshold would search them for cycles every 700 objects.
     gc.set_threshold(50_000, 20, 20)
 
 
 def _end_with_parent() -> None:
-    """Killed servers cannot stop their workers, so a worker watches its parent."""
+    """End this worker when its parent ends; a killed server cannot stop its workers."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
@@ -92,8 +94,8 @@ SMALL = 8 << 20
 _READ = ("predictions.jsonl", "attempt_logs.jsonl", "input_dataset.json", "cases.jsonl", "failures.jsonl")
 
 
-class Indexer:
-    """The indexes that one service is building."""
+class RecordIndexer:
+    """Indexes that one service is building."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

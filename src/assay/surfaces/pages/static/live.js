@@ -22,7 +22,7 @@ const lose = (isOver) => {
 let source = null;
 let address = "";
 const follow = () => {
-  // A browser has six connections to a server for all its tabs together: a tab that nobody sees holds none.
+  // A browser has six connections to a server for all its tabs together: a tab in the background holds none.
   const wanted = document.hidden ? "" : document.querySelector("[data-live]")?.dataset.live ?? "";
   if (wanted === address) return;
   source?.close();
@@ -31,7 +31,7 @@ const follow = () => {
   if (!wanted) return;
   let wasLost = false;
   source = new EventSource(wanted);
-  // What changed while nobody told is on the page as it is now.
+  // What changed while no events came is on the page as it is now.
   source.addEventListener("open", () => { if (wasLost) location.reload(); });
   source.addEventListener("part", (event) => place(event.data));
   source.addEventListener("end", () => { source.close(); location.reload(); });

@@ -1,6 +1,6 @@
 // The pages of one file: the run, the list of its records and one record, by what stands after # in the address.
-// Texts of anybody are packed in the file. What is unpacked is read by an inert parser, and only elements and attributes that our
-// templates have are made anew from it, so that a text stays a text whatever it says.
+// Texts of unknown origin are packed in the file. What is unpacked is read by an inert parser, and only elements and attributes that our
+// templates have are created from it, so that a text stays a text whatever it says.
 const PAGE = 50, PART = 50;
 const TAGS = new Set("a article caption code dd details div dl dt h1 h2 h3 li mark ol p pre section span strong summary table tbody td th thead time tr ul wbr".split(" "));
 const ATTRIBUTES = "aria-current aria-label aria-labelledby class data-label data-when datetime dir id open role scope tabindex title".split(" ");
@@ -145,11 +145,11 @@ const showRecord = async (index, query) => {
   }
   const { html, json } = (await part(Math.floor(number / PART)))[number % PART];
   const place = numbers.indexOf(number);
-  const beside = (text, rel, step) => (place < 0 || numbers[place + step] === undefined ? []
+  const neighbour = (text, rel, step) => (place < 0 || numbers[place + step] === undefined ? []
     : [made("a", text, { class: "button", rel, href: address(`record-${rows[numbers[place + step]].index}`, asked) })]);
   const which = place < 0 ? `not among the ${count(numbers.length, "record")} of the list`
     : `${(place + 1).toLocaleString("en")} of ${numbers.length.toLocaleString("en")} of the ${asked ? "list" : "file"}`;
-  $("steps").replaceChildren(...beside("Previous", "prev", -1), ...beside("Next", "next", 1), made("span", which, { class: "soft" }));
+  $("steps").replaceChildren(...neighbour("Previous", "prev", -1), ...neighbour("Next", "next", 1), made("span", which, { class: "soft" }));
   $("to-list").setAttribute("href", address("records", asked, place < 0 ? 1 : Math.floor(place / PAGE) + 1));
   $("record").replaceChildren(...read(html));
   $("copy-record").dataset.copy = json;

@@ -1,0 +1,69 @@
+"""Parameters that a run's providers rejected: kept in the notes of its ledger, for all workers and for its manifest."""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from assay.core.manifest import NegotiatedModel
+from assay.core.model_call import Adjustment
+from assay.core.plan import ModelPlan, Plan
+from assay.core.settings import Parameters
+from assay.store.ledger import Ledger
+from assay.store.redact import Redactor
+
+_PREFIX = "parameters"
+_MAX_TOKENS = "max_tokens"
+
+
+def save_adjustments(ledger: Ledger, model: str, adjustments: Iterable[Adjustment]) -> None:
+    """Store what was learned of a model's parameters, each in a note of its own: workers learn at the same time."""
+    for adjustment in adjustments:
+        ledger.set_note(f"{_PREFIX}/{adjustment.parameter}/{_change(adjustment)}/{model}", msgspec.json.encode(adjustment).decode())
+
+
+def _change(adjustment: Adjustment) -> str:
+    """Return the part of a note's name that keeps a limit and another name of one parameter apart."""
+    return "limit" if adjustment.value.isdecimal() else adjustment.value
+
+
+def read_adjustments(notes: Mapping[str, str]) -> dict[str, tuple[Adjustment, ...]]:
+    """Read what was learned, by model."""
+    found: dict[str, list[Adjustment]] = {}
+    for name, value in sorted(notes.items()):
+        parts = name.split("/", 3)
+        if parts[0] == _PREFIX and len(parts) == 4 and value:
+            found.setdefault(parts[3], []).append(msgspec.json.decode(value, type=Adjustment))
+    return {model: tuple(adjustments) for model, adjustments in found.items()}
+
+
+def negotiated_models(plan: Plan, notes: Mapping[str, str], redactor: Redactor) -> tuple[NegotiatedModel, ...]:
+    """Describe for the manifest what was learned of each model, and which output limit it had."""
+    learned = {
+        name: tuple(msgspec.structs.replace(adjustment, reason=redactor.text(adjustment.reason)) for adjustment in adjustments)
+        for name, adjustments in read_adjustments(notes).items()
+    }
+    models = {model.name: model for model in plan.models() if plan.takes_parameters(model)}
+    return tuple(_negotiated(model, learned.get(name, ())) for name, model in models.items())
+
+
+def _negotiated(model: ModelPlan, adjustments: tuple[Adjustment, ...]) -> NegotiatedModel:
+    limits = [adjustment for adjustment in adjustments if adjustment.parameter == _MAX_TOKENS]
+    numbers = [int(adjustment.value) for adjustment in limits if adjustment.value.isdecimal()]
+    if numbers:
+        return NegotiatedModel(model.name, adjustments, min(numbers), "provider")
+    is_omitted = any(adjustment.value == "omitted" for adjustment in limits)
+    if model.parameters.max_tokens is not None and not is_omitted:
+        return NegotiatedModel(model.name, adjustments, model.parameters.max_tokens, "user")
+    return NegotiatedModel(model.name, adjustments)
+
+
+def sent_parameters(model: ModelPlan, adjustments: Iterable[Adjustment]) -> Parameters:
+    """Return the parameters as the model was sent them; None is what was left to the provider."""
+    sent: dict[str, object] = {}
+    for adjustment in adjustments:
+        if adjustment.value == "omitted":
+            sent[adjustment.parameter] = None
+        elif adjustment.value.isdecimal():
+            sent[adjustment.parameter] = int(adjustment.value)
+    known = {name: value for name, value in sent.items() if name in Parameters.__struct_fields__}
+    return msgspec.structs.replace(model.parameters, **known)

@@ -1,0 +1,117 @@
+"""A model behind an HTTP API: bodies written once for what requests share, and sent with negotiated parameters."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from assay.core.canonical import JsonObject
+from assay.core.case import Message
+from assay.core.model_call import ModelFailure, ModelRequest, Reply
+from assay.core.plan import ModelPlan
+from assay.models.negotiation import MAX_TOKENS, Dialect, Negotiator, ReplyFormat, Sent, SystemRole, remaining_limit
+from assay.models.requests import BodyWriter
+from assay.models.transport import HttpResult, Transport
+
+REPLY_TOOL = "reply"
+"""Name of the tool by whose call a model replies where a schema can be sent in no other way."""
+
+BodyT = TypeVar("BodyT")
+
+
+class HttpModel(ABC, Generic[BodyT]):
+    """One model: subclasses know how a protocol spells requests and replies."""
+
+    path: str
+    messages_member: str = "messages"
+    decoder: "msgspec.json.Decoder[BodyT]"
+
+    def __init__(self, transport: Transport, model: ModelPlan, dialect: Dialect) -> None:
+        self.transport = transport
+        self.negotiator = Negotiator(model.parameters, dialect, explicit=model.explicit or ())
+        self._model = model.model
+        self._head = transport.head(self.path)
+        self._written: tuple[Sent, Mapping[str, object] | None] | None = None
+        self._writer: BodyWriter
+        self.applied: JsonObject = self.members(self.negotiator.sent)
+        """Members of the last request besides its messages."""
+
+    async def reply(self, ask: ModelRequest) -> Reply:
+        """Make one attempt; raises ModelFailure, which says whether the request can be sent again with other parameters."""
+        sent = self.negotiator.sent
+        body = self.request(ask)
+        applied = self.applied
+        try:
+            return self.read(await self.transport.post(self._head, body, decoder=self.decoder), applied)
+        except ModelFailure as failure:
+            limit = remaining_limit(failure, sent)
+            if limit is None or not isinstance(applied.get(MAX_TOKENS), int):
+                raise self.learn(failure, ask, sent) from None
+            applied = {**applied, MAX_TOKENS: limit}
+        # This one request is too long for the usual output limit: it alone gets what its messages leave of the context.
+        writer = BodyWriter({"model": self._model}, self.messages_member, applied)
+        body = writer.write(*self.messages(ask, sent.role))
+        try:
+            return self.read(await self.transport.post(self._head, body, decoder=self.decoder), applied)
+        except ModelFailure as failure:
+            raise self.learn(failure, ask, sent) from None
+
+    def learn(self, failure: ModelFailure, ask: ModelRequest, sent: Sent) -> ModelFailure:
+        """Let the negotiator learn from a rejection; return the failure with what was learned."""
+        has_system = any(message.role == "system" for message in ask.messages)
+        return self.negotiator.rejected(failure, sent, has_system=has_system, has_schema=ask.reply_schema is not None)
+
+    def request(self, ask: ModelRequest) -> bytes:
+        """Build the body of the HTTP request."""
+        sent = self.negotiator.sent
+        if self._written is None or self._written[0] is not sent or self._written[1] is not ask.reply_schema:
+            # One schema object serves many requests, so that the shared members are rarely encoded again.
+            self._written = sent, ask.reply_schema
+            form = self.schema_members(ask.reply_schema, sent.reply_format) if ask.reply_schema else {}
+            self.applied = merged(self.members(sent), form)
+            self._writer = BodyWriter({"model": self._model}, self.messages_member, self.applied)
+        return self._writer.write(*self.messages(ask, sent.role))
+
+    def messages(self, ask: ModelRequest, role: SystemRole) -> tuple[Sequence[object], JsonObject | None]:
+        """Return the messages as they are sent, and further members that depend on them."""
+        return with_role(ask.messages, role), None
+
+    def members(self, sent: Sent) -> JsonObject:
+        """Build the members that hold the parameters."""
+        return sent.body()
+
+    @abstractmethod
+    def schema_members(self, schema: Mapping[str, object], form: ReplyFormat) -> JsonObject:
+        """Build the members that request a reply of a schema, in one of the dialect's forms."""
+
+    @abstractmethod
+    def read(self, result: "HttpResult[BodyT]", applied: JsonObject | None = None) -> Reply:
+        """Parse a body, from a direct call or a batch; raises ModelFailure."""
+
+
+def merged(members: JsonObject, more: JsonObject) -> JsonObject:
+    """Merge members of a request, objects of both member by member."""
+    both = {
+        name: {**members[name], **value} if isinstance(value, dict) and isinstance(members.get(name), dict) else value
+        for name, value in more.items()
+    }
+    return {**members, **both}
+
+
+def with_role(messages: Sequence[Message], role: SystemRole) -> Sequence[object]:
+    """Send instructions in a role that the model accepts, if need be before the first question."""
+    if role == "system" or not any(message.role == "system" for message in messages):
+        return messages
+    if role == "developer":
+        return [{"role": "developer", "content": message.content} if message.role == "system" else message for message in messages]
+    instructions = "\n\n".join(message.content for message in messages if message.role == "system")
+    turns = [message for message in messages if message.role != "system"]
+    first = turns[0] if turns and turns[0].role == "user" else None
+    content = f"{instructions}\n\n{first.content}" if first else instructions
+    return [Message("user", content), *turns[1 if first else 0 :]]
+
+
+def tool_text(arguments: Any) -> str | None:
+    """Return the input of the reply tool as the text that a judge's reply has in every other form."""
+    return arguments if isinstance(arguments, str) or arguments is None else msgspec.json.encode(arguments).decode()
