@@ -71,6 +71,13 @@ class JudgeCard(msgspec.Struct, frozen=True, kw_only=True):
         """Return whether no probe failed."""
         return self.verdict != "fail"
 
+    @property
+    def run_id(self) -> str:
+        """Id of the run whose records were used; empty for a dataset and for the shipped questions."""
+        # Stored cards have no member for it, so the format of `source` is read here and nowhere else.
+        kind, _, run_id = self.source.partition(" ")
+        return run_id if kind == "run" else ""
+
     def to_dict(self) -> JsonObject:
         """Return the card as JSON values."""
         members: JsonObject = msgspec.to_builtins(self)

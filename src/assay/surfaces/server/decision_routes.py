@@ -191,9 +191,9 @@ def _visible_cards(request: AnyRequest, listings: Iterable[RunListing]) -> api.K
     kept = api.kept_cards(server.runs_dir)
     if caller.sees_all:
         return kept
-    sources = {f"run {listing.run_id}" for listing in listings}
+    visible = {listing.run_id for listing in listings}
     is_default = caller.sees(DEFAULT_PROJECT)
-    cards = (one for one in kept.cards if one.card.source in sources or (is_default and not one.card.source.startswith("run ")))
+    cards = (one for one in kept.cards if (one.card.run_id in visible if one.card.run_id else is_default))
     return api.KeptCards(tuple(cards), kept.damaged if is_default else ())
 
 
