@@ -17,8 +17,8 @@ from assay.core.settings import Gates
 from assay.core.summary import GateResult
 from assay.core.text import printable
 from assay.surfaces.python_api import frames
-from assay.surfaces.python_api.figures import Metric, pass_rate_of, score_of
 from assay.surfaces.python_api.loop_bridge import run_outside_loop
+from assay.surfaces.python_api.metrics import Metric, pass_rate_of, score_of
 from assay.surfaces.python_api.progress import shown_progress
 
 RECORDS = 5_000

@@ -1,4 +1,4 @@
-"""Metrics of a run into figures that can be asserted on."""
+"""Metrics of a run for scripts, with their intervals, to assert on."""
 
 import msgspec
 
