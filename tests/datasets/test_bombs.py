@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import pytest
 
 MB = 1 << 20
+BASE = 200
+"""MB that validation may take besides twice the size of the file."""
 HANG_SECONDS = 600
 """The slowest needs 20 s; what takes this long will never end."""
 HEAD = b'{"dataset_id":"d","dataset_version":"1","schema_version":"1.0","records":['
@@ -25,17 +27,12 @@ import json, pathlib, re, sys
 from assay import AssayError, validate
 # Not getrusage: after a fork it starts from the peak of the parent.
 def peak(): return int(re.search(r"VmHWM:\\s+(\\d+) kB", pathlib.Path("/proc/self/status").read_text()).group(1)) / 1024
-validate(b'{"version": "1.0.0", "cases": []}', "golden_v1")
-validate(b'- {turn_id: 1, speaker: user, message: caf\\xc3\\xa9}', "conversation_v1")
-validate(b'{"dataset_id": "d", "records": [{"record_id": "\\xe3\\x81\\x82", "input": {"prompt": "p"}}]}', "batch_v1")
-before = peak()
 try:
     report = validate(sys.argv[1], sys.argv[2])
     shown = {"outcome": report.outcome, "codes": sorted({code for code, _ in report.issue_counts}), "issues": len(report.issues)}
-    shown["cases"] = sum(1 for _ in report.cases)
 except AssayError as problem:
-    shown = {"outcome": problem.code, "codes": [], "issues": 0, "cases": 0}
-print(json.dumps({**shown, "growth": peak() - before}))
+    shown = {"outcome": problem.code, "codes": [], "issues": 0}
+print(json.dumps({**shown, "peak": peak()}))
 """
 
 
@@ -46,7 +43,6 @@ class Bomb(NamedTuple):
     pieces: Callable[[], Iterator[bytes]]
     outcome: str
     codes: tuple[str, ...] = ()
-    growth: float = 300
     name: str = "bomb.json"
 
 
@@ -162,7 +158,7 @@ BOMBS: dict[str, Bomb] = {
         ("value_out_of_range",),
     ),
     "flood-of-numbers-under-a-name-used-twice": Bomb(
-        "batch_v1", repeated(HEAD, b"1,", 12 * MB, b"1]," + HEAD[1:] + GOOD + b"]}"), "rejected", ("invalid_json",), growth=600
+        "batch_v1", repeated(HEAD, b"1,", 12 * MB, b"1]," + HEAD[1:] + GOOD + b"]}"), "rejected", ("invalid_json",)
     ),
     "flood-of-arrays-in-a-record": Bomb(
         "batch_v1",
@@ -171,17 +167,16 @@ BOMBS: dict[str, Bomb] = {
         ("record_too_large",),
     ),
     "flood-of-arrays-in-another-member": Bomb(
-        "batch_v1", repeated(b'{"x":[', b"[],", MB, b"[]]," + HEAD[1:] + GOOD + b"]}"), "accepted", growth=600
+        "batch_v1", repeated(b'{"x":[', b"[],", MB, b"[]]," + HEAD[1:] + GOOD + b"]}"), "accepted"
     ),
     "flood-of-numbers-in-a-row": Bomb(
         "legal_eval_v1",
         repeated(ROW + b',"metadata":{"x":[', b"1,", 4 * MB, b"1]}}"),
         "rejected",
         ("invalid_json",),
-        growth=600,
     ),
     "flood-of-numbers-in-a-turn": Bomb(
-        "conversation_v1", repeated(TURN + b"[", b"1,", 4 * MB, b"1]}}]"), "rejected", ("invalid_json",), growth=600
+        "conversation_v1", repeated(TURN + b"[", b"1,", 4 * MB, b"1]}}]"), "rejected", ("invalid_json",)
     ),
     "flood-of-turns": Bomb("conversation_v1", repeated(b"[", b"{},", 60_000, b"{}]"), "rejected"),
     "flood-of-dashes": Bomb("conversation_v1", repeated(b"", b"- ~\n", MB, b""), "rejected", name="bomb.yaml"),
@@ -204,31 +199,25 @@ BOMBS: dict[str, Bomb] = {
         repeated(HEAD + GOOD + b',{"record_id":"r","input":{"prompt":"', b"x", 95 * MB, b'"}}]}'),
         "accepted_with_record_errors",
         ("record_too_large",),
-        growth=600,
     ),
     "one-prompt-of-backslashes": Bomb(
         "batch_v1",
         repeated(HEAD + GOOD + b',{"record_id":"r","input":{"prompt":"', b"\\\\", 40 * MB, b'"}}]}'),
         "accepted_with_record_errors",
         ("record_too_large",),
-        growth=600,
     ),
     "unknown-member-of-95-mb": Bomb(
         "batch_v1",
         repeated(b'{"x":"', b"x", 95 * MB, b'",' + HEAD[1:] + GOOD + b"]}"),
         "accepted",
         ("unsupported_field",),
-        growth=1024,
     ),
-    "line-of-90-mb": Bomb(
-        "legal_eval_v1", repeated(ROW + b',"context":"', b"x", 90 * MB, b'"}'), "accepted", growth=1024, name="b.jsonl"
-    ),
+    "line-of-90-mb": Bomb("legal_eval_v1", repeated(ROW + b',"context":"', b"x", 90 * MB, b'"}'), "accepted", name="b.jsonl"),
     "bad-line-of-90-mb": Bomb(
         "legal_eval_v1",
         repeated(ROW + b',"context":"', b"x", 90 * MB, b""),
         "rejected",
         ("invalid_json",),
-        growth=1024,
         name="b.jsonl",
     ),
     "combining-marks": Bomb(
@@ -260,24 +249,22 @@ BOMBS: dict[str, Bomb] = {
     "damaged-gzip": Bomb("batch_v1", whole(b"\x1f\x8b\x08\x00" + b"\xff" * 1000), "source_unreadable", name="bomb.json.gz"),
 }
 HEAVY: dict[str, Bomb] = {
-    "million-members-of-the-document": Bomb("batch_v1", numbered(b"{", '"key%07d":1', 1_000_000, b"}"), "rejected", growth=1024),
+    "million-members-of-the-document": Bomb("batch_v1", numbered(b"{", '"key%07d":1', 1_000_000, b"}"), "rejected"),
     "large-flood-of-arrays-in-another-member": Bomb(
-        "batch_v1", repeated(b'{"x":[', b"[],", 8 * MB, b"[]]," + HEAD[1:] + GOOD + b"]}"), "rejected", growth=1024
+        "batch_v1", repeated(b'{"x":[', b"[],", 8 * MB, b"[]]," + HEAD[1:] + GOOD + b"]}"), "rejected"
     ),
-    "large-flood-of-turns": Bomb("conversation_v1", repeated(b"[", b"{},", 600_000, b"{}]"), "rejected", growth=2048),
+    "large-flood-of-turns": Bomb("conversation_v1", repeated(b"[", b"{},", 600_000, b"{}]"), "rejected"),
     "gzip-of-10-gb": Bomb("legal_eval_v1", packed(b"\n", 64 * MB, 160), "source_unreadable", name="bomb.jsonl.gz"),
     "million-unknown-fields": Bomb(
         "legal_eval_v1",
         numbered(ROW + b",", '"key%06d":1', 1_000_000, b"}"),
-        "accepted",
-        ("unsupported_field",),
-        growth=2048,
+        "rejected",
+        ("invalid_json",),
     ),
     "million-fields-of-a-turn": Bomb(
         "conversation_v1",
         numbered(b'[{"turn_id":1,"speaker":"user",', '"key%06d":1', 1_000_000, b"}]"),
         "rejected",
-        growth=2048,
     ),
 }
 
@@ -290,17 +277,18 @@ def exploded(bomb: Bomb, folder: Path) -> dict[str, Any]:
     finished = subprocess.run(
         [sys.executable, "-c", CHILD, str(path), bomb.contract], capture_output=True, text=True, timeout=HANG_SECONDS, check=False
     )
+    size = path.stat().st_size
     path.unlink()
     assert finished.returncode == 0, finished.stderr[-2000:]
     measured: dict[str, Any] = json.loads(finished.stdout)
-    return measured
+    return {**measured, "limit": BASE + 2 * size / MB}
 
 
 def check(bomb: Bomb, folder: Path) -> None:
     measured = exploded(bomb, folder)
     assert measured["outcome"] == bomb.outcome
     assert set(bomb.codes) <= set(measured["codes"])
-    assert measured["growth"] < bomb.growth
+    assert measured["peak"] < measured["limit"]
 
 
 @pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS.keys())

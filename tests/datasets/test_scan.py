@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assay.core.narrow_text import first_not_utf8
 from assay.core.strict_json import Location
 from assay.datasets.parsing.checks import strings_in
 from assay.datasets.parsing.scan import (
@@ -17,7 +18,6 @@ from assay.datasets.parsing.scan import (
     LineScanner,
     LocationCursor,
     doubtful_offsets,
-    first_not_utf8,
     has_combining_run,
     lone_surrogates,
     lossy_positions,

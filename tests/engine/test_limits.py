@@ -194,3 +194,24 @@ def test_a_call_that_succeeds_in_the_moment_of_a_rejection_shows_that_it_is_abou
         return await asyncio.wait_for(rejected, 60)
 
     assert asyncio.run(found()) is True
+
+
+def test_a_slot_that_is_released_is_free_once() -> None:
+    async def entered_after_release() -> tuple[int, int, int]:
+        limits = limits_of(asyncio.Event(), concurrency=2)
+        queue = limits.new_queue("a", "candidate")
+        await limits.acquire(queue)
+        await limits.acquire(queue)
+        limits.release(queue)
+        # Calls of another provider and stage, whose own limits leave room for both.
+        other = limits.new_queue("b", "judge")
+        calls = [asyncio.create_task(limits.acquire(other)) for _ in range(2)]
+        for _ in range(5):
+            await asyncio.sleep(0)
+        entered = sum(call.done() for call in calls)
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+        return entered, queue.limiter.in_flight, other.limiter.in_flight
+
+    assert asyncio.run(entered_after_release()) == (1, 1, 1)

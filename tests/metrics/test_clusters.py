@@ -106,3 +106,12 @@ def test_one_cluster_has_no_interval() -> None:
 
 def test_rows_that_stand_for_themselves_keep_their_interval() -> None:
     assert clustered(plain(), np.arange(60), influence=CENTRED, bounds=(-1.0, 1.0)) == plain()
+
+
+def test_fewer_clusters_than_rows_widen_an_interval_by_their_freedom() -> None:
+    """No row of a cluster resembles another one, so that the quantiles of 1 and of 5 degrees of freedom are all that widens it."""
+    plain = Estimate(value=0.0, interval=Interval(low=-0.01, high=0.01, method="t", n=6), n=6)
+    influence = np.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0])
+    found = clustered(plain, np.array([0, 0, 0, 0, 1, 1]), influence=influence, bounds=(-1.0, 1.0)).interval
+    assert found is not None
+    assert found.high == pytest.approx(0.01 * 12.7062 / 2.5706, rel=1e-4)

@@ -15,6 +15,19 @@ BODIES = {
     "batch_v1": HEAD + b'"a":1,' * (MB // 3) + b'"records":[{"record_id":"r","input":{"prompt":"p"}}]}',
 }
 
+LONG = b"x" * 30 * MB + "😀".encode()
+LONG_TEXTS = {
+    "batch_v1": (HEAD + b'"description":"' + LONG + b'","records":[{"record_id":"r","input":{"prompt":"p"}}]}', "accepted"),
+    "conversation_v1": (b'[{"turn_id":1,"speaker":"user","message":"' + LONG + b'"}]', "rejected"),
+    "legal_eval_v1": (
+        b'{"schema_version":"legal_eval_v1","id":"a","dataset":"d","task_type":"reference_qa","reference_answers":["x"],"prompt":"'
+        + LONG
+        + b'"}',
+        "accepted",
+    ),
+    "golden_v1": (b'{"version":"1.0.0","cases":[{"user_prompt":"q","rubric":"a good answer","id":"' + LONG + b'"}]}', "rejected"),
+}
+
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
@@ -41,4 +54,12 @@ def test_a_hostile_upload_stays_below_the_limit(alone: Serving, contract: str) -
     answer = alone.ask("POST", f"/v1/validate?contract={contract}", body)
     assert (answer.status, answer.json["outcome"]) == (200, "rejected")
     assert answer.json["record_errors_total"] + answer.json["dataset_errors_total"] > MB // 4
+    assert max(map(peak, with_children(alone.pid))) < 200 + 2 * len(body) / MB
+
+
+@pytest.mark.parametrize("contract", LONG_TEXTS)
+def test_a_long_text_with_an_emoji_stays_below_the_limit(alone: Serving, contract: str) -> None:
+    body, outcome = LONG_TEXTS[contract]
+    answer = alone.ask("POST", f"/v1/validate?contract={contract}", body)
+    assert (answer.status, answer.json["outcome"]) == (200, outcome)
     assert max(map(peak, with_children(alone.pid))) < 200 + 2 * len(body) / MB

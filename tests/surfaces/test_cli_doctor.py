@@ -16,11 +16,8 @@ from assay.core.doctor import DoctorCheck
 from assay.core.plan import ProviderPlan
 from assay.engine.planning.doctor import examine_clock, examine_extras, examine_handles, examine_proxies
 from assay.models.connectivity import ask_for_models
-from assay.presentation.installation import doctor_sections
 from assay.store.folder_check import check_runs_folder, file_system
 from assay.surfaces.cli.program import program
-from assay.surfaces.reporters.settings import ReportSettings
-from assay.surfaces.reporters.terminal import report_text
 from tests.models.faulty_provider import faulty_provider, http, send, send_and_hang
 
 KEY = "sk-canary-0123456789"
@@ -155,8 +152,3 @@ def test_too_few_open_files_are_to_be_mended_and_the_hint_says_how() -> None:
     check = examine_handles(40, 40)
     assert (check.standing, check.hint) == ("problem", "raise the limit (ulimit -n 64), or run with --concurrency 8")
     assert examine_handles(40, 4096).standing == "ok"
-
-
-def test_hostile_names_cannot_move_the_cursor() -> None:
-    check = DoctorCheck(area="run file", name="\x1b[2J", says="\x1b[31m", hint="\x1b]0;x\x07", standing="problem")
-    assert "\x1b" not in "".join(report_text(doctor_sections([check]), ReportSettings(version="0")))

@@ -170,26 +170,6 @@ def test_the_list_of_runs_matches_its_golden_file(snapshot: Snapshot) -> None:
     snapshot("run-list.txt", "".join(report_text(run_list_sections(LISTINGS), PLAIN)))
 
 
-def test_the_list_of_runs_fits_a_narrow_terminal() -> None:
-    lines = "".join(report_text(run_list_sections(LISTINGS), ReportSettings(version="9", width=76))).splitlines()
-    assert max(map(cell_len, lines)) <= 76
-    assert lines[0] == "nightly-2 · 2026-11-15 10:00 · running"
-    assert lines[1] == "  assistant · small · records 120/1,500"
-    assert "score 0.42 (prbench (compat), 0-1)" in " ".join(" ".join(lines).split())
-
-
-def test_a_record_says_once_what_judges_said_and_what_each_cost() -> None:
-    votes = [
-        {"criterion": "c", "score": score, "scale": "1-5", "normalized": 0.5, "judge": judge, "justification": why}
-        for judge, score, why in (("a", 2, "Too short."), ("b", 4, "It will do."))
-    ]
-    words = "c: judges say 2, 4; a tie.\nc (a): 2. Too short.\nc (b): 4. It will do."
-    changes = {"evaluator_scores": votes, "justification": words, "judge_costs": {"a": 0.5, "b": None}}
-    text = "".join(record_text(msgspec.structs.replace(record(), prediction=prediction("r", 2, "", **changes)), PLAIN))
-    assert "justification\n    c: judges say 2, 4; a tie.\n\n" in text
-    assert (text.count("Too short."), "cost by judge\n    a: $0.5000\n    b: unknown price\n" in text) == (1, True)
-
-
 def test_no_line_of_a_report_is_wider_than_the_terminal() -> None:
     lines = re.sub(r"\x1b\[[0-9;]*m", "", shown(golden_view(), NARROW)).splitlines()
     assert max(map(cell_len, lines)) <= 72
@@ -217,18 +197,6 @@ def test_no_control_or_override_character_reaches_the_terminal(name: str) -> Non
     text = HOSTILE_TEXTS[name]()
     assert "␛[31mred" in text
     assert re.findall("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e\ud800]", text) == []
-
-
-def test_a_record_whose_verdict_could_not_be_read_shows_what_the_judge_said() -> None:
-    broken = record()
-    broken.prediction.error_code = "judge_parse_error"
-    assert '{"score": 2}' in "".join(record_text(broken, PLAIN))
-
-
-def test_a_long_answer_is_cut_unless_everything_is_asked_for() -> None:
-    long = msgspec.structs.replace(record(), prediction=prediction("leap-year", 2, "", model_response="x" * 5_000))
-    assert "… and 1,000 more characters (--verbose shows all)" in "".join(record_text(long, PLAIN))
-    assert "x" * 5_000 in "".join(record_text(long, ReportSettings(version="9", is_verbose=True)))
 
 
 def test_scores_of_several_scales_have_a_distribution_each() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from assay import api
-from assay.integrations.mlflow.figures import figures_of
+from assay.integrations.mlflow.run_data import run_data_of
 from assay.surfaces.pages.runs import RunsChoice, runs_view
 from assay.surfaces.server.server import PLACE
 from tests.commands import assay, document
@@ -41,7 +41,7 @@ def test_lists_and_comparisons_name_id_version_and_file() -> None:
 
 def test_the_page_of_runs_has_version_and_file_next_to_the_id() -> None:
     view = runs_view(list(api.list_runs("runs")), RunsChoice(), place=PLACE, server_address="http://localhost")
-    assert [(row.dataset, row.dataset_note) for row in view.rows] == [("support", "v7 (answers.json)")] * 2
+    assert [(row.dataset, row.words.dataset_note) for row in view.rows] == [("support", "v7 (answers.json)")] * 2
 
 
 def test_lists_say_how_many_datasets_a_run_has_besides_the_first() -> None:
@@ -55,7 +55,7 @@ def test_lists_say_how_many_datasets_a_run_has_besides_the_first() -> None:
     (line,) = [line for line in assay("runs").stdout.splitlines() if "several" in line]
     assert " and 3 more" in line
     rows = runs_view(list(api.list_runs("runs")), RunsChoice(), place=PLACE, server_address="http://localhost").rows
-    assert {row.run_id: row.dataset_note for row in rows} == {
+    assert {row.run_id: row.words.dataset_note for row in rows} == {
         "several": "v7 (a-file-with-a-long-name-0.json) and 3 more",
         "x": "v7 (answers.json)",
         "y": "v7 (answers.json)",
@@ -63,7 +63,7 @@ def test_lists_say_how_many_datasets_a_run_has_besides_the_first() -> None:
 
 
 def test_mlflow_has_the_dataset_as_tags_and_as_a_parameter() -> None:
-    found = figures_of(api.open_run("x", runs_dir="runs"))
+    found = run_data_of(api.open_run("x", runs_dir="runs"))
     tags = {name.removeprefix("assay."): value for name, value in found.tags.items()}
     assert (tags["dataset"], tags["dataset_id"], tags["dataset_version"]) == (TITLE, "support", "v7")
     assert found.parameters["dataset"] == "support"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from assay import api
-from assay.integrations.mlflow.figures import figures_of
+from assay.integrations.mlflow.run_data import run_data_of
 from assay.presentation.run import run_sections
 from assay.presentation.run_report import view_of
 from assay.surfaces.exports.summary_rows import summary_rows
@@ -80,7 +80,7 @@ def shown(runs: Path) -> list[object]:
         "".join(report_text(run_sections(view, is_verbose=True), ReportSettings(version="1", is_verbose=True))),
         run_page(view, place=FileLinks(), moments=run.moments, files={}),
         list(summary_rows(run)),
-        figures_of(run).metrics,
+        run_data_of(run).metrics,
     ]
 
 

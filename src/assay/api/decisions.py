@@ -134,7 +134,7 @@ def gate(
     run = sealed_folder(run_name, folder)
     if not run.manifest.counts.evaluated_records:
         raise UsageProblem(f"run '{run.manifest.run_id}' evaluated nothing: there is nothing to decide by")
-    against = _against(run, folder, baseline)
+    against = _reference_run(run, folder, baseline)
     check_unchanged(run, *(DECIDING if against else DECIDING[:1]))
     if against is not None:
         check_unchanged(against, *DECIDING)
@@ -151,7 +151,7 @@ def gate(
     return verdict
 
 
-def _against(run: PublishedRun, runs_dir: Path, name: str) -> PublishedRun | None:
+def _reference_run(run: PublishedRun, runs_dir: Path, name: str) -> PublishedRun | None:
     if name == NO_BASELINE:
         return None
     if name == PREVIOUS:
@@ -305,15 +305,15 @@ def plan_suite(
             problems.append(unreadable.message)
         else:
             found.append((entry, planned))
-            problems += _undecidable(entry, planned, Path(runs_dir))
-            problems += _misplaced(entry, planned, placement)
-    problems += _collisions(found)
+            problems += _gate_problems(entry, planned, Path(runs_dir))
+            problems += _backend_problems(entry, planned, placement)
+    problems += _id_collisions(found)
     if problems:
         raise PlanProblems(problems)
     return PlannedSuite(name=suite.suite, run_id=prefix, runs_dir=str(runs_dir), parts=tuple(found))
 
 
-def _misplaced(entry: SuiteEntry, planned: PlannedRuns, placement: RunBackend) -> list[str]:
+def _backend_problems(entry: SuiteEntry, planned: PlannedRuns, placement: RunBackend) -> list[str]:
     """Return why runs of a part cannot be stored or evaluated on the chosen backend."""
     try:
         for plan in planned.plans:
@@ -323,7 +323,7 @@ def _misplaced(entry: SuiteEntry, planned: PlannedRuns, placement: RunBackend) -
     return []
 
 
-def _undecidable(entry: SuiteEntry, planned: PlannedRuns, runs_dir: Path) -> list[str]:
+def _gate_problems(entry: SuiteEntry, planned: PlannedRuns, runs_dir: Path) -> list[str]:
     """Return why the gates of a part could not be decided, found before anything is paid for."""
     known = baselines(runs_dir)
     if entry.baseline in (NO_BASELINE, PREVIOUS):
@@ -349,7 +349,7 @@ def _is_run(name: str, runs_dir: Path) -> bool:
         return False
 
 
-def _collisions(parts: Sequence[tuple[SuiteEntry, PlannedRuns]]) -> list[str]:
+def _id_collisions(parts: Sequence[tuple[SuiteEntry, PlannedRuns]]) -> list[str]:
     """Return ids that two runs of the suite would share."""
     ids = Counter(plan.run_id for _, planned in parts for plan in planned.plans)
     return [f"two runs would be called '{run_id}': give one of them another `name`" for run_id, count in ids.items() if count > 1]
@@ -366,7 +366,7 @@ def run_suite(
 def decide_suite(planned: PlannedSuite, results: Sequence[Sequence[RunResult]]) -> SuiteResult:
     """Gate the runs of each part and the suite as a whole; one that was interrupted is not decided."""
     parts = zip(planned.parts, results, strict=False)
-    found = [_gated(entry, result, planned.runs_dir) for (entry, _), part in parts for result in part]
+    found = [_decide_run(entry, result, planned.runs_dir) for (entry, _), part in parts for result in part]
     expected = sum(len(plans.plans) for _, plans in planned.parts)
     is_finished = len(found) == expected and all(one.verdict is not None or one.problem for one in found)
     decided = _result(planned.name, found, is_finished=is_finished)
@@ -376,7 +376,7 @@ def decide_suite(planned: PlannedSuite, results: Sequence[Sequence[RunResult]]) 
     return decided
 
 
-def _gated(entry: SuiteEntry, result: RunResult, runs_dir: str | Path) -> SuiteRun:
+def _decide_run(entry: SuiteEntry, result: RunResult, runs_dir: str | Path) -> SuiteRun:
     verdict, problem = None, ""
     if result.is_finished:
         try:

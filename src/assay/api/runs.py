@@ -99,6 +99,7 @@ def run(
     for plan in planned.plans:
         results.append(start_run(plan, Path(planned.runs_dir), around))
         if not (results[-1].is_finished or results[-1].is_resumable or is_detached):
+            # The run was interrupted by a signal or by `is_stopping`, which is meant for all candidates.
             break
     return tuple(results)
 
@@ -117,6 +118,7 @@ def _request(source: RunRequest | str | Path, options: JsonObject) -> RunRequest
         if name in options:
             options[member] = (options.pop(name),)
     if options.get("run_id") == "":
+        # RunRequest reads an empty id as none, so that a new run would start where one was to be resumed.
         raise UsageProblem("the run id is empty", hint="leave it out for a new id")
     unknown = sorted(set(options) - set(RunRequest.__struct_fields__))
     if unknown:

@@ -159,7 +159,7 @@ def _sealed(run_name: str, runs_dir: str | Path) -> RunPaths:
     return folders
 
 
-class _Sweep(msgspec.Struct, frozen=True, kw_only=True):
+class _PurgeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Time of a purge, and the retention set by the environment."""
 
     now: float
@@ -179,12 +179,12 @@ def purge(
     A run is kept as long as its manifest says, and longer where the environment does (ASSAY_RETENTION_RAW_DAYS, _AGGREGATE_DAYS).
     A run that cannot be read keeps none of the others from being purged; its entry says why nothing of it could be removed.
     """
-    sweep = _Sweep(now=time.time() if now is None else now, wanted=retention_in(os.environ))
+    sweep = _PurgeOptions(now=time.time() if now is None else now, wanted=retention_in(os.environ))
     # Said before anything is removed, and not once for each run.
     longest_retention(sweep.wanted)
     if run_name is None:
         folders = (RunPaths(Path(runs_dir), run_id) for run_id in run_ids(Path(runs_dir)))
-        swept = (_swept(folder.sealed, sweep, is_dry=is_dry) for folder in folders if folder.is_sealed)
+        swept = (_purge_expired(folder.sealed, sweep, is_dry=is_dry) for folder in folders if folder.is_sealed)
         return [entry for entry in swept if entry.artifacts or entry.problem]
     if reason:
         find_named_run(Path(runs_dir), run_name)
@@ -192,19 +192,19 @@ def purge(
     if is_dry:
         found = PurgeResult(folder.name, tuple(purgeable(folder, now=sweep.now, wanted=sweep.wanted, force=bool(reason))))
     else:
-        found = _purged(folder, sweep, reason=reason)
+        found = _purge_run(folder, sweep, reason=reason)
     return [msgspec.structs.replace(found, cache_dir=open_run_folder(folder).manifest.plan.cache_dir)]
 
 
-def _swept(folder: Path, sweep: _Sweep, *, is_dry: bool) -> PurgeResult:
+def _purge_expired(folder: Path, sweep: _PurgeOptions, *, is_dry: bool) -> PurgeResult:
     try:
         expired = purgeable(folder, now=sweep.now, wanted=sweep.wanted)
-        return PurgeResult(folder.name, tuple(expired)) if is_dry or not expired else _purged(folder, sweep)
+        return PurgeResult(folder.name, tuple(expired)) if is_dry or not expired else _purge_run(folder, sweep)
     except AssayError as problem:
         return PurgeResult(folder.name, problem=problem.message)
 
 
-def _purged(folder: Path, sweep: _Sweep, *, reason: str = "") -> PurgeResult:
+def _purge_run(folder: Path, sweep: _PurgeOptions, *, reason: str = "") -> PurgeResult:
     tombstones = purge_run(folder, now=sweep.now, wanted=sweep.wanted, force=bool(reason), reason=reason)
     forget_index(folder)
     return PurgeResult(folder.name, tuple(tombstone.name for tombstone in tombstones))

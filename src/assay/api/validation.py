@@ -51,37 +51,37 @@ def validate(
     The contract is a name, or custom code: a function or an object that makes a case of a row. `allow_size` accepts any
     number of golden cases; hints are in the words of the `interface`.
     """
-    contract = _known(contract)
-    opened = _opened(source, contract)
-    settings = _settings(config, strict=strict, allow_size=allow_size, null_as_absent=null_as_absent)
+    contract = _resolve_contract(contract)
+    opened = _open_source(source, contract)
+    settings = _merge_config(config, strict=strict, allow_size=allow_size, null_as_absent=null_as_absent)
     processes = workers if opened.size >= PARALLEL_BYTES else 1
     options = ReadOptions(progress or no_progress, processes, lint=settings.lint, interface=interface)
     report = read(opened, contract, config=settings, options=options)
-    return _without_places(report) if opened.is_object else report
+    return _remove_locations(report) if opened.is_object else report
 
 
 def validate_with_hashes(source: object, contract: str = "auto", *, config: ValidationConfig | None = None) -> ValidationReport:
     """Validate as `validate` does, and add the `hashes` of a JSONL file in the same reading."""
-    opened = _opened(source, contract)
-    report = read(opened, contract, config=_settings(config), options=ReadOptions(hashes=True))
-    return _without_places(report) if opened.is_object else report
+    opened = _open_source(source, contract)
+    report = read(opened, contract, config=_merge_config(config), options=ReadOptions(hashes=True))
+    return _remove_locations(report) if opened.is_object else report
 
 
 def stream(source: Any, contract: Any = "auto", *, config: ValidationConfig | None = None) -> Iterator[Case | Issue]:
     """Yield cases and issues one by one; a JSONL file of any size needs memory for its ids only."""
-    contract = _known(contract)
-    opened = _opened(source, contract)
-    yield from stream_source(opened, contract, config=_settings(config))
+    contract = _resolve_contract(contract)
+    opened = _open_source(source, contract)
+    yield from stream_source(opened, contract, config=_merge_config(config))
 
 
-def _known(contract: object) -> Any:
+def _resolve_contract(contract: object) -> Any:
     """Return a contract's name unchanged, and any other contract as a plugin."""
     if isinstance(contract, str):
         return contract
     return import_module("assay.datasets.plugin_contract").given_contract(contract)
 
 
-def _settings(
+def _merge_config(
     config: ValidationConfig | None, *, strict: bool = False, allow_size: bool = False, null_as_absent: bool = False
 ) -> ValidationConfig:
     settings = check_config(config or ValidationConfig())
@@ -89,22 +89,22 @@ def _settings(
     return msgspec.structs.replace(settings, **{name: True for name, is_on in given.items() if is_on})
 
 
-def _opened(source: object, contract: object) -> Source:
+def _open_source(source: object, contract: object) -> Source:
     if isinstance(source, str | Path):
         return open_dataset(source)
     if isinstance(source, bytes | bytearray | memoryview):
         return open_source(source)
-    return _from_object(source, contract)
+    return _encode_object(source, contract)
 
 
-def _from_object(value: Any, contract: Any) -> Source:
+def _encode_object(value: Any, contract: Any) -> Source:
     """Encode a Python object as the bytes that it would be read from."""
     try:
         source = open_source(json.dumps(value).encode(), name="<object>.json")
         known = guess_contract(source).contract if contract == "auto" else contract
         stored = row_document(source)
         if stored is not None:
-            source = open_source(_row_per_line(value, ROW_MEMBERS[stored]), name="<object>.json")
+            source = open_source(_encode_rows(value, ROW_MEMBERS[stored]), name="<object>.json")
         elif isinstance(known, str) and known in CONTRACTS and CONTRACTS[known].is_lines:
             rows = value if isinstance(value, list | tuple) else [value]
             source = open_source("\n".join(map(json.dumps, rows)).encode(), name="<object>.jsonl")
@@ -116,7 +116,7 @@ def _from_object(value: Any, contract: Any) -> Source:
     return source
 
 
-def _row_per_line(value: JsonObject, member: str) -> bytes:
+def _encode_rows(value: JsonObject, member: str) -> bytes:
     """Encode a document of rows as runs write it, to be read in constant memory; one with other members unchanged."""
     if list(value) != ["schema_version", member] or not isinstance(value[member], list):
         return json.dumps(value).encode()
@@ -125,7 +125,7 @@ def _row_per_line(value: JsonObject, member: str) -> bytes:
     return f"{head}\n{rows}\n]}}".encode()
 
 
-def _without_places(report: ValidationReport) -> ValidationReport:
+def _remove_locations(report: ValidationReport) -> ValidationReport:
     """Remove lines and columns: an object has none, its path alone locates an issue."""
     report.path = "<object>"
     report.issues = tuple(msgspec.structs.replace(issue, line=None, column=None, excerpt="", caret=0) for issue in report.issues)

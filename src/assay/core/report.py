@@ -49,6 +49,7 @@ class ValidationReport:
         open_records: Callable[[], Iterator[tuple[Case, Any]]] = lambda: iter(()),
         open_rejected: Callable[[], Iterator[tuple[int, bytes]]] = lambda: iter(()),
         open_issues: Callable[[], Iterator[Issue]] | None = None,
+        open_head: Callable[[], Mapping[str, Any]] = dict,
         fields: FieldCounts = NO_FIELDS,
     ) -> None:
         self.path = path
@@ -62,8 +63,7 @@ class ValidationReport:
         self._dataset_error_count = dataset_error_count
         self.broken = broken
         """Indexes of the invalid records, in order; of conversations for conversation_v1."""
-        self.head: Mapping[str, Any] = {}
-        """Document's members outside its records: id, version, time, metadata."""
+        self._open_head = open_head
         self.digests: bytes | None = None
         """Hashes of the accepted cases, 32 bytes each, if the reader computed them."""
         self.fields = fields
@@ -76,6 +76,15 @@ class ValidationReport:
         counts, errors = self.counts, self.count("error")
         summary = f"{counts.accepted_records:,} of {counts.total_records:,} records accepted, {errors:,} errors"
         return f"<assay.ValidationReport {self.path!r} {self.contract or 'unknown contract'} {self.outcome}: {summary}>"
+
+    @property
+    def head(self) -> Mapping[str, Any]:
+        """The document's members outside its records: id, version, time, metadata; those of a large document are read again."""
+        return self._open_head()
+
+    @head.setter
+    def head(self, members: Mapping[str, Any]) -> None:
+        self._open_head = lambda: members
 
     @property
     def cases(self) -> Iterator[Case]:

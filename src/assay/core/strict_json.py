@@ -8,12 +8,24 @@ from functools import cached_property
 from itertools import count
 from json import JSONDecodeError, decoder, loads
 from mmap import mmap
+from sys import getsizeof
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from assay.core.canonical import JsonObject
 from assay.core.issue import MAX_LISTED, Path
+from assay.core.narrow_text import (
+    LARGE_BYTES,
+    LONG_TEXT,
+    KeptStrings,
+    NarrowText,
+    first_not_utf8,
+    is_wide,
+    narrow_json,
+    narrow_string,
+    narrow_text,
+)
 
 EXCERPT_LENGTH = 120
 """Maximum length of an excerpt, so that a 100 MB line prints as one line of a terminal."""
@@ -175,10 +187,15 @@ class JsonDocument(Document):
         *,
         more_flaws: Mapping[str, int] | None = None,
         starts: Sequence[int] | None = None,
+        kept: KeptStrings | None = None,
     ) -> None:
-        """Wrap a parsed value; `starts` has the offset of each element, for a value that is a list of lines."""
+        """Wrap a parsed value.
+
+        `starts` has the offset of each element, for a value that is a list of lines; `kept` has the names that `text` lacks.
+        """
         super().__init__(value, text, {}, flaws, more_flaws=more_flaws)
         self._starts = starts
+        self._kept = kept or {}
         self._located: set[Path] = set()
         self._found: dict[Path, tuple[int, int]] = {}
         """Offsets of the name and of the value; in arrays both are the same."""
@@ -214,7 +231,7 @@ class JsonDocument(Document):
         if not wanted or self.text[at] not in "[{":
             return
         seen: set[str | int] = set()
-        for step, offsets in _members_at(self.text, at):
+        for step, offsets in _members_at(self.text, at, self._kept):
             # Of a duplicate name, the parser kept the first.
             if step not in wanted or step in seen:
                 continue
@@ -238,7 +255,7 @@ def _skip(text: str, at: int) -> int:
     return _SPACE.match(text, at).end()  # type: ignore[union-attr]  # the pattern matches the empty string
 
 
-def _members_at(text: str, at: int) -> Iterator[tuple[str | int, tuple[int, int]]]:
+def _members_at(text: str, at: int, kept: KeptStrings) -> Iterator[tuple[str | int, tuple[int, int]]]:
     """Iterate over the names or indexes with the offsets of name and value; the text is known to be valid."""
     opening = text[at]
     at = _skip(text, at + 1)
@@ -248,7 +265,10 @@ def _members_at(text: str, at: int) -> Iterator[tuple[str | int, tuple[int, int]
         step: str | int = index
         value_at = at
         if opening == "{":
-            step, end = _scan_string(text, at + 1)
+            if at in kept:
+                step, end = kept[at].value, at + kept[at].length
+            else:
+                step, end = _scan_string(text, at + 1)
             value_at = _COLON.match(text, end).end()  # type: ignore[union-attr]  # as above
         yield step, (at, value_at)
         comma = _COMMA.match(text, _end_of_value(text, value_at))
@@ -325,12 +345,14 @@ _BOM = b"\xef\xbb\xbf"
 
 
 def parse_json(
-    data: bytes | bytearray | memoryview | mmap | str, *, is_whole: bool = True, max_bytes: int = MAX_VALUE_BYTES
+    data: bytes | bytearray | memoryview | mmap | str | NarrowText, *, is_whole: bool = True, max_bytes: int = MAX_VALUE_BYTES
 ) -> Document:
     """Parse `data` into a document; never raises for bad text: a fatal problem has the reason and the location.
 
     Only a whole file may begin with a byte order mark; a line of it may not. `max_bytes` bounds the memory of the values.
     """
+    if isinstance(data, NarrowText):
+        return _JsonParser(data.text, max_bytes=max_bytes, kept=data.kept).read()
     text = decode_utf8(data, is_whole=is_whole)
     if isinstance(text, Document):
         return text
@@ -352,19 +374,36 @@ def decode_utf8(data: bytes | bytearray | memoryview | mmap | str, *, is_whole: 
     try:
         return str(raw, "utf-8")
     except UnicodeDecodeError as problem:
-        return _not_utf8(raw, problem)
+        return _not_utf8(raw, problem.start)
 
 
-def parse_json_lines(data: bytes | bytearray | memoryview | mmap) -> Document:
+def decode_for_checks(data: bytes | bytearray | memoryview | mmap, *, is_whole: bool = True) -> str | NarrowText | Document:
+    """Decode `data` to be checked only: long strings of a large text may have stand-ins.
+
+    A stand-in is as long as the text that it replaces, so any text takes one byte per character.
+    """
+    raw = memoryview(data)
+    raw = raw[len(_BOM) :] if is_whole and raw[: len(_BOM)] == _BOM else raw
+    if len(raw) <= LARGE_BYTES:
+        return decode_utf8(raw, is_whole=False)
+    try:
+        return narrow_json(raw) if is_wide(raw) else NarrowText(str(raw, "utf-8"), {})
+    except UnicodeDecodeError:
+        return _not_utf8(raw, first_not_utf8(raw) or 0)
+
+
+def parse_json_lines(data: bytes | bytearray | memoryview | mmap | str | NarrowText) -> Document:
     """Parse one value per line into an array; each line that is not JSON is reported and becomes null."""
+    if isinstance(data, NarrowText):
+        return _read_lines(data.text, data.kept)
     text = decode_utf8(data)
     return text if isinstance(text, Document) else _read_lines(text)
 
 
-def _read_lines(text: str) -> Document:
+def _read_lines(text: str, kept: KeptStrings | None = None) -> Document:
     values: list[Any] = []
     starts = array("q")
-    reader = _JsonParser(text, max_bytes=MAX_VALUE_BYTES)
+    reader = _JsonParser(text, max_bytes=MAX_VALUE_BYTES, kept=kept)
     at = 0
     while filled := _FILLED.search(text, at):
         at = filled.start()
@@ -374,15 +413,18 @@ def _read_lines(text: str) -> Document:
         if not reader.take_line(text[at:end], at, values):
             return JsonDocument(None, text, tuple(reader.flaws), more_flaws=reader.more_flaws)
         at = end
-    return JsonDocument(values, text, tuple(reader.flaws), more_flaws=reader.more_flaws, starts=starts)
+    return JsonDocument(values, text, tuple(reader.flaws), more_flaws=reader.more_flaws, starts=starts, kept=kept)
 
 
-def _not_utf8(raw: memoryview, problem: UnicodeDecodeError) -> Document:
-    text = str(raw, "utf-8", "replace")
-    offset = len(str(raw[: problem.start], "utf-8", "replace"))
+def _not_utf8(raw: memoryview, start: int) -> Document:
+    """The document that names the first byte that is not UTF-8."""
+    is_large = len(raw) > LARGE_BYTES
+    text = narrow_text(raw, errors="replace") if is_large else str(raw, "utf-8", "replace")
+    before = raw[:start]
+    offset = len(narrow_text(before)) if is_large else len(str(before, "utf-8"))
     flaw = ParseProblem(
         "invalid_encoding",
-        f"byte 0x{raw[problem.start]:02x} at offset {problem.start} is not UTF-8",
+        f"byte 0x{raw[start]:02x} at offset {start} is not UTF-8",
         (),
         offset,
         hint=_encoding_hint(bytes(raw[:2])),
@@ -412,8 +454,10 @@ class _TooLarge(_FatalJsonProblem):
 class _JsonParser:
     """One pass over one text, or over its lines in turn; recursion is bounded by MAX_DEPTH."""
 
-    def __init__(self, text: str, *, max_bytes: int) -> None:
+    def __init__(self, text: str, *, max_bytes: int, kept: KeptStrings | None = None) -> None:
+        """`kept`: the strings of a large text that is read for checks, in which long ones become narrow."""
         self.text = text
+        self._kept = kept
         self.flaws: list[ParseProblem] = []
         self.more_flaws: Counter[str] = Counter()
         self._max_bytes = max_bytes
@@ -433,7 +477,7 @@ class _JsonParser:
                 raise _FatalJsonProblem("a second value follows the end of the document", end, hint, kind="second_value")
         except _FatalJsonProblem as stop:
             return JsonDocument(None, self.text, (*self.flaws, stop.flaw), more_flaws=self.more_flaws)
-        return JsonDocument(value, self.text, tuple(self.flaws), more_flaws=self.more_flaws)
+        return JsonDocument(value, self.text, tuple(self.flaws), more_flaws=self.more_flaws, kept=self._kept)
 
     def take_line(self, line: str, start: int, values: list[Any]) -> bool:
         """Add the value of a line that begins at `start`; returns False when parsing must stop."""
@@ -483,14 +527,18 @@ class _JsonParser:
         return self._scalar(at, path)
 
     def _string(self, at: int, path: Path) -> tuple[str, int]:
+        has_surrogate = False
         try:
             # Strict: control characters in a string must be escaped (RFC 8259, section 7).
-            value, end = _scan_string(self.text, at + 1, True)
+            if self._kept is None:
+                value, end = _scan_string(self.text, at + 1, True)
+            else:
+                value, end, has_surrogate = self._string_to_check(at, self._kept)
         except JSONDecodeError as problem:
             message, hint = _string_problem(self.text, problem)
             raise _FatalJsonProblem(message, problem.pos, hint) from None
-        self._take(STRING_BYTES + len(value), at)
-        if not value.isascii() and _SURROGATE.search(value):
+        self._take(STRING_BYTES + (len(value) if self._kept is None or value.isascii() else getsizeof(value)), at)
+        if has_surrogate or (not value.isascii() and _SURROGATE.search(value)):
             self._note(
                 ParseProblem(
                     "invalid_encoding",
@@ -502,6 +550,19 @@ class _JsonParser:
                 )
             )
         return value, end
+
+    def _string_to_check(self, at: int, kept: KeptStrings) -> tuple[str, int, bool]:
+        """The value of a string in a large text, its end, and whether half a pair was in it before it became narrow."""
+        known = kept.get(self._start + at)
+        if known is not None:
+            return known.value, at + known.length, False
+        whole = _WHOLE_STRING.match(self.text, at)
+        is_long = whole is not None and whole.end() - at > LONG_TEXT
+        if whole and is_long and self.text.find("\\", at, whole.end()) >= 0 and not _COLON.match(self.text, whole.end()):
+            value, has_surrogate = narrow_string(self.text, at, whole.end())
+            return value, whole.end(), has_surrogate
+        value, end = _scan_string(self.text, at + 1, True)
+        return value, end, False
 
     def _object(self, at: int, path: Path, depth: int) -> tuple[JsonObject, int]:
         value: JsonObject = {}

@@ -11,7 +11,6 @@ from assay.core.contract import BUILT_IN, CONTRACTS, ContractId
 from assay.core.errors import UsageProblem
 from assay.core.issue import Finding, Issue
 from assay.core.report import RecordCounts, ValidationReport
-from assay.core.strict_json import parse_json, parse_json_lines
 from assay.datasets.parsing.checks import nearest
 from assay.datasets.parsing.config import DEFAULT_READ_OPTIONS, ReadOptions, ValidationConfig
 from assay.datasets.parsing.formats import (
@@ -131,7 +130,7 @@ def _syntax_error(source: Source) -> Issue | None:
     if shape == "yaml":
         document = parse_yaml(source.part(0, MAX_YAML_BYTES + 1))
     else:
-        document = parse_json_lines(source.buffer()) if shape == "jsonl" else parse_json(source.buffer())
+        document = source.document_to_check(by_line=shape == "jsonl")
     flaw = next((flaw for flaw in document.flaws if flaw.fatal or flaw.code == "invalid_json"), None)
     if flaw is None:
         return None

@@ -8,6 +8,7 @@ from typing import Any
 from assay.core.canonical import JsonObject, canonical_json, sha256_hex
 from assay.core.case import Case, Criterion
 from assay.core.issue import Finding, Path
+from assay.core.narrow_text import LARGE_BYTES
 from assay.core.open_fields import FieldCounter, FieldCounts
 from assay.core.report import RecordCounts, ValidationReport
 from assay.core.strict_json import parse_json
@@ -51,7 +52,7 @@ _VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+\Z")
 
 def read(source: Source, config: ValidationConfig, options: ReadOptions) -> ValidationReport:
     """Validate one golden dataset and return the report; any error rejects the file, since some of its cases are not a dataset."""
-    document = parse_json(source.buffer())
+    document = source.document_to_check()
     found = check_document(document.value, config, options.interface) if document.is_readable else FindingList()
     check_flaws(found, document, (), whole=f"golden_v1 is one JSON document: {_DOCUMENT}")
     cases = _cases_of(document.value)
@@ -63,7 +64,14 @@ def read(source: Source, config: ValidationConfig, options: ReadOptions) -> Vali
         for issue in import_module("assay.datasets.parsing.rubric_lint").lint_cases(document):
             issues.add(issue)
     rejected = _rejected(found, cases)
-    report = ValidationReport(
+    is_rejected = found.has_errors
+    value = document.value
+    # Long texts of a large document were not read as they are.
+
+    def read_again() -> Any:
+        return value if source.size <= LARGE_BYTES else parse_json(source.buffer()).value
+
+    return ValidationReport(
         path=source.name,
         contract="golden_v1",
         outcome="rejected" if found.has_errors else "accepted",
@@ -72,12 +80,14 @@ def read(source: Source, config: ValidationConfig, options: ReadOptions) -> Vali
         unlisted=issues.unlisted,
         broken=rejected,
         # All or nothing: a golden dataset with an invalid case has no cases.
-        open_records=lambda: iter(()) if found.has_errors else _to_cases(document.value, source.name),
+        open_records=lambda: iter(()) if is_rejected else _to_cases(read_again(), source.name),
         fields={} if found.has_errors else _field_counts(cases),
+        open_head=lambda: _head_of(read_again()),
     )
-    if type(document.value) is dict:
-        report.head = {name: member for name, member in document.value.items() if name != "cases"}
-    return report
+
+
+def _head_of(value: object) -> JsonObject:
+    return {name: member for name, member in value.items() if name != "cases"} if type(value) is dict else {}
 
 
 def _field_counts(cases: list[JsonObject]) -> FieldCounts:

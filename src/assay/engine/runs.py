@@ -84,10 +84,11 @@ def resume(folders: RunPaths, environment: RunEnvironment, plan: Plan | None = N
     home, store = "", environment.placement.store
     # A crash between the last two steps leaves the working state of a run that has ended; it holds originals, so it is cleared.
     if folders.active.is_dir() or not folders.is_sealed:
+        # Before and after the event loop, whose own handlers drain the run, a signal ends the work at once.
         signals = raised_as_interrupt() if environment.takes_signals else nullcontext()
         # The result reports a rejected key, so that the other candidates of the caller are still evaluated.
         with suppress(RunInterrupted, ProviderRejected), ignore_if_sealed(folders), signals:
-            home = _noted_home(folders, store)
+            home = _note_store_url(folders, store)
             server = assigned_server(folders, environment)
             if server is None:
                 run_to_completion(folders, environment, plan=plan, is_patient=environment.is_patient)
@@ -106,7 +107,7 @@ def resume(folders: RunPaths, environment: RunEnvironment, plan: Plan | None = N
     return msgspec.structs.replace(result, store=home)
 
 
-def _noted_home(folders: RunPaths, store: str) -> str:
+def _note_store_url(folders: RunPaths, store: str) -> str:
     """Return the run's address in its store, noting a new store in the ledger; empty without one."""
     if not folders.has_ledger:
         return ""

@@ -151,6 +151,7 @@ class Transport:
 
     async def post(self, head: bytes, body: bytes, *, decoder: "msgspec.json.Decoder[_Value]") -> HttpResult[_Value]:
         """Send one request and decode its reply; raises ModelFailure for anything but an answer."""
+        # As in `_transfer`, but without its coroutine: a run makes this call for every request.
         try:
             reply = await self._pool.send(b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body))
         except (ExchangeFailed, OSError) as problem:

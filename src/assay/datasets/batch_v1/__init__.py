@@ -1,7 +1,7 @@
 """batch_v1: one JSON document with up to 50,000 records, read at parser speed with every problem named."""
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain, islice
 from typing import Any
 
@@ -10,6 +10,7 @@ import msgspec
 from assay.core.canonical import sha256_hex
 from assay.core.case import Case
 from assay.core.issue import Finding, Issue, Path, path_text
+from assay.core.narrow_text import first_not_utf8
 from assay.core.open_fields import FieldCounter
 from assay.core.report import Outcome, RecordCounts, ValidationReport
 from assay.core.strict_json import Document, parse_json
@@ -21,7 +22,7 @@ from assay.datasets.parsing.config import DEFAULT_READ_OPTIONS, ReadOptions, Val
 from assay.datasets.parsing.hashing import IndexSet
 from assay.datasets.parsing.issue_locator import IssueList, RecordContext, locate_issue
 from assay.datasets.parsing.record_fields import BATCH_RECORD, batch_uses, drop_nulls
-from assay.datasets.parsing.scan import LocationCursor, first_not_utf8
+from assay.datasets.parsing.scan import LocationCursor
 from assay.datasets.parsing.source import Source
 
 __all__ = ["read"]
@@ -242,12 +243,15 @@ class _BatchReader:
             open_rejected=self._rejected,
             open_issues=lambda: _all_issues(source, config),
             fields={} if is_rejected else self.fields.counts(),
+            open_head=self._head,
         )
         # A run keeps the report to the end, and many of them: what only the checks needed goes now.
         self.first_index.clear()
-        head = {name: member for name, member in self.split.head.items() if name != "records"}
-        report.head = rules.NormalizedRecord(FindingList(), head, ()).value
         return report
+
+    def _head(self) -> Mapping[str, Any]:
+        head: Mapping[str, Any] = rules.NormalizedRecord(FindingList(), self.split.read_head(), ()).value
+        return head
 
     def _rejected(self) -> Iterator[tuple[int, bytes]]:
         accepted = frozenset(self.accepted)
@@ -262,7 +266,7 @@ class _BatchReader:
         return rejected
 
     def _records(self) -> Iterator[tuple[Case, Any]]:
-        dataset = self.split.head.get("dataset_id", "")
+        dataset = self.split.dataset_id
         for position, index in enumerate(self.accepted):
             record = msgspec.json.decode(self.split.records[index])
             if self.config.null_as_absent:

@@ -14,6 +14,7 @@ from assay.core import open_fields
 from assay.core.canonical import JsonObject, canonical_json
 from assay.core.case import Case, Criterion, Message
 from assay.core.issue import Path
+from assay.core.narrow_text import LONG_TEXT
 from assay.datasets.parsing.checks import (
     FindingList,
     array_at,
@@ -192,7 +193,7 @@ class CheckedRecord:
         if text is None or len(text) * _MOST_GROWTH > MAX_RECORD_BYTES:
             size = len(self.canonical)
             if size > MAX_RECORD_BYTES:
-                _too_large(self.found, path, size, MAX_RECORD_BYTES)
+                _too_large(self.found, path, f"{size:,}", MAX_RECORD_BYTES)
 
     def _normalize(self, path: Path, config: ValidationConfig) -> None:
         normalized = NormalizedRecord(self.found, self.value, path)
@@ -320,8 +321,11 @@ def check_metadata(found: FindingList, value: object, path: Path, *, limit: int)
         )
     # The limit is on normalised text, which may be shorter or longer than the given one.
     size = len(canonical_json(NormalizedRecord(FindingList(), members, ()).value)) if _may_exceed(members, limit) else 0
-    if size > limit:
-        _too_large(found, path, size, limit)
+    if size > LONG_TEXT:
+        # Some characters of longer texts may be stand-ins.
+        _too_large(found, path, f"more than {LONG_TEXT:,}", limit)
+    elif size > limit:
+        _too_large(found, path, f"{size:,}", limit)
 
 
 def _may_exceed(members: Mapping[str, object], limit: int) -> bool:
@@ -332,12 +336,12 @@ def _may_exceed(members: Mapping[str, object], limit: int) -> bool:
         return True
 
 
-def _too_large(found: FindingList, path: Path, size: int, limit: int) -> None:
+def _too_large(found: FindingList, path: Path, size: str, limit: int) -> None:
     subject = path[-1] if isinstance(path[-1], str) else "the record"
     found.add(
         "record_too_large",
         path,
-        f"{subject} is {size:,} bytes as compact JSON; the limit is {limit:,}",
+        f"{subject} is {size} bytes as compact JSON; the limit is {limit:,}",
         hint="shorten texts or move attachments out of the record",
     )
 

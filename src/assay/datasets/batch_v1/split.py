@@ -11,14 +11,15 @@ import numpy.typing as npt
 
 from assay.core.canonical import JsonObject
 from assay.core.issue import Finding, Issue, path_text
-from assay.core.strict_json import Document, Excerpt, Location, decode_utf8, excerpt, parse_json
+from assay.core.narrow_text import LARGE_BYTES, byte_offsets
+from assay.core.strict_json import Document, Excerpt, Location, decode_for_checks, excerpt, parse_json
 from assay.datasets.batch_v1 import rules
 from assay.datasets.parsing.checks import FindingList, check_flaws
 from assay.datasets.parsing.config import ValidationConfig
 from assay.datasets.parsing.issue_locator import IssueList
 from assay.datasets.parsing.record_fields import BATCH_HEAD, drop_nulls
 from assay.datasets.parsing.scan import LocationCursor, address_of, commas_in, lone_surrogates
-from assay.datasets.parsing.source import BOM, Buffer
+from assay.datasets.parsing.source import BOM, Buffer, release
 
 _BLOCK = 1 << 20
 _STRUCTURE = b'"[]{},'
@@ -90,7 +91,11 @@ class SplitDocument:
         self.view = memoryview(buffer)
         self._address = address_of(buffer) if len(buffer) else 0
         self.records: Sequence[msgspec.Raw] = ()
-        self.head: JsonObject = {}
+        self.dataset_id = ""
+        self._head: JsonObject | None = {}
+        """None for what is so large that its long texts were not read as they are."""
+        self._around: tuple[tuple[int, int], ...] = ()
+        """Where everything outside the records is."""
         self.issues = issues or IssueList()
         self._patched = array("q")
         """Offsets of unpaired surrogates, at which msgspec would refuse the whole document."""
@@ -194,10 +199,38 @@ class SplitDocument:
         """Check a document without records: absent, empty, of another type, or the root is not an object."""
         self._check_head(self._parsed((self.start, self._end())), cut=len(self.buffer), gap=0)
 
+    def read_head(self) -> JsonObject:
+        """The document's members outside its records; the records themselves are none of them."""
+        head = self._head
+        if head is None:
+            head = parse_json(self._bytes_around()).value
+            if self._config.null_as_absent:
+                drop_nulls(head, BATCH_HEAD)
+        return {name: member for name, member in head.items() if name != "records"}
+
     def _parsed(self, *ranges: tuple[int, int]) -> Document:
+        self._around = ranges
         # The bytes are let go before values are made: an unknown member may have 100 MB.
-        text = decode_utf8(b"".join([self.original(start, end - start) for start, end in ranges]), is_whole=False)
+        around = self._bytes_around()
+        if len(around) > LARGE_BYTES and not self._patched:
+            release(self.buffer)
+        text = decode_for_checks(around, is_whole=False)
+        del around
         return text if isinstance(text, Document) else parse_json(text)
+
+    def _bytes_around(self) -> bytearray:
+        joined = bytearray()
+        for block in self._blocks_around():
+            joined += block
+        return joined
+
+    def _blocks_around(self) -> Iterator[bytes]:
+        for start, end in self._around:
+            if self._patched:
+                yield self.original(start, end - start)
+                continue
+            for at in range(start, end, _BLOCK):
+                yield self.original(at, min(_BLOCK, end - at))
 
     def _end(self) -> int:
         """Return the end of the document, without white space after a large one."""
@@ -224,15 +257,16 @@ class SplitDocument:
         self.issues.unlisted.update(found.unlisted)
         self.issues.dataset_errors += sum(number for (_, severity), number in found.unlisted.items() if severity == "error")
 
+    def _size_around(self) -> int:
+        return sum(end - start for start, end in self._around)
+
     def _byte_offsets(self, text: str, characters: list[int], *, cut: int, gap: int) -> list[int]:
         """Convert character offsets in the head's text to byte offsets in the buffer; each part of the text is encoded once."""
         if text.isascii():
             return [self.start + at + (gap if at > cut else 0) for at in characters]
         known: dict[int, int] = {}
-        size = last = 0
-        for at in sorted(set(characters)):
-            size += len(text[last:at].encode("utf-8", "surrogatepass"))
-            last = at
+        rising = sorted(set(characters))
+        for at, size in zip(rising, byte_offsets(self._blocks_around(), rising), strict=True):
             known[at] = self.start + size + (gap if size > cut else 0)
         return [known[at] for at in characters]
 
@@ -243,7 +277,8 @@ class SplitDocument:
             return
         if self._config.null_as_absent:
             drop_nulls(value, BATCH_HEAD)
-        self.head = value
+        self._head = value if self._size_around() <= LARGE_BYTES else None
+        self.dataset_id = value.get("dataset_id", "")
         found += rules.check_head(value, self._config)
         records = value.get("records", self)
         if len(self.records) > rules.MAX_RECORDS:

@@ -10,6 +10,7 @@ from msgspec import UNSET
 from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.case import Case
 from assay.core.issue import Finding, Issue
+from assay.core.narrow_text import LARGE_BYTES
 from assay.core.open_fields import FieldCounter
 from assay.core.report import Outcome, RecordCounts, ValidationReport
 from assay.core.strict_json import Document, Location, parse_json, parse_json_lines
@@ -68,10 +69,10 @@ class _ConversationReader:
     def read_whole(self, source: Source) -> None:
         """Check a source that is one conversation."""
         turns = None
-        if sniff_format(source) == "json" and self.fast_path is not None:
+        if sniff_format(source) == "json" and self.fast_path is not None and source.size <= LARGE_BYTES:
             (turns,) = self.fast_path.clean_rows([bytes(source.buffer()).removeprefix(BOM)])
         if turns is None:
-            self._check(whole_document(source), START, conversation=None)
+            self._check(_document_to_check(source), START, conversation=None)
         else:
             self._count_fields(turns)
             self._count(len(turns))
@@ -104,7 +105,7 @@ class _ConversationReader:
 
     def _read_line(self, line: TextLine, turns: list[Any] | None) -> None:
         if turns is None:
-            self._check(parse_json(line.text, is_whole=False), Location(line.number, 1), conversation=self.conversations)
+            self._check(line.document_to_check(), Location(line.number, 1), conversation=self.conversations)
         else:
             self._count_fields(turns)
             self._count(len(turns))
@@ -215,6 +216,11 @@ def whole_document(source: Source) -> Document:
     document = parse_json_lines(source.buffer()) if shape == "jsonl" else parse_json(source.buffer())
     source.release()
     return document
+
+
+def _document_to_check(source: Source) -> Document:
+    shape = sniff_format(source)
+    return whole_document(source) if shape == "yaml" else source.document_to_check(by_line=shape == "jsonl")
 
 
 class Conversation(NamedTuple):

@@ -15,7 +15,7 @@ from assay.core.case import Case
 from assay.core.issue import MAX_LISTED, Issue
 from assay.core.open_fields import FieldCounter
 from assay.core.report import RecordCounts, ValidationReport
-from assay.core.strict_json import Location, parse_json
+from assay.core.strict_json import Location
 from assay.datasets.legal_eval_v1 import rules
 from assay.datasets.legal_eval_v1.fast import KIND, CleanRow, clean_rows, has_rubric, warning_kinds
 from assay.datasets.parsing.checks import NO_ROWS, FindingList, add_used_id, check_flaws, outcome_of
@@ -125,7 +125,7 @@ class _LegalEvalReader:
             self._check_line(line, clean)
         self._lint({index: clean.row for index, clean in enumerate(verdicts, start) if clean is not None}, start, lambda: lines)
         if self._digests is not None:
-            accepted = [line.content for index, line in enumerate(lines, start) if index not in self.rejected]
+            accepted = [line.text for index, line in enumerate(lines, start) if index not in self.rejected]
             self._digests += b"".join(map(self._digest, accepted))
 
     def _digest(self, content: bytes) -> bytes:
@@ -176,7 +176,7 @@ class _LegalEvalReader:
         self.fields.count("attachments[].kind", "not_sent", len(kinds))
 
     def _check_exactly(self, line: TextLine, index: int) -> None:
-        document = parse_json(line.text, is_whole=False)
+        document = line.document_to_check()
         found = FindingList()
         row_id: str | None = None
         if document.is_readable:
@@ -220,7 +220,7 @@ class _LegalEvalReader:
             self._warned_rows[kind] += 1
         if not new:
             return
-        document = parse_json(line.text, is_whole=False)
+        document = line.document_to_check()
         record = RecordContext(index, _id_of(document.value), start=Location(line.number, 1))
         found = rules.check_row(document.value, self.config)
         named = {

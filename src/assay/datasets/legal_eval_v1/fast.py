@@ -9,6 +9,7 @@ import msgspec
 import orjson
 from msgspec import UNSET, Meta, UnsetType
 
+from assay.core.narrow_text import LARGE_BYTES
 from assay.core.open_fields import FieldUse
 from assay.datasets.legal_eval_v1 import rules
 from assay.datasets.parsing.fast_path import FastPath, RowSchema, ShallowObject, StringCounts
@@ -87,7 +88,7 @@ def clean_rows(fast_path: FastPath[Any], lines: Sequence[bytes]) -> list[CleanRo
 
 def _with_unknown(line: bytes) -> CleanRow | None:
     """Read a row that is clean except for unknown fields, which are allowed; None if a name appears twice."""
-    if may_outgrow(line):
+    if len(line) > LARGE_BYTES or may_outgrow(line):
         return None
     try:
         members = orjson.loads(line)

@@ -6,6 +6,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
+from assay.core.narrow_text import LARGE_BYTES
 from assay.datasets.parsing.hashing import RecordHasher, ValueScan, scan_values, settle_whole_floats
 from assay.datasets.parsing.scan import LineScanner, may_outgrow
 from assay.datasets.parsing.source import BATCH_BYTES, LineBlock
@@ -106,7 +107,7 @@ class FastPath(Generic[Row]):
         return b"".join([self._hasher.digest(line) for line in bytes(block.view).split(b"\n")[: len(taken.rows)]])
 
     def _read(self, line: bytes) -> Row | None:
-        if may_outgrow(line):
+        if len(line) > LARGE_BYTES or may_outgrow(line):
             return None
         try:
             return self._kind.decoder.decode(line)

@@ -30,7 +30,8 @@ def sniff_format(source: Source) -> Format:
 
 def _is_json(line: bytes) -> bool:
     try:
-        msgspec.json.decode(line)
+        # As Raw it is checked, and no value is made.
+        msgspec.json.decode(line, type=msgspec.Raw)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return False
     return True
@@ -43,7 +44,7 @@ class FormatGuess(msgspec.Struct, frozen=True):
     tried: str = ""
 
 
-_NAME_OR_BRACKET = re.compile(rb'"([^"\\]*(?:\\.[^"\\]*)*)(?:"(\s*:)?|\Z)|[\[\]{}]', re.DOTALL)
+_NAME_OR_BRACKET = re.compile(rb'"([^"\\]*+(?:\\.[^"\\]*+)*+)(?:"(\s*:)?|\Z)|[\[\]{}]', re.DOTALL)
 """A string, which may be cut off at the end of the text, or a bracket."""
 _RUN_MEMBER = re.compile(r"""(?m)(?:^|[{,])[ \t]*["']?(?:candidates|datasets|judges|providers|run)["']?\s*:""")
 _RECORD_MEMBER = re.compile(r"""["']?\b(?:records|cases|task_type|turn_id)["']?\s*:""")

@@ -1,6 +1,5 @@
 """Byte scans over many records at once: they may flag a clean record, and never miss a bad one; among them Unicode NFC."""
 
-import codecs
 import re
 import sys
 import unicodedata
@@ -249,18 +248,6 @@ def _unnormalized(canonical: Sequence[bytes], positions: list[int]) -> set[int]:
 def _is_normal(text: str) -> bool:
     # Nothing with a long run may be normalised, which is_normalized does in doubt.
     return not has_combining_run(text) and unicodedata.is_normalized("NFC", text)
-
-
-def first_not_utf8(view: memoryview) -> int | None:
-    """Return the offset of the first byte that is not UTF-8; the view is decoded block by block."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    for at in range(0, len(view), _BLOCK):
-        pending = len(decoder.getstate()[0])
-        try:
-            decoder.decode(bytes(view[at : at + _BLOCK]), at + _BLOCK >= len(view))
-        except UnicodeDecodeError as problem:
-            return at - pending + problem.start
-    return None
 
 
 def commas_in(view: memoryview) -> int:

@@ -13,10 +13,12 @@ import zlib
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 from assay.core.contract import Format, StoredName
 from assay.core.errors import SourceUnreadable
+from assay.core.narrow_text import LARGE_BYTES, NarrowText
+from assay.core.strict_json import Document, decode_for_checks, parse_json, parse_json_lines
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 Buffer = bytes | bytearray | mmap.mmap
 
 BOM = b"\xef\xbb\xbf"
+_LINE_FEED = ord("\n")
 _GZIP_MAGIC = b"\x1f\x8b"
 _SUFFIXES: dict[str, Format] = {".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl", ".yaml": "yaml", ".yml": "yaml"}
 BATCH_BYTES = 384 << 10
@@ -43,11 +46,16 @@ class TextLine(NamedTuple):
 
     number: int
     content: bytes
+    """In the lines of a block a view where the line is large, since copies of it would not fit into memory."""
 
     @property
     def text(self) -> bytes:
         """Content without its line break."""
-        return self.content.rstrip(b"\r\n")
+        return bytes(self.content).rstrip(b"\r\n")
+
+    def document_to_check(self) -> Document:
+        """Parse the content for checks: long strings of a large line may have stand-ins."""
+        return _parsed(decode_for_checks(self.content, is_whole=False))
 
 
 class LineBlock(NamedTuple):
@@ -63,12 +71,26 @@ class LineBlock(NamedTuple):
 
     def lines(self, number: int) -> list[TextLine]:
         """Return the lines that are not blank; `number` is that of the first line."""
+        if self.size > LARGE_BYTES:
+            return self._long_lines(number)
         # One very long line is a block by itself: split with its line feed, it would be copied once more.
         whole = bytes(self.view[: self.size - self.buffer.endswith(b"\n", 0, self.size)])
         if whole.isspace():
             return []
         numbered = enumerate(whole.split(b"\n"), number)
         return [TextLine(at, content) for at, content in numbered if content and not content.isspace()]
+
+    def _long_lines(self, number: int) -> list[TextLine]:
+        lines = []
+        at = 0
+        while at < self.size:
+            end = self.buffer.find(b"\n", at, self.size) + 1 or self.size
+            content = self.view[at : end - (self.buffer[end - 1] == _LINE_FEED)]
+            if _FILLED.search(content):
+                lines.append(TextLine(number, cast("bytes", content) if end - at > LARGE_BYTES else bytes(content)))
+            at = end
+            number += 1
+        return lines
 
     def filled_lines(self, number: int) -> Iterator[TextLine]:
         """Yield the lines that are not blank, with their line breaks; a search skips millions of blank ones fast."""
@@ -128,10 +150,16 @@ class Source:
             self._buffer = self._map()
         return self._buffer
 
+    def document_to_check(self, *, by_line: bool = False) -> Document:
+        """Parse all of it as one JSON value, or one per line, for checks: long strings of a large text may have stand-ins."""
+        text = decode_for_checks(self.buffer())
+        self.release()
+        return _parsed(text, by_line=by_line)
+
     def release(self) -> None:
         """Release the memory of a map once the caller has read enough; later reads load it from the file again."""
-        if isinstance(self._buffer, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
-            self._buffer.madvise(mmap.MADV_DONTNEED)
+        if self._buffer is not None:
+            release(self._buffer)
 
     def part(self, start: int, end: int) -> bytes:
         """Read the bytes from one offset to another."""
@@ -194,6 +222,12 @@ class Source:
         return _Window(self._stream.fileno())
 
 
+def _parsed(text: str | NarrowText | Document, *, by_line: bool = False) -> Document:
+    if isinstance(text, Document):
+        return text
+    return parse_json_lines(text) if by_line else parse_json(text)
+
+
 def _longer(buffer: bytearray) -> bytearray:
     """Enlarge a buffer by one block; in place, because a line may be so large that memory holds it only once."""
     try:
@@ -218,6 +252,12 @@ class _Window(io.RawIOBase):
         size = os.preadv(self._descriptor, [buffer], self._offset)
         self._offset += size
         return size
+
+
+def release(buffer: Buffer) -> None:
+    """Release the memory of an unchanged map; later reads load it from the file again."""
+    if isinstance(buffer, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        buffer.madvise(mmap.MADV_DONTNEED)
 
 
 def filled_lines(source: Source) -> Iterator[TextLine]:

@@ -219,6 +219,7 @@ class _CaseRunner:
             missing = self._skip_permanent_failures(missing)
         while missing:
             if len(missing) == 1:
+                # The usual case, a candidate's or a single judge's call: it needs no task, and the outcome saves it.
                 attempts = [await self._attempt(missing[0])]
                 if not attempts[0].error_code:
                     break

@@ -396,6 +396,7 @@ class MergedSettings:
         self.redact = request.redact
         self.problems += rule_problems(request.redact)
         self.contract: Any = request.contract
+        # A member with an empty value was not given; 0 and False are values.
         given = [setting for setting in run_settings().values() if getattr(request, setting.member) not in ("", (), None, {})]
         self._options: dict[Steps, Setting] = {setting.path: setting for setting in given}
         self._loaded = load_run_file(request.run_file) if request.run_file else None

@@ -101,7 +101,7 @@ def _sealed_result(folders: RunPaths) -> RunResult:
     )
 
 
-def _looked_at(ledger: Ledger) -> tuple[RunRow, dict[str, int]]:
+def _read_status(ledger: Ledger) -> tuple[RunRow, dict[str, int]]:
     """Return the row of an unsealed run and its records by status."""
     try:
         return run_status(ledger)
@@ -110,7 +110,7 @@ def _looked_at(ledger: Ledger) -> tuple[RunRow, dict[str, int]]:
 
 
 def _active_result(folders: RunPaths) -> RunResult:
-    row, by_status = _looked_at(folders.open_ledger())
+    row, by_status = _read_status(folders.open_ledger())
     plan = read_plan(row.plan)
     is_away = row.state in TERMINAL
     failure = failure_of(row, folders.active)
@@ -190,15 +190,15 @@ def _active_project(folders: RunPaths) -> str:
 
 def list_runs(runs_dir: Path) -> Iterator[RunListing]:
     """Return all runs, the newest first."""
-    looks = LedgerOpener()
-    for run_id in reversed(run_ids(runs_dir, looks)):
-        yield listing_of(RunPaths(runs_dir, run_id), looks)
+    opener = LedgerOpener()
+    for run_id in reversed(run_ids(runs_dir, opener)):
+        yield listing_of(RunPaths(runs_dir, run_id), opener)
 
 
-def listing_of(folders: RunPaths, looks: LedgerOpener) -> RunListing:
+def listing_of(folders: RunPaths, opener: LedgerOpener) -> RunListing:
     """Return the list entry of a run; an unreadable run gets one too, so that it hides neither itself nor others."""
     try:
-        return _sealed_or_active(folders, _sealed_listing, lambda folders: _active_listing(folders, looks))
+        return _sealed_or_active(folders, _sealed_listing, lambda folders: _active_listing(folders, opener))
     except (LedgerUnavailable, MissingExtra, RunNotFound) as problem:
         return RunListing(run_id=folders.run_id, state="unreachable", note=problem.message)
     except AssayError as problem:
@@ -270,8 +270,8 @@ def _listed_summary(run: PublishedRun) -> tuple[Summary | None, str]:
         return None, problem.message
 
 
-def _active_listing(folders: RunPaths, looks: LedgerOpener) -> RunListing:
-    row, by_status = _looked_at(looks.open(folders.active))
+def _active_listing(folders: RunPaths, opener: LedgerOpener) -> RunListing:
+    row, by_status = _read_status(opener.open(folders.active))
     plan = read_plan(row.plan)
     failure = failure_of(row, folders.active)
     total = sum(by_status.values())

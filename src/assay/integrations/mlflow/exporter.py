@@ -13,7 +13,7 @@ from assay import api
 from assay.core.artifact_lines import PredictionLine
 from assay.core.errors import RunDamaged, UsageProblem
 from assay.integrations.mlflow.datasets import push_dataset
-from assay.integrations.mlflow.figures import MANIFEST_TAG, RUN_TAG, figures_of
+from assay.integrations.mlflow.run_data import MANIFEST_TAG, RUN_TAG, run_data_of
 from assay.integrations.mlflow.trace_sender import TraceSender
 from assay.integrations.mlflow.traces import MOST_CRITERIA, UNNAMED, TraceContext, short_name, trace_of
 from assay.integrations.mlflow.tracking import (
@@ -182,15 +182,15 @@ class _Push:
     def whole(self) -> PushResult:
         """Push everything, in an order in which the run in MLflow ends only when all of it is there."""
         experiment = self._to.experiment or self._manifest.dataset_id
-        figures = figures_of(self._run)
-        if figures.slices_left_out:
+        run_data = run_data_of(self._run)
+        if run_data.slices_left_out:
             self._notes.append(
-                f"{figures.slices_left_out:,} values of slices have no metrics of their own; metrics_by_slice.json has them"
+                f"{run_data.slices_left_out:,} values of slices have no metrics of their own; metrics_by_slice.json has them"
             )
         experiment_id = self._tracking.experiment_id(experiment)
-        found = self._tracking.find_run(experiment_id, {name: figures.tags[name] for name in (RUN_TAG, MANIFEST_TAG)})
-        target = found or self._create(experiment_id, figures.tags)
-        self._tracking.log_figures(target.run_id, figures.parameters, figures.metrics, at_ms=self._moment("completed_at"))
+        found = self._tracking.find_run(experiment_id, {name: run_data.tags[name] for name in (RUN_TAG, MANIFEST_TAG)})
+        target = found or self._create(experiment_id, run_data.tags)
+        self._tracking.log_figures(target.run_id, run_data.parameters, run_data.metrics, at_ms=self._moment("completed_at"))
         files_sent = self._tracking.upload(target.run_id, self._run.artifacts()) + self._send_eval_run(target)
         sender = TraceSender(self._tracking, target)
         traces_sent = self._send_records(sender, target)
@@ -204,8 +204,8 @@ class _Push:
             uri=shown_uri(self._tracking.uri),
             url=self._tracking.page_of(target),
             is_new=found is None,
-            parameters=len(figures.parameters),
-            metrics=len(figures.metrics),
+            parameters=len(run_data.parameters),
+            metrics=len(run_data.metrics),
             artifacts_sent=files_sent,
             traces=sender.total,
             traces_sent=traces_sent,

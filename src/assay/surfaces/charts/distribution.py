@@ -8,7 +8,7 @@ import msgspec
 from assay.core.number_text import rate_text
 from assay.presentation.charts import Caption, PlottedEstimate, ScoreLevel, is_drawable
 from assay.surfaces.charts import svg
-from assay.surfaces.charts.figures import estimate_text, figure
+from assay.surfaces.charts.labels import estimate_text, number_label
 from assay.surfaces.charts.svg import LinearScale, whole_range
 
 _PLOT = 150
@@ -131,7 +131,10 @@ def _ticks(levels: Sequence[ScoreLevel], layout: _Layout) -> list[tuple[float, s
     places = [across(score) for score in scores]
     is_apart = all(after - before >= 34 for before, after in pairwise(places))
     if scores and len(scores) == len(levels) and is_apart and len(scores) > 1:
-        return [(score, f"{score:g}" if score.is_integer() and abs(score) < 1e6 else figure(score)) for score in map(float, scores)]
+        return [
+            (score, f"{score:g}" if score.is_integer() and abs(score) < 1e6 else number_label(score))
+            for score in map(float, scores)
+        ]
     ticks = across.ticks(max(int((across.end - across.start) / 70), 2))
     return list(zip(ticks, across.tick_labels(ticks), strict=True))
 
@@ -144,14 +147,14 @@ def _mean(mean: PlottedEstimate, layout: _Layout) -> Iterator[str]:
         ends = layout.across(mean.low), layout.across(mean.high)
         yield svg.line((ends[0], y), (ends[1], y), style="whisker")
     yield svg.dot((place, y), 5, says=f"mean {estimate_text(mean)}")
-    label = f"mean {figure(mean.middle)}"
+    label = f"mean {number_label(mean.middle)}"
     is_right = max(ends[1], place + 5) + 8 + svg.text_width(label, svg.SMALL) <= layout.across.end + layout.column / 2
     x, anchor = (max(ends[1], place + 5) + 7, "start") if is_right else (min(ends[0], place - 5) - 7, "end")
     yield svg.words(x, y + 4, label, style="strong small", anchor=anchor)
 
 
 def _says(level: ScoreLevel, total: int) -> str:
-    ends = figure(level.low) if level.low == level.high else f"{figure(level.low)} to {figure(level.high)}"
+    ends = number_label(level.low) if level.low == level.high else f"{number_label(level.low)} to {number_label(level.high)}"
     return f"score {ends}: {level.count:,} of {total:,} ({rate_text(level.count / total)})"
 
 

@@ -6,7 +6,7 @@ import msgspec
 
 from assay.presentation.charts import Caption, IntervalRow, PlottedEstimate, ReferenceLine
 from assay.surfaces.charts import svg
-from assay.surfaces.charts.figures import UNKNOWN, estimate_text, figure
+from assay.surfaces.charts.labels import UNKNOWN, estimate_text, number_label
 from assay.surfaces.charts.svg import LinearScale, rounded_range, whole_range
 
 MAX_ROWS = 60
@@ -168,7 +168,7 @@ def _shade(estimate: PlottedEstimate) -> str:
 
 
 def _value(estimate: PlottedEstimate, *, is_signed: bool) -> str:
-    return figure(estimate.middle, is_signed=is_signed, is_rate=estimate.is_rate) if estimate.is_known else UNKNOWN
+    return number_label(estimate.middle, is_signed=is_signed, is_rate=estimate.is_rate) if estimate.is_known else UNKNOWN
 
 
 def _spoken(rows: Sequence[IntervalRow], left_out: int, *, is_signed: bool) -> str:

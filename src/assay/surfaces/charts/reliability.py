@@ -6,7 +6,7 @@ import msgspec
 
 from assay.presentation.charts import Caption, ScoreBin, is_drawable
 from assay.surfaces.charts import svg
-from assay.surfaces.charts.figures import estimate_text, figure
+from assay.surfaces.charts.labels import estimate_text, number_label
 from assay.surfaces.charts.svg import LinearScale
 
 _WIDEST = 400
@@ -101,7 +101,7 @@ def _points(bins: Sequence[ScoreBin], layout: _Layout) -> Iterator[str]:
 
 
 def _says(found: ScoreBin) -> str:
-    return f"given {figure(found.given)}, labelled {estimate_text(found.observed)}"
+    return f"given {number_label(found.given)}, labelled {estimate_text(found.observed)}"
 
 
 def _spoken(bins: Sequence[ScoreBin]) -> str:

@@ -1,4 +1,4 @@
-"""A figure over the runs that followed each other."""
+"""A metric over the runs that followed each other."""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,7 +6,7 @@ import msgspec
 
 from assay.presentation.charts import Caption, PlottedRun, ReferenceLine
 from assay.surfaces.charts import svg
-from assay.surfaces.charts.figures import estimate_text, figure
+from assay.surfaces.charts.labels import estimate_text, number_label
 from assay.surfaces.charts.svg import LinearScale, rounded_range, whole_range
 
 TICKS = 4
@@ -191,7 +191,7 @@ def _remarks(points: Sequence[PlottedRun], layout: _Layout) -> Iterator[str]:
 
 
 def _value(point: PlottedRun) -> str:
-    return figure(point.estimate.middle, is_rate=point.estimate.is_rate) if point.estimate.is_known else ""
+    return number_label(point.estimate.middle, is_rate=point.estimate.is_rate) if point.estimate.is_known else ""
 
 
 def _spoken(points: Sequence[PlottedRun]) -> str:

@@ -10,7 +10,7 @@ import yaml
 
 from assay.api import TABLE_LISTS, RecordTable, RunReader, arrow_of, run_table
 from assay.core.canonical import JsonObject
-from assay.presentation.words import metric_text, rate
+from assay.presentation.words import INTERVALS_NOTE, metric_text, rate
 from assay.surfaces.exports.text_tables import ExportProgress
 from assay.surfaces.reporters.markdown import code
 
@@ -148,4 +148,4 @@ def _figures(run: RunReader) -> Iterator[str]:
         invalid, total = run.result.counts.invalid_records, summary.total_records
         yield f"| invalid_records, not in this table | {invalid:,} | {total:,} |\n"
         yield f"| error_rate | {rate(summary.error_rate)} | {total:,} |\n"
-    yield "\nNumbers in brackets are 95 % intervals.\n"
+    yield f"\n{INTERVALS_NOTE}.\n"

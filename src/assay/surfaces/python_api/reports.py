@@ -55,6 +55,7 @@ def validate(
         open_records=lambda: found.records,
         open_issues=lambda: found.all_issues,
         fields=found.fields,
+        open_head=lambda: found.head,
     )
-    shown.head, shown.digests = found.head, found.digests
+    shown.digests = found.digests
     return shown

@@ -1,4 +1,4 @@
-"""Figures as they are written in charts."""
+"""Numbers and estimates as text of a chart."""
 
 from functools import partial
 
@@ -10,7 +10,7 @@ from assay.surfaces.charts.svg import MINUS, is_large, tick_text
 UNKNOWN = "no score"
 
 
-def figure(value: float | None, *, is_signed: bool = False, is_rate: bool = False) -> str:
+def number_label(value: float | None, *, is_signed: bool = False, is_rate: bool = False) -> str:
     """Return `0.83`, `83.3 %`; a difference has a sign: `+0.04`, `+4.2 pp`."""
     if value is None:
         return UNKNOWN
@@ -33,5 +33,5 @@ def estimate_text(estimate: PlottedEstimate, *, is_signed: bool = False) -> str:
     if not estimate.is_known:
         return f"{UNKNOWN}, n = {estimate.n:,}"
     ends = ends_between(estimate.low, estimate.high) if estimate.has_interval else None
-    text = partial(figure, is_signed=is_signed, is_rate=estimate.is_rate)
+    text = partial(number_label, is_signed=is_signed, is_rate=estimate.is_rate)
     return f"{with_interval(estimate.middle, ends, text)}, n = {estimate.n:,}"

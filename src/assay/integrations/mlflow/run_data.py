@@ -58,7 +58,7 @@ class MlflowRunData(msgspec.Struct, frozen=True, kw_only=True):
     """Values of slices without metrics of their own."""
 
 
-def figures_of(run: api.RunReader) -> MlflowRunData:
+def run_data_of(run: api.RunReader) -> MlflowRunData:
     """Return the parameters, metrics and tags of a finished run; what is not known is not there, and an error is in no score."""
     result, manifest = run.result, run.run_manifest
     golden, summary = _golden(run), result.summary

@@ -1,0 +1,34 @@
+"""One record in sections: what was asked, answered, graded and called."""
+
+import msgspec
+
+from assay.surfaces.reporters.settings import ReportSettings
+from tests.surfaces.run_views import (
+    prediction,
+    record,
+)
+from tests.surfaces.test_cli_run_reports import PLAIN, record_text
+
+
+def test_a_record_says_once_what_judges_said_and_what_each_cost() -> None:
+    votes = [
+        {"criterion": "c", "score": score, "scale": "1-5", "normalized": 0.5, "judge": judge, "justification": why}
+        for judge, score, why in (("a", 2, "Too short."), ("b", 4, "It will do."))
+    ]
+    words = "c: judges say 2, 4; a tie.\nc (a): 2. Too short.\nc (b): 4. It will do."
+    changes = {"evaluator_scores": votes, "justification": words, "judge_costs": {"a": 0.5, "b": None}}
+    text = "".join(record_text(msgspec.structs.replace(record(), prediction=prediction("r", 2, "", **changes)), PLAIN))
+    assert "justification\n    c: judges say 2, 4; a tie.\n\n" in text
+    assert (text.count("Too short."), "cost by judge\n    a: $0.5000\n    b: unknown price\n" in text) == (1, True)
+
+
+def test_a_record_whose_verdict_could_not_be_read_shows_what_the_judge_said() -> None:
+    broken = record()
+    broken.prediction.error_code = "judge_parse_error"
+    assert '{"score": 2}' in "".join(record_text(broken, PLAIN))
+
+
+def test_a_long_answer_is_cut_unless_everything_is_asked_for() -> None:
+    long = msgspec.structs.replace(record(), prediction=prediction("leap-year", 2, "", model_response="x" * 5_000))
+    assert "… and 1,000 more characters (--verbose shows all)" in "".join(record_text(long, PLAIN))
+    assert "x" * 5_000 in "".join(record_text(long, ReportSettings(version="9", is_verbose=True)))
