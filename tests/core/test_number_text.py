@@ -94,3 +94,9 @@ def test_a_reason_about_the_whole_run_belongs_to_no_gate() -> None:
 def test_a_gate_without_a_value_is_unknown() -> None:
     (gate,) = gate_texts(Gates(min_score=3.5), None)
     assert (gate.met, gate.missed, gate.is_met) == ("mean score unknown (at least 3.50)", "mean score is undefined", False)
+
+
+@pytest.mark.parametrize(("value", "text"), [(3.2, "3.20 is below 3.50"), (3.499, "3.499 is below 3.500")])
+def test_a_missed_gate_on_scores_is_shown_as_scores(value: float, text: str) -> None:
+    (gate,) = gate_texts(Gates(min_score=3.5), None)
+    assert replace(gate, value=value).missed == f"mean score {text}"
