@@ -16,8 +16,7 @@ from pydantic import BaseModel, ValidationError
 from assay import RunResult, run, validate
 from assay.engine.planning.request import RunRequest
 from assay.golden import EvalResult, EvalRun, EvalRunMetrics, EvalRunParameters, GoldenDataset, TestCase
-from assay.metrics.golden import EvalRunParameters as RunParameters
-from assay.metrics.golden import eval_run_metrics
+from assay.metrics.golden import GoldenParameters, eval_run_metrics
 from assay.testing import StubProvider, StubReply, example_dataset
 from tests.engine.run_settings import planned, write_golden
 
@@ -218,7 +217,7 @@ def test_metrics_of_results_are_those_that_a_run_writes(
     parameters = {**PARAMETERS, "pass_rate_threshold": pass_rate, "score_threshold": score, "max_error_rate": cap}
     results = [result(score, None if score else "timeout") for score in scores]
     metrics = EvalRunMetrics.from_results(results, EvalRunParameters.model_validate(parameters))
-    assert metrics.model_dump() == eval_run_metrics(scores, RunParameters(**parameters))
+    assert metrics.model_dump() == eval_run_metrics(scores, GoldenParameters(**parameters))
 
 
 def test_an_error_leaves_the_denominators_even_when_it_was_given_a_score() -> None:

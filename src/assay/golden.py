@@ -209,7 +209,7 @@ class EvalRunMetrics(BaseModel):
         return lowest - _ROUNDED <= average <= highest + _ROUNDED
 
 
-class GateCheck(BaseModel):
+class EvalGate(BaseModel):
     """One gate of a run, and whether the run met it."""
 
     name: StrictStr
@@ -229,7 +229,7 @@ class EvalRun(BaseModel):
     results: list[EvalResult]
     status: Literal["complete", "partial"] | None = None
     """`partial` where a case errored; the contract has no word for it."""
-    gates: list[GateCheck] | None = None
+    gates: list[EvalGate] | None = None
     """Gates of the run: those of the formula, and `max_error_rate`, which the contract does not know."""
 
     @model_validator(mode="after")

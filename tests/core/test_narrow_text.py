@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from assay.core import narrow_text, strict_json
 from assay.core.narrow_text import byte_offsets
-from assay.core.strict_json import Document, decode_for_checks, parse_json, parse_json_lines
+from assay.core.strict_json import ParsedDocument, decode_for_checks, parse_json, parse_json_lines
 
 texts = st.text(st.sampled_from([*'ab"\\/ \n\x00', "é", "あ", "\u3000", "😀", "\ud800", "\udc00"]), max_size=30)
 names = st.text(st.sampled_from(["a", "é", "あ", "😀"]), max_size=6)
@@ -26,9 +26,9 @@ def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(narrow_text, "_BLOCK", 3)
 
 
-def checked(data: bytes, *, by_line: bool = False) -> Document:
+def checked(data: bytes, *, by_line: bool = False) -> ParsedDocument:
     text = decode_for_checks(data)
-    return text if isinstance(text, Document) else parse_json_lines(text) if by_line else parse_json(text)
+    return text if isinstance(text, ParsedDocument) else parse_json_lines(text) if by_line else parse_json(text)
 
 
 def shape(value: Any) -> Any:

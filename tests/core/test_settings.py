@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from assay import RunRequest
-from assay.core.exposure import Setting
+from assay.core.exposure import ExposedSetting
 from assay.core.plan import Plan
 from assay.core.settings import PanelSection, RunFile, RunSection, run_settings, stated
 from assay.engine.planning.request import run_file_schema
@@ -121,7 +121,7 @@ def test_a_new_setting_is_in_the_schema_and_the_reference(new: dict[str, Any]) -
     assert new["commands page"][quorum + 1] == "| `--ties` | How ties end. |"
 
 
-def field_of(setting: Setting) -> dict[str, Any]:
+def field_of(setting: ExposedSetting) -> dict[str, Any]:
     """The key of a setting in the schema of run files."""
     definitions: dict[str, Any] = msgspec.to_builtins(run_file_schema())["$defs"]
     component = definitions["RunFile"]
@@ -134,7 +134,7 @@ def field_of(setting: Setting) -> dict[str, Any]:
 
 
 @EXPOSED
-def test_every_setting_is_on_the_surfaces_that_its_definition_names(setting: Setting) -> None:
+def test_every_setting_is_on_the_surfaces_that_its_definition_names(setting: ExposedSetting) -> None:
     command = program.get_command(click.Context(program), "run")
     assert command is not None
     options = {parameter.name: parameter for parameter in command.params if isinstance(parameter, click.Option)}

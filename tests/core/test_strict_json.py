@@ -17,8 +17,8 @@ from assay.core.strict_json import (
     MAX_INTEGER_DIGITS,
     MAX_LENGTH,
     MAX_VALUE_BYTES,
-    Document,
     Location,
+    ParsedDocument,
     ParseProblem,
     excerpt,
     parse_json,
@@ -91,7 +91,7 @@ def test_every_name_is_found_where_it_stands(value: dict[str, Any]) -> None:
     assert names == list(value)
 
 
-def seen_in(document: Document) -> tuple[str, tuple[ParseProblem, ...], list[int]]:
+def seen_in(document: ParsedDocument) -> tuple[str, tuple[ParseProblem, ...], list[int]]:
     """The value with its types, the flaws, and where every value and name stands, and some that are not there."""
     paths = [longer for path in paths_of(document.value) for longer in (path, (*path, "nowhere"), (*path, 99, "x"))]
     return (
@@ -119,7 +119,7 @@ def test_the_quick_reader_finds_the_places_of_the_exact_one_in_any_order(
 
 
 @pytest.mark.parametrize("read", [parse_json, read_exactly])
-def test_a_name_is_found_where_it_stood_when_the_value_has_it_no_longer(read: Callable[[str], Document]) -> None:
+def test_a_name_is_found_where_it_stood_when_the_value_has_it_no_longer(read: Callable[[str], ParsedDocument]) -> None:
     document = read('{"first": 1,\n "second": 2}')
     document.value.pop("second")
     assert document.place(document.offset(("second",), on_key=True)) == (2, 2)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.core.issue import MAX_LISTED
-from assay.core.strict_json import MAX_DEPTH, Document, ParseProblem, parse_json
+from assay.core.strict_json import MAX_DEPTH, ParsedDocument, ParseProblem, parse_json
 from assay.datasets.parsing.strict_yaml import MAX_ALIAS_GROWTH, MAX_SIZE, MAX_TAG_DIRECTIVES, parse_yaml
 
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
@@ -456,7 +456,7 @@ def test_offsets_in_block_style_point_at_each_value(value: Any) -> None:
     assert [text for (text, _), first in zip(starts, firsts, strict=True) if not text.startswith(first)] == []
 
 
-def assert_sound(document: Document) -> None:
+def assert_sound(document: ParsedDocument) -> None:
     """What holds for every document, however bad its text."""
     assert all(0 <= flaw.offset <= len(document.text) for flaw in document.flaws)
     assert document.is_readable or document.value is None

@@ -18,7 +18,7 @@ from assay.core.model_call import Reply
 from assay.core.outcome import Attempt, Grade, GradedOutcome, Score
 from assay.core.plan import plan_sha256
 from assay.core.run_result import RunResult
-from assay.core.summary import Latency
+from assay.core.summary import LatencySummary
 from assay.engine.finalization.artifact_lines import RecordArtifacts
 from assay.engine.planning.request import RunRequest
 from assay.engine.records.redaction import RedactedPlan
@@ -378,7 +378,7 @@ def test_every_member_within_a_member_of_the_metrics_is_named(with_many_figures:
     inner = {path[-1] for path in members(found) if len(path) > 1 and path[0] not in words}
     assert inner >= {"low", "p95", "n_unknown", "within", "quorum"}
     assert inner - set(re.findall(r"`(\w+)`", section)) == set()
-    assert documented("metrics_summary.json: latency_ms") == set(Latency.__struct_fields__)
+    assert documented("metrics_summary.json: latency_ms") == set(LatencySummary.__struct_fields__)
 
 
 def test_every_member_of_a_panel_is_documented(tmp_path: Path) -> None:

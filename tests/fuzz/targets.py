@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from assay import AssayError, ValidationConfig, ValidationReport, validate
 from assay.core.contract import CONTRACTS
 from assay.core.issue import CODES
-from assay.core.strict_json import Document, decode_utf8, parse_json, read_exactly
+from assay.core.strict_json import ParsedDocument, decode_utf8, parse_json, read_exactly
 from assay.datasets.parsing.strict_yaml import parse_yaml
 from tests.mutants import damaged, mutant_of
 
@@ -83,7 +83,7 @@ def fuzz_json(content: bytes, _: ValidationConfig) -> None:
         _compare_with_standard_library(document, text)
 
 
-def _compare_with_standard_library(document: Document, text: str) -> None:
+def _compare_with_standard_library(document: ParsedDocument, text: str) -> None:
     try:
         value = json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError):
@@ -97,7 +97,7 @@ def _refuse(constant: str) -> NoReturn:
     raise ValueError(constant)
 
 
-def _is_limit(document: Document) -> bool:
+def _is_limit(document: ParsedDocument) -> bool:
     return document.flaws[-1].message.startswith(("nested deeper", "more than"))
 
 
@@ -132,7 +132,7 @@ TARGETS: dict[str, Callable[[bytes, ValidationConfig], None]] = {
 # What must hold
 
 
-def check_document(document: Document) -> None:
+def check_document(document: ParsedDocument) -> None:
     """A fatal flaw leaves no value, and every flaw has a place in the text."""
     assert document.is_readable or document.value is None
     for flaw in document.flaws:

@@ -15,7 +15,7 @@ def summarize_slices(*given: Any, **settings: Any) -> dict[str, Any]:
     return as_written(summary.summarize_slices(*given, **settings))
 
 
-def summarize_repeats(given: repeats.Samples) -> dict[str, Any]:
+def summarize_repeats(given: repeats.RepeatedAnswers) -> dict[str, Any]:
     return as_written(repeats.summarize_repeats(given))
 
 

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from assay.metrics.agreement import Detection, detect
+from assay.metrics.agreement import DetectionRates, detect
 from assay.metrics.correction import correct_mean, correct_rate
 
 Z = scipy.stats.norm.ppf(0.975)
 
 
-def judge(hits: int, good: int, refusals: int, bad: int) -> Detection:
+def judge(hits: int, good: int, refusals: int, bad: int) -> DetectionRates:
     verdicts = [True] * hits + [False] * (good - hits) + [False] * refusals + [True] * (bad - refusals)
     return detect(verdicts, [True] * good + [False] * bad)
 
@@ -54,7 +54,7 @@ def test_a_corrected_rate_stays_within_0_and_1() -> None:
         (judge(10, 40, 10, 40), "no number of labels", None),
     ],
 )
-def test_labels_that_cannot_support_a_correction_are_refused(detection: Detection, words: str, needed: int | None) -> None:
+def test_labels_that_cannot_support_a_correction_are_refused(detection: DetectionRates, words: str, needed: int | None) -> None:
     found = correct_rate(70, 100, detection=detection)
     assert (found.corrected.value, found.corrected.interval, found.labels_needed) == (None, None, needed)
     assert words in found.corrected.reason

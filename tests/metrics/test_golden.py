@@ -2,13 +2,13 @@ import json
 
 import pytest
 
-from assay.metrics.golden import EvalRunParameters, eval_result, eval_results, eval_run_metrics, filled_in
+from assay.metrics.golden import GoldenParameters, eval_result, eval_results, eval_run_metrics, filled_in
 
 ERROR = None
 
 
-def parameters(pass_rate: float = 0.8, score: float = 3.5) -> EvalRunParameters:
-    return EvalRunParameters(
+def parameters(pass_rate: float = 0.8, score: float = 3.5) -> GoldenParameters:
+    return GoldenParameters(
         assistant_model="gpt",
         judge_model="judge",
         temperature=0.0,

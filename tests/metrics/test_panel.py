@@ -6,7 +6,7 @@ import pytest
 
 from assay.core.outcome import PanelDecision, Score
 from assay.core.settings import PanelSection
-from assay.metrics.panel import JudgeAttempt, PanelFigures
+from assay.metrics.panel import JudgeAttempt, PanelMetrics
 from tests.metrics.documents import as_written
 
 
@@ -19,15 +19,15 @@ def call(judge: str, question: str = "judge:overall", **changes: Any) -> JudgeAt
     return JudgeAttempt(judge=judge, question=question, **{**usual, **changes})
 
 
-def figures(*judges: str, **settings: Any) -> PanelFigures:
-    return PanelFigures(judges or ("one", "two", "three"), PanelSection(**settings))
+def figures(*judges: str, **settings: Any) -> PanelMetrics:
+    return PanelMetrics(judges or ("one", "two", "three"), PanelSection(**settings))
 
 
-def panel_of(found: PanelFigures) -> dict[str, Any]:
+def panel_of(found: PanelMetrics) -> dict[str, Any]:
     return as_written(found.panel(found.judges()))
 
 
-def judge(found: PanelFigures, name: str) -> dict[str, Any]:
+def judge(found: PanelMetrics, name: str) -> dict[str, Any]:
     return next(entry for entry in map(as_written, found.judges()) if entry["judge"] == name)
 
 

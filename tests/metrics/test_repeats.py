@@ -12,17 +12,17 @@ from scipy import stats
 
 from assay.metrics.facts import RecordFacts
 from assay.metrics.intervals import cluster_interval, score_bounds, wilson
-from assay.metrics.repeats import Samples, pass_at_k, pass_hat_k, variance_parts
+from assay.metrics.repeats import RepeatedAnswers, pass_at_k, pass_hat_k, variance_parts
 from tests.metrics.documents import as_written, summarize, summarize_repeats, summarize_slices
 
 Passes = list[list[int]]
 
 
-def samples(passes: Passes, *, reasons: dict[tuple[int, int], str] | None = None) -> Samples:
+def samples(passes: Passes, *, reasons: dict[tuple[int, int], str] | None = None) -> RepeatedAnswers:
     """Every inner list is a record with its answers, 1 for one that passes; `reasons` are those without a score."""
     lost = reasons or {}
     cells = [(record, number, passed) for record, answers in enumerate(passes) for number, passed in enumerate(answers)]
-    return Samples(
+    return RepeatedAnswers(
         repeat=max(map(len, passes)),
         record=np.array([record for record, _, _ in cells], dtype=np.int64),
         score=np.array([nan if cell[:2] in lost else float(cell[2]) for cell in cells]),

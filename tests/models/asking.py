@@ -9,7 +9,7 @@ from assay.core.case import Message
 from assay.core.model_call import ModelFailure, ModelRequest, Reply
 from assay.core.plan import DatasetPlan, ModelPlan, Plan, ProviderPlan
 from assay.core.provider import ProviderKind
-from assay.core.settings import Parameters
+from assay.core.settings import ModelParameters
 from assay.models import open_models
 
 KEY = "sk-very-secret-1234567890"
@@ -29,8 +29,8 @@ def provider_of(kind: ProviderKind, base_url: str = "", **settings: Any) -> Prov
     return ProviderPlan(name="p", kind=kind, base_url=base_url, **settings)
 
 
-def plan_of(provider: ProviderPlan, model: str = "stub", *, parameters: Parameters | None = None, **settings: Any) -> Plan:
-    candidate = ModelPlan(name="m", provider="p", model=model, parameters=parameters or Parameters())
+def plan_of(provider: ProviderPlan, model: str = "stub", *, parameters: ModelParameters | None = None, **settings: Any) -> Plan:
+    candidate = ModelPlan(name="m", provider="p", model=model, parameters=parameters or ModelParameters())
     return Plan(run_id="r", datasets=(DATASET,), candidate=candidate, providers=(provider,), **settings)
 
 

@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 
 from assay.core.model_call import ModelFailure, Usage
-from assay.core.settings import Parameters
+from assay.core.settings import ModelParameters
 from assay.models.negotiation import UNBOUNDED
 from assay.testing import StubProvider, StubReply
 from tests.models.asking import KEY, SCHEMA, ask_of, plan_of, provider_of, reply_to
 
-ALL = Parameters(temperature=0.5, top_p=0.9, frequency_penalty=0.1, presence_penalty=0.2, max_tokens=100, seed=7)
+ALL = ModelParameters(temperature=0.5, top_p=0.9, frequency_penalty=0.1, presence_penalty=0.2, max_tokens=100, seed=7)
 
 
-def sent(parameters: Parameters | None = None, *, system: str = "Be brief.") -> dict[str, Any]:
+def sent(parameters: ModelParameters | None = None, *, system: str = "Be brief.") -> dict[str, Any]:
     with StubProvider() as stub:
         plan = plan_of(provider_of("anthropic", stub.base_url), parameters=parameters)
         reply_to(plan, ask_of(system=system, reply_schema=SCHEMA))
@@ -34,16 +34,16 @@ def test_the_system_prompt_goes_apart_and_only_known_parameters_are_sent() -> No
 
 
 def test_a_limit_above_every_models_own_is_sent_where_the_plan_has_none() -> None:
-    assert sent(Parameters(), system="")["max_tokens"] == UNBOUNDED
+    assert sent(ModelParameters(), system="")["max_tokens"] == UNBOUNDED
 
 
 def test_effort_and_schema_share_a_member() -> None:
-    config = sent(Parameters(reasoning_effort="low"))["output_config"]
+    config = sent(ModelParameters(reasoning_effort="low"))["output_config"]
     assert config == {"effort": "low", "format": {"type": "json_schema", "schema": SCHEMA}}
 
 
 def test_thinking_leaves_room_for_the_answer_and_takes_no_temperature() -> None:
-    body = sent(Parameters(thinking_budget=2000))
+    body = sent(ModelParameters(thinking_budget=2000))
     assert (body["max_tokens"], body["thinking"]) == (UNBOUNDED, {"type": "enabled", "budget_tokens": 2000})
     assert "temperature" not in body
 

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 import pytest
 
 from assay.core.errors import MissingExtra, UsageProblem
-from assay.core.settings import Parameters
+from assay.core.settings import ModelParameters
 from assay.models import check_models
 from assay.models.local import find_weights
 from assay.testing import StubProvider, StubReply
@@ -28,7 +28,7 @@ def test_a_local_model_says_what_to_install() -> None:
 @pytest.mark.heavy
 @pytest.mark.skipif(not HAS_LOCAL, reason="the local extra is not installed")
 def test_a_local_model_answers() -> None:
-    plan = plan_of(provider_of("local"), "smollm2", parameters=Parameters(max_tokens=8))
+    plan = plan_of(provider_of("local"), "smollm2", parameters=ModelParameters(max_tokens=8))
     reply = reply_to(plan)
     assert reply.text
     assert (reply.usage.output_tokens or 0) <= 8

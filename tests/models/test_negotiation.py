@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from assay.core.model_call import Adjustment, ModelFailure
-from assay.core.settings import Parameters
+from assay.core.settings import ModelParameters
 from assay.models.negotiation import UNBOUNDED, Dialect, Negotiator, remaining_limit
 
 CHAT = Dialect(
@@ -26,7 +26,7 @@ MESSAGES = Dialect(
     roles=("system", "user"),
     requires_limit=True,
 )
-ALL = Parameters(
+ALL = ModelParameters(
     temperature=0.0,
     top_p=0.9,
     frequency_penalty=0.1,
@@ -245,14 +245,14 @@ def test_forms_of_a_reply_are_tried_from_the_strictest_to_none() -> None:
 
 
 def test_an_api_that_requires_a_limit_is_asked_for_its_own_maximum() -> None:
-    negotiator = Negotiator(Parameters(), MESSAGES)
+    negotiator = Negotiator(ModelParameters(), MESSAGES)
     assert negotiator.sent.body()["max_tokens"] == UNBOUNDED
     rejected(negotiator, anthropic("max_tokens: 1000000 > 64000, which is the maximum allowed number of output tokens"))
     assert negotiator.sent.body()["max_tokens"] == 64_000
 
 
 def test_limits_are_tried_in_turn_where_a_rejection_states_none() -> None:
-    negotiator = Negotiator(Parameters(), MESSAGES)
+    negotiator = Negotiator(ModelParameters(), MESSAGES)
     tried = []
     while rejected(negotiator, anthropic("max_tokens is too large for this model")).is_negotiable:
         tried.append(negotiator.sent.body()["max_tokens"])
@@ -260,7 +260,7 @@ def test_limits_are_tried_in_turn_where_a_rejection_states_none() -> None:
 
 
 def test_a_request_that_is_too_long_for_the_limit_gets_what_the_context_leaves_and_teaches_nothing() -> None:
-    negotiator = Negotiator(Parameters(max_tokens=64_000), MESSAGES)
+    negotiator = Negotiator(ModelParameters(max_tokens=64_000), MESSAGES)
     failure = rejected(negotiator, anthropic("input length and `max_tokens` exceed context limit: 199000 + 64000 > 204698"))
     assert failure.adjustments == ()
     assert remaining_limit(failure, negotiator.sent) == 5_698

@@ -6,7 +6,7 @@ import pytest
 
 from assay.core.model_call import ModelFailure, Usage
 from assay.core.plan import ModelPlan
-from assay.core.settings import Parameters, ProviderEntry
+from assay.core.settings import ModelParameters, ProviderEntry
 from assay.engine.planning.providers import provider_plan
 from assay.models.endpoint import Endpoint
 from assay.models.http_client import HttpPool
@@ -15,12 +15,12 @@ from assay.models.transport import Transport
 from assay.testing import StubProvider, StubReply
 from tests.models.asking import KEY, SCHEMA, ask_of, plan_of, provider_of, reply_to
 
-ALL = Parameters(
+ALL = ModelParameters(
     temperature=0.5, top_p=0.9, frequency_penalty=0.1, presence_penalty=0.2, max_tokens=100, seed=7, reasoning_effort="low"
 )
 
 
-def sent(kind: Any, *, parameters: Parameters | None = None, reply_schema: dict[str, Any] | None = None) -> dict[str, Any]:
+def sent(kind: Any, *, parameters: ModelParameters | None = None, reply_schema: dict[str, Any] | None = None) -> dict[str, Any]:
     """The body that a server received."""
     with StubProvider() as stub:
         plan = plan_of(provider_of(kind, stub.base_url), parameters=parameters)
@@ -29,7 +29,7 @@ def sent(kind: Any, *, parameters: Parameters | None = None, reply_schema: dict[
     return body
 
 
-def vendor_model(model: str, parameters: Parameters) -> dict[str, Any]:
+def vendor_model(model: str, parameters: ModelParameters) -> dict[str, Any]:
     """The parameters that OpenAI's own host would be sent."""
     endpoint = Endpoint(provider="p", kind="openai", url="https://api.openai.com/v1", is_vendor=True)
     transport = Transport(endpoint, HttpPool(endpoint.url, seconds=1.0), headers={}, keep_raw=False)
@@ -68,29 +68,29 @@ def test_the_messages_and_every_parameter_are_sent() -> None:
 
 
 def test_members_of_the_extra_body_are_sent_as_they_are_and_win() -> None:
-    body = sent("openai", parameters=Parameters(temperature=0.5, extra_body={"temperature": 1, "top_k": 5}))
+    body = sent("openai", parameters=ModelParameters(temperature=0.5, extra_body={"temperature": 1, "top_k": 5}))
     assert (body["temperature"], body["top_k"]) == (1, 5)
 
 
 def test_no_temperature_is_sent_where_the_plan_leaves_it_to_the_provider() -> None:
-    assert "temperature" not in sent("openai", parameters=Parameters(temperature=None))
+    assert "temperature" not in sent("openai", parameters=ModelParameters(temperature=None))
 
 
 @pytest.mark.parametrize("extra", [{}, {"response_format": {"type": "json_schema"}}])
 def test_a_server_is_sent_a_schema(extra: dict[str, Any]) -> None:
-    assert sent("openai", parameters=Parameters(extra_body=extra), reply_schema=SCHEMA)["response_format"] == {
+    assert sent("openai", parameters=ModelParameters(extra_body=extra), reply_schema=SCHEMA)["response_format"] == {
         "type": "json_schema",
         "json_schema": {"name": "reply", "schema": SCHEMA, "strict": True},
     }
 
 
 def test_a_response_format_of_the_plan_is_sent_without_a_schema() -> None:
-    wanted = Parameters(extra_body={"response_format": {"type": "json_object"}})
+    wanted = ModelParameters(extra_body={"response_format": {"type": "json_object"}})
     assert sent("openai", parameters=wanted, reply_schema=SCHEMA)["response_format"] == {"type": "json_object"}
 
 
 def test_the_vendors_own_host_gets_its_own_name_for_the_token_limit() -> None:
-    assert vendor_model("gpt-4o", Parameters(max_tokens=9)) == {"temperature": 0.0, "max_completion_tokens": 9}
+    assert vendor_model("gpt-4o", ModelParameters(max_tokens=9)) == {"temperature": 0.0, "max_completion_tokens": 9}
 
 
 @pytest.mark.parametrize("model", ["o3-mini", "gpt-5", "gpt-4o"])

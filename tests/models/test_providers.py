@@ -11,7 +11,7 @@ import pytest
 from assay.core.model_call import ModelFailure
 from assay.core.plan import ProviderPlan
 from assay.core.provider import PROVIDER_KINDS, PROVIDERS, ProviderKind, Vendor
-from assay.core.settings import Parameters, ProviderEntry
+from assay.core.settings import ModelParameters, ProviderEntry
 from assay.engine.planning.doctor import examine_keys, keyed_providers
 from assay.engine.planning.providers import provider_plan
 from assay.models import check_models, load_provider
@@ -117,7 +117,7 @@ def test_what_is_sent_is_known_by_the_names_of_a_plan(kind: ProviderKind, vendor
     wanted = {"temperature": 0.5, "top_p": 0.5, "max_tokens": 9}
     with StubProvider(lambda _: StubReply(status=400)) as stub:
         url = urlsplit(stub.base_url)._replace(path=urlsplit(vendor.url).path).geturl()
-        plan = plan_of(provider_of(kind, url), parameters=Parameters(**wanted))
+        plan = plan_of(provider_of(kind, url), parameters=ModelParameters(**wanted))
         with pytest.raises(ModelFailure):
             reply_to(plan)
     named = {PROVIDERS[kind].sent_names.get(name, name): value for name, value in stub.requests[0].body.items()}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.case import Message
 from assay.core.plan import ModelPlan, ProviderPlan
-from assay.core.settings import Parameters
+from assay.core.settings import ModelParameters
 from assay.models import messages_sha256, request_sha256
 from tests.models.asking import SCHEMA, ask_of
 
@@ -24,7 +24,7 @@ ADDRESS = request_sha256(PROVIDER, MODEL, ask_of())
         ({"kind": "anthropic"}, {}),
         ({"base_url": "http://localhost:1/v1"}, {}),
         ({}, {"model": "gpt-2"}),
-        ({}, {"parameters": Parameters(seed=1)}),
+        ({}, {"parameters": ModelParameters(seed=1)}),
     ],
 )
 def test_another_way_of_asking_has_another_address(provider: dict[str, str], model: dict[str, object]) -> None:
@@ -45,7 +45,7 @@ def test_what_cannot_change_an_answer_does_not_change_the_address() -> None:
 
 def test_the_order_of_names_does_not_change_the_address() -> None:
     one, two = ({"a": 1, "b": 2}, {"b": 2, "a": 1})
-    models = [msgspec.structs.replace(MODEL, parameters=Parameters(extra_body=body)) for body in (one, two)]
+    models = [msgspec.structs.replace(MODEL, parameters=ModelParameters(extra_body=body)) for body in (one, two)]
     assert request_sha256(PROVIDER, models[0], ask_of()) == request_sha256(PROVIDER, models[1], ask_of())
 
 

@@ -17,7 +17,7 @@ import pytest
 import assay
 from assay import api
 from assay.core.errors import UsageProblem
-from assay.core.settings import Parameters
+from assay.core.settings import ModelParameters
 from assay.engine.execution.run import open_or_create
 from assay.engine.storage.run_paths import folders_of
 from tests.plugins.datasets import predictions, run_words, words
@@ -248,7 +248,7 @@ def test_a_run_that_still_states_parameters_of_a_function_goes_on(tmp_path: Path
         datasets=(str(words(tmp_path)),), runs_dir=str(tmp_path / "runs"), run_id="x", models=(last_word,), grader=is_reference
     )
     plan = api.plan_runs(request).plans[0]
-    stated = msgspec.structs.replace(plan.candidate, parameters=Parameters(max_tokens=4096))
+    stated = msgspec.structs.replace(plan.candidate, parameters=ModelParameters(max_tokens=4096))
     open_or_create(msgspec.structs.replace(plan, candidate=stated), folders, at=time.time())
     (result,) = api.run(request)
     assert result.state == "completed"

@@ -4,7 +4,7 @@ import msgspec
 
 from assay.core.manifest import BatchEntry
 from assay.core.plan import ImportedFile, ImportPlan, ModelPlan
-from assay.core.settings import Parameters
+from assay.core.settings import ModelParameters
 from assay.presentation.subject import batch_words, grading_word, imported_words, model_words, subject_facts
 from tests.surfaces.run_views import manifest
 
@@ -37,7 +37,7 @@ def test_dataset_candidate_and_judges_are_facts_whose_parts_are_cut_one_by_one()
 
 
 def test_a_given_answer_was_asked_for_without_parameters() -> None:
-    model = ModelPlan(name="small", provider="openai", model="gpt-5-mini", parameters=Parameters(temperature=0.5))
+    model = ModelPlan(name="small", provider="openai", model="gpt-5-mini", parameters=ModelParameters(temperature=0.5))
     assert model_words(model, source="recorded answers") == ("small", "openai/gpt-5-mini", "recorded answers")
 
 

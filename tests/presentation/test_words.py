@@ -3,7 +3,7 @@
 import pytest
 
 from assay.api import CostEstimate, ModelEstimate
-from assay.core.summary import Bounds, Interval, Metric
+from assay.core.summary import Interval, MeanBounds, MetricValue
 from assay.presentation import words
 from assay.presentation.sections import Cell, IntervalBar
 from assay.presentation.words import assumption_text, batch_text, estimate_text
@@ -22,23 +22,26 @@ def test_a_share_is_all_or_nothing_only_where_it_is(count: int, total: int, text
 
 
 def test_an_interval_stands_in_brackets_and_one_that_is_unknown_is_left_out() -> None:
-    assert words.metric_text(Metric(value=0.833, interval=interval(0.436, 0.97, 6), n=6), is_rate=True) == "83.3 % [43.6 %, 97.0 %]"
-    assert words.metric_text(Metric(value=4.33, interval=interval(3.97, 4.69, 6), n=6)) == "4.33 [3.97, 4.69]"
-    assert words.metric_text(Metric(value=4.33, interval=None, n=1)) == "4.33"
-    assert words.metric_text(Metric(value=None, interval=None, n=0)) == words.UNKNOWN
+    assert (
+        words.metric_text(MetricValue(value=0.833, interval=interval(0.436, 0.97, 6), n=6), is_rate=True)
+        == "83.3 % [43.6 %, 97.0 %]"
+    )
+    assert words.metric_text(MetricValue(value=4.33, interval=interval(3.97, 4.69, 6), n=6)) == "4.33 [3.97, 4.69]"
+    assert words.metric_text(MetricValue(value=4.33, interval=None, n=1)) == "4.33"
+    assert words.metric_text(MetricValue(value=None, interval=None, n=0)) == words.UNKNOWN
 
 
 def test_a_change_has_signs_and_says_that_it_has_no_interval() -> None:
-    found = Metric(value=0.05, interval=interval(-0.012, 0.113, 40), n=40)
+    found = MetricValue(value=0.05, interval=interval(-0.012, 0.113, 40), n=40)
     assert words.change_text(found, is_rate=True) == "+5.0 pp [-1.2 pp, +11.3 pp]"
     assert words.change_text(found) == "+0.05 [-0.01, +0.11]"
-    assert words.change_text(Metric(value=0.05, interval=None, n=1)) == "+0.05 (no interval)"
-    assert words.change_text(Metric(value=None, interval=None, n=0)) == words.UNKNOWN
+    assert words.change_text(MetricValue(value=0.05, interval=None, n=1)) == "+0.05 (no interval)"
+    assert words.change_text(MetricValue(value=None, interval=None, n=0)) == words.UNKNOWN
 
 
 @pytest.mark.parametrize(("scale", "text"), [("1-5", "3.00 at worst, 4.00 at best"), ("0-1", "0.50 at worst, 0.75 at best")])
 def test_bounds_are_on_the_scale_of_the_records(scale: str, text: str) -> None:
-    assert words.bounds_text(Bounds(worst=0.5, best=0.75, n=4), scale=scale) == text
+    assert words.bounds_text(MeanBounds(worst=0.5, best=0.75, n=4), scale=scale) == text
     assert words.bounds_text(None, scale=scale) == ""
 
 

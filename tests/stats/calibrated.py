@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from assay.metrics.agreement import (
-    Confusion,
+    ConfusionMatrix,
     alpha_influence,
     cohen_kappa,
     confusion,
@@ -41,7 +41,7 @@ def kappas(n: int, shares: np.ndarray, *, skill: float, weights: str) -> Trial:
 
     def trial(draw: Generator) -> bool | None:
         counts = draw.multinomial(n, joint.ravel()).reshape(joint.shape)
-        return holds(cohen_kappa(Confusion(categories, tuple(map(tuple, counts.tolist()))), weights=weights).interval, truth)
+        return holds(cohen_kappa(ConfusionMatrix(categories, tuple(map(tuple, counts.tolist()))), weights=weights).interval, truth)
 
     return trial
 

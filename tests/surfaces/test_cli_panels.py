@@ -5,7 +5,7 @@ import json
 import pytest
 from click.testing import Result
 
-from assay.core.artifact_lines import Disagreement
+from assay.core.artifact_lines import JudgeDisagreement
 from assay.core.outcome import Score
 from assay.presentation.judges import disagreement_sections
 from assay.surfaces.reporters.settings import ReportSettings
@@ -76,7 +76,7 @@ def test_a_markdown_report_says_that_records_were_asked_several_times_and_judges
 
 def test_what_judges_say_cannot_move_the_cursor_or_begin_a_line() -> None:
     vote = Score(criterion=HOSTILE, score=3.0, scale="1-5", normalized=0.5, judge=HOSTILE, justification=HOSTILE)
-    entry = Disagreement(
+    entry = JudgeDisagreement(
         record_id=HOSTILE,
         index=0,
         passed=True,

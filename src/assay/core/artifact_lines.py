@@ -15,7 +15,7 @@ Slices = dict[str, tuple[str, ...]]
 """Values by the name of the slice; none makes the record a member of the slice of those without a value."""
 
 
-class Range(msgspec.Struct, frozen=True):
+class ScoreRange(msgspec.Struct, frozen=True):
     """What a record without a score could have had."""
 
     worst: float
@@ -109,7 +109,7 @@ class PredictionLine(msgspec.Struct, kw_only=True):
     """By the rules of the run's profile, not clipped."""
     profile_unscored: str | None = None
     """Why the profile gives no score; None without a profile."""
-    profile_bounds: Range | msgspec.UnsetType = msgspec.UNSET
+    profile_bounds: ScoreRange | msgspec.UnsetType = msgspec.UNSET
     """What a record without a score could have had; not there where no verdict would give it one."""
     template: str | None = None
     """Id and version of the template that the grade hangs on; runs of earlier versions name none."""
@@ -222,7 +222,7 @@ class InvalidRecord(msgspec.Struct, kw_only=True):
     failure: FailureLine
 
 
-class Disagreement(msgspec.Struct, kw_only=True):
+class JudgeDisagreement(msgspec.Struct, kw_only=True):
     """A criterion of one record on which the judges disagree, with all votes."""
 
     record_id: str

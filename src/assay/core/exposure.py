@@ -78,7 +78,7 @@ def exposed(description: str, **exposure: Any) -> Meta:
     return Meta(description=description, extra={"exposure": SettingExposure(**exposure)})
 
 
-class Setting(msgspec.Struct, frozen=True, kw_only=True):
+class ExposedSetting(msgspec.Struct, frozen=True, kw_only=True):
     """A setting that can be given besides the run file, with what every surface needs to generate its part."""
 
     member: str
@@ -161,7 +161,7 @@ def settings_struct(
     return msgspec.defstruct(name, fields, bases=(base,), frozen=True, kw_only=True, module=module)
 
 
-def exposed_settings(section: type[msgspec.Struct], above: tuple[str, ...] = ()) -> Iterator[Setting]:
+def exposed_settings(section: type[msgspec.Struct], above: tuple[str, ...] = ()) -> Iterator[ExposedSetting]:
     """Walk the fields of a section and of the sections in it, for settings that can be given besides a run file."""
     hints = get_type_hints(section, include_extras=True)
     for field in msgspec.structs.fields(section):
@@ -176,10 +176,12 @@ def exposed_settings(section: type[msgspec.Struct], above: tuple[str, ...] = ())
             yield from exposed_settings(kind, path)
 
 
-def _setting(exposure: SettingExposure, path: tuple[str, ...], *, field: msgspec.structs.FieldInfo, description: str) -> Setting:
+def _setting(
+    exposure: SettingExposure, path: tuple[str, ...], *, field: msgspec.structs.FieldInfo, description: str
+) -> ExposedSetting:
     kind, metas = (bool, ()) if exposure.switch else _unwrapped(exposure.kind or field.type)
     option = exposure.option and msgspec.structs.replace(exposure.option, default=exposure.option.default.format(field.default))
-    return Setting(
+    return ExposedSetting(
         member=exposure.member or path[-1],
         path=(*path, exposure.switch) if exposure.switch else path,
         kind=kind,

@@ -6,10 +6,10 @@ import msgspec
 
 from assay.core.number_text import RATE_PLACES, SCORE_PLACES, rate_text, score_text
 from assay.core.settings import Gates
-from assay.core.summary import Interval, Metric, RecordMetrics
+from assay.core.summary import Interval, MetricValue, RecordMetrics
 
 _MAX_PLACES = 9
-_UNKNOWN = Metric(value=None, interval=None, n=0)
+_UNKNOWN = MetricValue(value=None, interval=None, n=0)
 TOLERANCE = 1e-9
 """Rounding in the last digits decides no gate."""
 
@@ -72,7 +72,7 @@ def gate_texts(gates: Gates, summary: RecordMetrics | None) -> list[GateText]:
     rate, score_name, score, error_rate = _UNKNOWN, "mean score", _UNKNOWN, _UNKNOWN
     if summary is not None:
         rate, score = summary.pass_rate_metric, summary.raw_score_mean_metric
-        error_rate = Metric(value=summary.error_rate, interval=None, n=summary.total_records)
+        error_rate = MetricValue(value=summary.error_rate, interval=None, n=summary.total_records)
         if summary.profile is not None:
             # With a profile the gate on the score is one on its headline.
             score_name, score = summary.profile.id, summary.profile.metric

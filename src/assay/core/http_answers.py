@@ -39,7 +39,7 @@ class RecordSummary(msgspec.Struct, frozen=True, kw_only=True):
     rejected_records: int
 
 
-class Submission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SubmissionResponse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A dataset was taken, and its run waits for its turn."""
 
     run_id: str
@@ -53,7 +53,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     record_errors_url: Annotated[str | None, _says("Address of all errors, when not all are listed.")] = None
 
 
-class Validation(msgspec.Struct, frozen=True, kw_only=True):
+class ValidationResponse(msgspec.Struct, frozen=True, kw_only=True):
     """Result of a validation."""
 
     contract: str
@@ -158,7 +158,7 @@ class RecordResponse(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str = ""
 
 
-class Distribution(msgspec.Struct, frozen=True, kw_only=True):
+class ScoreDistribution(msgspec.Struct, frozen=True, kw_only=True):
     """Distribution of the scores of a run."""
 
     run_id: str
@@ -170,7 +170,7 @@ class Distribution(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str
 
 
-class Artifact(msgspec.Struct, frozen=True, kw_only=True):
+class ArtifactFile(msgspec.Struct, frozen=True, kw_only=True):
     """One file of a finished run."""
 
     name: str
@@ -195,7 +195,7 @@ class ArtifactsView(msgspec.Struct, frozen=True, kw_only=True):
     """Files of a finished run."""
 
     run_id: str = ""
-    artifacts: Annotated[tuple[Artifact, ...], _says("Files that can be downloaded.")]
+    artifacts: Annotated[tuple[ArtifactFile, ...], _says("Files that can be downloaded.")]
     removed: Annotated[tuple[RemovedView, ...], _says("Files that retention has removed; a request for one returns 410.")] = ()
     request_id: str = ""
 

@@ -19,9 +19,9 @@ from assay.core.settings import (
     CriterionName,
     Gates,
     McqMode,
+    ModelParameters,
     OnInvalid,
     PanelSection,
-    Parameters,
     ProfileId,
     ProviderEntry,
     ResponseSource,
@@ -33,7 +33,7 @@ from assay.core.settings import (
 PluginKind = Literal["grader", "model", "policy", "converter", "contract"]
 
 
-NO_PARAMETERS = Parameters(temperature=None)
+NO_PARAMETERS = ModelParameters(temperature=None)
 """Parameters of a model that is sent none."""
 
 
@@ -54,7 +54,7 @@ class ModelPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Name of one of the plan's providers."""
     model: str
     """Identifier at the provider."""
-    parameters: Parameters = Parameters()
+    parameters: ModelParameters = ModelParameters()
     explicit: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     """Parameters that the user set; the others are preferences. Only where there are some, so that plans stay as they were."""
 

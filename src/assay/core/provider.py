@@ -32,7 +32,7 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     """Path whose GET returns 401 or 403 for an invalid key, and costs nothing."""
 
 
-class Batches(msgspec.Struct, frozen=True, kw_only=True):
+class ProviderBatches(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of a provider's batches, which cost less."""
 
     home: str
@@ -50,7 +50,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     """Description of its models for the reference of run files."""
     vendor: Vendor | None = None
     """None for a provider that is not called over HTTP, or by a library that knows the address."""
-    batches: Batches | None = None
+    batches: ProviderBatches | None = None
     is_free: bool = False
     """Calls are always free. All others may cost something, even if no price is known."""
     price_list: str = ""
@@ -80,7 +80,7 @@ _OPENAI = Vendor(
     key_variable="OPENAI_API_KEY",
     headers={"Authorization": f"Bearer {KEY_MARK}"},
 )
-_OPENAI_BATCHES = Batches(home="openai_batches", max_requests=50_000, max_bytes=200_000_000)
+_OPENAI_BATCHES = ProviderBatches(home="openai_batches", max_requests=50_000, max_bytes=200_000_000)
 _ANTHROPIC = Vendor(
     url="https://api.anthropic.com/v1",
     url_variable="ANTHROPIC_BASE_URL",
@@ -108,7 +108,7 @@ PROVIDERS: dict[ProviderKind, Provider] = {
         home="anthropic",
         words="Anthropic, or any server that speaks its messages",
         vendor=_ANTHROPIC,
-        batches=Batches(home="anthropic_batches", max_requests=100_000, max_bytes=256_000_000),
+        batches=ProviderBatches(home="anthropic_batches", max_requests=100_000, max_bytes=256_000_000),
     ),
     "local": Provider(
         home="local",

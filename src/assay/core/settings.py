@@ -10,7 +10,16 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 import msgspec
 from msgspec import Meta
 
-from assay.core.exposure import FIXED, CommandOption, FormField, QueryParameter, Setting, described, exposed, exposed_settings
+from assay.core.exposure import (
+    FIXED,
+    CommandOption,
+    ExposedSetting,
+    FormField,
+    QueryParameter,
+    described,
+    exposed,
+    exposed_settings,
+)
 from assay.core.provider import ProviderKind
 from assay.core.retention import RetentionSettings
 from assay.core.secrets import RedactRule
@@ -87,7 +96,7 @@ class DatasetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     config: Annotated[str, described("File with settings of its validation, as for `assay validate --config`.")] = ""
 
 
-class Parameters(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ModelParameters(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Sampling parameters; None leaves a value to the provider."""
 
     temperature: Annotated[
@@ -103,7 +112,7 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     extra_body: Annotated[dict[str, Any], described("Further members of the request, sent as they are.")] = {}
 
 
-class ModelEntry(Parameters, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ModelEntry(ModelParameters, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A candidate or a judge; a text alone is its `provider/model`."""
 
     model: Annotated[Name, described("`provider/model` (also `provider:model`), or the model alone beside `provider`.")]
@@ -424,7 +433,7 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         exposed(
             "Stop the run when a provider rejects a parameter that was set, instead of leaving the parameter out with a note.",
             option=CommandOption("Stop when a provider rejects a parameter that was set; by default it is left out, with a note."),
-            parameter=QueryParameter(),
+            parameter=QueryParameter(is_later=True),
         ),
     ] = False
     on_invalid: Annotated[
@@ -519,6 +528,6 @@ def stated(section: Section) -> Section:
 
 
 @cache
-def run_settings() -> dict[str, Setting]:
+def run_settings() -> dict[str, ExposedSetting]:
     """Return the settings that can be given besides the run file, by their names in a request, in the order of definition."""
     return {setting.member: setting for setting in exposed_settings(RunFile)}

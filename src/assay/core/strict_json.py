@@ -65,7 +65,7 @@ MemberOffsets = Mapping[int, ObjectMarks | Sequence[int]]
 """Offsets of the members by id of their container; arrays have one offset per element."""
 
 
-class Document:
+class ParsedDocument:
     """A value, its text, the offsets of all members and the problems found by the parser."""
 
     def __init__(
@@ -144,14 +144,14 @@ class _LineIndex:
         return self._breaks[stride] + self._text.count("\n", start, offset), found if found >= 0 else self._last[stride]
 
 
-class Excerpt(NamedTuple):
+class SourceExcerpt(NamedTuple):
     """A part of one source line, and the position in it that an issue points at."""
 
     text: str
     caret: int
 
 
-def excerpt(text: str, offset: int) -> Excerpt:
+def excerpt(text: str, offset: int) -> SourceExcerpt:
     """Cut the line around `offset` to a readable length, with invisible characters replaced."""
     offset = min(offset, len(text))
     start = text.rfind("\n", max(0, offset - EXCERPT_LEAD), offset) + 1 or max(0, offset - EXCERPT_LEAD)
@@ -159,7 +159,7 @@ def excerpt(text: str, offset: int) -> Excerpt:
     piece = text[start : end if end >= 0 else start + EXCERPT_LENGTH].rstrip("\r")
     if not piece.isprintable():
         piece = "".join(character if character.isprintable() else "·" for character in piece)
-    return Excerpt(piece, min(offset - start, len(piece)))
+    return SourceExcerpt(piece, min(offset - start, len(piece)))
 
 
 _scan_string = decoder.scanstring  # type: ignore[attr-defined]  # in the standard library, not in its stubs
@@ -176,7 +176,7 @@ _Wanted = dict[str | int, Any]
 """Steps of many paths as a tree."""
 
 
-class JsonDocument(Document):
+class JsonDocument(ParsedDocument):
     """A value that was parsed from a JSON text, or from the lines of one."""
 
     def __init__(
@@ -346,7 +346,7 @@ _BOM = b"\xef\xbb\xbf"
 
 def parse_json(
     data: bytes | bytearray | memoryview | mmap | str | NarrowText, *, is_whole: bool = True, max_bytes: int = MAX_VALUE_BYTES
-) -> Document:
+) -> ParsedDocument:
     """Parse `data` into a document; never raises for bad text: a fatal problem has the reason and the location.
 
     Only a whole file may begin with a byte order mark; a line of it may not. `max_bytes` bounds the memory of the values.
@@ -354,17 +354,17 @@ def parse_json(
     if isinstance(data, NarrowText):
         return _JsonParser(data.text, max_bytes=max_bytes, kept=data.kept).read()
     text = decode_utf8(data, is_whole=is_whole)
-    if isinstance(text, Document):
+    if isinstance(text, ParsedDocument):
         return text
     return plain_document(text) or read_exactly(text, max_bytes=max_bytes)
 
 
-def read_exactly(text: str, *, max_bytes: int = MAX_VALUE_BYTES) -> Document:
+def read_exactly(text: str, *, max_bytes: int = MAX_VALUE_BYTES) -> ParsedDocument:
     """Parse `text` value by value; `parse_json` uses this for long texts and for those with a problem."""
     return _JsonParser(text, max_bytes=max_bytes).read()
 
 
-def decode_utf8(data: bytes | bytearray | memoryview | mmap | str, *, is_whole: bool = True) -> str | Document:
+def decode_utf8(data: bytes | bytearray | memoryview | mmap | str, *, is_whole: bool = True) -> str | ParsedDocument:
     """Decode `data` after its byte order mark; invalid UTF-8 gives an unreadable document that names the first bad byte."""
     if isinstance(data, str):
         return data
@@ -377,7 +377,7 @@ def decode_utf8(data: bytes | bytearray | memoryview | mmap | str, *, is_whole: 
         return _not_utf8(raw, problem.start)
 
 
-def decode_for_checks(data: bytes | bytearray | memoryview | mmap, *, is_whole: bool = True) -> str | NarrowText | Document:
+def decode_for_checks(data: bytes | bytearray | memoryview | mmap, *, is_whole: bool = True) -> str | NarrowText | ParsedDocument:
     """Decode `data` to be checked only: long strings of a large text may have stand-ins.
 
     A stand-in is as long as the text that it replaces, so any text takes one byte per character.
@@ -392,15 +392,15 @@ def decode_for_checks(data: bytes | bytearray | memoryview | mmap, *, is_whole: 
         return _not_utf8(raw, first_not_utf8(raw) or 0)
 
 
-def parse_json_lines(data: bytes | bytearray | memoryview | mmap | str | NarrowText) -> Document:
+def parse_json_lines(data: bytes | bytearray | memoryview | mmap | str | NarrowText) -> ParsedDocument:
     """Parse one value per line into an array; each line that is not JSON is reported and becomes null."""
     if isinstance(data, NarrowText):
         return _read_lines(data.text, data.kept)
     text = decode_utf8(data)
-    return text if isinstance(text, Document) else _read_lines(text)
+    return text if isinstance(text, ParsedDocument) else _read_lines(text)
 
 
-def _read_lines(text: str, kept: KeptStrings | None = None) -> Document:
+def _read_lines(text: str, kept: KeptStrings | None = None) -> ParsedDocument:
     values: list[Any] = []
     starts = array("q")
     reader = _JsonParser(text, max_bytes=MAX_VALUE_BYTES, kept=kept)
@@ -416,7 +416,7 @@ def _read_lines(text: str, kept: KeptStrings | None = None) -> Document:
     return JsonDocument(values, text, tuple(reader.flaws), more_flaws=reader.more_flaws, starts=starts, kept=kept)
 
 
-def _not_utf8(raw: memoryview, start: int) -> Document:
+def _not_utf8(raw: memoryview, start: int) -> ParsedDocument:
     """The document that names the first byte that is not UTF-8."""
     is_large = len(raw) > LARGE_BYTES
     text = narrow_text(raw, errors="replace") if is_large else str(raw, "utf-8", "replace")
@@ -468,7 +468,7 @@ class _JsonParser:
         self._names: dict[str, str] = {}
         """Interned names of members, so that each is stored once."""
 
-    def read(self) -> Document:
+    def read(self) -> ParsedDocument:
         try:
             value, end = self._value(self._skip(0), (), 0)
             end = self._skip(end)

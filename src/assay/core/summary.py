@@ -67,7 +67,7 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
 
-class Metric(msgspec.Struct, frozen=True, kw_only=True):
+class MetricValue(msgspec.Struct, frozen=True, kw_only=True):
     """A number with its interval and what it rests on; what is undefined is None."""
 
     value: float | None
@@ -79,7 +79,7 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
     """Why there is no value, or no interval."""
 
 
-class Bounds(msgspec.Struct, frozen=True, kw_only=True):
+class MeanBounds(msgspec.Struct, frozen=True, kw_only=True):
     """What a mean would be if every record that has no score had the worst, or the best one."""
 
     worst: float | None
@@ -87,7 +87,7 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     n: int
 
 
-class Latency(msgspec.Struct, frozen=True, kw_only=True):
+class LatencySummary(msgspec.Struct, frozen=True, kw_only=True):
     """What is said about the times of some calls, in milliseconds; None where no time is known."""
 
     n: int
@@ -102,19 +102,19 @@ class Latency(msgspec.Struct, frozen=True, kw_only=True):
         return {name: getattr(self, name) for name in self.__struct_fields__ if name != "n"}
 
 
-class Latencies(msgspec.Struct, frozen=True, kw_only=True):
+class RunLatencies(msgspec.Struct, frozen=True, kw_only=True):
     """Times of the candidate, of the judges, and of whole records."""
 
-    model: Latency
-    judge: Latency
-    end_to_end: Latency
+    model: LatencySummary
+    judge: LatencySummary
+    end_to_end: LatencySummary
 
-    def by_name(self) -> dict[str, Latency]:
+    def by_name(self) -> dict[str, LatencySummary]:
         """All of them, by name."""
         return {name: getattr(self, name) for name in self.__struct_fields__}
 
 
-class Amount(msgspec.Struct, frozen=True, kw_only=True):
+class AmountSummary(msgspec.Struct, frozen=True, kw_only=True):
     """Sum and mean of what is known, and of how much it is not."""
 
     sum: int | float | None
@@ -127,13 +127,13 @@ class Amount(msgspec.Struct, frozen=True, kw_only=True):
 class TokenAmounts(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens of the candidate, and of the judges together."""
 
-    input: Amount
-    output: Amount
-    total: Amount
-    cached: Amount
-    judge: Amount
+    input: AmountSummary
+    output: AmountSummary
+    total: AmountSummary
+    cached: AmountSummary
+    judge: AmountSummary
 
-    def by_name(self) -> dict[str, Amount]:
+    def by_name(self) -> dict[str, AmountSummary]:
         """All of them, by name."""
         return {name: getattr(self, name) for name in self.__struct_fields__}
 
@@ -162,7 +162,7 @@ class ProfileSummary(msgspec.Struct, frozen=True, kw_only=True):
     headline_cluster_standard_error: float | None
     mean: float | None
     n: int
-    headline_bounds: Bounds | None
+    headline_bounds: MeanBounds | None
     n_scored: int
     n_unscored: int
     unscored: dict[str, int]
@@ -174,9 +174,9 @@ class ProfileSummary(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.id} (compat)" if self.compat else self.id
 
     @property
-    def metric(self) -> Metric:
+    def metric(self) -> MetricValue:
         """The headline with the interval that is meant with it."""
-        return Metric(
+        return MetricValue(
             value=self.headline,
             interval=self.headline_cluster_interval or self.headline_interval,
             standard_error=_either(self.headline_cluster_standard_error, self.headline_standard_error),
@@ -218,14 +218,14 @@ class RecordMetrics(RunCounts, frozen=True, kw_only=True):
     """None unless records belong to clusters, here and below."""
     pass_rate_standard_error: float | None
     pass_rate_cluster_standard_error: float | None
-    pass_rate_bounds: Bounds | None
+    pass_rate_bounds: MeanBounds | None
     score_mean: float | None
     """On the scale 0-1."""
     score_mean_interval: Interval | None
     score_mean_cluster_interval: Interval | None
     score_mean_standard_error: float | None
     score_mean_cluster_standard_error: float | None
-    score_mean_bounds: Bounds | None
+    score_mean_bounds: MeanBounds | None
     scale: str | None
     """Of the raw scores; None where records have several that cannot be brought together."""
     raw_score_mean: float | None
@@ -235,9 +235,9 @@ class RecordMetrics(RunCounts, frozen=True, kw_only=True):
     score_distribution: dict[str, tuple[ScoreCount, ...]]
     """By scale."""
     profile: ProfileSummary | None
-    latency_ms: Latencies
+    latency_ms: RunLatencies
     tokens: TokenAmounts
-    cost_usd: Amount
+    cost_usd: AmountSummary
     errors: dict[str, int]
     """Records that ended in an error, by its code."""
     labels: dict[str, int]
@@ -254,9 +254,9 @@ class RecordMetrics(RunCounts, frozen=True, kw_only=True):
     # The interval that is meant with a figure counts clusters, where records hang together.
 
     @property
-    def pass_rate_metric(self) -> Metric:
+    def pass_rate_metric(self) -> MetricValue:
         """The pass rate with the interval that is meant with it."""
-        return Metric(
+        return MetricValue(
             value=self.pass_rate,
             interval=self.pass_rate_cluster_interval or self.pass_rate_interval,
             standard_error=_either(self.pass_rate_cluster_standard_error, self.pass_rate_standard_error),
@@ -264,9 +264,9 @@ class RecordMetrics(RunCounts, frozen=True, kw_only=True):
         )
 
     @property
-    def score_mean_metric(self) -> Metric:
+    def score_mean_metric(self) -> MetricValue:
         """The mean on the scale 0-1 with the interval that is meant with it."""
-        return Metric(
+        return MetricValue(
             value=self.score_mean,
             interval=self.score_mean_cluster_interval or self.score_mean_interval,
             standard_error=_either(self.score_mean_cluster_standard_error, self.score_mean_standard_error),
@@ -274,9 +274,9 @@ class RecordMetrics(RunCounts, frozen=True, kw_only=True):
         )
 
     @property
-    def raw_score_mean_metric(self) -> Metric:
+    def raw_score_mean_metric(self) -> MetricValue:
         """The mean on the records' own scale with the interval that is meant with it."""
-        return Metric(
+        return MetricValue(
             value=self.raw_score_mean,
             interval=self.raw_score_mean_cluster_interval or self.raw_score_mean_interval,
             standard_error=_either(self.raw_score_mean_cluster_standard_error, self.raw_score_mean_standard_error),
@@ -353,16 +353,16 @@ class JudgeSummary(msgspec.Struct, frozen=True, kw_only=True):
     judge: str
     n_votes: int
     score_mean: float | None
-    agreement: Metric
+    agreement: MetricValue
     n_questions: int
     n_calls: int
     n_failed_calls: int
     n_asked_again: int
     n_salvaged: int
     n_lost: int
-    latency_ms: Latency
-    tokens: Amount
-    cost_usd: Amount
+    latency_ms: LatencySummary
+    tokens: AmountSummary
+    cost_usd: AmountSummary
 
 
 class CandidateSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -374,9 +374,9 @@ class CandidateSummary(msgspec.Struct, frozen=True, kw_only=True):
     ties: int
     inconsistent: int
     unscored: int
-    strength: Metric | None
-    win_chance: Metric | None
-    ahead_of_next: Metric | None
+    strength: MetricValue | None
+    win_chance: MetricValue | None
+    ahead_of_next: MetricValue | None
 
 
 class PairSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -390,7 +390,7 @@ class PairSummary(msgspec.Struct, frozen=True, kw_only=True):
     ties: int
     inconsistent: int
     unscored: int
-    first_share: Metric
+    first_share: MetricValue
 
 
 class PositionBias(msgspec.Struct, frozen=True, kw_only=True):
@@ -401,7 +401,7 @@ class PositionBias(msgspec.Struct, frozen=True, kw_only=True):
     n_inconsistent: int
     n_first_place: int
     n_second_place: int
-    rate: Metric
+    rate: MetricValue
 
 
 class RankingSummary(msgspec.Struct, frozen=True, kw_only=True):

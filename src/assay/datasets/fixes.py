@@ -14,7 +14,7 @@ from assay.core.canonical import JsonObject
 from assay.core.contract import CONTRACTS, Contract, ContractId
 from assay.core.issue import Path, path_text
 from assay.core.report import FixChange
-from assay.core.strict_json import Document, Location, parse_json
+from assay.core.strict_json import Location, ParsedDocument, parse_json
 from assay.datasets import batch_v1, legal_eval_v1, read
 from assay.datasets.batch_v1.split import SplitDocument
 from assay.datasets.conversation_v1 import has_conversation_lines
@@ -69,7 +69,7 @@ def fix_source(source: Source, contract: ContractId, config: ValidationConfig | 
     return FixResult(b"".join((*parts, content[at:])), tuple(changes))
 
 
-class _Replacement(msgspec.Struct, frozen=True):
+class _ByteReplacement(msgspec.Struct, frozen=True):
     """Bytes of the source that are replaced by others."""
 
     start: int
@@ -78,7 +78,7 @@ class _Replacement(msgspec.Struct, frozen=True):
     changes: tuple[FixChange, ...]
 
 
-def _rewritten(raw: bytes, path: Path, fix: Fix, *, start: int, line: int) -> Iterator[_Replacement]:
+def _rewritten(raw: bytes, path: Path, fix: Fix, *, start: int, line: int) -> Iterator[_ByteReplacement]:
     """Yield the replacement of one record, if a fix changes it."""
     document = parse_json(raw)
     if document.flaws:
@@ -87,15 +87,15 @@ def _rewritten(raw: bytes, path: Path, fix: Fix, *, start: int, line: int) -> It
     if changes:
         document.locate(where[len(path) :] for where, _ in changes)
         noted = tuple(_noted(document, where, message, inner=where[len(path) :], line=line) for where, message in changes)
-        yield _Replacement(start, len(raw), msgspec.json.encode(value), noted)
+        yield _ByteReplacement(start, len(raw), msgspec.json.encode(value), noted)
 
 
-def _noted(document: Document, path: Path, message: str, *, inner: Path, line: int) -> FixChange:
+def _noted(document: ParsedDocument, path: Path, message: str, *, inner: Path, line: int) -> FixChange:
     place = document.place(document.offset(inner, on_key=True), start=Location(line, 1))
     return FixChange(place.line, path_text(path), message)
 
 
-def _line_pieces(source: Source, fix: Fix) -> Iterator[_Replacement]:
+def _line_pieces(source: Source, fix: Fix) -> Iterator[_ByteReplacement]:
     start = len(BOM) if source.buffer()[: len(BOM)] == BOM else 0
     buffer = source.buffer()
     for line in filled_lines(source):
@@ -105,7 +105,7 @@ def _line_pieces(source: Source, fix: Fix) -> Iterator[_Replacement]:
         start += len(content)
 
 
-def _whole_piece(source: Source, fix: Fix) -> Iterator[_Replacement]:
+def _whole_piece(source: Source, fix: Fix) -> Iterator[_ByteReplacement]:
     content = bytes(source.buffer())
     start = len(BOM) if content.startswith(BOM) else 0
     for piece in _rewritten(content[start:], (), fix, start=start, line=1):
@@ -138,7 +138,7 @@ def _accepted_ids(source: Source, contract: Contract, config: ValidationConfig) 
     return _IdTrimmer(contract.record_id, (case.id for case in read(source, contract.id, config=config).cases))
 
 
-def _pieces(source: Source, contract: Contract, config: ValidationConfig) -> Iterator[_Replacement]:
+def _pieces(source: Source, contract: Contract, config: ValidationConfig) -> Iterator[_ByteReplacement]:
     """Apply the fix that is safe in every contract: white space at the end of ids is removed."""
     if contract.is_lines:
         ids = _accepted_ids(source, contract, config)
@@ -158,7 +158,7 @@ def _trimmed(document: object, path: Path, contract: Contract) -> list[Edit]:
     return changes
 
 
-def _legal_pieces(source: Source, contract: Contract, config: ValidationConfig) -> Iterator[_Replacement]:
+def _legal_pieces(source: Source, contract: Contract, config: ValidationConfig) -> Iterator[_ByteReplacement]:
     ids = _accepted_ids(source, contract, config)
 
     def fix(row: object, path: Path) -> tuple[Any, list[Edit]]:
@@ -169,7 +169,7 @@ def _legal_pieces(source: Source, contract: Contract, config: ValidationConfig) 
     return _line_pieces(source, fix)
 
 
-def _batch_pieces(source: Source, contract: Contract, config: ValidationConfig) -> Iterator[_Replacement]:
+def _batch_pieces(source: Source, contract: Contract, config: ValidationConfig) -> Iterator[_ByteReplacement]:
     ids = _accepted_ids(source, contract, config)
 
     def fix(record: object, path: Path) -> tuple[Any, list[Edit]]:
@@ -195,7 +195,7 @@ def _batch_pieces(source: Source, contract: Contract, config: ValidationConfig) 
     split.restore()
 
 
-def _without_member(split: SplitDocument, name: str, at: int, line: int) -> Iterator[_Replacement]:
+def _without_member(split: SplitDocument, name: str, at: int, line: int) -> Iterator[_ByteReplacement]:
     """Yield the replacement that removes a null member of the document, with the comma after or before it."""
     low = max(0, at - _NEAR)
     before = _NAMED_MEMBER.search(bytes(split.view[low:at]))
@@ -204,7 +204,7 @@ def _without_member(split: SplitDocument, name: str, at: int, line: int) -> Iter
         return
     start = low + before.start() if not after[1] else low + before.start(2) - 1
     change = FixChange(line, name, "removed the null of an optional field")
-    yield _Replacement(start, at + after.end() - start, b"", (change,))
+    yield _ByteReplacement(start, at + after.end() - start, b"", (change,))
 
 
 class _BatchHeader(msgspec.Struct):
@@ -233,7 +233,7 @@ def _normalized(value: object, path: Path) -> tuple[Any, list[Edit]]:
     return normalized.value, [(changed, "normalised to Unicode NFC") for changed, _ in normalized.changed]
 
 
-def _conversation_pieces(source: Source, _: Contract, config: ValidationConfig) -> Iterator[_Replacement]:
+def _conversation_pieces(source: Source, _: Contract, config: ValidationConfig) -> Iterator[_ByteReplacement]:
     known = ("turn_id", "speaker", *config.required_fields, *config.optional_fields)
     optional = turn_fields(config)
 
@@ -276,7 +276,7 @@ def _move_unknown(
     return [((*path, key), f"moved into metadata.{key}") for key in unknown]
 
 
-_OWN: dict[ContractId, Callable[[Source, Contract, ValidationConfig], Iterator[_Replacement]]] = {
+_OWN: dict[ContractId, Callable[[Source, Contract, ValidationConfig], Iterator[_ByteReplacement]]] = {
     "legal_eval_v1": _legal_pieces,
     "batch_v1": _batch_pieces,
     "conversation_v1": _conversation_pieces,

@@ -21,7 +21,7 @@ from assay.core.issue import CODES, Finding
 from assay.core.issue import Path as Steps
 from assay.core.plugin import Plugin, declared_plugins, find_plugin, given_plugin
 from assay.core.report import RecordCounts, ValidationReport
-from assay.core.strict_json import Document, Location, ParseProblem, parse_json
+from assay.core.strict_json import Location, ParsedDocument, ParseProblem, parse_json
 from assay.datasets.parsing.checks import (
     NO_ROWS,
     FindingList,
@@ -110,7 +110,7 @@ class _PluginRow(msgspec.Struct, frozen=True):
 
     index: int
     value: Any
-    document: Document
+    document: ParsedDocument
     path: Steps
     start: Location = START
 
@@ -179,7 +179,7 @@ class _PluginReader:
 
         self.issues.note_all(every, document, record_of)
 
-    def _check_outside(self, document: Document) -> None:
+    def _check_outside(self, document: ParsedDocument) -> None:
         """Check the parts of a document outside its rows."""
         found = FindingList()
         if document.is_readable and self._listed(document.value) is None:
@@ -190,7 +190,7 @@ class _PluginReader:
         self.is_broken = found.has_errors
         self.issues.note(found, document, RecordContext())
 
-    def _document(self, source: Source) -> Document:
+    def _document(self, source: Source) -> ParsedDocument:
         if sniff_format(source) == "yaml":
             return parse_yaml(source.part(0, MAX_YAML_BYTES + 1))
         return parse_json(source.buffer())

@@ -14,7 +14,7 @@ from assay.core.outcome import Attempt, FailedOutcome, Grade, GradedOutcome, Out
 from assay.core.plan import ImportedFile, ImportPlan, ModelPlan, Plan, plan_sha256
 from assay.core.retention import RetentionPolicy
 from assay.core.runs import count_records, final_state
-from assay.core.settings import Parameters
+from assay.core.settings import ModelParameters
 from assay.datasets.imports import LEFT, AnswerOffsets, DatasetRows, ImportedItem, ImportedScore, ImportResult
 from assay.engine.finalization.finalize import finalize
 from assay.engine.planning.dataset_inputs import DatasetInput, dataset_plan, read_dataset
@@ -122,9 +122,9 @@ def _model(imported: ImportResult, name: str) -> ModelPlan:
     """Return the candidate with the parameters that the other tool names; all others are unknown."""
     given = imported.reading.parameters_of(name)
     try:
-        parameters = msgspec.convert({"temperature": None, **given}, Parameters)
+        parameters = msgspec.convert({"temperature": None, **given}, ModelParameters)
     except msgspec.ValidationError:
-        parameters = Parameters(temperature=None, extra_body=given)
+        parameters = ModelParameters(temperature=None, extra_body=given)
     return ModelPlan(name=name, provider="", model=name, parameters=parameters)
 
 

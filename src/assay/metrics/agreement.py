@@ -21,7 +21,7 @@ _FOR_ALPHA = 0.5
 _TOO_FEW = "one unit has no spread to make an interval of"
 
 
-class Confusion(msgspec.Struct, frozen=True):
+class ConfusionMatrix(msgspec.Struct, frozen=True):
     """Counts of the categories that the first rater gave, by those of the second."""
 
     categories: tuple[Label, ...]
@@ -35,7 +35,7 @@ class Confusion(msgspec.Struct, frozen=True):
         return sum(map(sum, self.counts))
 
 
-def confusion(first: Sequence[Label | None], second: Sequence[Label | None]) -> Confusion:
+def confusion(first: Sequence[Label | None], second: Sequence[Label | None]) -> ConfusionMatrix:
     """Return the table of two raters over the same units; a unit that either has not rated (None) is left out."""
     pairs = [(a, b) for a, b in zip(first, second, strict=True) if a is not None and b is not None]
     categories = sorted({rating for pair in pairs for rating in pair})
@@ -43,16 +43,16 @@ def confusion(first: Sequence[Label | None], second: Sequence[Label | None]) -> 
     counts = np.zeros((len(categories), len(categories)), dtype=np.int64)
     if pairs:
         np.add.at(counts, tuple(np.array([(places[a], places[b]) for a, b in pairs]).T), 1)
-    return Confusion(tuple(categories), tuple(map(tuple, counts.tolist())))
+    return ConfusionMatrix(tuple(categories), tuple(map(tuple, counts.tolist())))
 
 
-def raw_agreement(table: Confusion) -> Estimate:
+def raw_agreement(table: ConfusionMatrix) -> Estimate:
     """Return the share of units on which both raters agree."""
     same = sum(row[place] for place, row in enumerate(table.counts))
     return _rate(same, table.n, reason="no unit was rated by both")
 
 
-def cohen_kappa(table: Confusion, *, weights: Weights = "none") -> Estimate:
+def cohen_kappa(table: ConfusionMatrix, *, weights: Weights = "none") -> Estimate:
     """Return the agreement beyond chance: 1 is perfect, 0 is chance; undefined when both raters always give one category.
 
     Linear and quadratic weights measure disagreement by the distance of the categories' values, so an unused category
@@ -124,7 +124,7 @@ def _distance(categories: tuple[Label, ...], *, weights: Weights) -> Floats:
     return {"none": (apart > 0).astype(np.float64), "linear": apart, "quadratic": np.square(apart)}[weights]
 
 
-class Detection(msgspec.Struct, frozen=True, kw_only=True):
+class DetectionRates(msgspec.Struct, frozen=True, kw_only=True):
     """Rates at which a judge recognizes passes and failures, with the labels as the truth."""
 
     true_positives: int
@@ -141,12 +141,12 @@ class Detection(msgspec.Struct, frozen=True, kw_only=True):
     """Share of the judge's failures that are truly bad."""
 
 
-def detect(judged: Sequence[bool | None], truth: Sequence[bool | None]) -> Detection:
+def detect(judged: Sequence[bool | None], truth: Sequence[bool | None]) -> DetectionRates:
     """Return the four rates of a judge; units without a verdict or a label (None) are left out."""
     pairs = [(a, b) for a, b in zip(judged, truth, strict=True) if a is not None and b is not None]
     hits, misses = pairs.count((True, True)), pairs.count((False, True))
     alarms, refusals = pairs.count((True, False)), pairs.count((False, False))
-    return Detection(
+    return DetectionRates(
         true_positives=hits,
         false_negatives=misses,
         false_positives=alarms,
@@ -204,23 +204,23 @@ def alpha_influence(pairable: Floats, *, scale: Scale) -> Floats:
     return found
 
 
-def _pieces(pairable: Floats, *, scale: Scale) -> "_Pieces | None":
+def _pieces(pairable: Floats, *, scale: Scale) -> "_DisagreementParts | None":
     """Return the parts of the coefficient; None where there is only one value."""
     units, columns = np.nonzero(~np.isnan(pairable))
     values, codes = np.unique(pairable[units, columns], return_inverse=True)
     if len(values) == 1:
         return None
-    parts = _Ratings(units, codes, sizes=np.bincount(units).astype(np.float64))
+    parts = _CodedRatings(units, codes, sizes=np.bincount(units).astype(np.float64))
     return _nominal(parts) if scale == "nominal" else _squared_distances(parts, places=values if scale == "interval" else None)
 
 
-def _spread(pieces: "_Pieces", *, disagreement: float) -> float:
+def _spread(pieces: "_DisagreementParts", *, disagreement: float) -> float:
     influence = pieces.observed_by_unit - disagreement * pieces.expected_by_unit
     n = len(influence)
     return float(np.square(influence - influence.mean()).sum()) * n / (n - 1)
 
 
-class _Ratings(msgspec.Struct, frozen=True):
+class _CodedRatings(msgspec.Struct, frozen=True):
     """Every rating as its unit and the place of its value among the sorted ones, and the ratings of each unit."""
 
     units: NDArray[np.int64]
@@ -228,7 +228,7 @@ class _Ratings(msgspec.Struct, frozen=True):
     sizes: Floats
 
 
-class _Pieces(msgspec.Struct, frozen=True):
+class _DisagreementParts(msgspec.Struct, frozen=True):
     """Observed and expected disagreement, and how much both change by a little more weight of each unit."""
 
     observed: float
@@ -237,7 +237,7 @@ class _Pieces(msgspec.Struct, frozen=True):
     expected_by_unit: Floats
 
 
-def _nominal(parts: _Ratings) -> _Pieces:
+def _nominal(parts: _CodedRatings) -> _DisagreementParts:
     total = float(parts.sizes.sum())
     counts = np.bincount(parts.codes).astype(np.float64)
     keys, repeats = np.unique(parts.units * len(counts) + parts.codes, return_counts=True)
@@ -248,7 +248,7 @@ def _nominal(parts: _Ratings) -> _Pieces:
     return _scale_expected(observed, observed_by_unit=observed, expected=expected, expected_by_unit=by_unit, parts=parts)
 
 
-def _squared_distances(parts: _Ratings, *, places: Floats | None) -> _Pieces:
+def _squared_distances(parts: _CodedRatings, *, places: Floats | None) -> _DisagreementParts:
     """Return squared distances of values, or of middle ranks when there are no places; ranks move with the weights of units."""
     counts = np.bincount(parts.codes).astype(np.float64)
     total = float(counts.sum())
@@ -271,7 +271,7 @@ def _squared_distances(parts: _Ratings, *, places: Floats | None) -> _Pieces:
     )
 
 
-def _through_ranks(slopes: Floats, parts: _Ratings) -> Floats:
+def _through_ranks(slopes: Floats, parts: _CodedRatings) -> Floats:
     """Carry slopes through ranks: one more rating lifts the middle rank of its value by a half and of all higher values by one."""
     above = np.cumsum(slopes[::-1])[::-1] - slopes
     return _sums(parts.units, (above + slopes / 2)[parts.codes])
@@ -282,9 +282,9 @@ def _sums(groups: NDArray[np.int64], values: Floats) -> Floats:
 
 
 def _scale_expected(
-    observed: Floats, *, observed_by_unit: Floats, expected: float, expected_by_unit: Floats, parts: _Ratings
-) -> _Pieces:
+    observed: Floats, *, observed_by_unit: Floats, expected: float, expected_by_unit: Floats, parts: _CodedRatings
+) -> _DisagreementParts:
     """Scale the expected disagreement, which is per pair of ratings, to the ratings that there are."""
     pairs = float(parts.sizes.sum()) - 1
     by_unit = expected_by_unit / pairs - expected / pairs**2 * parts.sizes
-    return _Pieces(float(observed.sum()), expected / pairs, observed_by_unit, by_unit)
+    return _DisagreementParts(float(observed.sum()), expected / pairs, observed_by_unit, by_unit)

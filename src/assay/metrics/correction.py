@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.core.summary import LEVEL, Interval
-from assay.metrics.agreement import Detection
+from assay.metrics.agreement import DetectionRates
 from assay.metrics.distributions import normal_quantile, student_quantile
 from assay.metrics.intervals import Ends, Estimate, Floats, rule_of_three, wilson
 
@@ -23,7 +23,7 @@ _AT_EACH_END = 1 / 3
 Rows = NDArray[np.bool_]
 
 
-class Correction(msgspec.Struct, frozen=True, kw_only=True):
+class CorrectedEstimate(msgspec.Struct, frozen=True, kw_only=True):
     """A corrected number with the raw one, and the effect of more labels."""
 
     raw: Estimate
@@ -38,7 +38,7 @@ class Correction(msgspec.Struct, frozen=True, kw_only=True):
     """Labels that would halve the interval; None when the records without labels already make it wider than that."""
 
 
-def correct_rate(passed: int, n: int, *, detection: Detection) -> Correction:
+def correct_rate(passed: int, n: int, *, detection: DetectionRates) -> CorrectedEstimate:
     """Return the pass rate of n judged records, freed from the judge's errors (Rogan and Gladen 1978).
 
     The interval is that of Lang and Reiczigel (2014), which Lee et al. (2025) use for judges: a few pseudo-observations
@@ -49,12 +49,12 @@ def correct_rate(passed: int, n: int, *, detection: Detection) -> Correction:
     good, bad = hits + detection.false_negatives, refusals + detection.false_positives
     if n == 0:
         nothing = Estimate(n=0, reason="no record was judged")
-        return Correction(raw=nothing, corrected=nothing, labels=good + bad)
+        return CorrectedEstimate(raw=nothing, corrected=nothing, labels=good + bad)
     raw = Estimate(value=passed / n, interval=wilson(passed, n), n=n)
     refusal = _refuse_few(good, bad) or _refuse_judge(_smooth_rate(hits, good), _smooth_rate(refusals, bad), labels=good + bad)
     if refusal is not None:
         nothing = Estimate(n=n, reason=refusal.reason)
-        return Correction(raw=raw, corrected=nothing, labels=good + bad, labels_needed=refusal.labels_needed)
+        return CorrectedEstimate(raw=raw, corrected=nothing, labels=good + bad, labels_needed=refusal.labels_needed)
     value = min(1.0, max(0.0, (passed / n + refusals / bad - 1) / (refusals / bad + hits / good - 1)))
     rate = _SmoothedRate((passed + _Z**2 / 2) / (n + _Z**2), n + _Z**2)
     return _correct_rate(
@@ -127,7 +127,7 @@ def _refuse_judge(sensitivity: _SmoothedRate, specificity: _SmoothedRate, *, lab
 
 def _correct_rate(
     value: float, rate: _SmoothedRate, *, sensitivity: _SmoothedRate, specificity: _SmoothedRate, raw: Estimate, labels: int
-) -> Correction:
+) -> CorrectedEstimate:
     skill = sensitivity.share + specificity.share - 1
     middle = (rate.share + specificity.share - 1) / skill
     # The rates stand in the denominator too, which moves the middle.
@@ -135,7 +135,7 @@ def _correct_rate(
     from_labels = (1 - middle) ** 2 * specificity.variance + middle**2 * sensitivity.variance
     half = _Z * sqrt(rate.variance + from_labels) / skill
     low, high = max(0.0, min(value, shifted - half)), min(1.0, max(value, shifted + half))
-    return Correction(
+    return CorrectedEstimate(
         raw=raw,
         corrected=Estimate(value=value, interval=Interval(low=low, high=high, method="rogan_gladen", n=raw.n), n=raw.n),
         labels=labels,
@@ -143,7 +143,7 @@ def _correct_rate(
     )
 
 
-def correct_mean(labels: Floats, judged: Floats, *, unlabelled: Floats, ends: Ends = _ANYWHERE) -> Correction:
+def correct_mean(labels: Floats, judged: Floats, *, unlabelled: Floats, ends: Ends = _ANYWHERE) -> CorrectedEstimate:
     """Return the mean score that people would give: the judge's scores, shifted by how people differ from it (PPI++).
 
     `judged` are the judge's scores of the labelled records, `unlabelled` its scores of the others, which must be records
@@ -154,9 +154,9 @@ def correct_mean(labels: Floats, judged: Floats, *, unlabelled: Floats, ends: En
     raw = _mean(np.concatenate([judged, unlabelled]), ends=ends)
     if n < MIN_LABELS:
         reason = f"there are {n} labels, and a corrected mean needs {MIN_LABELS}"
-        return Correction(raw=raw, corrected=Estimate(n=n, reason=reason), labels=n, labels_needed=MIN_LABELS)
+        return CorrectedEstimate(raw=raw, corrected=Estimate(n=n, reason=reason), labels=n, labels_needed=MIN_LABELS)
     if others < 2 or np.ptp(labels) == 0:
-        return Correction(raw=raw, corrected=_mean(labels, ends=ends), labels=n)
+        return CorrectedEstimate(raw=raw, corrected=_mean(labels, ends=ends), labels=n)
     trust = _trust(labels, judged, unlabelled=unlabelled)
     rest = labels - trust * judged
     value = float(trust * unlabelled.mean() + rest.mean())
@@ -166,7 +166,7 @@ def correct_mean(labels: Floats, judged: Floats, *, unlabelled: Floats, ends: En
     from_records = trust**2 * float(unlabelled.var(ddof=1)) / others
     total = from_records + from_labels
     half = student_quantile((1 + LEVEL) / 2, total**2 / (from_records**2 / (others - 1) + from_labels**2 / freedom)) * sqrt(total)
-    return Correction(
+    return CorrectedEstimate(
         raw=raw,
         corrected=_clip_interval(value, half, ends=ends, middle=middle, method="ppi", n=n),
         labels=n,

@@ -16,7 +16,7 @@ _UNDEFINED = {"pass_rate": 0.0, "average_score": 1.0}
 """Stands for metrics that no case has a score for."""
 
 
-class EvalResult(msgspec.Struct, frozen=True, kw_only=True):
+class GoldenResult(msgspec.Struct, frozen=True, kw_only=True):
     """One case of a golden dataset after its run; score and passed are None only where `error` gives the reason."""
 
     case_id: str
@@ -39,7 +39,7 @@ class EvalResult(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
 
-class EvalRunParameters(msgspec.Struct, frozen=True, kw_only=True):
+class GoldenParameters(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of the run as golden_v1 names them."""
 
     assistant_model: str
@@ -55,10 +55,10 @@ class EvalRunParameters(msgspec.Struct, frozen=True, kw_only=True):
 
 def eval_result(
     case_id: str, user_prompt: str, *, answer: str = "", grade: tuple[int, str] | None = None, duration_ms: float, error: str = ""
-) -> EvalResult:
+) -> GoldenResult:
     """Return the result of one case: graded with (score, justification), or the error that left it without a grade."""
     score, justification = grade or (None, "")
-    return EvalResult(
+    return GoldenResult(
         case_id=case_id,
         user_prompt=user_prompt,
         assistant_response=answer,
@@ -71,7 +71,7 @@ def eval_result(
 
 
 def eval_results(
-    run_id: str, timestamp: str, *, parameters: EvalRunParameters, results: Iterable[EvalResult], gates: Sequence[GateCheck] = ()
+    run_id: str, timestamp: str, *, parameters: GoldenParameters, results: Iterable[GoldenResult], gates: Sequence[GateCheck] = ()
 ) -> JsonObject:
     """Return the whole document: parameters, metrics by the contract's formulas, the run's gates, and the result of every case."""
     kept = tuple(results)
@@ -86,7 +86,7 @@ def eval_results(
     }
 
 
-def eval_run_metrics(scores: Sequence[int | None], parameters: EvalRunParameters) -> JsonObject:
+def eval_run_metrics(scores: Sequence[int | None], parameters: GoldenParameters) -> JsonObject:
     """Return EvalRunMetrics of the scores of all cases, None for a case that errored: errors leave the denominators.
 
     `overall_passed` is the contract's formula and nothing more; the cap on errors is a separate gate of the run.
@@ -117,7 +117,7 @@ def filled_in(document: JsonObject) -> JsonObject:
     Where every case errored the rate and the average, which are undefined, are those of what was filled in: 0 and 1.
     """
     results = [{**result, **_FILLED} if result["score"] is None else result for result in document["results"]]
-    parameters = msgspec.convert(document["parameters"], EvalRunParameters)
+    parameters = msgspec.convert(document["parameters"], GoldenParameters)
     metrics = eval_run_metrics([result["score"] for result in document["results"]], parameters)
     numbers = {name: value if metrics[name] is None else metrics[name] for name, value in _UNDEFINED.items()}
     filled = [result["case_id"] for result in document["results"] if result["score"] is None]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.core.canonical import JsonObject
-from assay.core.summary import LEVEL, Interval, Metric, percentile
+from assay.core.summary import LEVEL, Interval, MetricValue, percentile
 from assay.metrics.distributions import student_quantile
 
 Z = 1.959963984540054
@@ -145,10 +145,10 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     """Reason why there is no value, or no interval."""
 
     @property
-    def metric(self) -> Metric:
+    def metric(self) -> MetricValue:
         """Estimate as summaries hold it."""
         reason = self.reason or msgspec.UNSET
-        return Metric(value=self.value, interval=self.interval, standard_error=self.error, n=self.n, reason=reason)
+        return MetricValue(value=self.value, interval=self.interval, standard_error=self.error, n=self.n, reason=reason)
 
     def to_json(self) -> JsonObject:
         """Return the estimate as artifacts hold it."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from assay.core.outcome import PanelDecision, Score
 from assay.core.settings import PanelSection
-from assay.core.summary import JudgeSummary, Metric, PanelSummary
+from assay.core.summary import JudgeSummary, MetricValue, PanelSummary
 from assay.metrics.intervals import cluster_interval, standard_error
 from assay.metrics.summary import amount_figures, latency_figures
 
@@ -33,7 +33,7 @@ class JudgeAttempt(msgspec.Struct, frozen=True, kw_only=True):
     cost: float | None
 
 
-class _Judge:
+class _JudgeTotals:
     """Figures of one judge while they come together."""
 
     def __init__(self) -> None:
@@ -61,20 +61,20 @@ class _Judge:
             cost_usd=amount_figures(costs, is_whole=False),
         )
 
-    def _agreement(self) -> Metric:
+    def _agreement(self) -> MetricValue:
         """Return the rate at which the judge agrees with the panel, where others voted too; the interval is by records."""
         values = np.array(self.agreed)
         records = np.array(self.agreed_in, dtype=np.int64)
         interval = cluster_interval(values, records)
         value = float(values.mean()) if len(values) else None
-        return Metric(value=value, interval=interval, standard_error=standard_error(values, records), n=len(values))
+        return MetricValue(value=value, interval=interval, standard_error=standard_error(values, records), n=len(values))
 
 
-class PanelFigures:
+class PanelMetrics:
     """`panel` and `judges` of a summary, record by record."""
 
     def __init__(self, judges: Sequence[str], settings: PanelSection) -> None:
-        self._judges = {judge: _Judge() for judge in judges}
+        self._judges = {judge: _JudgeTotals() for judge in judges}
         self._settings = settings
         self._records = 0
         self._counts = dict.fromkeys(("n_decisions", "n_disagree", "n_tied", "n_escalated", "n_vote_lost"), 0)

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.core.artifact_lines import Range
+from assay.core.artifact_lines import ScoreRange
 from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.manifest import ScoringProfile
 from assay.core.outcome import CriterionResult
@@ -152,10 +152,10 @@ def score_record(profile: Profile, marks: Sequence[CriterionResult]) -> float | 
     return score if isinstance(score, UnscoredRecord) or isfinite(score) else UnscoredRecord(TOO_LARGE)
 
 
-def score_range(profile: Profile, marks: Sequence[CriterionResult]) -> Range | None:
+def score_range(profile: Profile, marks: Sequence[CriterionResult]) -> ScoreRange | None:
     """Return the scores of the worst and the best verdicts on these criteria; None where no verdict gives a score."""
     worst, best = (score_record(profile, [_extreme(profile, mark, is_best=is_best) for mark in marks]) for is_best in (False, True))
-    return None if isinstance(worst, UnscoredRecord) or isinstance(best, UnscoredRecord) else Range(worst, best)
+    return None if isinstance(worst, UnscoredRecord) or isinstance(best, UnscoredRecord) else ScoreRange(worst, best)
 
 
 def _extreme(profile: Profile, mark: CriterionResult, *, is_best: bool) -> CriterionResult:

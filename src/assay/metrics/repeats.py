@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 
-class Samples(msgspec.Struct, frozen=True, kw_only=True):
+class RepeatedAnswers(msgspec.Struct, frozen=True, kw_only=True):
     """Evaluations of records that were each asked `repeat` times, as columns of equal length."""
 
     repeat: int
@@ -42,7 +42,7 @@ def pass_hat_k(n: int, passes: int, k: int) -> float:
     return comb(passes, k) / comb(n, k)
 
 
-def summarize_repeats(samples: Samples) -> RepeatSummary:
+def summarize_repeats(samples: RepeatedAnswers) -> RepeatSummary:
     """Return the `repeats` of a summary: only records all of whose answers have a score are in it, the others are counted."""
     records = int(samples.record.max()) + 1 if len(samples.record) else 0
     is_scored = ~np.isnan(samples.score)
@@ -67,7 +67,7 @@ def summarize_repeats(samples: Samples) -> RepeatSummary:
     )
 
 
-def _left_out(samples: Samples, is_complete: NDArray[np.bool_]) -> dict[str, int]:
+def _left_out(samples: RepeatedAnswers, is_complete: NDArray[np.bool_]) -> dict[str, int]:
     """Count records without all their scores, each under the reason of the first of its answers without one."""
     first: dict[int, str] = {}
     for row in np.flatnonzero(np.isnan(samples.score)).tolist():

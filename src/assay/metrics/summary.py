@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from assay.core.runs import count_records
 from assay.core.summary import (
-    Amount,
-    Bounds,
+    AmountSummary,
     Interval,
-    Latencies,
-    Latency,
+    LatencySummary,
+    MeanBounds,
     ProfileSummary,
     RecordMetrics,
+    RunLatencies,
     ScoreCount,
     SlicesSummary,
     SliceSummary,
@@ -33,7 +33,7 @@ from assay.core.version import __version__
 from assay.metrics.facts import NO_WORD, STATUSES, UNKNOWN, RecordColumns, RecordFacts, Value, collect
 from assay.metrics.intervals import RESAMPLES, Ends, cluster_interval, mean_interval, standard_error, wilson
 from assay.metrics.profiles import Profile, condense, headline, headline_figures
-from assay.metrics.repeats import Samples, summarize_repeats
+from assay.metrics.repeats import RepeatedAnswers, summarize_repeats
 
 SLICE_RESAMPLES = 2_000
 SLICES_VERSION = 2
@@ -60,7 +60,7 @@ def summarize(
     `repeat` is how often every record was asked.
     """
     columns = collect(facts)
-    tables = _Tables(columns, profile)
+    tables = _RecordArrays(columns, profile)
     metrics = tables.metrics(np.arange(len(columns), dtype=np.uint32), seed=(seed,), resamples=RESAMPLES)
     return Summary(
         **asdict(metrics),
@@ -75,12 +75,12 @@ def summarize_slices(
 ) -> SlicesSummary:
     """Return the metrics by slice: those of the records with each value of each slice."""
     columns = collect(facts)
-    tables = _Tables(columns, profile)
+    tables = _RecordArrays(columns, profile)
     slices = {name: _slice(tables, columns.members[name], name=name, seed=seed) for name in sorted(columns.members)}
     return SlicesSummary(slices_version=SLICES_VERSION, total_records=len(columns), slices=slices)
 
 
-def _slice(tables: "_Tables", groups: dict[Value, Any], *, name: str, seed: int) -> SliceValues:
+def _slice(tables: "_RecordArrays", groups: dict[Value, Any], *, name: str, seed: int) -> SliceValues:
     """List every value of a slice, the largest first; a record with several values is a member of each."""
     ordered = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0] is None, group[0] or ""))
     shown = tuple(
@@ -102,7 +102,7 @@ def _seed(seed: int, name: str, value: Value) -> tuple[int, ...]:
     return (seed, int.from_bytes(digest[:8], "big"))
 
 
-class _Tables:
+class _RecordArrays:
     """Columns as numpy arrays, and the summary of any of their rows."""
 
     def __init__(self, columns: RecordColumns, profile: Profile | None = None) -> None:
@@ -163,7 +163,7 @@ class _Tables:
             raw_score_mean_cluster_standard_error=raw_cluster_error,
             score_distribution=distribution,
             profile=self._profile(rows, seed=seed, resamples=resamples),
-            latency_ms=Latencies(**{name: latency_figures(_at(column, evaluated)) for name, column in self.latencies.items()}),
+            latency_ms=RunLatencies(**{name: latency_figures(_at(column, evaluated)) for name, column in self.latencies.items()}),
             tokens=TokenAmounts(**{kind: self._amount(f"{kind}_tokens", called) for kind in TokenAmounts.__struct_fields__}),
             cost_usd=self._amount("cost", called),
             errors=self._words(rows, "error"),
@@ -175,7 +175,7 @@ class _Tables:
             return cluster_interval(values, self.codes["record"][scored])
         return mean_interval(values, seed=seed, resamples=resamples)
 
-    def _amount(self, name: str, called: Rows) -> Amount:
+    def _amount(self, name: str, called: Rows) -> AmountSummary:
         return amount_figures(_at(self.amounts[name], called), is_whole=name != "cost")
 
     def _profile(self, rows: Rows, *, seed: tuple[int, ...], resamples: int) -> ProfileSummary | None:
@@ -205,14 +205,14 @@ class _Tables:
             unscored=self._words(valid, "profile_unscored"),
         )
 
-    def _headline_bounds(self, profile: Profile, valid: Rows, *, records: Any) -> Bounds | None:
+    def _headline_bounds(self, profile: Profile, valid: Rows, *, records: Any) -> MeanBounds | None:
         """Return the headline if every record that could have had a score, and has none, had its worst, or its best one."""
         scores = self.profile_score[valid]
         worst, best = (
             condense(profile, np.where(np.isnan(scores), column[valid], scores), rows=valid, records=records).values
             for column in (self.profile_ends["worst"], self.profile_ends["best"])
         )
-        return Bounds(worst=headline(profile, worst), best=headline(profile, best), n=len(best)) if len(best) else None
+        return MeanBounds(worst=headline(profile, worst), best=headline(profile, best), n=len(best)) if len(best) else None
 
     def _scales(self, scored: Rows) -> tuple[str | None, dict[str, tuple[ScoreCount, ...]]]:
         """Return the scale that all records share, or None, and how scores are distributed on each scale."""
@@ -247,11 +247,11 @@ class _Tables:
         itself = self.codes["record"][scored] if self.words["record"] else np.arange(len(clusters), dtype=np.int32)
         return np.where(clusters < 0, clusters.max() + 1 + itself, clusters)
 
-    def samples(self, repeat: int) -> Samples:
+    def samples(self, repeat: int) -> RepeatedAnswers:
         """Return the evaluations of all valid records, which were each asked several times."""
         rows = np.flatnonzero(self.codes["record"] >= 0)
         errors = self.words["error"]
-        return Samples(
+        return RepeatedAnswers(
             repeat=repeat,
             record=self.codes["record"][rows].astype(np.int64),
             score=self.score[rows],
@@ -285,11 +285,11 @@ def _ratio(part: float, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-def _bounds(total: float, n: int, *, n_valid: int) -> Bounds | None:
+def _bounds(total: float, n: int, *, n_valid: int) -> MeanBounds | None:
     """Return the means if every valid record without a score had the worst, or the best one."""
     if n_valid == 0:
         return None
-    return Bounds(worst=total / n_valid, best=(total + n_valid - n) / n_valid, n=n_valid)
+    return MeanBounds(worst=total / n_valid, best=(total + n_valid - n) / n_valid, n=n_valid)
 
 
 def _shared_scale(scales: set[str]) -> str | None:
@@ -316,11 +316,11 @@ def _distribution(values: Floats, *, scale: str) -> tuple[ScoreCount, ...]:
     return tuple(ScoreCount(start=start, end=end, count=count) for start, end, count in bounds)
 
 
-def latency_figures(values: Floats) -> Latency:
+def latency_figures(values: Floats) -> LatencySummary:
     """Return the metrics of the latencies that are known."""
     known = np.sort(values[~np.isnan(values)])
     n = len(known)
-    return Latency(
+    return LatencySummary(
         n=n,
         p50=percentile(known, 0.5) if n else None,
         p95=percentile(known, 0.95) if n else None,
@@ -329,11 +329,11 @@ def latency_figures(values: Floats) -> Latency:
     )
 
 
-def amount_figures(values: Floats, *, is_whole: bool) -> Amount:
+def amount_figures(values: Floats, *, is_whole: bool) -> AmountSummary:
     """Sum and mean of what is known, and of how much it is not."""
     known = values[~np.isnan(values)]
     total = _sum(known)
     n = len(known)
-    return Amount(
+    return AmountSummary(
         sum=(int(total) if is_whole else total) if n else None, mean=_ratio(total, n), n_known=n, n_unknown=len(values) - n
     )

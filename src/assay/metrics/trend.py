@@ -18,7 +18,7 @@ MIN_RUNS = 5
 Direction = Literal["up", "down", "none"]
 
 
-class Trend(msgspec.Struct, frozen=True, kw_only=True):
+class TrendEstimate(msgspec.Struct, frozen=True, kw_only=True):
     """Direction that a test supports at 5 %, and the slope."""
 
     direction: Direction
@@ -29,18 +29,18 @@ class Trend(msgspec.Struct, frozen=True, kw_only=True):
     n: int
 
 
-def trend(values: Floats) -> Trend:
+def trend(values: Floats) -> TrendEstimate:
     """Return the trend of one number per run, oldest first; only the latest 60 count."""
     values = values[-MAX_RUNS:]
     n = len(values)
     if n < MIN_RUNS:
         reason = f"there {'is 1 run' if n == 1 else f'are {n} runs'}, and a direction needs {MIN_RUNS}"
         slope = float(np.median(_slopes(values))) if n > 1 else None
-        return Trend(direction="none", p_value=None, slope=Estimate(value=slope, n=n, reason=reason), n=n)
+        return TrendEstimate(direction="none", p_value=None, slope=Estimate(value=slope, n=n, reason=reason), n=n)
     score = int(np.sign(values[None, :] - values[:, None])[np.triu_indices(n, 1)].sum())
     p_value = _probability(score, ties=tuple(np.unique(values, return_counts=True)[1].tolist()))
     direction: Direction = "none" if p_value > 1 - LEVEL else "up" if score > 0 else "down"
-    return Trend(direction=direction, p_value=p_value, slope=_slope(values), n=n)
+    return TrendEstimate(direction=direction, p_value=p_value, slope=_slope(values), n=n)
 
 
 def _slopes(values: Floats) -> Floats:

@@ -12,7 +12,7 @@ import msgspec
 
 from assay.core.model_call import ModelFailure, ModelRequest, Reply
 from assay.core.plan import ModelPlan, ProviderPlan
-from assay.core.provider import PROVIDERS, Batches, ProviderKind
+from assay.core.provider import PROVIDERS, ProviderBatches, ProviderKind
 from assay.core.settings import BatchSettings
 from assay.models.endpoint import resolve_endpoint
 from assay.models.transport import HttpResult, Transport, UndecodableReply, decode_body, open_transport
@@ -42,7 +42,7 @@ def batch_limits(kind: ProviderKind, batch: BatchSettings) -> BatchLimits:
     )
 
 
-def _batches(kind: ProviderKind) -> Batches:
+def _batches(kind: ProviderKind) -> ProviderBatches:
     batches = PROVIDERS[kind].batches
     assert batches is not None, f"{kind} takes no batches"
     return batches

@@ -14,7 +14,7 @@ import msgspec
 
 from assay.core.canonical import JsonObject
 from assay.core.model_call import Adjustment, ModelFailure
-from assay.core.settings import Parameters
+from assay.core.settings import ModelParameters
 
 ReplyFormat = Literal["json_schema", "json_object", "tools", "plain"]
 """How a reply with a schema is requested, from the strictest form to a request in the prompt alone."""
@@ -127,10 +127,10 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True):
 class Negotiator:
     """What one model is sent: the plan's parameters, adjusted by what its provider rejected."""
 
-    def __init__(self, parameters: Parameters, dialect: Dialect, *, explicit: Iterable[str] = ()) -> None:
+    def __init__(self, parameters: ModelParameters, dialect: Dialect, *, explicit: Iterable[str] = ()) -> None:
         self._dialect = dialect
         self._explicit = {*explicit, *parameters.extra_body}
-        wanted = {name: getattr(parameters, name) for name in dialect.names if name in Parameters.__struct_fields__}
+        wanted = {name: getattr(parameters, name) for name in dialect.names if name in ModelParameters.__struct_fields__}
         self._wanted: dict[str, object] = {name: value for name, value in wanted.items() if value is not None}
         self._wanted.update(parameters.extra_body)
         if dialect.requires_limit:

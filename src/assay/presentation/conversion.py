@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from assay import api
-from assay.presentation.sections import Cell, Column, Fact, Finding, Section, Table
+from assay.presentation.sections import Cell, Column, Fact, FindingLine, Section, Table
 from assay.presentation.words import counted, cut
 
 MAX_KINDS = 20
@@ -59,11 +59,11 @@ def _kinds(remarks: Sequence[Any]) -> list[list[Any]]:
     return list(kinds.values())
 
 
-def _finding(remarks: Sequence[Any], *, is_verbose: bool) -> Finding:
+def _finding(remarks: Sequence[Any], *, is_verbose: bool) -> FindingLine:
     first, is_alone = remarks[0], len(remarks) == 1
     reason = cut(first.reason, TEXT_LIMIT)
     subject = _subject(first, has_line=False) if is_alone else ""
-    return Finding(
+    return FindingLine(
         place=f"{first.source}:{first.line}" if is_alone and first.line is not None else first.source,
         label=first.action.replace("_", " ") + ("" if is_alone else f" ({len(remarks):,} times)"),
         tone="bad" if first.action == "invalid" else "warn",

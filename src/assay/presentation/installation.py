@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from assay import api
-from assay.presentation.sections import Badge, Cell, CheckLine, Column, Finding, Section, Table
+from assay.presentation.sections import Badge, Cell, CheckLine, Column, FindingLine, Section, Table
 from assay.presentation.words import counted
 
 _MARKS = {"ok": Badge("ok", "good"), "note": Badge("-", "quiet"), "problem": Badge("FIX", "bad")}
@@ -35,7 +35,9 @@ def plugin_sections(plugins: Sequence[api.PluginListing]) -> list[Section]:
     if not plugins:
         return [Section(lines=("no plugins are installed; custom code needs none: --grader file.py:function",))]
     findings = tuple(
-        Finding(label=f"{plugin.kind} {plugin.name}", tone="bad" if plugin.problem else "warn", text=plugin.problem or plugin.note)
+        FindingLine(
+            label=f"{plugin.kind} {plugin.name}", tone="bad" if plugin.problem else "warn", text=plugin.problem or plugin.note
+        )
         for plugin in plugins
         if plugin.problem or plugin.note
     )

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from assay import api
-from assay.core.artifact_lines import Disagreement
+from assay.core.artifact_lines import JudgeDisagreement
 from assay.core.judge_card import JudgeCard, ProbeResult, Soundness
 from assay.presentation.charts import Chart, IntervalPlot, IntervalRow, PlottedEstimate, ReliabilityPlot, ScoreBin
 from assay.presentation.sections import Badge, Cell, Column, DisplayValue, Fact, KeyMetric, Section, Table, Tone
@@ -226,7 +226,7 @@ MAX_DISAGREEMENTS = 20
 """Disagreements that are listed unless all are called for."""
 
 
-def disagreement_sections(run_id: str, disagreements: Sequence[Disagreement], *, is_verbose: bool) -> list[Section]:
+def disagreement_sections(run_id: str, disagreements: Sequence[JudgeDisagreement], *, is_verbose: bool) -> list[Section]:
     """Return the criteria that judges disagree on, the largest spread first."""
     if not disagreements:
         return [Section(heading=(Cell(run_id), Cell("no judges disagree")))]
@@ -239,7 +239,7 @@ def disagreement_sections(run_id: str, disagreements: Sequence[Disagreement], *,
     ]
 
 
-def _disagreement(entry: Disagreement, *, why_limit: int) -> Section:
+def _disagreement(entry: JudgeDisagreement, *, why_limit: int) -> Section:
     heading = (
         Cell(cut(sampled_name(entry), ID_LIMIT)),
         Cell(cut(entry.criterion, ID_LIMIT)),

@@ -13,7 +13,7 @@ from assay.core.record_query import STATUS_GROUPS
 from assay.core.summary import (
     CandidateSummary,
     JudgeSummary,
-    Metric,
+    MetricValue,
     PairSummary,
     PanelSummary,
     PassAtK,
@@ -87,7 +87,7 @@ MAX_SLICE_ROWS = 12
 MIN_SLICE_VALUES = 4
 """Values that are shown however many candidates have a row for each."""
 MAX_PAGE_SLICES = 60
-_NO_METRIC = Metric(value=None, interval=None, n=0)
+_NO_METRIC = MetricValue(value=None, interval=None, n=0)
 _COMPARING = ("judge_pairwise/1",)
 """Ways of grading that say which of two answers is better."""
 _WINNERS = {1.0: "first won", 0.5: "tie", 0.0: "second won"}
@@ -354,7 +354,7 @@ class MeanKind(msgspec.Struct, frozen=True):
     source: Literal["profile", "raw", "normalized"]
     title: str
 
-    def metric(self, metrics: RecordMetrics) -> Metric:
+    def metric(self, metrics: RecordMetrics) -> MetricValue:
         """Return the mean with the interval that is meant with it."""
         if self.source == "profile":
             return _NO_METRIC if metrics.profile is None else metrics.profile.metric

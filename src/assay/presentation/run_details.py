@@ -11,10 +11,10 @@ from assay.core.manifest import Manifest
 from assay.core.number_text import plain_number
 from assay.core.plan import Plan
 from assay.core.summary import (
-    Amount,
+    AmountSummary,
     CandidateSummary,
-    Latency,
-    Metric,
+    LatencySummary,
+    MetricValue,
     PanelSummary,
     RankingSummary,
     RecordMetrics,
@@ -162,7 +162,7 @@ def _score_key(view: RunReport, summary: Summary) -> KeyMetric:
     return KeyMetric(label=label, figure=figure, note=note, bar=figure.bar)
 
 
-def _cost_key(cost: Amount) -> KeyMetric:
+def _cost_key(cost: AmountSummary) -> KeyMetric:
     found = money(cost.sum, unpriced=cost.n_unknown)
     each = f"{money(cost.mean).text} for a record" if cost.sum is not None else price_unknown_text(cost.n_unknown, "record")
     n = f"n {cost.n_known:,}" if cost.sum is not None else ""
@@ -243,7 +243,7 @@ def latency_table(view: RunReport, summary: Summary) -> Table:
     columns = (
         Column("latency", "How long calls took; waits between attempts are left out."),
         Column("records", "Records with a known time.", is_number=True),
-        *(Column(*_TIMES[member], is_number=True) for member in Latency.__struct_fields__ if member != "n"),
+        *(Column(*_TIMES[member], is_number=True) for member in LatencySummary.__struct_fields__ if member != "n"),
     )
     return Table(title="Latency", columns=columns, rows=rows)
 
@@ -502,7 +502,7 @@ def _mean(mean: MeanKind) -> Callable[[RecordMetrics], PlottedEstimate]:
     return estimate
 
 
-def _estimate(metric: Metric, *, n: int, is_rate: bool = False) -> PlottedEstimate:
+def _estimate(metric: MetricValue, *, n: int, is_rate: bool = False) -> PlottedEstimate:
     low, high = (None, None) if metric.interval is None else (metric.interval.low, metric.interval.high)
     return PlottedEstimate(low, metric.value, high, n, is_rate)
 

@@ -190,7 +190,7 @@ class TextBlock(msgspec.Struct, frozen=True, kw_only=True):
         return f"{len(self.text):,} characters"
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class FindingLine(msgspec.Struct, frozen=True, kw_only=True):
     """An issue, a remark or a problem: where it is, what kind it is, and what is said of it."""
 
     place: str = ""
@@ -216,7 +216,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
     title: str = ""
     heading: tuple[Cell, ...] = ()
     """Line above a report: a name, and the most important words about it."""
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[FindingLine, ...] = ()
     texts: tuple[TextBlock, ...] = ()
     checks: tuple[CheckLine, ...] = ()
     tables: tuple[Table, ...] = ()

@@ -13,12 +13,12 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from assay import api
-from assay.core.artifact_lines import Disagreement, PredictionLine
+from assay.core.artifact_lines import JudgeDisagreement, PredictionLine
 from assay.core.number_text import ChangeText, rate_change_text, rate_text, score_change_text, score_text
 from assay.core.plan import PluginPlan
 from assay.core.run_result import RunListing
 from assay.core.runs import TERMINAL
-from assay.core.summary import Amount, Bounds, Interval, ProfileSummary, RecordMetrics, on_scale
+from assay.core.summary import AmountSummary, Interval, MeanBounds, ProfileSummary, RecordMetrics, on_scale
 from assay.presentation.sections import Badge, Cell, DisplayValue, IntervalBar, Timestamp, Tone
 
 UNKNOWN = "-"
@@ -224,7 +224,7 @@ def change_text(estimate: EstimateLike, *, before: float | None = None, after: f
     return f"{shown_change} {bracketed(ends_of(estimate.interval), text) or '(no interval)'}"
 
 
-def bounds_text(bounds: Bounds | None, *, scale: str | None = None, is_rate: bool = False) -> str:
+def bounds_text(bounds: MeanBounds | None, *, scale: str | None = None, is_rate: bool = False) -> str:
     """Return `0.40 at worst, 0.45 at best`, on the scale; empty where nothing is known."""
     if bounds is None:
         return ""
@@ -341,7 +341,7 @@ def price_unknown_text(number: int, noun: str) -> str:
     return f"price unknown for {counted(number, noun)}" if number else ""
 
 
-def cost_text(cost: Amount) -> str:
+def cost_text(cost: AmountSummary) -> str:
     """Return what the calls cost, and how many records have no known price."""
     known = dollars(cost.sum) if cost.sum is not None else ""
     return " · ".join(filter(None, (known, price_unknown_text(cost.n_unknown, "record")))) or UNKNOWN
@@ -503,7 +503,7 @@ def without_code(code: str, message: str) -> str:
     return re.sub(rf"(?P<before>^|: ){re.escape(code)}(?P<tries> after \d+ attempts)?: ", kept, message, count=1)
 
 
-def sampled_name(line: PredictionLine | Disagreement) -> str:
+def sampled_name(line: PredictionLine | JudgeDisagreement) -> str:
     """Return the record's id, and which of several answers to it a line is about."""
     return sample_name(line.record_id, None if line.sample is msgspec.UNSET else line.sample)
 

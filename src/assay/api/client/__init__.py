@@ -2,18 +2,18 @@
 
 from assay.api.client.client import AsyncClient, Client
 from assay.core.http_answers import (
-    Artifact,
+    ArtifactFile,
     Health,
     RecordError,
     RecordSummary,
     RunEvent,
     RunStatus,
-    Submission,
-    Validation,
+    SubmissionResponse,
+    ValidationResponse,
 )
 
 __all__ = [
-    "Artifact",
+    "ArtifactFile",
     "AsyncClient",
     "Client",
     "Health",
@@ -21,6 +21,6 @@ __all__ = [
     "RecordSummary",
     "RunEvent",
     "RunStatus",
-    "Submission",
-    "Validation",
+    "SubmissionResponse",
+    "ValidationResponse",
 ]

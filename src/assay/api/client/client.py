@@ -29,7 +29,7 @@ from assay.api.client.http_transport import (
 from assay.core.canonical import JsonObject
 from assay.core.errors import ServerProblem, UsageProblem
 from assay.core.http_answers import (
-    Artifact,
+    ArtifactFile,
     ArtifactsView,
     ComparisonView,
     ErrorsPage,
@@ -40,8 +40,8 @@ from assay.core.http_answers import (
     RunEvent,
     RunsPage,
     RunStatus,
-    Submission,
-    Validation,
+    SubmissionResponse,
+    ValidationResponse,
 )
 from assay.core.run_result import RunListing
 from assay.core.runs import RUNS_DIR
@@ -103,7 +103,7 @@ class Client:
         media_type: str = "",
         allow_size: bool = False,
         null_as_absent: bool = False,
-    ) -> Validation:
+    ) -> ValidationResponse:
         """Validate a dataset; no run is started.
 
         `allow_size` accepts any number of golden cases, `null_as_absent` reads optional fields that are null as absent.
@@ -113,7 +113,7 @@ class Client:
         switches = {"allow_size": allow_size, "null_as_absent": null_as_absent}
         query = _query({"contract": contract, **{name: True if is_on else "" for name, is_on in switches.items()}})
         request = Request(method="POST", path="/v1/validate", query=query, upload=upload)
-        return self._ask(request, Validation)
+        return self._ask(request, ValidationResponse)
 
     def start(
         self,
@@ -126,7 +126,7 @@ class Client:
         idempotency_key: str = "",
         media_type: str = "",
         **settings: Setting,
-    ) -> Submission:
+    ) -> SubmissionResponse:
         """Start a run over a dataset; with the key of an earlier call, find the run of that call.
 
         `settings` are the other parameters of `POST /v1/runs`, such as `concurrency`, `limit` and `pass_rate`.
@@ -143,7 +143,7 @@ class Client:
             timeout_s=max(SUBMISSION_SILENCE, self._wire.timeout_s),
         )
         try:
-            return self._ask(request, Submission)
+            return self._ask(request, SubmissionResponse)
         except ServerProblem as problem:
             if problem.code == UNREACHABLE:
                 problem.hint = (
@@ -229,7 +229,7 @@ class Client:
         """Return the distribution of the scores of a run, in all and for each criterion."""
         return self._ask(Request(path=f"{_path(run_id)}/distribution"), JsonObject)
 
-    def artifacts(self, run_id: str) -> tuple[Artifact, ...]:
+    def artifacts(self, run_id: str) -> tuple[ArtifactFile, ...]:
         """List the files of a finished run with their hashes; none before its end."""
         return self._ask(Request(path=f"{_path(run_id)}/artifacts"), ArtifactsView).artifacts
 

@@ -22,7 +22,7 @@ import msgspec
 
 from assay.core.contract import MANIFEST
 from assay.core.errors import RunSealed, ServerProblem, SourceUnreadable, UsageProblem
-from assay.core.http_answers import Artifact, ErrorAnswer, RunEvent
+from assay.core.http_answers import ArtifactFile, ErrorAnswer, RunEvent
 from assay.core.tls import client_context
 from assay.core.version import __version__
 from assay.engine.storage.run_paths import check_run_id
@@ -363,7 +363,7 @@ def save(answer: HTTPResponse, target: Path, *, sha256: str = "") -> None:
         partial.unlink(missing_ok=True)
 
 
-def publish(entries: Sequence[Artifact], run_id: str, runs_dir: Path, *, fetch: Callable[[str, Path], object]) -> Path:
+def publish(entries: Sequence[ArtifactFile], run_id: str, runs_dir: Path, *, fetch: Callable[[str, Path], object]) -> Path:
     """Publish the files of a run as a folder that appears when all are verified; an existing folder must be the same."""
     target = runs_dir / check_run_id(run_id)
     with disk_errors(runs_dir, is_new=True):

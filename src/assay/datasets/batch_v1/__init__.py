@@ -13,7 +13,7 @@ from assay.core.issue import Finding, Issue, Path, path_text
 from assay.core.narrow_text import first_not_utf8
 from assay.core.open_fields import FieldCounter
 from assay.core.report import Outcome, RecordCounts, ValidationReport
-from assay.core.strict_json import Document, parse_json
+from assay.core.strict_json import ParsedDocument, parse_json
 from assay.datasets.batch_v1 import rules
 from assay.datasets.batch_v1.fast import CleanRecord, clean_in_parallel
 from assay.datasets.batch_v1.split import INVALID_REQUEST, PAYLOAD_TOO_LARGE, SplitDocument
@@ -130,7 +130,7 @@ class _BatchReader:
         message = f"record_id {record_id!r} was used by records[{first}]".encode("utf-8", "replace").decode()
         return Finding("duplicate_record_id", ("records", index, "record_id"), message, "give every record an id of its own")
 
-    def _parsed(self, index: int) -> Document:
+    def _parsed(self, index: int) -> ParsedDocument:
         raw = self.split.records[index]
         return parse_json(self.split.original(self.split.offset(raw), len(memoryview(raw))), max_bytes=rules.MAX_VALUE_BYTES)
 
@@ -176,7 +176,7 @@ class _BatchReader:
         message = f"the record has {size:,} bytes; the limit is {rules.MAX_RECORD_BYTES:,} as compact JSON"
         too_large = Finding("record_too_large", path, message, "shorten texts or move attachments out of the record")
         # Not parsed, since it may be 100 MB; its first characters are enough for the excerpt.
-        document = Document(None, bytes(memoryview(raw)[:200]).decode("utf-8", "replace"), {}, ())
+        document = ParsedDocument(None, bytes(memoryview(raw)[:200]).decode("utf-8", "replace"), {}, ())
         members = _members(raw)
         found = FindingList()
         found += [*_long_texts(members, path), too_large]
@@ -196,7 +196,7 @@ class _BatchReader:
             )
         )
 
-    def _note_unreadable(self, index: int, path: Path, document: Document) -> None:
+    def _note_unreadable(self, index: int, path: Path, document: ParsedDocument) -> None:
         """Report an unreadable record: one that is too deep or too large fails alone, bad bytes reject the whole payload."""
         flaw = next(flaw for flaw in document.flaws if flaw.fatal)
         code = "value_out_of_range" if flaw.kind == "too_deep" else flaw.code
@@ -212,7 +212,7 @@ class _BatchReader:
         issue = locate_issue(finding, document, self._record(index, None))
         self.issues.add(msgspec.structs.replace(issue, index=None, details=INVALID_REQUEST))
 
-    def _note(self, index: int, record_id: str | None, document: Document, found: FindingList) -> None:
+    def _note(self, index: int, record_id: str | None, document: ParsedDocument, found: FindingList) -> None:
         self.issues.note(found, document, self._record(index, record_id))
 
     def _record(self, index: int, record_id: str | None) -> RecordContext:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from assay.core.canonical import JsonObject
 from assay.core.issue import Finding, Issue, path_text
 from assay.core.narrow_text import LARGE_BYTES, byte_offsets
-from assay.core.strict_json import Document, Excerpt, Location, decode_for_checks, excerpt, parse_json
+from assay.core.strict_json import Location, ParsedDocument, SourceExcerpt, decode_for_checks, excerpt, parse_json
 from assay.datasets.batch_v1 import rules
 from assay.datasets.parsing.checks import FindingList, check_flaws
 from assay.datasets.parsing.config import ValidationConfig
@@ -64,7 +64,7 @@ _ESCAPE = len(b"\\ud800")
 _BYTE_OFFSET = r" \(byte ([0-9]+)\)"
 
 
-class _Records(msgspec.Struct):
+class _RecordArray(msgspec.Struct):
     records: list[msgspec.Raw] | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -76,7 +76,7 @@ class _TooManyRecords(Exception):
     """Stops reading: the document has more records than allowed."""
 
 
-_decode = msgspec.json.Decoder(_Records).decode
+_decode = msgspec.json.Decoder(_RecordArray).decode
 _decode_uncut = msgspec.json.Decoder(_UncutRecords).decode
 _decode_array = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
@@ -208,7 +208,7 @@ class SplitDocument:
                 drop_nulls(head, BATCH_HEAD)
         return {name: member for name, member in head.items() if name != "records"}
 
-    def _parsed(self, *ranges: tuple[int, int]) -> Document:
+    def _parsed(self, *ranges: tuple[int, int]) -> ParsedDocument:
         self._around = ranges
         # The bytes are let go before values are made: an unknown member may have 100 MB.
         around = self._bytes_around()
@@ -216,7 +216,7 @@ class SplitDocument:
             release(self.buffer)
         text = decode_for_checks(around, is_whole=False)
         del around
-        return text if isinstance(text, Document) else parse_json(text)
+        return text if isinstance(text, ParsedDocument) else parse_json(text)
 
     def _bytes_around(self) -> bytearray:
         joined = bytearray()
@@ -243,7 +243,7 @@ class SplitDocument:
             end = low
         return end
 
-    def _check_head(self, document: Document, *, cut: int, gap: int) -> None:
+    def _check_head(self, document: ParsedDocument, *, cut: int, gap: int) -> None:
         found = FindingList(required=rules.REQUIRED)
         if document.is_readable:
             self._check_members(found, document.value)
@@ -309,7 +309,7 @@ class SplitDocument:
     def _reject(self, code: str, path: str, message: str, *, hint: str) -> None:
         self.issues.add(Issue(code=code, path=path, message=message, hint=hint, details=INVALID_REQUEST))
 
-    def _issue(self, finding: Finding, place: Location, around: Excerpt) -> Issue:
+    def _issue(self, finding: Finding, place: Location, around: SourceExcerpt) -> Issue:
         return Issue(
             code=finding.code,
             message=finding.message,
@@ -323,7 +323,7 @@ class SplitDocument:
             details=INVALID_REQUEST if finding.severity == "error" else None,
         )
 
-    def _excerpt(self, offset: int) -> Excerpt:
+    def _excerpt(self, offset: int) -> SourceExcerpt:
         """Return the text around a byte offset, wherever characters begin."""
         low = max(0, offset - 240)
         before = bytes(self.buffer[low:offset]).decode("utf-8", "ignore")
@@ -331,7 +331,7 @@ class SplitDocument:
         return excerpt(before + after, len(before))
 
 
-def _offset_in(document: Document, finding: Finding) -> int:
+def _offset_in(document: ParsedDocument, finding: Finding) -> int:
     """Return the character offset of a finding in the head's text."""
     return document.offset(finding.path, on_key=finding.on_key) if finding.offset is None else finding.offset
 

@@ -13,7 +13,7 @@ from assay.core.issue import Finding, Issue
 from assay.core.narrow_text import LARGE_BYTES
 from assay.core.open_fields import FieldCounter
 from assay.core.report import Outcome, RecordCounts, ValidationReport
-from assay.core.strict_json import Document, Location, parse_json, parse_json_lines
+from assay.core.strict_json import Location, ParsedDocument, parse_json, parse_json_lines
 from assay.datasets.conversation_v1.fast import fast_path_for
 from assay.datasets.conversation_v1.rules import check_document, drop_conversation_nulls, to_case
 from assay.datasets.parsing.checks import FindingList
@@ -117,7 +117,7 @@ class _ConversationReader:
             return bytes.fromhex(sha256_hex(canonical_json(turns)))
         return self._hasher.digest(text)
 
-    def _check(self, document: Document, start: Location, *, conversation: int | None) -> None:
+    def _check(self, document: ParsedDocument, start: Location, *, conversation: int | None) -> None:
         turns = len(document.value) if type(document.value) is list else 0
         bad_turns = IndexSet()
         found = FindingList()
@@ -135,7 +135,7 @@ class _ConversationReader:
         self._note(found, document, start, conversation=conversation)
         self._count(turns)
 
-    def _note(self, found: FindingList, document: Document, start: Location, *, conversation: int | None) -> None:
+    def _note(self, found: FindingList, document: ParsedDocument, start: Location, *, conversation: int | None) -> None:
         """Report the findings of one conversation; `conversation` is its number in a file of several."""
         issues, before = self.issues.issues, len(self.issues.issues)
         self.issues.note_all(found, document, lambda finding: _record(finding, document.value, start))
@@ -207,7 +207,7 @@ def has_conversation_lines(source: Source) -> bool:
     return first is not None and not first.content.lstrip().startswith(b"{")
 
 
-def whole_document(source: Source) -> Document:
+def whole_document(source: Source) -> ParsedDocument:
     """Parse a source that is one conversation: JSON, YAML, or JSONL with a turn on each line."""
     shape = sniff_format(source)
     if shape == "yaml":
@@ -218,7 +218,7 @@ def whole_document(source: Source) -> Document:
     return document
 
 
-def _document_to_check(source: Source) -> Document:
+def _document_to_check(source: Source) -> ParsedDocument:
     shape = sniff_format(source)
     return whole_document(source) if shape == "yaml" else source.document_to_check(by_line=shape == "jsonl")
 
@@ -244,7 +244,7 @@ def conversations_in(source: Source, rejected: Container[int]) -> Iterator[tuple
             yield index, Conversation(*hasher.read(text))
 
 
-def documents_in(source: Source) -> Iterator[Document]:
+def documents_in(source: Source) -> Iterator[ParsedDocument]:
     """Parse every conversation of the source exactly."""
     if has_conversation_lines(source):
         yield from (parse_json(line.text, is_whole=False) for line in filled_lines(source))

@@ -10,7 +10,7 @@ import msgspec
 from assay.core.canonical import JsonObject
 from assay.core.case import Case, Message, Role, Turn
 from assay.core.issue import Finding, Path
-from assay.core.strict_json import MAX_DEPTH, Document, ParseProblem
+from assay.core.strict_json import MAX_DEPTH, ParsedDocument, ParseProblem
 from assay.datasets.parsing.checks import (
     misspelling_hint,
     nearest,
@@ -70,7 +70,7 @@ def finding(error_type: ErrorType, name: str, path: Path, message: str, *, code:
     return Finding(code or _BATCH_CODES[error_type], path, message, hint, name=name, error_type=error_type)
 
 
-def check_document(document: Document, config: ValidationConfig) -> Iterator[Finding]:
+def check_document(document: ParsedDocument, config: ValidationConfig) -> Iterator[Finding]:
     """Check the text, and the one conversation in it by every rule."""
     yield from check_text(document)
     # A line that is not JSON was reported as such, and is not reported again as a turn of a wrong type.
@@ -88,7 +88,7 @@ def drop_conversation_nulls(turns: object, config: ValidationConfig) -> bool:
     return sum(len(drop_turn_nulls(turn, optional)) for turn in (turns if type(turns) is list else ())) > 0
 
 
-def is_empty(document: Document) -> bool:
+def is_empty(document: ParsedDocument) -> bool:
     """Return whether a YAML text has no value; a JSON null is one."""
     return document.is_readable and document.value is None and document.text.strip() != "null"
 
@@ -97,7 +97,7 @@ def _is_too_large(flaw: ParseProblem) -> bool:
     return flaw.code == "payload_too_large"
 
 
-def check_text(document: Document) -> Iterator[Finding]:
+def check_text(document: ParsedDocument) -> Iterator[Finding]:
     """Report the problems of the text under the contract's names."""
     # A text that is too long for YAML was not read at all.
     is_blank = document.value is None and not document.text.strip() and not any(map(_is_too_large, document.flaws))

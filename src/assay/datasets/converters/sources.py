@@ -14,7 +14,7 @@ import msgspec
 
 from assay.core.canonical import JsonObject
 from assay.core.errors import MissingExtra, SourceUnreadable, UsageProblem
-from assay.core.strict_json import MAX_LOCAL_BYTES, Document, ParseProblem, parse_json
+from assay.core.strict_json import MAX_LOCAL_BYTES, ParsedDocument, ParseProblem, parse_json
 from assay.datasets.converters.report import RowSource, SourceLine, UnreadableLine
 from assay.datasets.converters.rows import kind
 from assay.datasets.parsing.source import BOM, open_source
@@ -63,7 +63,7 @@ def _worst(flaws: tuple[ParseProblem, ...]) -> ParseProblem:
     return next((flaw for flaw in flaws if flaw.fatal), flaws[0])
 
 
-def _flawed(document: Document, flaw: ParseProblem) -> UnreadableLine:
+def _flawed(document: ParsedDocument, flaw: ParseProblem) -> UnreadableLine:
     return UnreadableLine(f"{flaw.message} (column {document.place(flaw.offset).column})")
 
 
@@ -88,7 +88,7 @@ def _is_json_lines(source: OpenSource) -> bool:
     return first.lstrip().startswith(b"{") and parse_json(first).is_readable
 
 
-def _members(document: Document) -> Iterator[SourceLine]:
+def _members(document: ParsedDocument) -> Iterator[SourceLine]:
     """Yield the rows of a list; any other value counts as the only row."""
     is_list = isinstance(document.value, list)
     flaws = {flaw.path[0] if is_list else 0: flaw for flaw in reversed(document.flaws)}

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from assay.core.canonical import JsonObject
 from assay.core.issue import MAX_LISTED, Finding, Issue, Path, Severity, path_text
 from assay.core.report import Outcome, RecordCounts
-from assay.core.strict_json import Document, ParseProblem
+from assay.core.strict_json import ParsedDocument, ParseProblem
 
 _TYPE_NAMES = {str: "a string", bool: "a boolean", int: "an integer", float: "a number", dict: "an object", list: "an array"}
 _NUL = "\x00"
@@ -307,7 +307,7 @@ def check_controls(found: FindingList, text: str, path: Path, *, one_line: bool 
         found.add("invalid_encoding", path, where, hint="remove it or replace it by a space", on_key=on_key)
 
 
-def check_flaws(found: FindingList, document: Document, path: Path, *, whole: str = "") -> None:
+def check_flaws(found: FindingList, document: ParsedDocument, path: Path, *, whole: str = "") -> None:
     """Report the problems of the text itself below `path`; drops findings on the range of numbers that were not read.
 
     `whole` is the hint on a second value: the form of the contract's one document.

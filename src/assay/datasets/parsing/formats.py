@@ -6,7 +6,7 @@ from importlib import import_module
 import msgspec
 
 from assay.core.contract import CONTRACTS, REFERENCE, ROW_MEMBERS, SEVERAL, ContractId, Format
-from assay.core.strict_json import Document
+from assay.core.strict_json import ParsedDocument
 from assay.datasets.parsing.source import BEGINNING, BOM, Source, filled_lines
 
 # Patterns that are tried at every line take no line breaks: a file of empty lines would be read once for each of them.
@@ -186,7 +186,7 @@ MAX_YAML_BYTES = 8 << 20
 """Bytes of one YAML text (characters of a str)."""
 
 
-def parse_yaml(data: bytes | str) -> Document:
+def parse_yaml(data: bytes | str) -> ParsedDocument:
     """Parse a YAML text; the parser is imported with the first one, because few sources are YAML."""
-    document: Document = import_module("assay.datasets.parsing.strict_yaml").parse_yaml(data)
+    document: ParsedDocument = import_module("assay.datasets.parsing.strict_yaml").parse_yaml(data)
     return document

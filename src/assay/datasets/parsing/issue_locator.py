@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from assay.core.issue import MAX_ERRORS, MAX_LISTED, Finding, Issue, Path, Severity, path_text, shorten
-from assay.core.strict_json import Document, Location, excerpt
+from assay.core.strict_json import Location, ParsedDocument, excerpt
 from assay.datasets.parsing.checks import FindingList
 
 START = Location(1, 1)
@@ -22,7 +22,7 @@ class RecordContext(msgspec.Struct, frozen=True):
     start: Location = START
 
 
-def locate_issue(finding: Finding, document: Document, record: RecordContext) -> Issue:
+def locate_issue(finding: Finding, document: ParsedDocument, record: RecordContext) -> Issue:
     """Build the issue of a finding in the text of one record."""
     offset = finding.offset
     if offset is None:
@@ -47,7 +47,7 @@ def locate_issue(finding: Finding, document: Document, record: RecordContext) ->
     )
 
 
-def locate_issues(found: Sequence[Finding], document: Document, record_of: Callable[[Finding], RecordContext]) -> list[Issue]:
+def locate_issues(found: Sequence[Finding], document: ParsedDocument, record_of: Callable[[Finding], RecordContext]) -> list[Issue]:
     """Build the issues of many findings; their locations are found in one pass."""
     records = [record_of(finding) for finding in found]
     document.locate(
@@ -78,13 +78,13 @@ class IssueList:
         else:
             self.unlisted[issue.code, issue.severity] += 1
 
-    def note(self, found: FindingList, document: Document, record: RecordContext) -> None:
+    def note(self, found: FindingList, document: ParsedDocument, record: RecordContext) -> None:
         """Add the findings of one record, or of the source as a whole."""
         self.note_all(found, document, lambda _: record)
         if record.index is None:
             self.dataset_errors += sum(number for (_, severity), number in found.unlisted.items() if severity == "error")
 
-    def note_all(self, found: FindingList, document: Document, record_of: Callable[[Finding], RecordContext]) -> None:
+    def note_all(self, found: FindingList, document: ParsedDocument, record_of: Callable[[Finding], RecordContext]) -> None:
         """Add the findings of one document; only those that are listed are located in its text."""
         listed = []
         for finding in found:

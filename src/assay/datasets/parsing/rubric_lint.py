@@ -13,7 +13,7 @@ from msgspec import UNSET, UnsetType
 from assay.core.canonical import JsonObject
 from assay.core.case import Criterion
 from assay.core.issue import Finding, Issue, Path
-from assay.core.strict_json import Document, Location, parse_json
+from assay.core.strict_json import Location, ParsedDocument, parse_json
 from assay.datasets.parsing.checks import FindingList, short
 from assay.datasets.parsing.issue_locator import RecordContext, locate_issues
 from assay.datasets.parsing.source import TextLine
@@ -140,7 +140,9 @@ def lint_rubric(criteria: Sequence[Criterion], references: Sequence[str] = ()) -
     negated = {index for index, title in enumerate(titles) if any(mark in f" {title}" for mark in _NEGATION_MARKS)}
     if negated:
         _warn_of_opposites(
-            found, criteria, [_claim(titles[index]) if index in negated else _Claim(text) for index, text in enumerate(plain)]
+            found,
+            criteria,
+            [_claim(titles[index]) if index in negated else _CriterionClaim(text) for index, text in enumerate(plain)],
         )
     if references:
         _warn_of_missed_references(found, criteria, references)
@@ -266,7 +268,7 @@ def _repetition(index: int, same: int, *, is_same_sign: bool) -> Finding:
     return Finding("contradictory_criteria", path, message, "keep the one that is meant", "warning")
 
 
-def _warn_of_opposites(found: FindingList, criteria: Sequence[Criterion], claims: Sequence["_Claim"]) -> None:
+def _warn_of_opposites(found: FindingList, criteria: Sequence[Criterion], claims: Sequence["_CriterionClaim"]) -> None:
     """Warn of two criteria that differ only in a negation, and are both rewarded or both punished."""
     first: dict[tuple[str, bool, bool], int] = {}
     for index, (criterion, claim) in enumerate(zip(criteria, claims, strict=True)):
@@ -280,20 +282,20 @@ def _warn_of_opposites(found: FindingList, criteria: Sequence[Criterion], claims
         first.setdefault((text, claim.is_negated, is_rewarded), index)
 
 
-class _Claim(NamedTuple):
+class _CriterionClaim(NamedTuple):
     """Content of a criterion without its negation."""
 
     text: str
     is_negated: bool = False
 
 
-def _claim(title: str) -> _Claim:
+def _claim(title: str) -> _CriterionClaim:
     text = _AUXILIARY.sub("", _said(title).replace("cannot", "can not"))
     if _FRENCH_NEGATION.search(text):
         text = _FRENCH_AUXILIARY.sub("", text)
     text, negations = _NEGATION.subn("", text)
     text, nones = _NO_ONE.subn("", text)
-    return _Claim(text.translate(_PLAIN).strip(), (negations + nones) % 2 == 1)
+    return _CriterionClaim(text.translate(_PLAIN).strip(), (negations + nones) % 2 == 1)
 
 
 def _opposition(index: int, opposite: int, *, is_rewarded: bool) -> Finding:
@@ -471,7 +473,7 @@ class RubricLinter:
         return self._issues
 
 
-def lint_cases(document: Document) -> list[Issue]:
+def lint_cases(document: ParsedDocument) -> list[Issue]:
     """Lint the cases of a valid golden dataset: each has one criterion, its rubric, and notes that no model sees."""
     cases: list[JsonObject] = document.value["cases"]
     found = FindingList()

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 from assay.core.contract import Format, StoredName
 from assay.core.errors import SourceUnreadable
 from assay.core.narrow_text import LARGE_BYTES, NarrowText
-from assay.core.strict_json import Document, decode_for_checks, parse_json, parse_json_lines
+from assay.core.strict_json import ParsedDocument, decode_for_checks, parse_json, parse_json_lines
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -53,7 +53,7 @@ class TextLine(NamedTuple):
         """Content without its line break."""
         return bytes(self.content).rstrip(b"\r\n")
 
-    def document_to_check(self) -> Document:
+    def document_to_check(self) -> ParsedDocument:
         """Parse the content for checks: long strings of a large line may have stand-ins."""
         return _parsed(decode_for_checks(self.content, is_whole=False))
 
@@ -150,7 +150,7 @@ class Source:
             self._buffer = self._map()
         return self._buffer
 
-    def document_to_check(self, *, by_line: bool = False) -> Document:
+    def document_to_check(self, *, by_line: bool = False) -> ParsedDocument:
         """Parse all of it as one JSON value, or one per line, for checks: long strings of a large text may have stand-ins."""
         text = decode_for_checks(self.buffer())
         self.release()
@@ -216,14 +216,14 @@ class Source:
         raw = self._raw_reader()
         return raw if isinstance(raw, io.BytesIO) else io.BufferedReader(raw, _BLOCK)
 
-    def _raw_reader(self) -> "io.BytesIO | _Window":
+    def _raw_reader(self) -> "io.BytesIO | _FileWindow":
         if isinstance(self._stream, io.BytesIO):
             return io.BytesIO(self._stream.getbuffer())
-        return _Window(self._stream.fileno())
+        return _FileWindow(self._stream.fileno())
 
 
-def _parsed(text: str | NarrowText | Document, *, by_line: bool = False) -> Document:
-    if isinstance(text, Document):
+def _parsed(text: str | NarrowText | ParsedDocument, *, by_line: bool = False) -> ParsedDocument:
+    if isinstance(text, ParsedDocument):
         return text
     return parse_json_lines(text) if by_line else parse_json(text)
 
@@ -238,7 +238,7 @@ def _longer(buffer: bytearray) -> bytearray:
     return buffer
 
 
-class _Window(io.RawIOBase):
+class _FileWindow(io.RawIOBase):
     """Reads an open file from its start without moving the file's own position."""
 
     def __init__(self, descriptor: int) -> None:

@@ -21,7 +21,7 @@ from yaml.events import AliasEvent, MappingEndEvent, MappingStartEvent, ScalarEv
 
 from assay.core.canonical import JsonObject
 from assay.core.issue import MAX_LISTED
-from assay.core.strict_json import MAX_DEPTH, MAX_INTEGER_DIGITS, Document, ParseProblem, ProblemKind, decode_utf8, parse_json
+from assay.core.strict_json import MAX_DEPTH, MAX_INTEGER_DIGITS, ParsedDocument, ParseProblem, ProblemKind, decode_utf8, parse_json
 from assay.datasets.parsing.formats import MAX_YAML_BYTES
 
 _FOREIGN = (*map(chr, range(0x7F, 0xA0)), "\u2028", "\u2029", "\ufffe", "\uffff")
@@ -159,22 +159,22 @@ _HINTS = {
 }
 
 
-def parse_yaml(data: bytes | str) -> Document:
+def parse_yaml(data: bytes | str) -> ParsedDocument:
     """Parse `data` into a document; never raises for bad text: a fatal problem has the reason and the location."""
     if len(data) > MAX_SIZE:
         message = f"the text has more than {MAX_SIZE >> 20} MiB, which is the limit for YAML"
         hint = "write large datasets as JSON or JSONL"
         return _unreadable("", ParseProblem("payload_too_large", message, (), 0, hint=hint, fatal=True))
     text = decode_utf8(data)
-    if isinstance(text, Document):
+    if isinstance(text, ParsedDocument):
         return text
     text = text.removeprefix("\ufeff")
     refusal = _refusal(text)
     return _unreadable(text, refusal) if refusal else _YamlParser(text).read()
 
 
-def _unreadable(text: str, *flaws: ParseProblem) -> Document:
-    return Document(None, text, {}, flaws)
+def _unreadable(text: str, *flaws: ParseProblem) -> ParsedDocument:
+    return ParsedDocument(None, text, {}, flaws)
 
 
 def _fatal(message: str, offset: int, hint: str, *, kind: ProblemKind = "") -> ParseProblem:
@@ -232,16 +232,16 @@ class _YamlParser:
         self.growth = 0
         self._room = MAX_VALUE_BYTES + len(text)
 
-    def read(self) -> Document:
+    def read(self) -> ParsedDocument:
         try:
             value = self._document()
         except _FatalYamlProblem as stop:
-            return Document(None, self.text, {}, (*self.flaws, stop.flaw), more_flaws=self.more_flaws)
+            return ParsedDocument(None, self.text, {}, (*self.flaws, stop.flaw), more_flaws=self.more_flaws)
         except YAMLError as problem:
             flaw = _syntax_flaw(self.text, problem)
             as_json = parse_json(self.text) if flaw.kind == "unclosed_mapping" else None
             return as_json if as_json and not as_json.flaws else _unreadable(self.text, *self.flaws, flaw)
-        return Document(value, self.text, self.marks, tuple(self.flaws), more_flaws=self.more_flaws)
+        return ParsedDocument(value, self.text, self.marks, tuple(self.flaws), more_flaws=self.more_flaws)
 
     def _document(self) -> Any:
         self.next_event()

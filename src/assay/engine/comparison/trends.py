@@ -9,10 +9,10 @@ import numpy as np
 
 from assay.core.canonical import JsonObject
 from assay.core.errors import AssayError, UsageProblem
-from assay.core.summary import Metric, Summary
+from assay.core.summary import MetricValue, Summary
 from assay.engine.comparison.gate import COMPLETE, Measure, is_derived
 from assay.engine.storage.run_paths import RunPaths, run_ids
-from assay.metrics.trend import Trend, trend
+from assay.metrics.trend import TrendEstimate, trend
 from assay.store.published_run import PublishedRun, open_run_folder
 
 FIRST = 3
@@ -49,7 +49,7 @@ class RunTrend(msgspec.Struct, frozen=True, kw_only=True):
     candidate: str
     measure: Measure
     points: tuple[TrendPoint, ...]
-    trend: Trend
+    trend: TrendEstimate
     left_out: dict[str, int]
     """Other finished runs over the dataset, by why they do not count."""
     scored_by: str = ""
@@ -174,7 +174,7 @@ def _point(run: PublishedRun, measure: Measure) -> TrendPoint | None:
     )
 
 
-def _metric(summary: Summary, measure: Measure) -> Metric:
+def _metric(summary: Summary, measure: Measure) -> MetricValue:
     """The score is the headline of a profile where the run has one."""
     if measure == "pass_rate":
         return summary.pass_rate_metric

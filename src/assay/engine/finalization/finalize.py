@@ -43,7 +43,7 @@ from assay.engine.storage.run_failure import past_failures, states_with_failures
 from assay.engine.storage.run_paths import RunPaths
 from assay.grading import policies, templates
 from assay.metrics.facts import RecordColumns
-from assay.metrics.golden import EvalResult, eval_results
+from assay.metrics.golden import GoldenResult, eval_results
 from assay.store.artifacts import CASES, AttemptChain, MerkleTree, StagingFolder, Writer
 from assay.store.batch_store import NOTE as BATCHES
 from assay.store.batch_store import BatchRow
@@ -192,7 +192,7 @@ class _Artifacts:
         self._panel = panel_of(msgspec.structs.replace(self._plan, judges=shown.judges))
         self._has_eval_run = self._plan.datasets[0].contract == "golden_v1" and not why_no_eval_run(self._plan)
         self._ranking = ranking_of(shown.comparison, seed=self._plan.seed)
-        self._golden: list[EvalResult] = []
+        self._golden: list[GoldenResult] = []
         self._gate = GateResult(False)
         self._statuses: dict[str, int] = {}
 

@@ -15,7 +15,7 @@ from assay.engine.records.groups import RecordGroups
 from assay.engine.records.run_metrics import add_comparison, ranking_of, read_panel
 from assay.metrics.facts import RecordColumns
 from assay.metrics.gates import cancelled_reason, check_gates
-from assay.metrics.panel import PanelFigures
+from assay.metrics.panel import PanelMetrics
 from assay.metrics.profiles import profile_of
 from assay.metrics.ranking import PairwiseFigures
 from assay.metrics.summary import summarize, summarize_slices
@@ -70,7 +70,7 @@ def metrics_of(
     columns: RecordColumns,
     plan: Plan,
     *,
-    panel: PanelFigures | None = None,
+    panel: PanelMetrics | None = None,
     ranking: PairwiseFigures | None = None,
     is_cancelled: bool,
 ) -> RunMetrics:

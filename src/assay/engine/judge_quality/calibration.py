@@ -13,7 +13,7 @@ from assay.engine.judge_quality.label_matching import Clusters, LabelledAnswer, 
 from assay.engine.judge_quality.labels import HumanLabel
 from assay.engine.records.groups import RecordGroups
 from assay.metrics.agreement import (
-    Detection,
+    DetectionRates,
     Scale,
     alpha_influence,
     cohen_kappa,
@@ -27,7 +27,7 @@ from assay.metrics.agreement import (
 from assay.metrics.correction import (
     MIN_LABELS,
     MIN_LABELS_EACH,
-    Correction,
+    CorrectedEstimate,
     Rows,
     correct_mean,
     correct_rate,
@@ -85,7 +85,7 @@ class JudgeLabelPairs(msgspec.Struct, frozen=True):
             return plain
         return clustered(plain, self.clusters, influence=kappa_influence(judged, truth), bounds=(-1.0, 1.0))
 
-    def detection(self) -> Detection:
+    def detection(self) -> DetectionRates:
         """Return the judge's sensitivity, specificity and predictive values."""
         plain = detect(self.judged.tolist(), self.truth.tolist())
         right = self.judged == self.truth
@@ -103,7 +103,7 @@ class JudgeLabelPairs(msgspec.Struct, frozen=True):
         return clustered_rate(plain, right[among].astype(np.float64), self.clusters[among])
 
 
-def corrected_rate(matched: LabelMatches, detection: Detection, *, clusters: Clusters | None) -> Correction:
+def corrected_rate(matched: LabelMatches, detection: DetectionRates, *, clusters: Clusters | None) -> CorrectedEstimate:
     """Correct the pass rate of the unlabelled answers by Rogan and Gladen's formula."""
     others = np.array([one.passed for one in matched.others], dtype=np.bool_)
     plain = correct_rate(int(others.sum()), len(others), detection=detection)
@@ -117,7 +117,7 @@ def corrected_rate(matched: LabelMatches, detection: Detection, *, clusters: Clu
         reason = (
             f"labels say good in {good} {_units(clusters)} and bad in {bad}, and a corrected rate needs {MIN_LABELS_EACH} of each"
         )
-        return Correction(raw=raw, corrected=Estimate(n=plain.corrected.n, reason=reason), labels=plain.labels)
+        return CorrectedEstimate(raw=raw, corrected=Estimate(n=plain.corrected.n, reason=reason), labels=plain.labels)
     if plain.corrected.interval is None:
         return msgspec.structs.replace(plain, raw=raw)
     codes = np.concatenate([pairs.clusters, clusters.others])
@@ -125,7 +125,7 @@ def corrected_rate(matched: LabelMatches, detection: Detection, *, clusters: Clu
     return msgspec.structs.replace(plain, raw=raw, corrected=clustered(plain.corrected, codes, influence=influence, bounds=_UNIT))
 
 
-def corrected_mean(matched: LabelMatches, clusters: Clusters | None, *, member: Literal["passed", "score"]) -> Correction:
+def corrected_mean(matched: LabelMatches, clusters: Clusters | None, *, member: Literal["passed", "score"]) -> CorrectedEstimate:
     """Correct the pass rate or mean score of all answers by prediction-powered inference (PPI++)."""
     judge = "passed" if member == "passed" else "raw_score"
     positions = [
@@ -148,7 +148,7 @@ def corrected_mean(matched: LabelMatches, clusters: Clusters | None, *, member: 
     labelled = len(np.unique(clusters.labelled[positions]))
     if plain.corrected.value is not None and labelled < MIN_LABELS:
         reason = f"the labels are of {labelled} {_units(clusters)}, and a corrected mean needs {MIN_LABELS}"
-        return Correction(raw=raw, corrected=Estimate(n=plain.corrected.n, reason=reason), labels=plain.labels)
+        return CorrectedEstimate(raw=raw, corrected=Estimate(n=plain.corrected.n, reason=reason), labels=plain.labels)
     if plain.corrected.interval is None:
         return msgspec.structs.replace(plain, raw=raw)
     influence = mean_influence(labels, judged, unlabelled=unlabelled)
@@ -191,7 +191,7 @@ class JudgeSlice(msgspec.Struct, frozen=True, kw_only=True):
     value: str | None
     n: int
     agreement: Estimate
-    detection: Detection
+    detection: DetectionRates
 
 
 class ReliabilityBin(msgspec.Struct, frozen=True, kw_only=True):
@@ -232,14 +232,14 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     """Among the raters; None for a single one."""
     everybody: Alphas
     """Among the raters and the judge."""
-    detection: Detection
+    detection: DetectionRates
     judged: Estimate
     """The judge's pass rate over all graded records."""
-    pass_rate: Correction
+    pass_rate: CorrectedEstimate
     """Rogan and Gladen, with the interval of Lang and Reiczigel that Lee et al. use."""
-    mean_passes: Correction
+    mean_passes: CorrectedEstimate
     """The pass rate by PPI++."""
-    mean_score: Correction | None
+    mean_score: CorrectedEstimate | None
     """The mean score by PPI++; None where labels have no scores."""
     slices: tuple[JudgeSlice, ...]
     reliability: tuple[ReliabilityBin, ...]
@@ -347,7 +347,7 @@ def _floats(values: Iterable[float | bool | None]) -> Floats:
     return np.array([float(value) for value in values if value is not None], dtype=np.float64)
 
 
-def _capped(correction: Correction, matched: LabelMatches) -> Correction:
+def _capped(correction: CorrectedEstimate, matched: LabelMatches) -> CorrectedEstimate:
     """Drop or qualify a required number of labels that exceeds the run's answers."""
     total, corrected = len(matched.predictions), correction.corrected
     if (correction.labels_needed or 0) > total:
@@ -357,7 +357,7 @@ def _capped(correction: Correction, matched: LabelMatches) -> Correction:
     return correction if is_possible else msgspec.structs.replace(correction, labels_to_halve=None)
 
 
-def _too_few_to_halve(corrections: Iterable[Correction | None], matched: LabelMatches) -> str:
+def _too_few_to_halve(corrections: Iterable[CorrectedEstimate | None], matched: LabelMatches) -> str:
     total = len(matched.predictions)
     wanted = [correction.labels_to_halve or 0 for correction in corrections if correction is not None]
     return f"labelling all {total:,} answers would not halve the interval of a corrected figure" if max(wanted) > total else ""

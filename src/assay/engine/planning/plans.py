@@ -25,7 +25,7 @@ from assay.core.settings import (
     Gates,
     MlflowSection,
     ModelEntry,
-    Parameters,
+    ModelParameters,
     ProviderEntry,
     ResponseSource,
     RunFile,
@@ -235,7 +235,7 @@ class _Planner:
             plan = model_plan(msgspec.structs.replace(entry, provider=FUNCTIONS), self._declared, folder=Path())
         if provider_kind(find_provider(plan.provider, self._declared)) == FUNCTIONS:
             self.code.find("model", plan.model, path)
-            if plan.parameters != Parameters():
+            if plan.parameters != ModelParameters():
                 self.settings.add(path, f"'{plan.name}' is a function, which gets no parameters; leave them out")
             return msgspec.structs.replace(plan, parameters=NO_PARAMETERS)
         return plan

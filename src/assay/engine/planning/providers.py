@@ -9,13 +9,13 @@ import msgspec
 
 from assay.core.plan import ModelPlan, ProviderPlan
 from assay.core.provider import FUNCTIONS, PROVIDER_KINDS, PROVIDERS, ProviderKind
-from assay.core.settings import ModelEntry, Parameters, ProviderEntry, stated
+from assay.core.settings import ModelEntry, ModelParameters, ProviderEntry, stated
 from assay.datasets.parsing.checks import nearest
 from assay.models import model_problems
 
 _MODEL = re.compile(r"(?P<provider>[A-Za-z0-9_.-]+)(?P<mark>:/(?!/)|/|:)(?P<model>.+)", re.DOTALL)
-_PARAMETERS = Parameters.__struct_fields__
-_DEFAULTS = {name: getattr(Parameters(), name) for name in _PARAMETERS}
+_PARAMETERS = ModelParameters.__struct_fields__
+_DEFAULTS = {name: getattr(ModelParameters(), name) for name in _PARAMETERS}
 _FILE_KINDS = frozenset(kind for kind, row in PROVIDERS.items() if row.has_files)
 
 
@@ -94,7 +94,7 @@ def model_plan(entry: ModelEntry, declared: Mapping[str, ProviderEntry], *, fold
     named = ModelName(entry.provider, entry.model) if entry.provider else split_model(entry.model)
     provider = find_provider(named.provider, declared)
     is_recording = provider_kind(provider) in _FILE_KINDS
-    parameters = stated(Parameters(**{name: getattr(entry, name) for name in _PARAMETERS}))
+    parameters = stated(ModelParameters(**{name: getattr(entry, name) for name in _PARAMETERS}))
     return ModelPlan(
         name=entry.name or f"{named.provider}/{named.model}",
         provider=named.provider,

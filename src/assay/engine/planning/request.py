@@ -9,7 +9,7 @@ import msgspec
 from msgspec import inspect
 
 from assay.core.errors import UsageProblem, in_one_line
-from assay.core.exposure import FIXED, Setting, settings_struct
+from assay.core.exposure import FIXED, ExposedSetting, settings_struct
 from assay.core.issue import Finding, Issue
 from assay.core.issue import Path as Steps
 from assay.core.plan import DEFAULT_PROJECT, PluginKind
@@ -29,7 +29,7 @@ from assay.core.settings import (
     StageSection,
     run_settings,
 )
-from assay.core.strict_json import Document
+from assay.core.strict_json import ParsedDocument
 from assay.datasets.parsing.checks import (
     FindingList,
     array_at,
@@ -253,7 +253,7 @@ class LoadedRunFile(msgspec.Struct, frozen=True):
     """Members of a run file that could be read, its problems, and its text to point at."""
 
     path: str
-    document: Document
+    document: ParsedDocument
     members: dict[str, Any]
     findings: FindingList
 
@@ -398,7 +398,7 @@ class MergedSettings:
         self.contract: Any = request.contract
         # A member with an empty value was not given; 0 and False are values.
         given = [setting for setting in run_settings().values() if getattr(request, setting.member) not in ("", (), None, {})]
-        self._options: dict[Steps, Setting] = {setting.path: setting for setting in given}
+        self._options: dict[Steps, ExposedSetting] = {setting.path: setting for setting in given}
         self._loaded = load_run_file(request.run_file) if request.run_file else None
         self.value = self._merged(_nested({one.path: self._spelled(one.member, getattr(request, one.member)) for one in given}))
 
@@ -483,7 +483,7 @@ class MergedSettings:
         """Return the folder that a path at this place is relative to."""
         return Path() if self._loaded is None or self._option(path) else Path(self._loaded.path).parent
 
-    def _option(self, path: Steps) -> Setting | None:
+    def _option(self, path: Steps) -> ExposedSetting | None:
         return self._options.get(path[:1]) or self._options.get(path[:2])
 
     def datasets(self) -> list[tuple[Steps, DatasetEntry]]:

@@ -10,7 +10,7 @@ import msgspec
 from assay.core.errors import UsageProblem
 from assay.core.model_call import Reply
 from assay.core.plan import Plan
-from assay.core.strict_json import MAX_LOCAL_BYTES, Document, parse_json
+from assay.core.strict_json import MAX_LOCAL_BYTES, ParsedDocument, parse_json
 from assay.datasets.parsing.checks import short, type_name
 from assay.datasets.parsing.formats import sniff_format
 from assay.datasets.parsing.hashing import KeyIndex
@@ -211,7 +211,7 @@ class _ResponseReader:
         else:
             self.problems.append(f"{self._name}: neither rows of {', '.join(_MEMBERS)} nor an object of record id and text")
 
-    def _read_object(self, document: Document) -> None:
+    def _read_object(self, document: ParsedDocument) -> None:
         document.locate((case_id,) for case_id, text in document.value.items() if not isinstance(text, str))
         for case_id, text in document.value.items():
             if isinstance(text, str):
@@ -220,7 +220,7 @@ class _ResponseReader:
                 message = f"the response of {short(case_id)} must be a string, not {type_name(text)}"
                 self.problems.append(self._flaw_text(document, document.offset((case_id,)), message))
 
-    def _read_list(self, document: Document) -> None:
+    def _read_list(self, document: ParsedDocument) -> None:
         document.locate((index,) for index in range(len(document.value)))
         for index, value in enumerate(document.value):
             line = document.place(document.offset((index,))).line
@@ -245,7 +245,7 @@ class _ResponseReader:
         pair = f"{short(row.candidate_name)} to {short(row.example_id)}{which}"
         self.problems.append(f"{self._name}:{line}: a second response of {pair}; the first is on line {first}")
 
-    def _checked(self, document: Document, where: str) -> _ResponseRow | None:
+    def _checked(self, document: ParsedDocument, where: str) -> _ResponseRow | None:
         """Read a row that the fast path declined. An unpaired surrogate is a flaw of the answer, not of the file."""
         fatal = [flaw.message for flaw in document.flaws if flaw.fatal or flaw.kind != "surrogate"]
         self.problems += [f"{where}: {message}" for message in fatal]
@@ -261,7 +261,7 @@ class _ResponseReader:
             return None
         return _ResponseRow(value["example_id"], value["candidate_name"], value["response_text"], value.get("sample", 0))
 
-    def _flaw_text(self, document: Document, offset: int, message: str) -> str:
+    def _flaw_text(self, document: ParsedDocument, offset: int, message: str) -> str:
         place = document.place(offset)
         return f"{self._name}:{place.line}:{place.column}: {message}"
 

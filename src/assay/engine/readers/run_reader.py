@@ -12,9 +12,9 @@ import msgspec
 
 from assay.core.artifact_lines import (
     AttemptLine,
-    Disagreement,
     FailureLine,
     InvalidRecord,
+    JudgeDisagreement,
     PredictionLine,
     RecordDetails,
     SampleResult,
@@ -297,7 +297,7 @@ class RunReader:
         scored = ((line.score, line.index, line) for line in self.predictions() if line.passed is False and line.score is not None)
         return [line for _, _, line in nsmallest(limit, scored, key=lambda entry: entry[:2])]
 
-    def disagreements(self) -> list[Disagreement]:
+    def disagreements(self) -> list[JudgeDisagreement]:
         """Return every criterion on which the judges disagree, the largest spread first."""
         if self._sealed is not None:
             raw = self._sealed.raw_lines("predictions.jsonl")
@@ -476,11 +476,11 @@ class RunReader:
             ledger.close()
 
 
-def _disagreements(line: PredictionLine) -> Iterator[Disagreement]:
+def _disagreements(line: PredictionLine) -> Iterator[JudgeDisagreement]:
     """Yield the criteria of one prediction on which the judges disagree."""
     for decision in line.panel or ():
         if decision.spread:
-            yield Disagreement(
+            yield JudgeDisagreement(
                 record_id=line.record_id,
                 index=line.index,
                 sample=line.sample,

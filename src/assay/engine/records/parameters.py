@@ -7,7 +7,7 @@ import msgspec
 from assay.core.manifest import NegotiatedModel
 from assay.core.model_call import Adjustment
 from assay.core.plan import ModelPlan, Plan
-from assay.core.settings import Parameters
+from assay.core.settings import ModelParameters
 from assay.store.ledger import Ledger
 from assay.store.redact import Redactor
 
@@ -57,7 +57,7 @@ def _negotiated(model: ModelPlan, adjustments: tuple[Adjustment, ...]) -> Negoti
     return NegotiatedModel(model.name, adjustments)
 
 
-def sent_parameters(model: ModelPlan, adjustments: Iterable[Adjustment]) -> Parameters:
+def sent_parameters(model: ModelPlan, adjustments: Iterable[Adjustment]) -> ModelParameters:
     """Return the parameters as the model was sent them; None is what was left to the provider."""
     sent: dict[str, object] = {}
     for adjustment in adjustments:
@@ -65,5 +65,5 @@ def sent_parameters(model: ModelPlan, adjustments: Iterable[Adjustment]) -> Para
             sent[adjustment.parameter] = None
         elif adjustment.value.isdecimal():
             sent[adjustment.parameter] = int(adjustment.value)
-    known = {name: value for name, value in sent.items() if name in Parameters.__struct_fields__}
+    known = {name: value for name, value in sent.items() if name in ModelParameters.__struct_fields__}
     return msgspec.structs.replace(model.parameters, **known)

@@ -6,7 +6,7 @@ from itertools import groupby
 
 import msgspec
 
-from assay.core.artifact_lines import AttemptLine, PredictionLine, Range
+from assay.core.artifact_lines import AttemptLine, PredictionLine, ScoreRange
 from assay.core.canonical import JsonObject
 from assay.core.case import Case
 from assay.core.model_call import FailedReply, Reply, Usage
@@ -29,19 +29,19 @@ from assay.grading import (
     settings_of,
 )
 from assay.grading.pairwise import IN_ORDER, SWAPPED
-from assay.metrics.golden import PASS_SCORE, EvalResult, EvalRunParameters, eval_result, eval_run_metrics
-from assay.metrics.panel import JudgeAttempt, PanelFigures
+from assay.metrics.golden import PASS_SCORE, GoldenParameters, GoldenResult, eval_result, eval_run_metrics
+from assay.metrics.panel import JudgeAttempt, PanelMetrics
 from assay.metrics.profiles import Profile, UnscoredRecord, profile_of, score_range, score_record
 from assay.metrics.ranking import PairwiseComparison, PairwiseFigures, PairwiseVote, Result
 from assay.store.published_run import PublishedRun
 
 
-def panel_of(plan: Plan) -> PanelFigures | None:
+def panel_of(plan: Plan) -> PanelMetrics | None:
     """Return empty panel metrics for a plan as it is shown; None without several judges."""
-    return PanelFigures([judge.name for judge in plan.judges], plan.panel) if len(plan.judges) > 1 else None
+    return PanelMetrics([judge.name for judge in plan.judges], plan.panel) if len(plan.judges) > 1 else None
 
 
-def add_record(figures: PanelFigures, prediction: PredictionLine, attempts: Iterable[AttemptLine]) -> None:
+def add_record(figures: PanelMetrics, prediction: PredictionLine, attempts: Iterable[AttemptLine]) -> None:
     """Add the lines of one record."""
     decisions = () if prediction.panel is msgspec.UNSET else prediction.panel
     figures.add(
@@ -53,7 +53,7 @@ def add_record(figures: PanelFigures, prediction: PredictionLine, attempts: Iter
     )
 
 
-def read_panel(run: PublishedRun, plan: Plan) -> PanelFigures | None:
+def read_panel(run: PublishedRun, plan: Plan) -> PanelMetrics | None:
     """Return the metrics of a run's panel from its artifacts; None without a panel."""
     figures = panel_of(plan)
     # Earlier versions kept the votes of a panel, but not how they were decided.
@@ -172,7 +172,7 @@ class ProfileScorer:
         line.profile_unscored = found.reason if isinstance(found, UnscoredRecord) else None
         line.profile_bounds = (self._bounds(case) if isinstance(found, UnscoredRecord) else None) or msgspec.UNSET
 
-    def _bounds(self, case: Case) -> Range | None:
+    def _bounds(self, case: Case) -> ScoreRange | None:
         """Return the range of the record's possible score; None when the profile never gives it one."""
         if not self.profile.fits(kind_of(case) or ""):
             return None
@@ -289,10 +289,10 @@ def _max_tokens(plan: Plan) -> int | None:
     return plan.candidate.parameters.max_tokens or (None if plan.takes_parameters(plan.candidate) else GOLDEN_MAX_TOKENS)
 
 
-def eval_run_parameters(shown: RedactedPlan) -> EvalRunParameters:
+def eval_run_parameters(shown: RedactedPlan) -> GoldenParameters:
     """Return the settings of the run; a panel's judges are named together."""
     parameters = shown.plan.candidate.parameters
-    return EvalRunParameters(
+    return GoldenParameters(
         assistant_model=shown.candidate.model,
         judge_model=", ".join(judge.model for judge in shown.judges),
         temperature=parameters.temperature,
@@ -316,7 +316,7 @@ def is_true_of(eval_run: JsonObject, *, is_cancelled: bool) -> bool:
     return not (is_cancelled and eval_run["metrics"]["overall_passed"])
 
 
-def golden_result(line: PredictionLine, case: Case) -> EvalResult:
+def golden_result(line: PredictionLine, case: Case) -> GoldenResult:
     """Return the result of one case."""
     grade = None if line.raw_score is None else (round(line.raw_score), line.justification or "")
     error = "" if line.error_code is None else _error_words(line.error_code, line.error_message or "")
@@ -344,7 +344,7 @@ def _vote_words(vote: Score) -> str:
 
 def regated(document: JsonObject, plan: Plan, gates: Sequence[GateCheck]) -> JsonObject:
     """Return a run's EvalRun as that of another run with the same results and other gates."""
-    parameters = msgspec.convert({**document["parameters"], **_thresholds(plan.gates)}, EvalRunParameters)
+    parameters = msgspec.convert({**document["parameters"], **_thresholds(plan.gates)}, GoldenParameters)
     scores = [result["score"] for result in document["results"]]
     decided = {"parameters": msgspec.to_builtins(parameters), "metrics": eval_run_metrics(scores, parameters)}
     return {**document, "run_id": plan.run_id, **decided, "gates": [msgspec.to_builtins(gate) for gate in gates]}

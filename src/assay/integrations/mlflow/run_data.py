@@ -11,9 +11,9 @@ from assay import api
 from assay.core.manifest import Manifest
 from assay.core.number_text import plain_number
 from assay.core.summary import (
-    Amount,
+    AmountSummary,
     GateResult,
-    Metric,
+    MetricValue,
     PanelSummary,
     PassAtK,
     RankingSummary,
@@ -123,7 +123,7 @@ def _further(summary: Summary) -> Iterator[tuple[str, float]]:
     yield from _special(summary)
 
 
-def _amounts(name: str, amount: Amount) -> Iterator[tuple[str, float]]:
+def _amounts(name: str, amount: AmountSummary) -> Iterator[tuple[str, float]]:
     """Return a sum and mean over the records of which it is known, and of how many it is not."""
     yield from ((f"{name}/{member}", value) for member, value in _own({"sum": amount.sum, "mean": amount.mean}).items())
     if amount.n_known and amount.n_unknown:
@@ -140,7 +140,7 @@ def _rates(summary: Summary) -> Iterator[tuple[str, float]]:
             yield from ((f"{name}_{end}", value) for end, value in _own({"worst": bounds.worst, "best": bounds.best}).items())
 
 
-def _with_ends(name: str, metric: Metric | PassAtK | None) -> Iterator[tuple[str, float]]:
+def _with_ends(name: str, metric: MetricValue | PassAtK | None) -> Iterator[tuple[str, float]]:
     if metric is None or metric.value is None:
         return
     yield name, float(metric.value)

@@ -12,7 +12,7 @@ import msgspec
 
 from assay import api
 from assay.core.errors import SourceUnreadable, UsageProblem
-from assay.core.exposure import Setting
+from assay.core.exposure import ExposedSetting
 from assay.core.run_result import RunResult
 from assay.core.runs import LOCAL_BACKEND, RUNS_DIR, RunBackend
 from assay.core.settings import run_settings
@@ -279,7 +279,7 @@ def _check_sendable(options: RunOptions) -> None:
         raise UsageProblem(f"{what} cannot be used with --server", hint=hint)
 
 
-def _section_option(setting: Setting) -> str:
+def _section_option(setting: ExposedSetting) -> str:
     """Return the option named in an error; for a batch setting, `--batch`."""
     return "--batch" if setting.path[0] == "batch" else setting.option_name
 

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from assay.api import RunReader
-from assay.core.summary import Bounds, Interval, ProfileSummary, SliceValues, Summary
+from assay.core.summary import Interval, MeanBounds, ProfileSummary, SliceValues, Summary
 from assay.presentation.decisions import decision_note, decisions
 from assay.presentation.run_report import RunReport
 from assay.surfaces.exports.sheets import SheetColumn
@@ -84,7 +84,7 @@ class _Rate(msgspec.Struct, frozen=True, kw_only=True):
     error: float | None
     cluster_interval: Interval | None
     cluster_error: float | None
-    bounds: Bounds | None = None
+    bounds: MeanBounds | None = None
 
 
 def _rates(summary: Summary) -> Iterator[Line]:

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from assay import api
 from assay.core.contract import BUILT_IN, CONTRACTS
-from assay.core.exposure import FormField, Setting, settings_struct
+from assay.core.exposure import ExposedSetting, FormField, settings_struct
 from assay.core.settings import run_settings
 from assay.presentation import words
 from assay.presentation.sections import Badge, Fact, KeyMetric, Table
@@ -138,7 +138,7 @@ class RunFormQuery(_ChosenSettings, frozen=True, kw_only=True, forbid_unknown_fi
         return urlencode({name: value for name, value in given.items() if value not in ("", None)})
 
 
-def _form_input(setting: Setting, field: FormField, *, chosen: RunFormQuery) -> FormInput:
+def _form_input(setting: ExposedSetting, field: FormField, *, chosen: RunFormQuery) -> FormInput:
     value = getattr(chosen, setting.parameter_name)
     attributes = {"type": "text"}
     if setting.kind in (int, float):

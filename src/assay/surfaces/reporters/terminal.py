@@ -7,7 +7,7 @@ import msgspec
 from rich.cells import cell_len, chop_cells
 
 from assay.core.text import printable, printable_id, printable_lines
-from assay.presentation.sections import MAX_TEXT, Cell, CheckLine, Column, CompactRow, Fact, Finding, Section, Table, TextBlock
+from assay.presentation.sections import MAX_TEXT, Cell, CheckLine, Column, CompactRow, Fact, FindingLine, Section, Table, TextBlock
 from assay.presentation.words import DASH, UNKNOWN
 from assay.surfaces.reporters.settings import ReportSettings
 
@@ -125,7 +125,7 @@ def heading_line(cells: Sequence[Cell], *, paint: Paint) -> str:
     return " · ".join([paint(printable(first.text), first.tone or "strong"), *words]) + "\n"
 
 
-def _finding_lines(finding: Finding, settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
+def _finding_lines(finding: FindingLine, settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
     place = f"{printable(finding.place)}:" if finding.place else ""
     label = f"{printable(finding.label)}:"
     taken = cell_len(" ".join(filter(None, (place, label)))) + 1

@@ -13,7 +13,7 @@ from litestar.response import Stream
 
 from assay import api
 from assay.core.errors import ArtifactGone, RunNotFound
-from assay.core.http_answers import Artifact, ArtifactsView, RemovedView
+from assay.core.http_answers import ArtifactFile, ArtifactsView, RemovedView
 from assay.surfaces.exports import EXPORTS, MEDIA_TYPES, Export
 from assay.surfaces.exports.text_tables import ExportProgress
 from assay.surfaces.server.errors import HttpError, request_id_of
@@ -38,9 +38,9 @@ def list_artifacts(request: AnyRequest, run_id: FromPath[str]) -> BytesResponse:
     return json_response(ArtifactsView(run_id=run_id, artifacts=shown, removed=removed, request_id=request_id_of(request)))
 
 
-def _view(run: api.RunReader, name: str, path: Path) -> Artifact:
+def _view(run: api.RunReader, name: str, path: Path) -> ArtifactFile:
     known = run.run_manifest.files.get(name)
-    return Artifact(
+    return ArtifactFile(
         name=name,
         sha256=_sha256(run, name, path),
         bytes=path.stat().st_size,

@@ -34,7 +34,13 @@ REASONS = {
     500: "Internal error of the service.",
     503: "Temporarily unavailable; Retry-After gives the seconds to wait.",
 }
-_NAMES = {"Artifact": "ArtifactView", "RunStatus": "RunResponse", "Submission": "Accepted", "Validation": "Checked"}
+_NAMES = {
+    "ArtifactFile": "ArtifactView",
+    "RunStatus": "RunResponse",
+    "ScoreDistribution": "Distribution",
+    "SubmissionResponse": "Accepted",
+    "ValidationResponse": "Checked",
+}
 """Names of answers in the document, where they are not those of Python: clients made from it depend on them."""
 _OPEN = ("RunCounts", "GateResult", "GateCheck", "RunListing")
 """Parts of answers that the document describes as objects of any members: their members may change."""

@@ -16,7 +16,7 @@ from assay import api
 from assay.core.artifact_lines import FailureLine, InvalidRecord, PredictionLine, RecordDetails
 from assay.core.canonical import JsonObject, json_text
 from assay.core.errors import RunNotFound
-from assay.core.http_answers import Distribution, LinesPage, RecordResponse, Submission
+from assay.core.http_answers import LinesPage, RecordResponse, ScoreDistribution, SubmissionResponse
 from assay.core.issue import RecordIssue
 from assay.core.record_query import VALID, RecordSearch
 from assay.presentation.record import label_view
@@ -94,7 +94,7 @@ def list_errors(request: AnyRequest, run_id: FromPath[str]) -> BytesResponse:
 def _errors(request: AnyRequest, run: api.RunReader, query: PageQuery) -> BytesResponse:
     entries = islice(enumerate(api.record_errors(run)), int(query.cursor or 0), None)
     row = server_of(request).submissions.of(run.folders.run_id)
-    total = None if row is None else msgspec.json.decode(row.answer, type=Submission).record_errors_total
+    total = None if row is None else msgspec.json.decode(row.answer, type=SubmissionResponse).record_errors_total
     return _page(entries, query.limit, total=total, request_id=request_id_of(request))
 
 
@@ -133,7 +133,7 @@ def _shown(request: AnyRequest, run_id: str, record_id: str) -> BytesResponse:
     return json_response(RecordResponse(record=msgspec.to_builtins(found), request_id=request_id_of(request)))
 
 
-@get("/v1/runs/{run_id:str}/distribution", sync_to_thread=True, query=NoQuery, answer=Distribution, errors=(404, 410))
+@get("/v1/runs/{run_id:str}/distribution", sync_to_thread=True, query=NoQuery, answer=ScoreDistribution, errors=(404, 410))
 def show_distribution(request: AnyRequest, run_id: FromPath[str]) -> BytesResponse:
     """Show how the scores of a run are spread, over all and for each criterion."""
     read_query(request, NoQuery)
@@ -152,7 +152,7 @@ def _distribution(request: AnyRequest, run: api.RunReader) -> BytesResponse:
         for score in line.evaluator_scores if line.raw_score is not None else ():
             criteria.setdefault(score.criterion, Counter())[score.score] += 1
     return json_response(
-        Distribution(
+        ScoreDistribution(
             run_id=run.folders.run_id,
             scale=scale,
             graded_records=scores.total(),

@@ -17,7 +17,7 @@ from litestar.params import FromPath
 from assay import api
 from assay.core.canonical import JsonObject
 from assay.core.errors import RunNotFound
-from assay.core.http_answers import RecordError, RecordSummary, Submission, Validation
+from assay.core.http_answers import RecordError, RecordSummary, SubmissionResponse, ValidationResponse
 from assay.presentation import words
 from assay.surfaces.pages.validation_page import (
     DraftPage,
@@ -47,7 +47,7 @@ _INVALID = {
 """Message for a dataset, by whether it is rejected as a whole."""
 
 
-@post("/v1/validate", status_code=200, query=CheckQuery, answer=Validation, errors=(400, 413, 415), takes_dataset=True)
+@post("/v1/validate", status_code=200, query=CheckQuery, answer=ValidationResponse, errors=(400, 413, 415), takes_dataset=True)
 async def validate_dataset(request: AnyRequest) -> BytesResponse:
     """Validate a dataset and report every problem, without starting a run."""
     server, query = server_of(request), read_query(request, CheckQuery)
@@ -61,7 +61,7 @@ async def validate_dataset(request: AnyRequest) -> BytesResponse:
         finally:
             path.unlink(missing_ok=True)
     return json_response(
-        Validation(
+        ValidationResponse(
             contract=verdict.contract,
             outcome=verdict.outcome,
             summary=_summary(verdict),
@@ -79,7 +79,7 @@ async def validate_dataset(request: AnyRequest) -> BytesResponse:
     )
 
 
-@post("/v1/runs", status_code=202, query=SubmitQuery, answer=Submission, errors=(400, 409, 413, 415), takes_dataset=True)
+@post("/v1/runs", status_code=202, query=SubmitQuery, answer=SubmissionResponse, errors=(400, 409, 413, 415), takes_dataset=True)
 async def submit_run(request: AnyRequest) -> BytesResponse:
     """Take a dataset and start a run over it; the run is durable when this is answered."""
     server, query = server_of(request), read_query(request, SubmitQuery)
@@ -147,10 +147,10 @@ class PendingUpload:
         if earlier.fingerprint != self._fingerprint():
             message = "the Idempotency-Key was used with another body or other settings"
             raise HttpError(409, message, details={"run_id": earlier.run_id})
-        again = await asyncio.to_thread(self._again, msgspec.json.decode(earlier.answer, type=Submission))
+        again = await asyncio.to_thread(self._again, msgspec.json.decode(earlier.answer, type=SubmissionResponse))
         return json_response(again, status=202, headers={"Location": f"/v1/runs/{earlier.run_id}", "Idempotent-Replayed": "true"})
 
-    def _again(self, first: Submission) -> Submission:
+    def _again(self, first: SubmissionResponse) -> SubmissionResponse:
         """Repeat the first answer; its errors come from the run, which has redacted them after reading its input."""
         try:
             found = self._server.read_run(
@@ -247,9 +247,9 @@ class PendingUpload:
                 del settings[setting.parameter_name]
         return hashlib.sha256(self._spooled.sha256.encode() + msgspec.json.encode(settings)).hexdigest()
 
-    def _answer_for(self, verdict: api.UploadVerdict) -> Submission:
+    def _answer_for(self, verdict: api.UploadVerdict) -> SubmissionResponse:
         run_id, errors = self._upload.run_id, _errors(verdict)
-        accepted = Submission(
+        accepted = SubmissionResponse(
             run_id=run_id,
             status="accepted_with_record_errors" if errors else "accepted",
             summary=_summary(verdict),
