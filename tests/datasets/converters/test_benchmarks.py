@@ -418,45 +418,6 @@ def test_lar_echr_row_without_what_it_asks_about_is_refused(change: dict[str, An
     assert refusal("lar_echr", {**ECHR, **change}) == reason
 
 
-def test_nan_and_a_second_empty_column_count_as_missing() -> None:
-    row = only_row("lexam", {**LEXAM, "gold": 1.0, "Gold": None, "area": float("nan")})
-    assert (row["metadata"]["gold_index"], row["metadata"]["area"]) == (1, None)
-
-
-@pytest.mark.parametrize("value", [float("inf"), object(), "\ud800"])
-def test_value_that_json_cannot_hold_is_refused(value: Any) -> None:
-    assert refusal("lexam", {**LEXAM, "area": value}).startswith(
-        ("a value has no JSON form: ", "a text holds an unpaired surrogate")
-    )
-
-
-def test_report_counts_every_row_and_names_line_and_reason() -> None:
-    conversion = convert("includebase", INCLUDE, UnreadableLine("not JSON"), {**INCLUDE, "answer": 9}, INCLUDE)
-    report = conversion.report.to_dict()
-    assert report["totals"] == {"read": 4, "emitted": 1, "invalid": 2, "skipped": 1}
-    assert report["sources"] == [{"source": "rows.jsonl", **report["totals"]}]
-    assert [(remark["action"], remark["line"]) for remark in report["remarks"]][:3] == [
-        ("invalid", 2),
-        ("invalid", 3),
-        ("skipped", 4),
-    ]
-    assert not conversion.report.is_complete
-
-
-def test_duplicate_in_another_source_is_skipped_and_both_places_are_named() -> None:
-    sources = [RowSource("a.jsonl", [(7, LEXAM)]), RowSource("b.jsonl", [(3, LEXAM), (4, {**LEXAM, "gold": 0})])]
-    conversion = convert_rows("lexam", sources)
-    reasons = [remark.reason for remark in conversion.report.remarks]
-    assert len(conversion.rows) == 1
-    assert reasons[0] == "the id 'lexam:mcq:mcq_3_choices:q-5' was given to the same row at a.jsonl:7"
-    assert reasons[1] == "the id 'lexam:mcq:mcq_3_choices:q-5' was given to another row at a.jsonl:7"
-
-
-def test_columns_and_members_that_no_row_has_a_place_for_are_named() -> None:
-    (remark,) = convert("apexv1", {**APEX, "Owner": "me", "Empty": None}).report.remarks
-    assert (remark.action, remark.reason) == ("left_out", "columns without a place in the rows: Owner, Rubric JSON.weight")
-
-
 def test_unknown_converter_is_refused_with_the_known_ones() -> None:
     with pytest.raises(UsageProblem, match="no converter 'mmlu'") as caught:
         convert_rows("mmlu", [])

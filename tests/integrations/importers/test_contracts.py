@@ -62,41 +62,6 @@ def test_open_questions_do_not_fit_legal_eval_v1_and_are_refused_one_by_one() ->
     assert "no reference, rubric or choices" in report["remarks"][0]["reason"]
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ((), "nothing to import"),
-        (("{}", "--id", "x"), "--id is about a run"),
-        (("{}", "--run", "--to", "golden_v1"), "cannot be kept as golden_v1"),
-        (("{}", "--run", "--scorer", "nobody"), "there are no scores of 'nobody'"),
-        (("{}", "--run", "--candidate", "nobody"), "there are no answers of 'nobody'"),
-        (("{}", "--run", "--scale", "10"), "'10' is not a scale"),
-        (("{}", "--run", "--scorer", "shape/words", "--scale", "0-2"), "is not on the scale 0-2"),
-        (("{}", "--from", "deepeval", "--run"), "nothing could be imported"),
-        (("-",), "standard input"),
-        (("missing.eval",), "cannot read 'missing.eval'"),
-    ],
-)
-def test_wrong_usage_is_told_in_words(options: tuple[str, ...], words: str) -> None:
-    result = assay("import", *(option.format(FIXTURES / "capitals.eval") for option in options))
-    assert result.exit_code == 2
-    assert words in result.output
-
-
-def test_files_of_two_tools_are_not_mixed() -> None:
-    result = assay("import", str(FIXTURES / "capitals.eval"), str(FIXTURES / "evals_samples.jsonl"))
-    assert result.exit_code == 2
-    assert "looks like inspect" in result.output
-    assert "looks like openai-evals" in result.output
-
-
-def test_a_run_of_that_id_is_not_replaced() -> None:
-    brought("letters.eval", options=("--run", "--id", "letters"))
-    again = assay("import", str(FIXTURES / "letters.eval"), "--run", "--id", "letters")
-    assert again.exit_code == 2
-    assert "exists already" in again.output
-
-
 def test_an_answer_that_is_missing_in_one_epoch_is_skipped_not_scored() -> None:
     log = json.loads((FIXTURES / "capitals.json").read_text().replace("NaN", "null"))
     log["samples"] = [sample for sample in log["samples"] if (sample["id"], sample["epoch"]) != ("capital-fr", 2)]

@@ -304,20 +304,3 @@ def test_a_likelihood_without_an_answer_is_listed_and_no_score() -> None:
     [line] = predictions_of(run).values()
     assert (line["score"], line["error_code"]) == (None, "no_answer")
     assert run.plan.imported.left_out["score of a likelihood, to which there is no answer"] == 2
-
-
-def test_no_run_is_made_where_one_of_several_exists_already() -> None:
-    one = judged(success=True)
-    path = evaluated(one, {**one, "provider": {"id": "other"}})
-    brought(path, options=("--run", "--id", "z", "--candidate", "other"))
-    Path("runs/z").rename("runs/z-other")
-    refused = assay("import", str(path), "--run", "--id", "z")
-    assert refused.exit_code == 2
-    assert [place.name for place in Path("runs").iterdir() if place.name.startswith("z")] == ["z-other"]
-
-
-@pytest.mark.parametrize("option", [("--candidate", "x"), ("--pass-threshold", "0.5"), ("--scorer", "x")])
-def test_an_option_that_would_change_nothing_is_refused(option: tuple[str, str]) -> None:
-    refused = assay("import", str(FIXTURES / "capitals.json"), *option)
-    assert refused.exit_code == 2
-    assert f"{option[0]} is about" in refused.output

@@ -37,32 +37,8 @@ def test_every_test_of_a_config_is_asked_with_every_prompt() -> None:
     assert {"Say hello in German", "SAY hello IN German!", "Say table in Danish"} <= found.keys()
 
 
-def test_equality_becomes_a_reference_and_other_checks_criteria_with_their_weights() -> None:
-    found = records("promptfooconfig.yaml")
-    assert found["Say yes in French"]["reference"] == {"answer": "Say yes in French"}
-    assert found["Say hello in German"]["reference"]["rubric"] == [
-        {"id": "assert-1", "title": 'Contains "hello"'},
-        {"id": "assert-2", "title": 'Contains "german" (case-insensitive)', "weight": 2},
-    ]
-    assert found["Say hello in German"]["metadata"]["topic"] == "greeting"
-
-
-def test_nothing_in_a_config_is_evaluated() -> None:
-    found = records("promptfooconfig.yaml")
-    assert "Say ${{ secrets }} in Latin" in found
-    written = config("prompts: ['{{a}} and {{b}} {{ c | upper }}']\ntests: [{vars: {a: '{{b}}', b: x, c: y}}]")
-    assert list(records(written)) == ["{{b}} and x {{ c | upper }}"]
-
-
 def test_config_and_results_give_the_same_records() -> None:
     assert records("promptfoo_results.json") == records("promptfooconfig.yaml", options=("--with-files",))
-
-
-def test_checks_that_run_code_are_listed_and_not_carried_over() -> None:
-    report = brought("promptfooconfig.yaml")["report"]
-    assert report["left_out"]["assert javascript"] == 2
-    assert report["left_out"]["config providers"] == 1
-    assert report["left_out"]["file:// (add --with-files)"] == 1
 
 
 def test_files_outside_of_the_folder_are_never_read() -> None:
@@ -176,18 +152,3 @@ def test_files_below_the_folder_are_read_when_asked_for() -> None:
     assert found["Say z"]["reference"] == {"answer": "Zed", "rubric": [{"id": "assert-1", "title": "Is a letter"}]}
     assert left_out["file:// that cannot be read"] == left_out["tests from elsewhere"] == left_out["column __metric"] == 1
     assert left_out["assert equals from a file"] == 1
-
-
-def test_groups_negations_and_demands_of_all_tests_come_along() -> None:
-    asserts = "[{type: assert-set, assert: [{type: not-contains, value: no}]}, {type: is-refusal}, {type: is-json}, 7]"
-    written = config(f"prompts: ['{{{{a}}}}']\ndefaultTest: {{assert: [{{type: similar, value: '{{{{a}}}}!'}}]}}\n"
-                     f"tests: [{{vars: {{a: x}}, assert: {asserts}}}]")  # fmt: skip
-    report = brought(written, options=("-o", "rows.jsonl"))["report"]
-    row = json.loads(Path("rows.jsonl").read_text())
-    assert [criterion["title"] for criterion in row["rubric"]] == ['Does not contain "no"', "Refuses to answer"]
-    assert row["reference_answers"] == ["x!"]
-    assert {name for name in report["left_out"] if name.startswith("assert")} == {
-        "assert-set as a group",
-        "assert is-json",
-        "assert that is no object",
-    }

@@ -1,19 +1,15 @@
 """Finished runs in a real MLflow server: parameters, metrics and artifacts."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from assay import api
-from assay.core.errors import ServerProblem, UsageProblem
+from assay.core.errors import ServerProblem
 from assay.golden import EvalRun, GoldenDataset
-from assay.integrations.mlflow.exporter import destination
 from assay.testing import example_dataset
-from tests.engine.graded_runs import graded, passing, question
 from tests.integrations.mlflow.pushing import command, golden_file, golden_run, pushed, runs_in
 from tests.integrations.mlflow.serving import MlflowServer, answering
 from tests.surfaces.server.serving import free_port
@@ -23,26 +19,6 @@ ARTIFACTS = {
     *("metrics_summary.json", "metrics_by_slice.json", "failures.jsonl", "eval_results.json", "responses.jsonl", "cases.jsonl"),
 }
 MODELS = ("--model", "scripted/say-4", "--judge", "scripted/judge-5")
-
-
-def test_parameters_and_metrics_have_the_names_and_values_of_the_contract(
-    client: Any, server: MlflowServer, tmp_path: Path
-) -> None:
-    run = golden_run(tmp_path)
-    document = json.loads(run.artifacts()["eval_results.json"].read_bytes())
-    stored = client.get_run(pushed(run, server.uri, "names").mlflow_run_id).data
-    assert {name: stored.params[name] for name in document["parameters"]} == {
-        name: str(value) for name, value in document["parameters"].items()
-    }
-    assert {name: stored.metrics[name] for name in document["metrics"]} == document["metrics"]
-    assert stored.metrics["overall_passed"] == 1.0
-
-
-def test_the_ends_of_intervals_stand_beside_their_metrics(client: Any, server: MlflowServer, tmp_path: Path) -> None:
-    run = golden_run(tmp_path)
-    stored = client.get_run(pushed(run, server.uri, "intervals").mlflow_run_id).data.metrics
-    interval = run.result.metrics["pass_rate_interval"]
-    assert (stored["pass_rate_low"], stored["pass_rate_high"]) == (interval["low"], interval["high"])
 
 
 def test_every_artifact_is_there_byte_for_byte(client: Any, server: MlflowServer, tmp_path: Path) -> None:
@@ -76,13 +52,6 @@ def test_the_golden_dataset_is_an_artifact_as_its_contract_prints_it(client: Any
     assert api.validate(local).is_valid
 
 
-def test_a_run_in_which_everything_failed_has_no_score(client: Any, server: MlflowServer, tmp_path: Path) -> None:
-    run = golden_run(tmp_path, model="scripted/fail-bad_request")
-    stored = client.get_run(pushed(run, server.uri, "failed").mlflow_run_id).data.metrics
-    assert (stored["error_cases"], stored["overall_passed"]) == (5.0, 0.0)
-    assert {"pass_rate", "average_score", "score_mean"}.isdisjoint(stored)
-
-
 def test_pushing_twice_makes_one_run_with_one_value_of_each_metric(client: Any, server: MlflowServer, tmp_path: Path) -> None:
     run = golden_run(tmp_path)
     first, second = (pushed(run, server.uri, "twice") for _ in range(2))
@@ -103,61 +72,6 @@ def test_a_server_that_is_not_there_is_said_at_once_and_without_the_password(mlf
     with pytest.raises(ServerProblem, match="no MLflow server answers") as problem:
         pushed(run, f"http://me:hunter22@127.0.0.1:{free_port()}", "nowhere")
     assert "hunter22" not in str(problem.value)
-
-
-def test_without_an_address_there_is_nowhere_to_push(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    with pytest.raises(UsageProblem, match="no MLflow server is named"):
-        destination(None, None)
-
-
-def test_run_with_mlflow_pushes_what_it_ran_and_still_says_that_a_gate_was_missed(
-    client: Any, server: MlflowServer, tmp_path: Path
-) -> None:
-    models = ("--model", "scripted/say-4", "--judge", "scripted/judge-1")
-    dataset = golden_file(tmp_path).rename(tmp_path / "five-sums.json")
-    ran = command("run", dataset, *models, "--run-id", "direct", "--mlflow", server.uri, folder=tmp_path)
-    assert ran.returncode == 1
-    assert "direct: pushed to MLflow, experiment 'five-sums'" in ran.stderr
-    assert [found.info.run_name for found in runs_in(client, "five-sums")] == ["direct"]
-
-
-def test_a_server_that_is_not_there_changes_nothing_but_a_warning_that_says_how_to_push(tmp_path: Path) -> None:
-    nowhere = f"http://me:hunter22@127.0.0.1:{free_port()}"
-    ran = command("run", golden_file(tmp_path), *MODELS, "--run-id", "kept", "--mlflow", nowhere, folder=tmp_path)
-    assert ran.returncode == 0
-    assert f"push it later: assay mlflow push kept --uri {nowhere.replace('me:hunter22@', '')}" in ran.stderr
-    assert "hunter22" not in ran.stderr + ran.stdout
-    assert (tmp_path / "runs" / "kept" / "run_manifest.json").is_file()
-
-
-def test_a_run_without_mlflow_imports_nothing_of_it(tmp_path: Path) -> None:
-    watched = (
-        "import sys, runpy\n"
-        f"sys.argv = ['assay', 'run', {str(golden_file(tmp_path))!r}, *{MODELS!r}]\n"
-        "try: runpy.run_module('assay', run_name='__main__')\n"
-        "except SystemExit: print(sorted(name for name in sys.modules if 'mlflow' in name))\n"
-    )
-    ran = subprocess.run([sys.executable, "-c", watched], capture_output=True, text=True, cwd=tmp_path, check=True)
-    assert ran.stdout.splitlines()[-1] == "[]"
-
-
-def test_the_run_files_of_a_suite_say_where_their_runs_are_pushed_to(client: Any, server: MlflowServer, tmp_path: Path) -> None:
-    golden_file(tmp_path)
-    models = "candidates: [scripted/say-4, scripted/say-5]\njudges: [scripted/judge-5]\n"
-    place = f"mlflow: {{uri: '{server.uri}', experiment: by-file}}\n"
-    (tmp_path / "run.yaml").write_text(f"datasets: [sums.json]\n{models}{place}", encoding="utf-8")
-    (tmp_path / "suite.yaml").write_text("suite: nightly\nruns: [{run: run.yaml}]\n", encoding="utf-8")
-    assert command("suite", "suite.yaml", folder=tmp_path).returncode == 0
-    assert len(runs_in(client, "by-file")) == 2
-
-
-def test_a_run_file_may_not_hold_a_login(tmp_path: Path) -> None:
-    golden_file(tmp_path)
-    (tmp_path / "run.yaml").write_text("datasets: [sums.json]\nmlflow: {uri: 'http://me:hunter22@host'}\n", encoding="utf-8")
-    ran = command("run", "run.yaml", folder=tmp_path)
-    assert (ran.returncode, "an address without a user name or password" in ran.stderr) == (2, True)
-    assert "hunter22" not in ran.stderr
 
 
 @pytest.mark.parametrize(("status", "body"), [(403, b"hunter22 may not"), (200, b"hello")])
@@ -188,21 +102,6 @@ def test_a_purged_run_keeps_its_figures_and_says_why_it_has_no_traces(client: An
     assert found.traces == 0
     assert "retention has removed" in found.notes[0]
     assert client.get_run(found.mlflow_run_id).data.tags["assay.run_id"] == "golden"
-
-
-def _sliced(folder: Path) -> str:
-    (folder / "slices.yaml").write_text("slices: [tag]\n", encoding="utf-8")
-    return str(folder / "slices.yaml")
-
-
-def test_names_of_metrics_survive_any_value_of_a_slice(client: Any, server: MlflowServer, tmp_path: Path) -> None:
-    values = ["a/b", "ü", "", "..", "w" * 400, "a_b"]
-    rows = [question(f"q{place}", tag=value) for place, value in enumerate(values)]
-    graded(tmp_path, "odd", rows, passing(rows), run_file=_sliced(tmp_path))
-    stored = client.get_run(
-        pushed(api.open_run("odd", runs_dir=tmp_path / "runs"), server.uri, "slices").mlflow_run_id
-    ).data.metrics
-    assert len([name for name in stored if name.startswith("slices/tag/") and name.endswith("/n_scored")]) == len(values) - 1
 
 
 def test_a_run_that_is_gone_on_with_is_pushed_like_any_other(client: Any, server: MlflowServer, tmp_path: Path) -> None:

@@ -1,10 +1,6 @@
 """Records of a run as traces of a real MLflow server, read back through its own client."""
 
 import json
-import subprocess
-import sys
-import time
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +11,9 @@ from assay import api
 from assay.core.errors import UsageProblem
 from assay.testing import example_dataset
 from tests.engine.graded_runs import graded, passing, question
-from tests.integrations.mlflow.pushing import golden_run, marks, pushed, runs_in, traces_of
+from tests.integrations.mlflow.pushing import golden_run, marks, pushed, traces_of
 from tests.integrations.mlflow.serving import MlflowServer
 
-MANY = 150
 PANEL = ("scripted/judge-5", "scripted/judge-4", "scripted/judge-2")
 
 
@@ -124,46 +119,6 @@ def test_a_label_of_another_run_is_refused(server: MlflowServer, tmp_path: Path)
         pushed(golden_run(tmp_path), server.uri, "mislabelled", labels=str(labels))
 
 
-def test_pushing_twice_sends_no_trace_twice(client: Any, server: MlflowServer, tmp_path: Path) -> None:
-    run = golden_run(tmp_path)
-    first, second = (pushed(run, server.uri, "again") for _ in range(2))
-    assert (first.traces_sent, second.traces_sent, second.traces) == (5, 0, 5)
-    assert len(traces_of(client, second)["sum-1"].info.assessments) == len(traces_of(client, first)["sum-1"].info.assessments) == 4
-
-
-def test_a_push_that_was_killed_goes_on_where_it_was(client: Any, server: MlflowServer, tmp_path: Path) -> None:
-    rows = [question(f"q{number}") for number in range(MANY)]
-    graded(tmp_path, "large", rows, passing(rows, 0))
-    experiment = _killed_while_it_sends(client, server, tmp_path)
-    found = pushed(api.open_run("large", runs_dir=tmp_path / "runs"), server.uri, experiment)
-    assert (found.is_new, found.traces) == (False, MANY)
-    assert [run.info.status for run in runs_in(client, experiment)] == ["FINISHED"]
-    assert len(client.get_metric_history(found.mlflow_run_id, "pass_rate")) == 1
-    traces = traces_of(client, found)
-    assert {len(trace.data.spans) for trace in traces.values()} == {2}
-    assert {len(marks(trace, "passed")) for trace in traces.values()} == {1}
-
-
-def _trace_ids(client: Any, experiment: str) -> list[str]:
-    found = client.get_experiment_by_name(experiment)
-    traces = client.search_traces(locations=[found.experiment_id], max_results=500, include_spans=False) if found else []
-    return [trace.info.trace_id for trace in traces]
-
-
-def _killed_while_it_sends(client: Any, server: MlflowServer, folder: Path) -> str:
-    """The first of some experiments that has a part of the traces: on a busy machine all may be there before anybody looks."""
-    for number in count():
-        experiment = f"killed-{number}"
-        line = [sys.executable, "-m", "assay", "mlflow", "push", "large", "--uri", server.uri, "--experiment", experiment]
-        with subprocess.Popen(line, cwd=folder) as process:
-            while process.poll() is None and not _trace_ids(client, experiment):
-                time.sleep(0.05)
-            process.kill()
-        if 0 < len(_trace_ids(client, experiment)) < MANY:
-            break
-    return experiment
-
-
 @pytest.mark.parametrize(("choice", "sent"), [("failed", ["q1"]), ("none", []), ("all", ["q0", "q1", "q2"])])
 def test_traces_are_chosen(client: Any, server: MlflowServer, tmp_path: Path, choice: Any, sent: list[str]) -> None:
     rows = [question(f"q{number}") for number in range(3)]
@@ -176,16 +131,3 @@ def test_what_is_left_out_is_said_here_and_there(client: Any, server: MlflowServ
     found = pushed(golden_run(tmp_path), server.uri, "part", traces=2)
     assert (found.traces, found.notes[0].split(";")[0]) == (2, "3 of 5 records have no trace")
     assert "3 of 5 records have no trace" in client.get_run(found.mlflow_run_id).data.tags["mlflow.note.content"]
-
-
-def test_the_dataset_is_known_by_its_records_and_not_by_its_name(client: Any, server: MlflowServer, tmp_path: Path) -> None:
-    one, other = tmp_path / "one", tmp_path / "other"
-    one.mkdir()
-    other.mkdir()
-    runs = [golden_run(one, "a"), golden_run(one, "b", model="scripted/say-5"), golden_run(other, "c", limit=3)]
-    stored = [client.get_run(pushed(run, server.uri, "datasets").mlflow_run_id) for run in runs]
-    same, again, less = ([given.dataset.digest for given in run.inputs.dataset_inputs] for run in stored)
-    assert (same == again, same == less, len(same)) == (True, False, 1)
-    datasets = client.search_datasets([stored[0].info.experiment_id])
-    profiles = [json.loads(client.get_dataset(found.dataset_id).profile) for found in datasets]
-    assert sorted(profile["num_records"] for profile in profiles) == [3, 5]

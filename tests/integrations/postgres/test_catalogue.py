@@ -4,23 +4,12 @@ import time
 from collections.abc import Iterator
 from uuid import uuid4
 
-import psycopg
 import pytest
 
 from assay.integrations.postgres import PostgresCatalogue, PostgresLease, PostgresLedgers, PostgresSubmissions, open_run
 from assay.store.submissions import NewSubmission, SubmissionRow, WaitingRun
 from tests.store.databases import Database
 from tests.store.samples import rows
-
-
-@pytest.fixture
-def run_id(database: Database) -> str:
-    """A new run."""
-    made = f"run-{uuid4().hex}"
-    ledgers = PostgresLedgers(database.address)
-    ledgers.create(made, plan=b"{}", plan_sha256="0", at=1.0).close()
-    ledgers.close()
-    return made
 
 
 @pytest.fixture
@@ -42,20 +31,6 @@ def lease(database: Database, run_id: str, owner: str, place: str = "") -> Postg
     return PostgresLease(database.address, run_id, owner=owner, place=place)
 
 
-def expire(database: Database, run_id: str) -> None:
-    """As if nothing had been heard of the driver for long."""
-    with psycopg.connect(database.address) as connection:
-        connection.execute("UPDATE driver SET until = '-infinity' FROM run WHERE run.run = driver.run AND run_id = %s", (run_id,))
-
-
-def take_in_time(taker: PostgresLease) -> None:
-    """A database that was just started lets nobody succeed another for the time of a lease."""
-    end = time.monotonic() + 60
-    while not taker.take():
-        assert time.monotonic() < end
-        time.sleep(0.1)
-
-
 def submission(key: str = "", **members: str) -> SubmissionRow:
     given = {"run_id": f"run-{uuid4().hex}", "owner": "ci", "fingerprint": "f", **members}
     return SubmissionRow(**given, key=key, answer=b"{}", at=time.time())  # type: ignore[arg-type]
@@ -63,62 +38,6 @@ def submission(key: str = "", **members: str) -> SubmissionRow:
 
 def submitted(number: int = 3) -> NewSubmission:
     return NewSubmission(b"{}", "0", lambda: rows(number))
-
-
-def test_one_at_a_time_drives_a_run(database: Database, run_id: str) -> None:
-    first, second = lease(database, run_id, "first"), lease(database, run_id, "second")
-    assert (first.take(), second.take(), first.renew(), second.renew()) == (True, False, True, False)
-    first.release()
-    assert second.take()
-    first.close()
-    second.close()
-
-
-def test_a_driver_that_is_not_heard_of_is_succeeded_and_knows_it(database: Database, run_id: str) -> None:
-    first, second = lease(database, run_id, "first"), lease(database, run_id, "second")
-    first.take()
-    expire(database, run_id)
-    take_in_time(second)
-    assert (first.renew(), first.take(), second.renew()) == (False, False, True)
-    first.close()
-    second.close()
-
-
-def test_a_lease_that_nobody_has_taken_meanwhile_is_renewed_late(database: Database, run_id: str) -> None:
-    first, second = lease(database, run_id, "first"), lease(database, run_id, "second")
-    first.take()
-    expire(database, run_id)
-    assert (first.renew(), second.take()) == (True, False)
-    first.close()
-    second.close()
-
-
-def test_who_holds_the_lock_of_the_same_folder_waits_for_no_lease(database: Database, run_id: str) -> None:
-    first, second = lease(database, run_id, "first", "folder"), lease(database, run_id, "second", "folder")
-    assert (first.take(), second.take(), first.renew()) == (True, True, False)
-    first.close()
-    second.close()
-
-
-def test_a_driver_that_was_succeeded_changes_no_state(database: Database, run_id: str) -> None:
-    first, second = lease(database, run_id, "first", "folder"), lease(database, run_id, "second", "folder")
-    first.take()
-    late = open_run(database.address, run_id, driver="first")
-    second.take()
-    now = open_run(database.address, run_id, driver="second")
-    assert (late.set_state("queued", "validating", at=2.0), now.set_state("queued", "validating", at=3.0)) == (False, True)
-    for opened in (first, second, late, now):
-        opened.close()
-
-
-def test_a_restart_of_the_database_ends_no_lease(database: Database, run_id: str) -> None:
-    first, second = lease(database, run_id, "first"), lease(database, run_id, "second")
-    first.take()
-    expire(database, run_id)
-    database.restart_at_once()
-    assert (second.take(), first.renew()) == (False, True)
-    first.close()
-    second.close()
 
 
 def test_a_key_has_one_run_and_the_records_are_there_with_it(

@@ -6,12 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
-from psycopg import sql
 
-from assay.core.errors import StoreUnavailable
 from assay.integrations.postgres import PostgresCatalogue, PostgresLedgers
-from assay.integrations.postgres.connection import ReconnectingConnection, connect, shown_address
-from assay.integrations.postgres.migrations import STEPS, migrate
 from assay.store.ledger import Claim, ClaimLost
 from tests.store.databases import Database, running_database
 from tests.store.samples import done, rows
@@ -22,13 +18,6 @@ def own() -> Iterator[Database]:
     """A PostgreSQL that may be killed."""
     with running_database() as database:
         yield database
-
-
-def _another(database: Database, name: str) -> str:
-    """An empty database on the same server."""
-    with psycopg.connect(database.address, autocommit=True) as admin:
-        admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
-    return database.address.replace("/postgres", f"/{name}")
 
 
 def test_an_append_is_done_once_however_often_the_server_is_restarted(own: Database) -> None:
@@ -103,77 +92,6 @@ def is_in_a_transaction(database: Database) -> bool:
         return bool(looking.execute("SELECT pid FROM pg_stat_activity WHERE state = 'idle in transaction'").fetchall())
 
 
-def test_a_server_that_is_not_there_is_named_without_its_password() -> None:
-    link = ReconnectingConnection("postgresql://assay:hush-hush@127.0.0.1:1/runs", patience=0.2)
-    with pytest.raises(StoreUnavailable, match=r"127\.0\.0\.1:1/runs") as problem:
-        link.transact(lambda _: None)
-    assert "hush" not in problem.value.message
-    assert "PostgreSQL runs" in problem.value.hint
-
-
-def test_a_database_that_is_not_there_is_said_at_once(database: Database) -> None:
-    with pytest.raises(StoreUnavailable, match='database "nowhere" does not exist'):
-        PostgresLedgers(database.address.replace("/postgres", "/nowhere"))
-
-
-@pytest.mark.parametrize(
-    ("address", "shown"),
-    [
-        ("postgresql://me:secret@db.example:5433/runs", "postgresql://db.example:5433/runs"),
-        ("postgresql:///runs", "postgresql://localhost:5432/runs"),
-        ("postgresql://me:secret@one:1,two:2/runs", "postgresql://one:1,two:2/runs"),
-        ("host=db.example user=me password=secret", "postgresql://db.example:5432/"),
-        ("postgresql://[broken", "an address that cannot be read"),
-    ],
-)
-def test_an_address_is_shown_without_who_uses_it(address: str, shown: str) -> None:
-    assert shown_address(address) == shown
-
-
-def test_several_who_begin_at_once_make_the_tables_once(database: Database) -> None:
-    address = _another(database, "begun")
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda _: PostgresLedgers(address).close(), range(8)))
-    with psycopg.connect(address) as looking:
-        assert looking.execute("SELECT count(*) FROM migration").fetchone() == (len(STEPS),)
-
-
-def test_a_migration_that_is_cut_off_never_happened(database: Database) -> None:
-    address = _another(database, "cut")
-    with psycopg.connect(address, autocommit=True) as again:
-        broken = psycopg.connect(address)
-        broken.execute(STEPS[0])
-        again.execute("SELECT pg_terminate_backend(%s, 10000)", (broken.info.backend_pid,))  # as when the program is killed
-        broken.close()
-        migrate(again)
-        assert again.execute("SELECT count(*) FROM run").fetchone() == (0,)
-
-
-def test_runs_from_before_shards_were_kept_go_on_with_those_of_250_records(database: Database) -> None:
-    address = _another(database, "before")
-    with psycopg.connect(address, autocommit=True) as before:
-        before.execute(STEPS[0])
-        before.execute("CREATE TABLE migration(step integer PRIMARY KEY, at timestamptz NOT NULL DEFAULT now())")
-        before.execute("INSERT INTO migration(step) VALUES (0)")
-        for run_id, records in (("many", 501), ("none", 0)):
-            values = (run_id, b"{}", records)
-            before.execute("INSERT INTO run(run_id, plan, plan_sha256, state, records) VALUES (%s, %s, '', 'running', %s)", values)
-    runs = PostgresLedgers(address)
-    many, none = runs.open("many"), runs.open("none")
-    assert (many.shards(), none.shards()) == ([0, 1, 2], [])
-    for opened in (many, none, runs):
-        opened.close()
-
-
-def test_a_ledger_of_a_newer_version_is_refused(database: Database) -> None:
-    address = _another(database, "newer")
-    PostgresLedgers(address).close()
-    with psycopg.connect(address, autocommit=True) as ahead:
-        ahead.execute("INSERT INTO migration(step) VALUES (%s)", (len(STEPS),))
-    with pytest.raises(StoreUnavailable, match="has version"):
-        PostgresLedgers(address)
-
-
 def test_a_run_with_an_odd_note_is_listed_with_all_others(database: Database) -> None:
     runs = PostgresLedgers(database.address)
     ledger = runs.create("odd-note", plan=b"{}", plan_sha256="ab", at=1.0)
@@ -185,10 +103,3 @@ def test_a_run_with_an_odd_note_is_listed_with_all_others(database: Database) ->
         opened.close()
     assert standing.problem.startswith("a\x00b ")
     assert standing.notes == {"counts": "{}"}
-
-
-@pytest.mark.parametrize(("query", "expected"), [("", "12000"), ("?tcp_user_timeout=3000", "3000")])
-def test_a_connection_that_is_cut_off_without_a_word_is_given_up(database: Database, query: str, expected: str) -> None:
-    with connect(database.address + query) as connection:
-        said = connection.info.get_parameters()
-    assert (said["tcp_user_timeout"], said["keepalives_idle"]) == (expected, "5")

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from prometheus_client.parser import text_string_to_metric_families
 
 from assay import api
 from assay.integrations.telemetry.json_log import RunLog, log_to, stop_logging
-from assay.integrations.telemetry.prometheus import MOST, OTHER, PrometheusMetrics
 from assay.surfaces.cli.program import program
 from assay.testing import example_dataset
+
+pytestmark = pytest.mark.usefixtures("folder")
 
 MEMBERS = {"time", "level", "logger", "message", "event", "run_id"}
 
@@ -25,22 +25,6 @@ def run(*options: str, model: str = "scripted/say-canary", **variables: str) -> 
 
 def events(text: str, name: str) -> list[dict[str, Any]]:
     return [event for event in map(json.loads, text.splitlines()) if event["event"] == name]
-
-
-def samples(path: str) -> dict[str, dict[tuple[str, ...], float]]:
-    """Values of a file by name and values of labels, as Prometheus' own reader reads it."""
-    found: dict[str, dict[tuple[str, ...], float]] = {}
-    for family in text_string_to_metric_families(Path(path).read_text(encoding="utf-8")):
-        for sample in family.samples:
-            found.setdefault(sample.name, {})[tuple(sample.labels.values())] = sample.value
-    return found
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    Path("golden.json").write_bytes(example_dataset("golden_v1"))
-    return tmp_path
 
 
 def test_every_line_is_one_event_with_time_level_and_run() -> None:
@@ -95,39 +79,6 @@ def test_a_run_that_cannot_go_on_is_logged_with_its_code(folder: Path) -> None:
     (folder / "golden.json").write_bytes(example_dataset("golden_v1").replace(b"sum-1", b"sum-9"))
     result = run("--log-format", "json")
     assert (result.exit_code, json.loads(result.stderr.splitlines()[-3])["event"]) == (2, "run_failed")
-
-
-def test_figures_are_those_of_the_run_in_a_format_that_prometheus_reads() -> None:
-    run("--metrics-file", "assay.prom", "--quiet")
-    found = samples("assay.prom")
-    assert found["assay_records_total"] == {("evaluated", "golden_v1"): 5}
-    assert found["assay_calls_total"] == {("candidate", "scripted/say-canary"): 5, ("judge", "scripted/judge-4"): 5}
-    assert found["assay_call_seconds_count"] == found["assay_calls_total"]
-    assert found["assay_runs_ended_total"] == {("completed",): 1}
-    assert (found["assay_run_pass_rate"], found["assay_run_mean_score"]) == (
-        {("scripted/say-canary",): 1},
-        {("scripted/say-canary",): 0.75},
-    )
-
-
-def test_errors_are_counted_by_code() -> None:
-    run("--metrics-file", "assay.prom", "--quiet", model="scripted/fail-content_filter")
-    found = samples("assay.prom")
-    assert found["assay_record_failures_total"] == {("content_filter",): 5}
-    assert found["assay_call_errors_total"] == {("candidate", "scripted/fail-content_filter", "content_filter"): 5}
-
-
-def test_names_that_others_choose_cannot_fill_the_memory() -> None:
-    figures = PrometheusMetrics()
-    for number in range(MOST + 10):
-        figures(seen(model=f'a "model"\\\n{number}'))
-    values = {
-        sample.labels["model"]
-        for family in text_string_to_metric_families(figures.text())
-        for sample in family.samples
-        if "model" in sample.labels
-    }
-    assert (len(values), OTHER in values) == (MOST + 1, True)
 
 
 def seen(*, model: str, record_id: str = "q") -> api.RecordEvent:

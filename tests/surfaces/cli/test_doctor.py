@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 from collections.abc import Mapping
 from email.utils import formatdate
 from pathlib import Path
@@ -16,7 +15,6 @@ from assay.core.doctor import DoctorCheck
 from assay.core.plan import ProviderPlan
 from assay.engine.planning.doctor import examine_clock, examine_extras, examine_handles, examine_proxies
 from assay.models.connectivity import ask_for_models
-from assay.store.folder_check import check_runs_folder, file_system
 from assay.surfaces.cli.program import program
 from tests.models.faulty_provider import faulty_provider, http, send, send_and_hang
 
@@ -123,24 +121,6 @@ def test_passwords_of_proxies_are_masked() -> None:
     }
     assert checks["HTTPS_PROXY"].says == "http://***@proxy:3128"
     assert (checks["ALL_PROXY"].standing, "x" in checks["ALL_PROXY"].says.split()) == ("problem", False)
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is closed to root")
-def test_a_folder_that_cannot_be_written_is_to_be_mended(folder: Path) -> None:
-    folder.chmod(0o500)
-    (check,) = check_runs_folder(folder)
-    assert (check.standing, check.hint.startswith("make it writable")) == ("problem", True)
-
-
-def test_a_file_in_place_of_the_folder_is_to_be_mended(folder: Path) -> None:
-    (folder / "runs").write_text("", encoding="utf-8")
-    assert doctor("--offline").exit_code == 1
-
-
-@pytest.mark.parametrize(("place", "kind"), [("/srv/runs", "nfs4"), ("/srv runs/x", "cifs"), ("/home/me", "ext4")])
-def test_the_file_system_is_that_of_the_nearest_mount(place: str, kind: str) -> None:
-    mounts = "/dev/sda / ext4 rw 0 0\nhost:/x /srv nfs4 rw 0 0\n//host/y /srv\\040runs cifs rw 0 0\n"
-    assert file_system(Path(place), mounts) == kind
 
 
 @pytest.mark.parametrize(("now", "standing"), [(1_790_000_000.0, "ok"), (1_790_000_600.0, "problem"), (1_000_000_000.0, "problem")])

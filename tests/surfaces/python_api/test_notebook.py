@@ -74,16 +74,6 @@ def test_records_are_a_table_and_figures_are_numbers(shown: Watching) -> None:
     assert outputs(shown, 4, "text/plain") == ["('WARNING', 0.43649717781352987)"]
 
 
-def test_no_progress_is_shown_where_none_is_wanted(shown: Watching) -> None:
-    assert outputs(shown, 6) == []
-
-
-def test_a_bar_moves_while_a_run_is_under_way_and_is_gone_at_the_end(shown: Watching) -> None:
-    bars = [html for html in shown.drawn if "assistant.json" in html and "<progress" in html]
-    assert len(bars) > 1
-    assert "<progress" not in outputs(shown, 7)[0]
-
-
 def test_a_cell_may_wait_for_a_run(shown: Watching) -> None:
     assert outputs(shown, 8, "text/plain") == ["'completed'"]
 
@@ -115,3 +105,13 @@ def said_until(kernel: BlockingKernelClient, kind: str) -> Outputs:
         message = kernel.get_iopub_msg(timeout=60)
         said.append({**message["content"], "kind": message["msg_type"]})
     return said
+
+
+def test_no_progress_is_shown_where_none_is_wanted(shown: Watching) -> None:
+    assert outputs(shown, 6) == []
+
+
+def test_a_bar_moves_while_a_run_is_under_way_and_is_gone_at_the_end(shown: Watching) -> None:
+    bars = [html for html in shown.drawn if "assistant.json" in html and "<progress" in html]
+    assert len(bars) > 1
+    assert "<progress" not in outputs(shown, 7)[0]

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import pytest
 from rich.cells import cell_len
 
-from assay.core.text import printable_id
 from assay.presentation.sections import Column
 from assay.surfaces.reporters.terminal import Row, painter, table
 
@@ -17,13 +16,6 @@ COLUMNS = (
     Column("cost", is_number=True),
 )
 ROWS: tuple[Row, ...] = (("Modell Ä 🎉", "100", "0.49 [0.37, 0.61]", "1.4 s", "unknown"), ("other", "9", "-", "", "$0.10"))
-
-
-def test_long_ids_are_cut_in_their_middle_so_that_their_ends_tell_them_apart() -> None:
-    ids = [f"benchmark/professional_law/test/{number:09}" for number in range(3)]
-    assert [printable_id(name, limit=24) for name in ids] == [f"benchmark/pr…t/00000000{number}" for number in range(3)]
-    assert printable_id("short\x1b", limit=6) == "short␛"
-    assert {len(printable_id("x" * size, limit=48)) for size in range(48, 60)} == {48}
 
 
 def lines(columns: Sequence[Column], rows: Sequence[Row], *, width: int | None) -> list[str]:

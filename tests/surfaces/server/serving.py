@@ -17,6 +17,8 @@ from typing import Any, NamedTuple, Self
 JSON = {"Content-Type": "application/json"}
 ENDED = ("completed", "completed_with_failures", "failed", "cancelled")
 PATIENCE = 120.0
+HOSTILE = ["=1+1", "-1+1", "\t=1", " =1+1", '=HYPERLINK("http://x","y")', '=1","=2', "@SUM(1)", "<script>alert(1)</script>"]
+"""Texts that a spreadsheet or a browser might obey."""
 
 
 class Answered(NamedTuple):
