@@ -163,7 +163,7 @@ def test_parameters_that_came_later_do_not_change_the_meaning_of_idempotency_key
     assert {one.parameter_name for one in SETTINGS if one.parameter and not one.parameter.is_later} == first
 
 
-DECIDED = {"datasets", "judges", "providers", "on_invalid", "batch", "retention", "response_source"}
+DECIDED = {"datasets", "judges", "providers", "on_invalid", "batch", "retention", "response_source", "strict_parameters"}
 """Settings that planning turns into something else."""
 
 

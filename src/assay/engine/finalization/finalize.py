@@ -368,7 +368,7 @@ class _Artifacts:
             blocked=run.notes.get("blocked"),
             failures=self._failures_before(run),
             batches=self._batches(run),
-            negotiated=negotiated_models(plan, run.notes, self._redactor),
+            negotiated=negotiated_models(plan, run.notes, shown),
             redactions=dict(sorted(self._redactor.counts.items())),
             records_merkle_root=self._tree.hexdigest(),
             attempt_chain_sha256=self._chain.hexdigest(),

@@ -8,8 +8,8 @@ from assay.core.manifest import NegotiatedModel
 from assay.core.model_call import Adjustment
 from assay.core.plan import ModelPlan, Plan
 from assay.core.settings import ModelParameters
+from assay.engine.records.redaction import RedactedPlan
 from assay.store.ledger import Ledger
-from assay.store.redact import Redactor
 
 _PREFIX = "parameters"
 _MAX_TOKENS = "max_tokens"
@@ -36,25 +36,27 @@ def read_adjustments(notes: Mapping[str, str]) -> dict[str, tuple[Adjustment, ..
     return {model: tuple(adjustments) for model, adjustments in found.items()}
 
 
-def negotiated_models(plan: Plan, notes: Mapping[str, str], redactor: Redactor) -> tuple[NegotiatedModel, ...]:
+def negotiated_models(plan: Plan, notes: Mapping[str, str], shown: RedactedPlan) -> tuple[NegotiatedModel, ...]:
     """Describe for the manifest what was learned of each model, and which output limit it had."""
     learned = {
-        name: tuple(msgspec.structs.replace(adjustment, reason=redactor.text(adjustment.reason)) for adjustment in adjustments)
+        name: tuple(
+            msgspec.structs.replace(adjustment, reason=shown.redactor.text(adjustment.reason)) for adjustment in adjustments
+        )
         for name, adjustments in read_adjustments(notes).items()
     }
     models = {model.name: model for model in plan.models() if plan.takes_parameters(model)}
-    return tuple(_negotiated(model, learned.get(name, ())) for name, model in models.items())
+    return tuple(_negotiated(shown.name(name), model, learned.get(name, ())) for name, model in models.items())
 
 
-def _negotiated(model: ModelPlan, adjustments: tuple[Adjustment, ...]) -> NegotiatedModel:
+def _negotiated(name: str, model: ModelPlan, adjustments: tuple[Adjustment, ...]) -> NegotiatedModel:
     limits = [adjustment for adjustment in adjustments if adjustment.parameter == _MAX_TOKENS]
     numbers = [int(adjustment.value) for adjustment in limits if adjustment.value.isdecimal()]
     if numbers:
-        return NegotiatedModel(model.name, adjustments, min(numbers), "provider")
+        return NegotiatedModel(name, adjustments, min(numbers), "provider")
     is_omitted = any(adjustment.value == "omitted" for adjustment in limits)
     if model.parameters.max_tokens is not None and not is_omitted:
-        return NegotiatedModel(model.name, adjustments, model.parameters.max_tokens, "user")
-    return NegotiatedModel(model.name, adjustments)
+        return NegotiatedModel(name, adjustments, model.parameters.max_tokens, "user")
+    return NegotiatedModel(name, adjustments)
 
 
 def sent_parameters(model: ModelPlan, adjustments: Iterable[Adjustment]) -> ModelParameters:
