@@ -7,6 +7,7 @@ from assay.core.manifest import ArtifactHash
 from assay.presentation.charts import IntervalPlot, ScoreDistribution
 from assay.presentation.run_details import artifact_table, error_table, hash_facts, key_metrics, run_charts, shares, spending_table
 from assay.presentation.sections import NO_LINKS
+from assay.store.verify import FileProblem
 from tests.surfaces.run_views import golden_view, manifest, other_view, result, unfinished_view
 
 
