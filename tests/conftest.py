@@ -2,12 +2,13 @@
 
 import compileall
 import gc
+import json
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from tests.store.databases import Database
 
 HEAVY = "ASSAY_HEAVY"
+Put = Callable[..., Path]
 SOURCE = Path(__file__).parent.parent / "src"
 CHANGING = (
     *("GITHUB_ACTIONS", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS", "LINES"),
@@ -79,6 +81,19 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("ASSAY_RUNS_DIR", raising=False)
     Path("golden.json").write_bytes(example_dataset("golden_v1"))
     return tmp_path
+
+
+@pytest.fixture
+def put(tmp_path: Path) -> Put:
+    """Writes a value as a file of that name."""
+
+    def write(name: str, value: Any) -> Path:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(value if isinstance(value, bytes) else json.dumps(value).encode())
+        return path
+
+    return write
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
 """The table of providers: everything specific to one kind of provider is in its row.
 
 A new one needs its name in `ProviderKind`, a row here, and a module of `assay.models` with an `open_provider`; the rest follows,
-and tests/models/test_providers.py tells what is missing. A vendor that LiteLLM supports well enough needs none: a row is for one
+and tests/core/test_provider.py tells what is missing. A vendor that LiteLLM supports well enough needs none: a row is for one
 whose tokens, failures or batches must be parsed exactly, and without another library.
 """
 
