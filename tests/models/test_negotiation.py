@@ -257,20 +257,16 @@ REJECTIONS: list[tuple[int, object, dict[str, str]]] = [
     (
         400,
         error(
-            (
-                "This model's maximum context length is 8192 tokens. However, you requested 100030 tokens "
-                "(30 in the messages, 100000 in the completion)."
-            )
+            "This model's maximum context length is 8192 tokens. However, you requested 100030 tokens "
+            "(30 in the messages, 100000 in the completion)."
         ),
         {"max_tokens": OMITTED},
     ),
     (
         400,
         error(
-            (
-                "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 8193. Given: 30 "
-                "`inputs` tokens and 100000 `max_new_tokens`"
-            )
+            "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 8193. Given: 30 "
+            "`inputs` tokens and 100000 `max_new_tokens`"
         ),
         {"max_tokens": OMITTED},
     ),

@@ -5,7 +5,7 @@ that parameter was sent: a rejection of anything else stays the failure that it 
 """
 
 from collections.abc import Iterable
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, get_args
 
 import msgspec
 
@@ -30,6 +30,7 @@ __all__ = ["MAX_TOKENS", "OMITTED", "REPLY_FORMAT", "SYSTEM", "THINKING", "UNBOU
 
 ReplyFormat = Literal["json_schema", "json_object", "tools", "plain"]
 """How a reply with a schema is requested, from the strictest form to a request in the prompt alone."""
+REPLY_FORMATS: tuple[ReplyFormat, ...] = get_args(ReplyFormat)
 SystemRole = Literal["system", "developer", "user"]
 """How instructions are sent; `user` puts them before the first question."""
 
@@ -47,7 +48,7 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
 
     names: dict[str, tuple[str, ...]]
     """Names in requests by the plan's names, the preferred one first; what is missing here is never sent."""
-    formats: tuple[ReplyFormat, ...] = ("json_schema", "json_object", "tools", "plain")
+    formats: tuple[ReplyFormat, ...] = REPLY_FORMATS
     roles: tuple[SystemRole, ...] = ("system", "developer", "user")
     requires_limit: bool = False
     """The API takes no request without an output limit."""
@@ -96,8 +97,19 @@ class Negotiator:
         """Apply what was learned before, by this process or by another worker."""
         for adjustment in adjustments:
             is_name = adjustment.value in self._dialect.names.get(adjustment.parameter, ())
-            self._adjustments[adjustment.parameter, "name" if is_name else "value"] = adjustment
+            key = adjustment.parameter, "name" if is_name else "value"
+            if key not in self._adjustments or self._is_further(adjustment, self._adjustments[key]):
+                self._adjustments[key] = adjustment
         self.sent = self._build_sent()
+
+    def _is_further(self, adjustment: Adjustment, known: Adjustment) -> bool:
+        """Tell whether an adjustment goes further than a known one: other workers learn too, and notes are not in order."""
+        for parameter, choices in ((SYSTEM, self._dialect.roles), (REPLY_FORMAT, self._dialect.formats)):
+            if adjustment.parameter == parameter and {adjustment.value, known.value} <= set(choices):
+                return choices.index(adjustment.value) > choices.index(known.value)
+        if adjustment.value.isdecimal() and known.value.isdecimal():
+            return int(adjustment.value) < int(known.value)
+        return known.value != OMITTED
 
     def _build_sent(self) -> Sent:
         parameters: dict[str, object] = {}
