@@ -2,7 +2,6 @@
 
 import msgspec
 
-from assay.api import FileProblem
 from assay.core.manifest import ArtifactHash
 from assay.presentation.charts import IntervalPlot, ScoreDistribution
 from assay.presentation.run_details import artifact_table, error_table, hash_facts, key_metrics, run_charts, shares, spending_table

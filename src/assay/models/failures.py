@@ -199,7 +199,7 @@ def error_failure(refusal: ErrorResponse) -> ModelFailure:
     error = _error_object(refusal.body)
     wording, status = _wording(error, refusal.body), _embedded_status(error)
     worded = worded_code(status, wording, error)
-    return ModelFailure(
+    failure = ModelFailure(
         _word_code(error) or worded or (_status_code(status) if status else "internal_error"),
         shorten(f"an error inside the reply of '{refusal.provider}': {wording or 'no explanation'}"),
         http_status=refusal.status,
@@ -207,6 +207,8 @@ def error_failure(refusal: ErrorResponse) -> ModelFailure:
         request_id=request_id_of(refusal.headers),
         is_exhausted=_is_exhausted(error),
     )
+    failure.error_body = refusal.body
+    return failure
 
 
 def exception_failure(problem: BaseException, *, provider: str) -> ModelFailure:
