@@ -25,13 +25,15 @@ class HttpModel(ABC, Generic[BodyT]):
 
     path: str
     messages_member: str = "messages"
+    names_model: bool = True
+    """Requests have a member `model`; some protocols have it in the path."""
     decoder: "msgspec.json.Decoder[BodyT]"
 
     def __init__(self, transport: Transport, model: ModelPlan, dialect: Dialect) -> None:
         self.transport = transport
         self.negotiator = Negotiator(model.parameters, dialect, explicit=model.explicit or ())
-        self._model = model.model
-        self._head = transport.head(self.path)
+        self._before: JsonObject = {"model": model.model} if self.names_model else {}
+        self._head = transport.head(self.path, model=model.model)
         self._written: tuple[Sent, Mapping[str, object] | None] | None = None
         self._writer: BodyWriter
         self.applied: JsonObject = self.members(self.negotiator.sent)
@@ -50,7 +52,7 @@ class HttpModel(ABC, Generic[BodyT]):
                 raise self.learn(failure, ask, sent) from None
             applied = {**applied, MAX_TOKENS: limit}
         # This one request is too long for the usual output limit: it alone gets what its messages leave of the context.
-        writer = BodyWriter({"model": self._model}, self.messages_member, applied)
+        writer = BodyWriter(self._before, self.messages_member, applied)
         body = writer.write(*self.messages(ask, sent.role))
         try:
             return self.read(await self.transport.post(self._head, body, decoder=self.decoder), applied)
@@ -70,7 +72,7 @@ class HttpModel(ABC, Generic[BodyT]):
             self._written = sent, ask.reply_schema
             form = self.schema_members(ask.reply_schema, sent.reply_format) if ask.reply_schema else {}
             self.applied = merged(self.members(sent), form)
-            self._writer = BodyWriter({"model": self._model}, self.messages_member, self.applied)
+            self._writer = BodyWriter(self._before, self.messages_member, self.applied)
         return self._writer.write(*self.messages(ask, sent.role))
 
     def messages(self, ask: ModelRequest, role: SystemRole) -> tuple[Sequence[object], JsonObject | None]:

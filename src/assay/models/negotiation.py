@@ -85,7 +85,7 @@ _ROLE = re.compile(
 )
 _WORDS: dict[str, str] = {
     REPLY_FORMAT: r"response[ _]?format|response[ _]?(?:json[ _]?)?schema|response[ _]?mime[ _]?type|json[ _](?:mode|schema|object)"
-    r"|structured[ _]outputs?|output[ _](?:format|config)|text\.format|tool[ _]?(?:choice|use)|tools\b|controlled generation",
+    r"|structured[ _]outputs?|output[ _](?:format|config)|text\.?format|tool[ _]?(?:choice|use)|tools\b|controlled generation",
     "presence_penalty": r"presence[ _]?penalty|\bpenalty",
     "frequency_penalty": r"frequency[ _]?penalty|\bpenalty",
     "reasoning_effort": r"reasoning[ _.]?effort|\beffort\b|\breasoning\b|output_config(?!\.format)",
