@@ -41,12 +41,16 @@ def read_adjustments(notes: Mapping[str, str]) -> dict[str, tuple[Adjustment, ..
 def negotiated_models(plan: Plan, notes: Mapping[str, str], shown: RedactedPlan) -> tuple[NegotiatedModel, ...]:
     """Describe for the manifest what was learned of each model, and which output limit it had."""
     learned = {
-        name: tuple(msgspec.structs.replace(adjustment, reason=shown.redactor.text(adjustment.reason)) for adjustment in adjustments)
+        name: tuple(
+            msgspec.structs.replace(adjustment, reason=shown.redactor.text(adjustment.reason)) for adjustment in adjustments
+        )
         for name, adjustments in read_adjustments(notes).items()
     }
     models = {model.name: model for model in plan.models() if plan.takes_parameters(model)}
     judges = {judge.name for judge in plan.judges if _is_sent_schemas(plan, judge)}
-    return tuple(_negotiated(shown.name(name), model, learned.get(name, ()), is_judge=name in judges) for name, model in models.items())
+    return tuple(
+        _negotiated(shown.name(name), model, learned.get(name, ()), is_judge=name in judges) for name, model in models.items()
+    )
 
 
 def _is_sent_schemas(plan: Plan, judge: ModelPlan) -> bool:
