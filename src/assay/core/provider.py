@@ -80,6 +80,7 @@ _OPENAI = Vendor(
     key_variable="OPENAI_API_KEY",
     headers={"Authorization": f"Bearer {KEY_MARK}"},
 )
+# Limits as the vendors document them; a larger file is refused as a whole, after it was uploaded.
 _OPENAI_BATCHES = ProviderBatches(home="openai_batches", max_requests=50_000, max_bytes=200_000_000)
 _ANTHROPIC = Vendor(
     url="https://api.anthropic.com/v1",
@@ -124,6 +125,7 @@ PROVIDERS: dict[ProviderKind, Provider] = {
     "scripted": Provider(
         home="scripted", words="models that answer by rule, such as `scripted/echo`", is_free=True, is_repeatable=True
     ),
+    # LiteLLM picks its host from the environment, so the address of a cached reply has to include these variables.
     "litellm": Provider(
         home="litellm",
         words="`litellm/VENDOR/MODEL`, every vendor that LiteLLM knows",
