@@ -194,6 +194,7 @@ def _chat_vendor(url: str, prefix: str, *, url_variable: str = "", version_path:
 
 _BEARER = {"Authorization": f"Bearer {KEY_MARK}"}
 _OPENAI = _chat_vendor("https://api.openai.com/v1", "OPENAI")
+# Limits as the vendors document them; a larger file is refused as a whole, after it was uploaded.
 _OPENAI_BATCHES = ProviderBatches(home="openai_batches", max_requests=50_000, max_bytes=200_000_000)
 _ANTHROPIC = Vendor(
     url="https://api.anthropic.com/v1",
@@ -352,6 +353,7 @@ PROVIDERS: dict[ProviderKind, Provider] = {
     "scripted": Provider(
         home="scripted", words="models that answer by rule, such as `scripted/echo`", is_free=True, is_repeatable=True
     ),
+    # LiteLLM picks its host from the environment, so the address of a cached reply has to include these variables.
     "litellm": Provider(
         home="litellm",
         words="`litellm/VENDOR/MODEL`, every vendor that LiteLLM knows",
