@@ -42,6 +42,7 @@ def examine(
     yield from examine_keys(environ)
     yield from check_runs_folder(runs_dir)
     yield from examine_proxies(environ)
+    # Only providers with an address can be asked.
     known = {provider.name: provider for provider in (*keyed_providers(environ), *providers) if PROVIDERS[provider.kind].vendor}
     if is_offline:
         yield DoctorCheck(area="providers", name="none", standing="note", says="skipped (--offline)")
@@ -49,6 +50,7 @@ def examine(
         return
     reached = asyncio.run(_reach_all(list(known.values()), environ))
     yield from (_provider(name, found) for name, found in zip(known, reached, strict=True))
+    # Pairs of a dict and a list keep the order of both.
     if not known:
         yield DoctorCheck(area="providers", name="none", standing="note", says="has a key; none was called")
     yield examine_clock(time.time(), [found.date for found in reached if found.date])
@@ -102,8 +104,11 @@ def _version(name: str) -> str:
 
 def examine_keys(environ: Mapping[str, str]) -> Iterator[DoctorCheck]:
     """Check which API keys are set: their names, never their values."""
+    # Two providers may use one variable.
     for variable in dict.fromkeys(row.vendor.key_variable for row in PROVIDERS.values() if row.vendor):
         key = environ.get(variable, "")
+        # A key that was pasted with a quote or a line break is refused by every provider, with a message about
+        # the key itself.
         if key and not (key.isascii() and key.isprintable() and key.strip() == key):
             hint = f"copy the key again, without quotes, blanks or line breaks: export {variable}=..."
             yield DoctorCheck(area="keys", name=variable, standing="problem", says="set, but not as a key can be", hint=hint)
@@ -123,6 +128,7 @@ def keyed_providers(environ: Mapping[str, str]) -> list[ProviderPlan]:
         if row.vendor and environ.get(row.vendor.key_variable)
     ]
     # OpenAI's two ways to ask are one host with one key.
+    # Reversed twice: of equal keys the first entry stays, in its place.
     return list({provider.key_variable: provider for provider in reversed(found)}.values())[::-1]
 
 
@@ -133,6 +139,7 @@ def examine_proxies(environ: Mapping[str, str]) -> Iterator[DoctorCheck]:
         if not value:
             continue
         try:
+            # Proxies are often written without a scheme.
             address = urlsplit(value if "://" in value else f"http://{value}")
             host = address.netloc.rpartition("@")[2]
         except ValueError:
@@ -165,6 +172,7 @@ def examine_clock(now: float, dates: Sequence[str]) -> DoctorCheck:
         return DoctorCheck(
             area="environment", name="clock", standing="problem", says="it is before this version was made", hint=hint
         )
+    # The smallest difference: a slow reply makes its own date look older.
     offsets = [now - _seconds(date) for date in dates if _seconds(date)]
     off = min(offsets, key=abs, default=None)
     if off is None:
