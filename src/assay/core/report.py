@@ -84,6 +84,7 @@ class ValidationReport:
 
     @head.setter
     def head(self, members: Mapping[str, Any]) -> None:
+        """Set the members, which are then not read again."""
         self._open_head = lambda: members
 
     @property

@@ -160,6 +160,8 @@ class GateReason(msgspec.Struct, frozen=True):
     reason: str
     is_failure: bool = False
     """It keeps the run from passing."""
+    is_difference: bool = False
+    """It is about the measured difference from the baseline; no member of JSON documents, whose readers see it in the reason."""
 
 
 class GateDecision(msgspec.Struct, frozen=True, kw_only=True):
@@ -180,9 +182,11 @@ class GateDecision(msgspec.Struct, frozen=True, kw_only=True):
     """Paired, run - baseline."""
 
     def to_dict(self) -> JsonObject:
-        """The verdict as JSON documents hold it."""
+        """Return the verdict as JSON documents hold it."""
         members: JsonObject = msgspec.to_builtins(self)
-        return {"verdict": members.pop("word"), **members}
+        reasons = [{name: value for name, value in reason.items() if name != "is_difference"} for reason in members.pop("reasons")]
+        word, passed = members.pop("word"), members.pop("passed")
+        return {"verdict": word, "passed": passed, "reasons": reasons, **members}
 
 
 class GateSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -276,22 +280,24 @@ def _difference(estimate: Estimate, demand: GateSpec, comparison: RunComparison)
     change = text(estimate.value or 0.0, before=before, after=after)
     shown = f"{name} {change} against the baseline, 95 % interval [{text(interval.low)}, {text(interval.high)}]"
     if decide(interval) == "improved":
-        return GateReason("IMPROVED", f"{shown}: better")
+        return GateReason("IMPROVED", f"{shown}: better", is_difference=True)
     if demand.mode == "superiority":
         return _not_superior(interval, shown)
     if demand.mode == "non-inferiority":
         return _inferiority(interval, shown, demand)
     if decide(interval) == "worse":
-        return GateReason("REGRESSION", f"{shown}: worse", is_failure=True)
+        return GateReason("REGRESSION", f"{shown}: worse", is_failure=True, is_difference=True)
     if (estimate.value or 0.0) < -NOTICEABLE_LOSS * _span(comparison, demand):
-        return GateReason("WARNING", f"{shown}: a loss is seen, and so few records cannot tell whether it is one")
-    return GateReason("PASS", f"{shown}: no loss can be shown")
+        return GateReason(
+            "WARNING", f"{shown}: a loss is seen, and so few records cannot tell whether it is one", is_difference=True
+        )
+    return GateReason("PASS", f"{shown}: no loss can be shown", is_difference=True)
 
 
 def _not_superior(interval: Interval, shown: str) -> GateReason:
     if decide(interval) == "worse":
-        return GateReason("REGRESSION", f"{shown}: worse, and better was demanded", is_failure=True)
-    return GateReason("WARNING", f"{shown}: better was demanded, and is not shown", is_failure=True)
+        return GateReason("REGRESSION", f"{shown}: worse, and better was demanded", is_failure=True, is_difference=True)
+    return GateReason("WARNING", f"{shown}: better was demanded, and is not shown", is_failure=True, is_difference=True)
 
 
 def _inferiority(interval: Interval, shown: str, demand: GateSpec) -> GateReason:
@@ -299,11 +305,13 @@ def _inferiority(interval: Interval, shown: str, demand: GateSpec) -> GateReason
     loss = rate_change_text(delta, sign=False) if demand.measure == "pass_rate" else f"{delta:g}"
     match decide(interval, margin=delta):
         case "worse":
-            return GateReason("REGRESSION", f"{shown}: worse by more than {loss}", is_failure=True)
+            return GateReason("REGRESSION", f"{shown}: worse by more than {loss}", is_failure=True, is_difference=True)
         case "not_worse":
-            return GateReason("PASS", f"{shown}: a loss of more than {loss} is excluded")
+            return GateReason("PASS", f"{shown}: a loss of more than {loss} is excluded", is_difference=True)
         case _:
-            return GateReason("WARNING", f"{shown}: a loss of more than {loss} cannot be excluded", is_failure=True)
+            return GateReason(
+                "WARNING", f"{shown}: a loss of more than {loss} cannot be excluded", is_failure=True, is_difference=True
+            )
 
 
 def _left_out(comparison: RunComparison) -> list[GateReason]:

@@ -196,7 +196,7 @@ _EVEN = 1e-9
 _FAMILY = re.compile(r"[a-z]+")
 _FAMILIES = {"o": "gpt", "chatgpt": "gpt", "codex": "gpt", "codellama": "llama", "ministral": "mistral", "magistral": "mistral"}
 """Names under which models of one family go."""
-_HOUSES = frozenset[str](kind for kind, row in PROVIDERS.items() if row.vendor)
+_HOUSES = frozenset[str](kind for kind, row in PROVIDERS.items() if row.is_house)
 """Providers all of whose models come from one house."""
 
 

@@ -30,6 +30,8 @@ RELEASED = 1_760_000_000.0
 SKEW = 120.0
 """Seconds that a clock may be off."""
 _EXTRA = re.compile(r"(?P<name>[A-Za-z0-9._-]+)[^;]*;.*extra == ['\"](?P<extra>[\w-]+)['\"]")
+USUAL_VENDORS = 3
+"""Rows of the table whose keys have a line even where they are not set."""
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 
 
@@ -101,29 +103,36 @@ def _version(name: str) -> str:
 
 
 def examine_keys(environ: Mapping[str, str]) -> Iterator[DoctorCheck]:
-    """Check which API keys are set: their names, never their values."""
-    for variable in dict.fromkeys(row.vendor.key_variable for row in PROVIDERS.values() if row.vendor):
+    """Check which API keys are set: their names, never their values. Keys of vendors that few runs need share a line."""
+    vendors = [row.vendor for row in PROVIDERS.values() if row.vendor]
+    usual = {vendor.key_variable for vendor in vendors[:USUAL_VENDORS]}
+    unset: list[str] = []
+    for variable in dict.fromkeys(name for vendor in vendors for name in vendor.key_variables()):
         key = environ.get(variable, "")
         if key and not (key.isascii() and key.isprintable() and key.strip() == key):
             hint = f"copy the key again, without quotes, blanks or line breaks: export {variable}=..."
             yield DoctorCheck(area="keys", name=variable, standing="problem", says="set, but not as a key can be", hint=hint)
         elif key:
             yield DoctorCheck(area="keys", name=variable, says="set")
-        else:
+        elif variable in usual:
             yield DoctorCheck(
                 area="keys", name=variable, standing="note", says="not set", hint=f"export {variable}=... to use its models"
             )
+        else:
+            unset.append(variable)
+    if unset:
+        yield DoctorCheck(area="keys", name="other keys", standing="note", says=f"not set: {', '.join(unset)}")
 
 
 def keyed_providers(environ: Mapping[str, str]) -> list[ProviderPlan]:
-    """Return the well-known providers whose key is set, each once."""
+    """Return the well-known providers whose key is set, or the address of a server that needs none, each once."""
     found = [
         provider_plan(ProviderEntry(name=kind), environ)
         for kind, row in PROVIDERS.items()
-        if row.vendor and environ.get(row.vendor.key_variable)
+        if row.vendor and row.vendor.is_configured(environ)
     ]
     # OpenAI's two ways to ask are one host with one key.
-    return list({provider.key_variable: provider for provider in reversed(found)}.values())[::-1]
+    return list({(provider.key_variable, provider.base_url): provider for provider in reversed(found)}.values())[::-1]
 
 
 def examine_proxies(environ: Mapping[str, str]) -> Iterator[DoctorCheck]:
