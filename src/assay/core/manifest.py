@@ -104,6 +104,10 @@ class BatchEntry(msgspec.Struct, frozen=True):
     problems: tuple[str, ...] = ()
 
 
+LimitOrigin = Literal["user", "provider", "model"]
+"""Who set an output limit: the user, the provider by its rejection of a higher one, or the model itself."""
+
+
 class NegotiatedModel(msgspec.Struct, frozen=True):
     """Differences of a model's parameters from the plan, which its provider rejected, and its output limit."""
 
@@ -111,8 +115,10 @@ class NegotiatedModel(msgspec.Struct, frozen=True):
     adjustments: tuple[Adjustment, ...] = ()
     output_limit: int | None = None
     """Tokens of the longest answer; None where no limit was sent, which is the model's own maximum."""
-    output_limit_origin: Literal["user", "provider", "model"] = "model"
-    """Who set the limit: the user, the provider by its rejection of a higher one, or the model itself."""
+    output_limit_origin: LimitOrigin = "model"
+    reply_format: str = ""
+    """Of a judge, how its replies were requested: `json_schema`, `json_object`, `tools` or `plain`; empty where nothing is sent
+    besides the prompt by the plan itself, and for models that are not called over HTTP."""
 
 
 # dict=True gives cached_property a place to store the plan; nothing else is ever added to a manifest.

@@ -104,6 +104,13 @@ class Adjustment(msgspec.Struct, frozen=True):
     is_explicit: bool = False
     """True when the user set the parameter; otherwise assay chose its value."""
 
+    @property
+    def is_loss(self) -> bool:
+        """False when the same value is sent in another way: under another name, or in another form or role."""
+        if self.parameter in ("system", "reply_format"):
+            return False
+        return self.parameter != "max_tokens" or self.value == "omitted" or self.value.isdecimal()
+
 
 class ModelFailure(ReportedFailure):
     """A failed call, with a code that determines what may be done about it."""
@@ -133,6 +140,8 @@ class ModelFailure(ReportedFailure):
         # Providers disagree about which parameters a model takes. The rejection costs no attempt: the record did nothing wrong.
         self.is_negotiable = False
         """The same request can be sent again at once, with other parameters."""
+        self.is_refused_setting = False
+        """It can only be sent without a parameter that the user set, and the run's parameters are strict."""
 
     @property
     def is_transient(self) -> bool:

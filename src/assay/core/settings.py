@@ -58,6 +58,8 @@ Calls = Annotated[int, Meta(ge=1, le=10_000)]
 Repeat = Annotated[int, Meta(ge=1, le=1_000)]
 
 
+BUDGET_HINT = "write max_cost at the top of the file"
+"""Hint for `budget`, which other tools have below their settings of a run."""
 CLUSTER_TEXT = "Metadata key whose records form clusters."
 """Description of what overrides `cluster_key` for one comparison."""
 

@@ -33,11 +33,6 @@ class BodyWriter:
         return body + b"," + _encode(extra)[1:-1] + self._tail
 
 
-def applied_parameters(known: Mapping[str, object], extra_body: Mapping[str, object]) -> JsonObject:
-    """Return the parameters to send: those with a value, and the plan's own members, which win."""
-    return {**{name: value for name, value in known.items() if value is not None}, **extra_body}
-
-
 def schema_format(schema: Mapping[str, object]) -> JsonObject:
     """Wrap a JSON Schema for structured output; strict only if the schema closes its objects, which strict mode requires."""
     named = {"name": re.sub(r"\W", "_", str(schema.get("title", "reply")))[:64], "schema": dict(schema)}

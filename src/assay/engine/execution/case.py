@@ -5,7 +5,7 @@ import errno
 import traceback
 from collections import Counter
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
-from typing import cast
+from typing import NoReturn, cast
 
 import msgspec
 
@@ -390,24 +390,42 @@ class _CaseRunner:
     async def _negotiate(self, call: "_Call", route: Route) -> tuple["_Call", Reply | ModelFailure]:
         """Call the model; where it rejects a parameter, store what that taught and call it again at once, which is no attempt."""
         for _ in range(MAX_NEGOTIATIONS):
-            result = await self._call_model(call, route)
-            if isinstance(result, Reply) or not result.is_negotiable:
+            result = await self._try_parameters(call, route)
+            if isinstance(result, Reply) or not (result.is_negotiable or result.is_refused_setting):
                 break
+            self._record_call(call, result, cost=None, is_rejection=True)
+            if result.is_refused_setting:
+                self._stop_refused_setting(call, result, route)
             if result.adjustments:
                 writer = self._context.ledger_writer
                 await writer.call(save_adjustments, writer.ledger, route.name, result.adjustments)
-            self._record_call(call, result, cost=None, is_rejection=True)
-            self._check_strict(call, result, route)
             call = _Call(call.request, call.address, self._context.clock())
         return call, result
 
-    def _check_strict(self, call: "_Call", failure: ModelFailure, route: Route) -> None:
+    async def _try_parameters(self, call: "_Call", route: Route) -> Reply | ModelFailure:
+        """Call the model, alone as long as its provider has not accepted the parameters."""
+        trial = route.trial
+        if trial is None:
+            return await self._call_model(call, route)
+        if not trial.is_settled:
+            await trial.wait()
+        result: Reply | ModelFailure | None = None
+        try:
+            result = await self._call_model(call, route)
+        finally:
+            if isinstance(result, ModelFailure) and result.adjustments:
+                trial.reopen()
+            trial.end(is_rejected=isinstance(result, ModelFailure) and result.is_negotiable)
+        return result
+
+    def _stop_refused_setting(self, call: "_Call", failure: ModelFailure, route: Route) -> NoReturn:
         """Stop a run with strict parameters when its provider rejects one that the user set."""
-        explicit = [adjustment.parameter for adjustment in failure.adjustments if adjustment.is_explicit]
-        if explicit and self._context.plan.strict_parameters:
-            route.queue.limiter.give_up(failure)
-            self._stop_rejected(route, call.request.model, failure)
-            raise RunStopped
+        names = " and ".join(f"'{one.parameter}'" for one in failure.adjustments if one.is_explicit and one.is_loss)
+        failure.code = "parameter_refused"
+        failure.message = f"it rejects {names}, which is set, and the run's parameters are strict: {failure.message}"
+        route.queue.limiter.give_up(failure)
+        self._stop_rejected(route, call.request.model, failure)
+        raise RunStopped
 
     async def _call_model(self, call: "_Call", route: Route) -> Reply | ModelFailure:
         """Call the model and measure the time; raises when no call may be made, or when this machine cannot make one."""

@@ -49,7 +49,7 @@ from assay.engine.planning.request import MergedSettings, PlanProblems, RunReque
 from assay.engine.planning.responses import ResponseFile, load_responses
 from assay.engine.planning.selection import DatasetSurvey, HasAnswer, SelectionRules, rules_of, selected_ids, survey
 from assay.engine.records.groups import NO_METADATA
-from assay.engine.records.run_metrics import EVAL_RESULTS, GOLDEN_MAX_TOKENS, why_no_eval_run
+from assay.engine.records.run_metrics import EVAL_RESULTS, why_no_eval_run
 from assay.engine.storage.run_paths import check_target_free, folders_of
 from assay.grading.assignment import MethodKind
 from assay.grading.methods import GRADING_METHODS
@@ -298,22 +298,6 @@ class _Planner:
         is_known_wrong = self.settings.is_wrong(("candidates",)) or self.settings.value.candidates
         if not self.candidates and not is_known_wrong and source == "sampled" and not self._may_be_recorded:
             self.settings.add(("candidates",), "no candidate is named; add candidates (--model provider/model)")
-        self._bound_answers()
-
-    def _bound_answers(self) -> None:
-        """Set the answer limit that golden_v1 requires; a judge that is also a candidate stays the same model."""
-        if self._is_golden:
-            self.judges = [self._bounded(judge) if judge in self.candidates else judge for judge in self.judges]
-            self.candidates = [self._bounded(candidate) for candidate in self.candidates]
-
-    def _bounded(self, model: ModelPlan) -> ModelPlan:
-        """Return the model with the default answer limit of a golden run when none is set; a function gets no limit."""
-        parameters = model.parameters
-        is_function = bool(model.provider) and provider_kind(find_provider(model.provider, self._declared)) == FUNCTIONS
-        if parameters.max_tokens is not None or is_function:
-            return model
-        longest = GOLDEN_MAX_TOKENS + (parameters.thinking_budget or 0)
-        return msgspec.structs.replace(model, parameters=msgspec.structs.replace(parameters, max_tokens=longest))
 
     def _load_file(self, path: str) -> None:
         place: Steps = ("run", "responses")
