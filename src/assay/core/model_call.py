@@ -72,7 +72,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     applied: JsonObject = {}
     """Sampling parameters as sent, which may be fewer than requested."""
     flags: tuple[str, ...] = ()
-    """What happened to the reply: `truncated`, `replaced_characters`, `cached`, `not_cached`, `prefilled` ..."""
+    """Events of the reply: `truncated`, `replaced_characters`, `cached`, `not_cached`, `prefilled` ..."""
     # Off by default: a whole body is larger than its reply, and may hold more than that.
     raw: str = ""
     """The provider's whole body, if the run stores it."""
@@ -93,7 +93,7 @@ def failure_words(code: str, message: str, *, attempts: int) -> str:
 
 
 class Adjustment(msgspec.Struct, frozen=True):
-    """What a provider's rejection taught about one parameter of a model."""
+    """Lesson from a provider's rejection of one parameter of a model."""
 
     parameter: str
     """The plan's name of the parameter, `system`, `reply_format`, or a member of `extra_body`."""
