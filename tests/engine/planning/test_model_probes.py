@@ -1,12 +1,15 @@
 """Probes of a run's models, against stubs of the vendors' formats on loopback."""
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from assay import api
 from assay.core.model_probe import ModelProbe, ProbeCheck
 from assay.core.plan import ModelPlan, Plan
 from assay.core.provider import ProviderKind
@@ -272,3 +275,22 @@ def test_a_judge_that_several_candidates_share_is_probed_once() -> None:
 def test_models_inside_the_process_are_not_called(kind: ProviderKind, model: str) -> None:
     (probe,) = probes_of(plan_of(provider_of(kind), model), environ={})
     assert [check.says for check in probe.checks] == ["answers without a network; not called"]
+
+
+def test_a_script_probes_a_dataset_with_a_model(tmp_path: Path) -> None:
+    record = {"record_id": "1", "input": {"prompt": "2 + 2?"}}
+    dataset = {"dataset_id": "d", "dataset_version": "1", "schema_version": "1.0", "records": [record]}
+    (tmp_path / "d.json").write_text(json.dumps(dataset), encoding="utf-8")
+    with vendor(openai) as (url, _):
+        environ = {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": KEY}
+        options = {"model": "openai/gpt-5.6", "judge": "openai/gpt-5.6-mini", "runs_dir": str(tmp_path / "runs")}
+        candidate, judge = api.probe_models(tmp_path / "d.json", environ=environ, **options)
+    assert (candidate.is_well, candidate.role, judge.is_well, judge.role) == (True, "candidate", True, "judge")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_doctor_says_how_many_models_a_provider_lists() -> None:
+    with vendor(openai) as (url, _):
+        environ = {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": KEY}
+        (check,) = [check for check in api.examine_place("runs", environ=environ) if check.area == "providers"]
+    assert (check.standing, check.says.split(" · ")[1:]) == ("ok", ["accepts the key", "lists 2 models"])

@@ -118,25 +118,27 @@ def _result(subject: _Subject, answer: _Answer, checks: Sequence[ProbeCheck]) ->
 async def _ask(subject: _Subject, environ: Mapping[str, str]) -> _Answer:
     """Send the request, again with other parameters as long as the provider names one that it refuses."""
     context = ProviderContext(provider=subject.provider, environ=environ)
-    name = subject.provider.name
     try:
         async with load_provider(subject.provider.kind).open_provider(context) as maker:
             model = maker(subject.model)
             negotiator = negotiator_of(model)
             if negotiator is not None:
                 negotiator.is_strict = subject.is_strict
-            try:
-                async with asyncio.timeout(PROBE_SECONDS):
-                    reply = await _negotiated(model, _request(subject))
-            except ModelFailure as failure:
-                return _Answer(failure=failure, negotiator=negotiator, exchange=exchange_of(model))
-            except TimeoutError:
-                failure = ModelFailure("timeout", f"'{name}' gave no answer in {PROBE_SECONDS:g} s")
-                return _Answer(failure=failure, negotiator=negotiator, exchange=exchange_of(model))
-            return _Answer(reply=reply, negotiator=negotiator, exchange=exchange_of(model))
+            reply, failure = await _answered(model, _request(subject), subject.provider.name)
+            return _Answer(reply=reply, failure=failure, negotiator=negotiator, exchange=exchange_of(model))
     except UsageProblem as problem:
         # A missing extra, or a local model that does not start.
         return _Answer(failure=ModelFailure("internal_error", problem.message))
+
+
+async def _answered(model: Model, request: ModelRequest, provider: str) -> tuple[Reply | None, ModelFailure | None]:
+    try:
+        async with asyncio.timeout(PROBE_SECONDS):
+            return await _negotiated(model, request), None
+    except ModelFailure as failure:
+        return None, failure
+    except TimeoutError:
+        return None, ModelFailure("timeout", f"'{provider}' gave no answer in {PROBE_SECONDS:g} s")
 
 
 async def _negotiated(model: Model, request: ModelRequest) -> Reply:
