@@ -34,6 +34,7 @@ _OPTIONAL = ("usage",)
 """Optional members: an odd value in one must not cost an answer that was paid for."""
 
 _Value = TypeVar("_Value")
+_ANY_DECODER: "msgspec.json.Decoder[Any]" = msgspec.json.Decoder()
 
 
 class DecodedReply(msgspec.Struct, Generic[_Value], frozen=True):
@@ -145,6 +146,14 @@ class Transport:
         self._keep_raw = keep_raw
         self._scrub = KeyScrubber(endpoint.secrets())
 
+    def request_head(self, method: str, url: str, headers: Mapping[str, str]) -> bytes:
+        """Build the head of one request to a whole address on the provider's host, without its length."""
+        return self._pool.head(method, url, {**self._headers, **headers})
+
+    def scrubbed(self, text: str) -> str:
+        """Remove the provider's keys from a text."""
+        return self._scrub.text(text)
+
     def head(self, path: str, *, model: str = "") -> bytes:
         """Build the head of all requests to one of the provider's paths, for `post`."""
         return self._pool.head("POST", self.endpoint.at(path, model=model), self._headers)
@@ -159,6 +168,21 @@ class Transport:
         if not 200 <= reply.status < 300:
             raise self._refused(reply)
         return self._decoded(reply, self._content(reply), decoder)
+
+    async def fetch(self, request: bytes) -> tuple[HttpReply, bytes]:
+        """Send a whole request; return its reply, of whatever status, with the unpacked content. Raises ModelFailure."""
+        try:
+            reply = await self._pool.send(request)
+        except (ExchangeFailed, OSError) as problem:
+            raise self._scrub.failure(self._network_failure(problem)) from None
+        return reply, self._content(reply) if 200 <= reply.status < 300 else self._explanation(reply)
+
+    def result_of(self, reply: HttpReply, content: bytes, *, takes_text: bool) -> HttpResult[Any]:
+        """Decode a successful reply as JSON, or as a text if that is an answer too; raises ModelFailure."""
+        media_type = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if takes_text and media_type.startswith("text/") and media_type != "text/html":
+            return self._build_result(reply, content, DecodedReply(content.decode("utf-8", "replace")))
+        return self._decoded(reply, content, _ANY_DECODER)
 
     async def get(self, path: str, *, decoder: "msgspec.json.Decoder[_Value]") -> HttpResult[_Value]:
         """Send a GET request for one of the provider's paths; raises ModelFailure."""
@@ -198,7 +222,11 @@ class Transport:
         return reply
 
     def _refused(self, reply: HttpReply) -> ModelFailure:
-        return self._scrub.failure(status_failure(self._refusal(reply, decode_error(self._explanation(reply)))))
+        return self.rejected(reply, decode_error(self._explanation(reply)))
+
+    def rejected(self, reply: HttpReply, body: object) -> ModelFailure:
+        """Build the failure for a reply with another status than success, and what its body says."""
+        return self._scrub.failure(status_failure(self._refusal(reply, body)))
 
     def _decoded(self, reply: HttpReply, content: bytes, decoder: "msgspec.json.Decoder[_Value]") -> HttpResult[_Value]:
         try:

@@ -267,6 +267,7 @@ class RecordArtifacts:
             raw=(reply and reply.raw) or None,
             sample=self.sample,
             refused_parameters=attempt.refused_parameters or msgspec.UNSET,
+            steps=self._plan.redactor.value(list(reply.steps)) if reply is not None and reply.steps else msgspec.UNSET,
         )
         if not self._is_clean:
             self._redact(line, ATTEMPT_TEXTS)

@@ -16,7 +16,7 @@ from assay.core.errors import SourceUnreadable, StoreUnavailable, UsageProblem
 from assay.core.issue import Path as Steps
 from assay.core.plan import GOLDEN_GATES, NO_PARAMETERS, ModelPlan, Plan, function_model
 from assay.core.plugin import Plugin
-from assay.core.provider import FUNCTIONS
+from assay.core.provider import FUNCTIONS, HTTP_ENDPOINT, PROVIDERS
 from assay.core.report import ValidationReport
 from assay.core.retention import RetentionPolicy, longest_retention, retention_in
 from assay.core.runs import RUNS_DIR
@@ -43,6 +43,7 @@ from assay.engine.planning.dataset_inputs import (
     shown_path,
     tool_turns,
 )
+from assay.engine.planning.http_endpoints import entry_problems
 from assay.engine.planning.plugins import RequestPlugins
 from assay.engine.planning.providers import BadName, find_provider, model_plan, provider_kind, used_providers
 from assay.engine.planning.request import MergedSettings, PlanProblems, RunRequest
@@ -171,6 +172,10 @@ class _Planner:
     def _providers(self) -> dict[str, ProviderEntry]:
         providers = self.settings.value.providers
         self._check_unique("providers", [(("providers", index), entry.name) for index, entry in enumerate(providers)])
+        for index, entry in enumerate(providers):
+            for member, problem in entry_problems(entry, provider_kind(entry)):
+                if not self.settings.is_wrong(("providers", index, *member[:1])) or not member:
+                    self.settings.add(("providers", index, *member), problem)
         return {entry.name: entry for entry in providers}
 
     def _check_unique(self, section: str, names: Iterable[tuple[Steps, str]]) -> None:
@@ -237,6 +242,10 @@ class _Planner:
             self.code.find("model", plan.model, path)
             if plan.parameters != ModelParameters():
                 self.settings.add(path, f"'{plan.name}' is a function, which gets no parameters; leave them out")
+            return msgspec.structs.replace(plan, parameters=NO_PARAMETERS)
+        if provider_kind(find_provider(plan.provider, self._declared)) == HTTP_ENDPOINT:
+            if plan.explicit or plan.parameters.extra_body:
+                self.settings.add(path, f"'{plan.name}' is an HTTP endpoint, which gets what its body says; put parameters there")
             return msgspec.structs.replace(plan, parameters=NO_PARAMETERS)
         return plan
 
