@@ -240,7 +240,7 @@ def _case_columns(case: Case) -> JsonObject:
 
 
 def run_facts(run: RunReader) -> dict[str, str]:
-    """What a table is about, for whoever finds it without its run: names, versions, times, and hashes of what it was made from."""
+    """Describe a table to readers without its run: names, versions, times, and the hashes of the run's input."""
     manifest = run.run_manifest
     facts = {
         "run_id": manifest.run_id,
