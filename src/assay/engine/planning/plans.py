@@ -94,8 +94,10 @@ def plan_runs(request: RunRequest, *, environ: Mapping[str, str], now: float, ne
     plans = planner.plans(suite_of(planner.candidates, now), new_run_id)
     surveyed = planner.survey(plans)
     plans = planner.with_record_policies(plans)
+    # The checks of models come last, because they need the plan; all problems are reported in one attempt anyway.
     problems = [*planner.settings.problems, *(problem for plan in plans for problem in check_models(plan, environ=environ))]
     if problems or surveyed is None:
+        # Candidates share most settings, so that the same problem is found once for each of them.
         raise PlanProblems(list(dict.fromkeys(problems)), refused=planner.refused)
     return PlannedRuns(
         plans=plans,
@@ -143,6 +145,7 @@ def suite_of(candidates: list[ModelPlan], now: float) -> str:
     """Return the id that groups the runs of several candidates; empty for one."""
     if len(candidates) < 2:
         return ""
+    # Suites that begin in the same second are told apart by their candidates.
     names = hashlib.sha256("\n".join(candidate.name for candidate in candidates).encode()).hexdigest()[:8]
     return time.strftime("suite_%Y%m%dT%H%M%SZ_", time.gmtime(now)) + names
 
@@ -374,6 +377,7 @@ class _Planner:
         models = (candidate, *self.judges)
         graders = () if self.code.grader is None else (function_model(self.code.grader.plan),)
         skips = any(on_invalid(value.on_invalid, dataset.plan.contract) == "skip" for dataset in self.inputs)
+        # Settings of the same name are copied at the end; these have another name, source or form in a plan.
         found: dict[str, Any] = {
             "run_id": run_id,
             "datasets": tuple(dataset.plan for dataset in self.inputs),

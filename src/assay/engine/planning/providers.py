@@ -138,6 +138,7 @@ def _is_set(entry: ModelEntry, name: str) -> bool:
 
     A number that was read is another object than the default, even if both are 0.
     """
+    # Identity and not equality, on purpose: see above.
     return getattr(entry, name) is not _DEFAULTS[name] and name != "extra_body"
 
 
