@@ -44,7 +44,7 @@ def test_a_plan_is_written_as_by_earlier_versions(tmp_path: Path) -> None:
     dataset = write_golden(tmp_path / "assistant.json")
     (plan,) = planned(RunRequest(datasets=(str(dataset),), models=("scripted/echo",), judges=(JUDGE,))).plans
     written = msgspec.json.encode(plan).decode()
-    assert '"parameters":{"temperature":0.0,"max_tokens":' in written
+    assert '"candidate":{"name":"scripted/echo","provider":"scripted","model":"echo","parameters":{"temperature":0.0}},' in written
     assert '"parameters":{"temperature":0.0}}],"panel":{"min_confidence":0.7},"providers":[' in written
     assert (
         '"headers":{}}],"response_source":"sampled","responses_path":"","responses_sha256":"","system_prompt":"","retry":'
