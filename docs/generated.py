@@ -61,7 +61,8 @@ def _kinds() -> Iterator[str]:
     yield "| kind | models | key | another address | batches |"
     yield "|---|---|---|---|---|"
     for kind, row in PROVIDERS.items():
-        key, url = (f"`{row.vendor.key_variable}`", f"`{row.vendor.url_variable}`") if row.vendor else ("", "")
+        key = " or ".join(f"`{name}`" for name in row.vendor.key_variables()) if row.vendor else ""
+        url = " or ".join(f"`{name}`" for name in (*row.vendor.region_variables[:1], row.vendor.url_variable)) if row.vendor else ""
         yield f"| **`{kind}`** | {row.words} | {key} | {url} | {'yes' if row.batches else ''} |"
 
 

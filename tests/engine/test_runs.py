@@ -216,7 +216,7 @@ def test_a_resumed_run_may_have_another_concurrency(job: Job, provider: Counting
 def test_a_folder_that_is_no_run_is_refused_before_any_call(job: Job, provider: CountingProvider) -> None:
     (job.runs / "x").mkdir(parents=True)
     (job.runs / "x" / "notes.txt").write_text("mine")
-    with pytest.raises(UsageProblem, match="is no run"):
+    with pytest.raises(UsageProblem, match="is not a run"):
         run(job, "x")
     assert provider.calls.total() == 0
 
@@ -275,7 +275,7 @@ def test_a_file_in_the_place_of_a_run_is_refused_before_any_call(
 ) -> None:
     job.runs.mkdir()
     make(job.runs / "x")
-    with pytest.raises(UsageProblem, match="is no run"):
+    with pytest.raises(UsageProblem, match="is not a run"):
         run(job, "x")
     assert provider.calls.total() == 0
 
@@ -284,7 +284,7 @@ def test_a_run_whose_place_was_taken_meanwhile_makes_no_further_call(job: Job, p
     interrupt(job, provider, "x")
     calls = provider.calls.total()
     (job.runs / "x").touch()
-    with pytest.raises(UsageProblem, match="is no run"):
+    with pytest.raises(UsageProblem, match="is not a run"):
         api.resume("x", runs_dir=job.runs)
     assert provider.calls.total() == calls
 

@@ -360,8 +360,3 @@ def test_a_trailer_names_no_request_where_the_body_does() -> None:
     sent = chunked(completion()).replace(b"0\r\n\r\n", b"0\r\nX-Request-Id: late\r\n\r\n")
     with faulty_provider(send(sent)) as url:
         assert reply_to(plan_of(provider_of("openai", url))).request_id == "x"
-
-
-def test_port_0_is_no_address() -> None:
-    (problem,) = endpoint_problems(provider_of("openai", "http://host:0/v1"), {})
-    assert "is not an http or https address" in problem

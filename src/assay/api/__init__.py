@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from assay.core.runs import RunBackend as RunBackend
     from assay.core.settings import DatasetEntry as DatasetEntry
     from assay.datasets.converters import ConversionReport as ConversionReport
+    from assay.datasets.converters.report import ConversionNote as ConversionNote
     from assay.datasets.dataset_paths import find_sources as find_sources
     from assay.datasets.imports import DatasetRows as DatasetRows
     from assay.datasets.imports import ImportFormat as ImportFormat
@@ -25,14 +26,18 @@ if TYPE_CHECKING:
     from assay.datasets.parsing.config import ValidationConfig as ValidationConfig
     from assay.datasets.parsing.config import load_config as load_config
     from assay.engine.comparison.alignment import Flip as Flip
+    from assay.engine.comparison.alignment import FlipSide as FlipSide
     from assay.engine.comparison.gate import GateDecision as GateDecision
+    from assay.engine.comparison.gate import GateReason as GateReason
     from assay.engine.comparison.gate import GateSpec as GateSpec
     from assay.engine.comparison.run_comparison import RunComparison as RunComparison
+    from assay.engine.comparison.run_comparison import SliceDifference as SliceDifference
     from assay.engine.comparison.run_comparison import StoredComparison as StoredComparison
     from assay.engine.comparison.trends import RunTrend as RunTrend
     from assay.engine.execution.record_events import CallEvent as CallEvent
     from assay.engine.execution.record_events import Observer as Observer
     from assay.engine.execution.record_events import RecordEvent as RecordEvent
+    from assay.engine.judge_quality.calibration import Alphas as Alphas
     from assay.engine.judge_quality.calibration import Calibration as Calibration
     from assay.engine.judge_quality.label_matching import KeptLabel as KeptLabel
     from assay.engine.judge_quality.label_matching import LabelInput as LabelInput
@@ -88,6 +93,7 @@ if TYPE_CHECKING:
     from assay.engine.submissions import run_file_models as run_file_models
     from assay.engine.submissions import run_file_problems as run_file_problems
     from assay.engine.submissions import run_project as run_project
+    from assay.metrics.correction import CorrectedEstimate as CorrectedEstimate
     from assay.store.files import KeptCard as KeptCard
     from assay.store.files import KeptCards as KeptCards
     from assay.store.record_index import Facets as Facets
@@ -116,15 +122,16 @@ _NAMES = {
     "core.runs": "RunBackend",
     "core.settings": "DatasetEntry",
     "datasets.converters": "ConversionReport",
+    "datasets.converters.report": "ConversionNote",
     "datasets.dataset_paths": "find_sources",
     "datasets.imports": "DatasetRows ImportFormat ImportReport ImportResult",
     "datasets.parsing.config": "ValidationConfig load_config",
-    "engine.comparison.alignment": "Flip",
-    "engine.comparison.gate": "GateDecision GateSpec",
-    "engine.comparison.run_comparison": "RunComparison StoredComparison",
+    "engine.comparison.alignment": "Flip FlipSide",
+    "engine.comparison.gate": "GateDecision GateReason GateSpec",
+    "engine.comparison.run_comparison": "RunComparison SliceDifference StoredComparison",
     "engine.comparison.trends": "RunTrend",
     "engine.execution.record_events": "CallEvent Observer RecordEvent",
-    "engine.judge_quality.calibration": "Calibration",
+    "engine.judge_quality.calibration": "Alphas Calibration",
     "engine.judge_quality.label_matching": "KeptLabel LabelInput",
     "engine.judge_quality.probe": "ProbeRequest",
     "engine.planning.estimate": "CostEstimate ModelEstimate",
@@ -147,6 +154,7 @@ _NAMES = {
         leave_failure named_run no_such_run prepare_run record_errors record_failure run_file_models
         run_file_problems run_project
     """,
+    "metrics.correction": "CorrectedEstimate",
     "store.files": "KeptCard KeptCards",
     "store.record_index": "Facets IndexedRecord",
     "store.redact": "rule_problems",

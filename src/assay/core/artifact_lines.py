@@ -31,6 +31,7 @@ class CaseLine(msgspec.Struct, kw_only=True):
     stored_sha256: str = ""
     """Of the bytes of `record` as stored, redacted."""
     sample: int | msgspec.UnsetType = msgspec.UNSET
+    # Raw, because a run of 50,000 records reads its cases one at a time, and most readers need only the ids and hashes.
     record: msgspec.Raw
 
     def case(self) -> Case:
@@ -38,6 +39,7 @@ class CaseLine(msgspec.Struct, kw_only=True):
         return _decode_case(self.record)
 
 
+# Decoders are made once: building one walks the type with all its fields, which takes longer than decoding a short record.
 _decode_case = msgspec.json.Decoder(Case).decode
 
 
@@ -62,6 +64,8 @@ class ValidationLine(msgspec.Struct):
 _decode_issues = msgspec.json.Decoder(tuple[RecordIssue, ...]).decode
 
 
+# batch_v1 fixes which members a prediction has to have. Members that came later have a default and are UNSET or at the end, so
+# that a run without them is sealed with the same bytes as before, and its hashes stay comparable.
 class PredictionLine(msgspec.Struct, kw_only=True):
     """A line of predictions.jsonl."""
 
@@ -123,6 +127,7 @@ class PredictionLine(msgspec.Struct, kw_only=True):
     """What the calls of each judge cost, as `cost` is counted; only with several judges."""
 
 
+# One line for every call, also for the failed ones: batch_v1 wants time, error code and latency of each attempt.
 class AttemptLine(msgspec.Struct):
     """A line of attempt_logs.jsonl."""
 

@@ -8,6 +8,7 @@ from assay.core.number_text import RATE_PLACES, SCORE_PLACES, rate_text, score_t
 from assay.core.settings import Gates
 from assay.core.summary import Interval, MetricValue, RecordMetrics
 
+# As many digits as TOLERANCE distinguishes: a missed gate differs from its threshold by more than that.
 _MAX_PLACES = 9
 _UNKNOWN = MetricValue(value=None, interval=None, n=0)
 TOLERANCE = 1e-9
@@ -16,6 +17,7 @@ TOLERANCE = 1e-9
 
 def meets_gate(value: float | None, limit: float, *, is_most: bool) -> bool:
     """Return whether a value meets a threshold; thresholds are inclusive, and an undefined value meets none."""
+    # An undefined value meets nothing: a run in which no record could be graded must not pass its gates.
     return value is not None and (limit - value if is_most else value - limit) >= -TOLERANCE
 
 
@@ -113,6 +115,7 @@ def missed_gates(reasons: Sequence[str], gates: Sequence[GateText]) -> list[Miss
     A decision has one reason for each gate that was missed, in the order of the gates, or else reasons about the whole run.
     """
     missed = [gate for gate in gates if not gate.is_met]
+    # A cancelled or ungraded run has one reason of its own, whatever its gates say; pairs would name the wrong gates.
     if len(missed) != len(reasons):
         return [MissedGate("", reason) for reason in reasons]
     pairs = zip(missed, reasons, strict=True)

@@ -39,7 +39,9 @@ ProfileId = Literal[
 Name = Annotated[str, Meta(min_length=1)]
 ModelName = Annotated[str, Meta(min_length=1, max_length=256)]
 Variable = Annotated[str, Meta(pattern=r"^[A-Z_][A-Z0-9_]*$", title="the name of an environment variable in capitals, not the key")]
+# `@` is refused because a password in an address would be written to the plan, the ledger and the manifest.
 Web = Annotated[str, Meta(pattern=r"^https?://[^\s@]+$", title="an http or https address without a user name or password")]
+# A run id becomes a folder name: no slash, no leading dot, and short enough for every file system.
 RunId = Annotated[
     str,
     Meta(
@@ -56,6 +58,8 @@ Calls = Annotated[int, Meta(ge=1, le=10_000)]
 Repeat = Annotated[int, Meta(ge=1, le=1_000)]
 
 
+BUDGET_HINT = "write max_cost at the top of the file"
+"""Hint for `budget`, which other tools have below their settings of a run."""
 CLUSTER_TEXT = "Metadata key whose records form clusters."
 """Description of what overrides `cluster_key` for one comparison."""
 
@@ -96,11 +100,13 @@ class DatasetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     config: Annotated[str, described("File with settings of its validation, as for `assay validate --config`.")] = ""
 
 
+# Defaults are omitted, so that a parameter that is added later changes no plan without it, and no hash.
 class ModelParameters(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Sampling parameters; None leaves a value to the provider."""
 
     temperature: Annotated[
         Annotated[float, Meta(ge=0, le=2)] | None, described("Sampling temperature; null leaves it to the provider.")
+        # Deterministic by default: golden_v1 demands 0, and repeats are asked for explicitly.
     ] = 0.0
     top_p: Annotated[Rate | None, described("Share of the probability that is sampled from.")] = None
     frequency_penalty: Annotated[Penalty | None, described("Penalty for tokens by how often they occurred.")] = None
@@ -202,10 +208,12 @@ class RunSection(GradingRules, frozen=True, kw_only=True, forbid_unknown_fields=
     keep_raw: Annotated[bool, described("Keep the providers' whole replies, redacted, in the attempt log.")] = False
 
 
+# The defaults are the schedule of batch_v1: three attempts, waits of 2 and 6 seconds, 20 % jitter.
 class RetrySection(msgspec.Struct, frozen=True, kw_only=True):
     """What happens after a timeout, a rate limit or a provider's own error."""
 
     max_attempts: Annotated[Annotated[int, Meta(ge=1, le=10)], described("Attempts per record, the first one included.")] = 3
+    # Fixed, because the contract states it; plans hold it so that a run explains its own waits.
     jitter: Annotated[float, FIXED] = 0.2
     """The share by which waits are lengthened or shortened at random."""
     base_delay: Annotated[NotNegative, described("Seconds: the waits are 1, 3, 7, 15 ... times as long.")] = 2.0
@@ -532,6 +540,7 @@ def stated(section: Section) -> Section:
 
     An encoder that omits defaults leaves out a number only if it is the very object in the definition.
     """
+    # Decoding makes new number objects, which are never identical to those of the definition.
     return msgspec.json.decode(msgspec.json.encode(msgspec.structs.asdict(section)), type=type(section))
 
 

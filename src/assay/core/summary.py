@@ -6,13 +6,14 @@ Members stand in the order in which the files have them, because the files are t
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, Protocol, SupportsFloat
 
 import msgspec
 
 from assay.core.canonical import JsonObject
 from assay.core.runs import RunCounts
 
+# Not a setting: runs with different levels could not be compared, and readers would have to ask each time.
 LEVEL = 0.95
 """Of every interval."""
 METRICS = "metrics_summary.json"
@@ -23,11 +24,12 @@ class SortedNumbers(Protocol):
     """Sorted numbers, in a list or an array."""
 
     def __len__(self) -> int: ...
-    def __getitem__(self, place: int, /) -> Any: ...
+    def __getitem__(self, place: int, /) -> SupportsFloat: ...
 
 
 def percentile(ordered: SortedNumbers, share: float) -> float:
     """The value below which a share of sorted values lies, interpolated linearly; the same of a run under way and at its end."""
+    # Interpolated linearly, as numpy does by default; a run under way and a sealed one must show the same percentile.
     place = share * (len(ordered) - 1)
     below = int(place)
     above = min(below + 1, len(ordered) - 1)
@@ -49,6 +51,7 @@ class RunKind(Enum):
     """Answers of several candidates, compared two at a time: strengths."""
 
 
+# An interval names its method and n, so that a reader of the artifact can recompute it without this program.
 class Interval(msgspec.Struct, frozen=True, kw_only=True):
     """Where the true value plausibly lies."""
 
@@ -58,12 +61,13 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
     method: str
     n: int
     """Records, or clusters, that it rests on."""
+    # UNSET leaves the member out of the file; None would say that something was resampled an unknown number of times.
     resamples: int | msgspec.UnsetType = msgspec.UNSET
     """Only where it was resampled."""
 
-    def to_json(self) -> JsonObject:
+    def to_json(self) -> dict[str, object]:
         """The interval as artifacts hold it."""
-        found: JsonObject = msgspec.to_builtins(self)
+        found: dict[str, object] = msgspec.to_builtins(self)
         return found
 
 
@@ -114,6 +118,7 @@ class RunLatencies(msgspec.Struct, frozen=True, kw_only=True):
         return {name: getattr(self, name) for name in self.__struct_fields__}
 
 
+# Known and unknown are counted separately: an unknown price is never 0, and a sum without its n says nothing.
 class AmountSummary(msgspec.Struct, frozen=True, kw_only=True):
     """Sum and mean of what is known, and of how much it is not."""
 
@@ -178,6 +183,7 @@ class ProfileSummary(msgspec.Struct, frozen=True, kw_only=True):
         """The headline with the interval that is meant with it."""
         return MetricValue(
             value=self.headline,
+            # Where records belong together, the interval by clusters is meant; a narrower one would promise what no gate keeps.
             interval=self.headline_cluster_interval or self.headline_interval,
             standard_error=_either(self.headline_cluster_standard_error, self.headline_standard_error),
             n=self.n,
@@ -267,6 +273,7 @@ class RecordMetrics(RunCounts, frozen=True, kw_only=True):
         found = self.score_mean_cluster_interval
         if found is None:
             return None
+        # The map to 1-5 is linear, so the interval of the raw mean is that of the normalized one at its ends.
         return msgspec.structs.replace(found, low=on_scale(found.low, self.scale), high=on_scale(found.high, self.scale))
 
     # The interval that is meant with a figure counts clusters, where records hang together.
@@ -501,6 +508,7 @@ def kind_of_metrics(document: Mapping[str, object]) -> RunKind:
     return RunKind.RANKING if "ranking" in document else RunKind.GRADING
 
 
+# Zero known and zero unknown: nothing was counted by the version that wrote the file.
 _UNKNOWN = {"sum": None, "mean": None, "n_known": 0, "n_unknown": 0}
 _ERRORS = ("standard_error", "cluster_standard_error")
 _LATER_METRICS = {
@@ -517,6 +525,7 @@ _LATER_PROFILE = {
 
 def _upgraded(document: Mapping[str, Any]) -> JsonObject:
     """The metrics of an earlier version with the members that came later; what a version said of itself stays as it is."""
+    # Only missing members are added. Numbers of an earlier version are never recomputed: they are sealed and hashed.
     found = {**_LATER_METRICS, **document}
     if found["profile"] is not None:
         found["profile"] = {**_LATER_PROFILE, **found["profile"]}

@@ -11,7 +11,7 @@ import msgspec
 
 from assay.core.plan import ProviderPlan
 from assay.core.version import __version__
-from assay.models.endpoint import Endpoint, endpoint_problems, resolve_endpoint
+from assay.models.endpoint import Endpoint, endpoint_problems, open_socket, resolve_endpoint
 from assay.models.http_client import ExchangeFailed, HttpPool, HttpReply
 from assay.models.transport import KeyScrubber
 
@@ -41,6 +41,11 @@ async def ask_for_models(provider: ProviderPlan, *, environ: Mapping[str, str], 
         return ConnectivityResult(host=provider.base_url, problem=problems[0], hint="set it, or correct the run file")
     endpoint = resolve_endpoint(provider, environ)
     start = time.perf_counter()
+    if not endpoint.models_path:
+        # Without a list of models only a call that costs something would show more.
+        problem = await open_socket(endpoint)
+        hint = "check the network, the address and the proxy settings" if problem else ""
+        return ConnectivityResult(host=_host(endpoint), seconds=time.perf_counter() - start, problem=problem, hint=hint)
     try:
         reply = await _request_models(endpoint, seconds)
     except (ExchangeFailed, OSError) as problem:

@@ -3,13 +3,13 @@
 import asyncio
 import re
 from collections.abc import Mapping
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 import msgspec
 
 from assay.core.errors import UsageProblem
 from assay.core.plan import ProviderPlan
-from assay.core.provider import KEY_MARK, PROVIDERS, ProviderKind, Vendor
+from assay.core.provider import KEY_MARK, MODEL_MARK, PROVIDERS, ProviderKind, Vendor, is_bare
 from assay.core.secrets import header_secrets, login_secrets
 from assay.core.tls import bundle_problem, client_context
 from assay.models.failures import reason_of
@@ -52,10 +52,10 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
         """List what must not appear in any message: the key, secret headers, and the proxy's user name and password."""
         return tuple(filter(None, (self.key, *self.header_secrets, *login_secrets(urlsplit(self.proxy)))))
 
-    def at(self, path: str) -> str:
-        """Build the URL of one of the provider's paths."""
+    def at(self, path: str, *, model: str = "") -> str:
+        """Build the URL of one of the provider's paths, with the model where the address or the path contains it."""
         parts = urlsplit(self.url)
-        return parts._replace(path=parts.path.rstrip("/") + path).geturl()
+        return parts._replace(path=(parts.path.rstrip("/") + path).replace(MODEL_MARK, quote(model, safe=""))).geturl()
 
 
 def resolve_endpoint(provider: ProviderPlan, environ: Mapping[str, str]) -> Endpoint:
@@ -146,8 +146,7 @@ def _url(provider: ProviderPlan) -> str:
     """Return the URL by the plan alone, never the environment: cached replies are found by the plan, and must be from its host."""
     vendor = _vendor(provider)
     url = provider.base_url or vendor.url
-    is_bare = url.count("/") == 2 + url.endswith("/")
-    return url.rstrip("/") + vendor.version_path if is_bare and vendor.version_path else url
+    return url.rstrip("/") + vendor.version_path if is_bare(url) and vendor.version_path else url
 
 
 def _protocol_headers(vendor: Vendor, key: str) -> dict[str, str]:
@@ -158,7 +157,7 @@ def _is_vendor(provider: ProviderPlan, url: str) -> bool:
     """Return whether the URL is the vendor's host over TLS at its standard port: the vendor's key is sent only there."""
     parts = urlsplit(url)
     is_secure = parts.scheme == "https" and parts.port in (None, 443)
-    return is_secure and parts.hostname == urlsplit(_vendor(provider).url).hostname
+    return is_secure and _vendor(provider).is_own_host(parts.hostname or "")
 
 
 def _key_variable(provider: ProviderPlan) -> str:
@@ -181,6 +180,10 @@ def _header_secrets(provider: ProviderPlan, environ: Mapping[str, str]) -> tuple
 
 
 def _url_problems(provider: ProviderPlan, url: str) -> list[str]:
+    vendor = _vendor(provider)
+    if not provider.base_url and vendor.has_no_address:
+        missing = vendor.missing_address()
+        return [f"the provider '{provider.name}' has no address: set the environment variable {missing}, or its base_url"]
     try:
         parts = urlsplit(url)
         is_usable = parts.scheme in ("http", "https") and bool(_name(parts)) and parts.port != 0

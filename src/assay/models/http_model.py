@@ -25,13 +25,15 @@ class HttpModel(ABC, Generic[BodyT]):
 
     path: str
     messages_member: str = "messages"
+    names_model: bool = True
+    """Requests have a member `model`; some protocols have it in the path."""
     decoder: "msgspec.json.Decoder[BodyT]"
 
     def __init__(self, transport: Transport, model: ModelPlan, dialect: Dialect) -> None:
         self.transport = transport
         self.negotiator = Negotiator(model.parameters, dialect, explicit=model.explicit or ())
-        self._model = model.model
-        self._head = transport.head(self.path)
+        self._before: JsonObject = {"model": model.model} if self.names_model else {}
+        self._head = transport.head(self.path, model=model.model)
         self._written: tuple[Sent, Mapping[str, object] | None] | None = None
         self._writer: BodyWriter
         self.applied: JsonObject = self.members(self.negotiator.sent)
@@ -69,7 +71,7 @@ class HttpModel(ABC, Generic[BodyT]):
         """Return the writer of bodies with these parameters, and their members besides the messages."""
         form = self.schema_members(ask.reply_schema, sent.reply_format) if ask.reply_schema else {}
         applied = merged(self.members(sent), form)
-        return BodyWriter({"model": self._model}, self.messages_member, applied), applied
+        return BodyWriter(self._before, self.messages_member, applied), applied
 
     def messages(self, ask: ModelRequest, role: SystemRole) -> tuple[Sequence[object], JsonObject | None]:
         """Return the messages as they are sent, and further members that depend on them."""

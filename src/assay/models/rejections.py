@@ -88,7 +88,7 @@ _ROLE = re.compile(
 )
 _WORDS: dict[str, str] = {
     REPLY_FORMAT: r"response[ _]?format|response[ _]?(?:json[ _]?)?schema|response[ _]?mime[ _]?type|json[ _](?:mode|schema|object)"
-    r"|structured[ _]outputs?|output[ _](?:format|config)|text\.format|tool[ _]?(?:choice|use)|tools\b|controlled generation"
+    r"|structured[ _]outputs?|output[ _](?:format|config)|text\.?format|tool[ _]?(?:choice|use)|tools\b|controlled generation"
     r"|contain the word '?json",
     "presence_penalty": r"presence[ _]?penalty|\bpenalty",
     "frequency_penalty": r"frequency[ _]?penalty|\bpenalty",
@@ -102,7 +102,7 @@ _THINKING_EFFORT = r"|support thinking|\bthinking (?:is|was) |\bthink value\b"
 """Further words for an effort, where no budget is sent that they could mean."""
 _FORMAT = re.compile(
     r"response[_ ]?format|response[_ ]?(?:json[_ ]?)?schema|response[_ ]?mime[_ ]?type|json_(?:schema|object)"
-    r"|output_(?:format|config)|text\.format|tool_choice|contain the word '?json",
+    r"|output_(?:format|config)|text\.?format|tool_choice|contain the word '?json",
     re.IGNORECASE,
 )
 """Exact names of the form of a reply. assay chooses the form, so that whatever an error says of one, the next form is tried."""

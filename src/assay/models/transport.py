@@ -146,9 +146,9 @@ class Transport:
         self._keep_raw = keep_raw
         self._scrub = KeyScrubber(endpoint.secrets())
 
-    def head(self, path: str) -> bytes:
+    def head(self, path: str, *, model: str = "") -> bytes:
         """Build the head of all requests to one of the provider's paths, for `post`."""
-        return self._pool.head("POST", self.endpoint.at(path), self._headers)
+        return self._pool.head("POST", self.endpoint.at(path, model=model), self._headers)
 
     async def post(self, head: bytes, body: bytes, *, decoder: "msgspec.json.Decoder[_Value]") -> HttpResult[_Value]:
         """Send one request and decode its reply; raises ModelFailure for anything but an answer."""
@@ -353,6 +353,15 @@ _OUTPUT_LIMITS = frozenset(
 """The same in the words of providers."""
 
 
+class ToolCall(msgspec.Struct, frozen=True):
+    """A call of one of the caller's tools."""
+
+    name: str
+    arguments: Any = None
+    """As the provider sent them: an object, or a text that should hold one."""
+    id: str = ""
+
+
 class ProviderAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """An answer in one protocol's terms, before it becomes a reply."""
 
@@ -365,8 +374,12 @@ class ProviderAnswer(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str
     is_refusal: bool = False
     """True when the model refuses to answer, in words."""
+    explanation: str = ""
+    """The provider's words for the end of a reply that is not an answer."""
     has_tool_calls: bool = False
     """True when the model calls tools; without a text the reply is not an answer, since tool calls are not graded."""
+    tool_calls: tuple[ToolCall, ...] = ()
+    """The calls themselves, as far as the protocol's module reads them."""
     failure_code: str = ""
     """Set when the end is an error (`finish_reason` has the provider's word for it): the text is then not an answer."""
 
@@ -411,9 +424,10 @@ def _flags(answer: ProviderAnswer, *, has_replaced: bool) -> tuple[str, ...]:
 
 
 def _no_answer(answer: ProviderAnswer) -> ModelFailure:
-    finish, request_id = answer.finish_reason, shown_id(answer.request_id)
+    finish, said, request_id = answer.finish_reason, answer.explanation, shown_id(answer.request_id)
     if finish == "content_filter":
-        return ModelFailure("content_filtered", "the provider's filter withheld the answer", http_status=200, request_id=request_id)
+        message = f"the provider's filter withheld the answer{f' ({said})' if said else ''}"
+        return ModelFailure("content_filtered", shorten(message), http_status=200, request_id=request_id)
     if answer.failure_code:
         message = f"the provider ended the reply with '{finish}'"
         return ModelFailure(answer.failure_code, shorten(message), http_status=200, request_id=request_id)
@@ -424,4 +438,4 @@ def _no_answer(answer: ProviderAnswer) -> ModelFailure:
         message = "the model reached its output limit before it began to answer; raise max_tokens, or let it think less"
         return ModelFailure(ANSWER_TRUNCATED, message, http_status=200, request_id=request_id)
     message = f"the reply holds no answer (it ended with '{finish or 'no reason'}')"
-    return ModelFailure("empty_answer", message, http_status=200, request_id=request_id)
+    return ModelFailure("empty_answer", shorten(message), http_status=200, request_id=request_id)

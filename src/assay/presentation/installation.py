@@ -27,6 +27,7 @@ def doctor_sections(checks: Sequence[api.DoctorCheck]) -> list[Section]:
     ]
     problems = sum(check.standing == "problem" for check in checks)
     verdict = Cell(f"{counted(problems, 'problem')} to fix", tone="bad") if problems else Cell("no problems found", tone="good")
+    # The order of the areas is that of the checks, which the engine decides.
     return [*areas, Section(heading=(verdict,))]
 
 
@@ -49,6 +50,7 @@ def plugin_sections(plugins: Sequence[api.PluginListing]) -> list[Section]:
 
 def _plugin_row(plugin: api.PluginListing) -> tuple[Cell, ...]:
     state = Cell("ready", tone="good")
+    # A problem goes before a note: what is broken cannot also be ready under another name.
     if plugin.problem:
         state = Cell("broken", tone="bad")
     elif plugin.note:

@@ -77,6 +77,7 @@ def subject(plan: Plan, manifest: Manifest, *, has_candidate: bool = True) -> It
         yield "imported", imported_words(plan.imported)
     if manifest.batches:
         yield "batches", tuple(batch_words(manifest.batches))
+    # A rescored run made no call, so it cannot be called a repetition even where its parent was one.
     if manifest.rescored_from is not None:
         yield "rescored", (f"from {manifest.rescored_from.run_id}, without any call",)
     elif plan.parent_run_id:
@@ -156,6 +157,7 @@ def own_code(plan: Plan) -> Iterator[Words]:
 
 def grading_word(plan: Plan) -> str:
     """Return what the figures of grading are about: judges, unless the run's own grader is called in their place."""
+    # A grader that asks judges is part of their figures; one that decides alone takes their place in them.
     is_called = any(plugin.grades and not plugin.asks_judges for plugin in plan.plugins)
     return "grader" if is_called else "judge"
 
@@ -176,7 +178,7 @@ def model_words(model: ModelPlan, *, source: str = "") -> tuple[str, ...]:
     """Return `gpt`, `openai/gpt-5-mini`, `temperature 0`."""
     # The path of a recording says less than the name that it was given.
     address = f"{model.provider}/{model.model}" if model.provider not in ("", "replay") else ""
-    # Nobody was asked for a given answer, so that nothing was asked for with these parameters.
+    # No model was called for a given answer, so these parameters were never sent.
     given: dict[str, object] = {} if source else msgspec.to_builtins(model.parameters)
     # Manifests have them in the order of their names; so has a plan that is not stored yet.
     parameters = [f"{name.replace('_', ' ')} {_plain(value)}" for name, value in sorted(given.items()) if value not in (None, {})]
@@ -242,6 +244,7 @@ def plan_document(planned: api.PlannedRuns, estimate: api.CostEstimate) -> dict[
             if _has_output_limit(plan)
             for limit in (plan.candidate.parameters.max_tokens,)
         ],
+        # Every audience has its member, also without fields, so that a consumer of the JSON need not test for it.
         **{audience: dict(fields.get(audience, {})) for audience in get_args(Audience)},
         "plans": [msgspec.to_builtins(plan) for plan in planned.plans],
     }
@@ -309,6 +312,7 @@ def _planned_limits(planned: api.PlannedRuns) -> Iterator[str]:
 def _planned_dataset(dataset: DatasetPlan) -> str:
     split = f" · only {dataset.split_field} = {dataset.split_value}" if dataset.split_field else ""
     limit = f" · the first {dataset.limit:,}" if dataset.limit else ""
+    # A name that repeats the id or the file adds nothing.
     name = "" if dataset.name in (dataset.dataset_id, file_stem(dataset.file)) else f" · {dataset.name}"
     return f"{dataset.dataset_id} · {dataset.dataset_version} · {dataset.contract}{name}{split}{limit} · {dataset.path}"
 
@@ -327,6 +331,7 @@ def _model(model: ModelPlan) -> str:
 
 
 def _panel(plan: Plan) -> str:
+    # Without a quorum every judge has to vote.
     wanted = plan.panel.quorum or len(plan.judges)
     votes = f"at least {wanted} of {len(plan.judges)} judges must vote" if wanted < len(plan.judges) else "every judge must vote"
     order = f"{plan.judges[0].name} first, the others where it is unsure" if plan.panel.escalate else "all are called"

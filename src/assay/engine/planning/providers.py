@@ -4,11 +4,12 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 import msgspec
 
 from assay.core.plan import ModelPlan, ProviderPlan
-from assay.core.provider import FUNCTIONS, PROVIDER_KINDS, PROVIDERS, ProviderKind
+from assay.core.provider import FUNCTIONS, PROVIDER_KINDS, PROVIDERS, ProviderKind, Vendor
 from assay.core.settings import ModelEntry, ModelParameters, ProviderEntry, stated
 from assay.datasets.parsing.checks import nearest
 from assay.models import model_problems
@@ -58,7 +59,8 @@ def find_provider(name: str, declared: Mapping[str, ProviderEntry]) -> ProviderE
     if name in PROVIDER_KINDS:
         return ProviderEntry(name=name)
     known = sorted({*declared, *PROVIDER_KINDS})
-    raise BadName(f"unknown provider '{name}'; {nearest(name, known) or 'known are ' + ', '.join(known)}")
+    others = f"for another server add an entry with its base_url to providers, use --base-url, or write litellm/{name}/MODEL"
+    raise BadName(f"unknown provider '{name}'; {nearest(name, known) or 'known are ' + ', '.join(known) + ';'} {others}")
 
 
 def provider_plan(entry: ProviderEntry, environ: Mapping[str, str]) -> ProviderPlan:
@@ -66,13 +68,32 @@ def provider_plan(entry: ProviderEntry, environ: Mapping[str, str]) -> ProviderP
     kind = provider_kind(entry)
     url, key_variable = entry.base_url or "", entry.key_variable or ""
     vendor = PROVIDERS[kind].vendor
-    if vendor is not None and not url:
-        url = environ.get(vendor.url_variable, "").strip() or vendor.url
-        # A server of one's own often wants no key; the vendor's always does.
-        is_keyed = url == vendor.url or bool(environ.get(vendor.key_variable))
-        key_variable = key_variable or (vendor.key_variable if is_keyed else "")
+    if vendor is not None:
+        url = url or vendor.address(environ)
+        key_variable = key_variable or _key_variable(vendor, entry, url, environ)
     given = msgspec.structs.asdict(entry)
     return ProviderPlan(**{**given, "kind": kind, "base_url": url, "key_variable": key_variable})
+
+
+def _key_variable(vendor: Vendor, entry: ProviderEntry, url: str, environ: Mapping[str, str]) -> str:
+    """Return the variable of the key that is meant for an address; empty for a server of one's own, which often wants none."""
+    chosen = vendor.chosen_key_variable(environ)
+    host, is_set = _host(url), bool(environ.get(chosen, "").strip())
+    if entry.base_url:
+        # The plan's address decides later whether the vendor's usual key is sent there.
+        is_meant = host == _host(vendor.address(environ)) if not vendor.url else vendor.is_own_host(host)
+        return chosen if is_meant and (not vendor.url or chosen != vendor.key_variable) else ""
+    if vendor.is_keyless:
+        return chosen if is_set and vendor.key_host in ("", host) else ""
+    is_vendor = vendor.is_own_host(host) or (not vendor.url and not entry.headers)
+    return chosen if is_set or is_vendor else ""
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
 
 
 def provider_kind(entry: ProviderEntry) -> ProviderKind:

@@ -19,6 +19,7 @@ from assay.core.report import ValidationReport
 from assay.core.retention import RetentionSettings
 from assay.core.secrets import RedactRule
 from assay.core.settings import (
+    BUDGET_HINT,
     CacheSection,
     DatasetEntry,
     ModelEntry,
@@ -228,7 +229,7 @@ def _range_text(expected: inspect.IntType | inspect.FloatType) -> str:
 
 _NAME_IT = "keys do not belong in files: put it into an environment variable and name that in key_variable"
 WORDINGS: Wordings = {
-    RunFile: FieldAliases({"thresholds": "gates"}, {"budget": "write max_cost at the top of the file"}),
+    RunFile: FieldAliases({"thresholds": "gates"}, {"budget": BUDGET_HINT}),
     ProviderEntry: FieldAliases(
         {"api_key_env": "key_variable", "rpm": "requests_per_minute", "tpm": "tokens_per_minute"},
         {

@@ -9,10 +9,10 @@ from assay.core.model_call import Adjustment
 from assay.core.plan import ModelPlan, Plan
 from assay.core.provider import PROVIDERS
 from assay.core.settings import ModelParameters
+from assay.engine.records.redaction import RedactedPlan
 from assay.models.negotiation import REPLY_FORMATS
 from assay.models.rejections import MAX_TOKENS, REPLY_FORMAT
 from assay.store.ledger import Ledger
-from assay.store.redact import Redactor
 
 _PREFIX = "parameters"
 
@@ -38,15 +38,19 @@ def read_adjustments(notes: Mapping[str, str]) -> dict[str, tuple[Adjustment, ..
     return {model: tuple(adjustments) for model, adjustments in found.items()}
 
 
-def negotiated_models(plan: Plan, notes: Mapping[str, str], redactor: Redactor) -> tuple[NegotiatedModel, ...]:
+def negotiated_models(plan: Plan, notes: Mapping[str, str], shown: RedactedPlan) -> tuple[NegotiatedModel, ...]:
     """Describe for the manifest what was learned of each model, and which output limit it had."""
     learned = {
-        name: tuple(msgspec.structs.replace(adjustment, reason=redactor.text(adjustment.reason)) for adjustment in adjustments)
+        name: tuple(
+            msgspec.structs.replace(adjustment, reason=shown.redactor.text(adjustment.reason)) for adjustment in adjustments
+        )
         for name, adjustments in read_adjustments(notes).items()
     }
     models = {model.name: model for model in plan.models() if plan.takes_parameters(model)}
     judges = {judge.name for judge in plan.judges if _is_sent_schemas(plan, judge)}
-    return tuple(_negotiated(model, learned.get(name, ()), is_judge=name in judges) for name, model in models.items())
+    return tuple(
+        _negotiated(shown.name(name), model, learned.get(name, ()), is_judge=name in judges) for name, model in models.items()
+    )
 
 
 def _is_sent_schemas(plan: Plan, judge: ModelPlan) -> bool:
@@ -56,11 +60,11 @@ def _is_sent_schemas(plan: Plan, judge: ModelPlan) -> bool:
     return all(PROVIDERS[kind].vendor is not None for kind in kinds) and not is_set
 
 
-def _negotiated(model: ModelPlan, adjustments: tuple[Adjustment, ...], *, is_judge: bool) -> NegotiatedModel:
+def _negotiated(name: str, model: ModelPlan, adjustments: tuple[Adjustment, ...], *, is_judge: bool) -> NegotiatedModel:
     limit, origin = _output_limit(model, adjustments)
     forms = [adjustment.value for adjustment in adjustments if adjustment.parameter == REPLY_FORMAT]
     form = max(forms, key=REPLY_FORMATS.index, default=REPLY_FORMATS[0]) if is_judge else ""
-    return NegotiatedModel(model.name, adjustments, limit, origin, form)
+    return NegotiatedModel(name, adjustments, limit, origin, form)
 
 
 def _output_limit(model: ModelPlan, adjustments: Iterable[Adjustment]) -> tuple[int | None, LimitOrigin]:

@@ -68,6 +68,7 @@ def summary_rows(run: RunReader) -> Iterator[Line]:
     for what, counts in (("error", summary.errors), ("label", summary.labels)):
         for name, count in counts.items():
             yield {"figure": f"{what}: {name}", "value": count, "n": total, "meaning": "records"}
+    # The same words of the gate as in every report; the summary itself has only `passed`.
     view = RunReport(result=result, manifest=run.run_manifest)
     for decision in decisions(view):
         yield {"figure": "gate", "value": decision.word, "meaning": decision.reason}
@@ -141,6 +142,7 @@ def _rates(summary: Summary) -> Iterator[Line]:
     )
     for found in rates:
         yield _row(found.name, found.value, _ends(found.interval, summary.n_scored, found.meaning), found.error)
+        # Both intervals are listed: which one counts depends on whether clusters were declared.
         if found.cluster_interval is not None:
             ends = _ends(found.cluster_interval, summary.n_scored, "records that hang together count once")
             yield _row(f"{found.name}, by cluster", found.value, ends, found.cluster_error)
@@ -158,6 +160,7 @@ def _ends(interval: Interval | None, n: int, meaning: str) -> Line:
     """Return the interval of a figure about n answers; where several belong together, it counts fewer."""
     if interval is None:
         return {"n": n, "meaning": meaning}
+    # Answers to one record and records of one cluster are not independent, so the interval is over fewer.
     fewer = f"; the interval counts {interval.n:,} that stand for themselves" if interval.n != n else ""
     return {"low": interval.low, "high": interval.high, "n": n, "meaning": meaning + fewer}
 
