@@ -361,6 +361,14 @@ class Gates(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             parameter=QueryParameter(),
         ),
     ] = None
+    max_truncated: Annotated[
+        Rate | None,
+        exposed(
+            "Share of the answers that may end at the output limit.",
+            option=CommandOption("Gate: maximum share of answers cut off at the output limit.", "X"),
+            parameter=QueryParameter(is_later=True),
+        ),
+    ] = None
 
 
 class MlflowSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

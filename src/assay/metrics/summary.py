@@ -27,6 +27,7 @@ from assay.core.summary import (
     SliceValues,
     Summary,
     TokenAmounts,
+    TruncationSummary,
     on_scale,
     percentile,
 )
@@ -123,6 +124,7 @@ class _RecordArrays:
         self.latencies = {name: _view(column, size) for name, column in columns.latencies.items()}
         self.amounts = {name: _view(column, size) for name, column in columns.amounts.items()}
         self.is_called = _view(columns.is_called, size)
+        self.is_truncated = _view(columns.is_truncated, size)
 
     def metrics(self, rows: Rows, *, seed: tuple[int, ...], resamples: int) -> RecordMetrics:
         """Compute all metrics of a set of records."""
@@ -174,6 +176,7 @@ class _RecordArrays:
             latency_ms=RunLatencies(**{name: latency_figures(_at(column, evaluated)) for name, column in self.latencies.items()}),
             tokens=TokenAmounts(**{kind: self._amount(f"{kind}_tokens", called) for kind in TokenAmounts.__struct_fields__}),
             cost_usd=self._amount("cost", called),
+            truncated=self._truncated(rows, scored),
             errors=self._words(rows, "error"),
             labels=self._words(rows, "label"),
         )
@@ -182,6 +185,22 @@ class _RecordArrays:
         if self.words["record"]:
             return cluster_interval(values, self.codes["record"][scored])
         return mean_interval(values, seed=seed, resamples=resamples)
+
+    def _truncated(self, rows: Rows, scored: Rows) -> TruncationSummary:
+        """Count the answers that ended at the output limit, and compute pass rate and scores without them."""
+        n = int(_at(self.is_truncated, rows).sum())
+        kept = scored[_at(self.is_truncated, scored) == 0]
+        n_answers = n + len(kept)
+        scale, _ = self._scales(kept)
+        return TruncationSummary(
+            n=n,
+            n_answers=n_answers,
+            share=_ratio(n, n_answers),
+            n_without=len(kept),
+            pass_rate_without=_ratio(int((_at(self.passed, kept) == 1).sum()), len(kept)),
+            score_mean_without=_ratio(_sum(_at(self.score, kept)), len(kept)),
+            raw_score_mean_without=_ratio(_sum(_at(self.raw_score, kept)), len(kept)) if scale else None,
+        )
 
     def _amount(self, name: str, called: Rows) -> AmountSummary:
         return amount_figures(_at(self.amounts[name], called), is_whole=name != "cost")
