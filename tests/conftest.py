@@ -42,13 +42,15 @@ settings.load_profile(os.environ.get("ASSAY_HYPOTHESIS", "seeded"))
 def pytest_configure(config: pytest.Config) -> None:
     # No test may ask a vendor for a developer's money.
     for vendor in filter(None, (row.vendor for row in PROVIDERS.values())):
-        os.environ.pop(vendor.key_variable, None)
-        os.environ.pop(vendor.url_variable, None)
+        for name in (*vendor.key_variables(), *vendor.region_variables, *vendor.version_variables, vendor.url_variable):
+            os.environ.pop(name, None)
     for name in CHANGING:
         os.environ.pop(name, None)
+    # A shell lets what it starts in the background ignore Ctrl-C, and nohup a hang-up. Commands that a test interrupts would too.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        # A shell lets what it starts in the background ignore Ctrl-C, and so would every command that a test interrupts.
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
     config.addinivalue_line("markers", f"heavy: needs minutes or gigabytes; runs where {HEAVY} is set, as in make fuzz")
     if not hasattr(config, "workerinput"):
         # Tests start hundreds of processes, and each would compile the package where PYTHONDONTWRITEBYTECODE is set.

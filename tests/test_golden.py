@@ -389,7 +389,7 @@ def test_a_panel_is_named_as_a_whole(tmp_path: Path) -> None:
 
 def test_an_eval_run_has_the_longest_answer_that_was_asked_for(tmp_path: Path) -> None:
     _, written = golden_run(tmp_path, [4] * 5, candidates=["scripted/echo"])
-    assert written.parameters.max_tokens == 4096
+    assert written.parameters.max_tokens == 1_000_000
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def test_an_unfinished_run_is_not_resumed_with_other_settings(job: Job, provider
 def test_a_folder_that_is_no_run_is_refused_before_any_call(job: Job, provider: CountingProvider) -> None:
     (job.runs / "x").mkdir(parents=True)
     (job.runs / "x" / "notes.txt").write_text("mine")
-    with pytest.raises(UsageProblem, match="is no run"):
+    with pytest.raises(UsageProblem, match="is not a run"):
         run(job, "x")
     assert provider.calls.total() == 0
 
@@ -65,7 +65,7 @@ def test_a_file_in_the_place_of_a_run_is_refused_before_any_call(
 ) -> None:
     job.runs.mkdir()
     make(job.runs / "x")
-    with pytest.raises(UsageProblem, match="is no run"):
+    with pytest.raises(UsageProblem, match="is not a run"):
         run(job, "x")
     assert provider.calls.total() == 0
 

@@ -6,7 +6,9 @@ import pytest
 
 from assay.core.model_call import Adjustment, ModelFailure
 from assay.core.settings import ModelParameters
-from assay.models.negotiation import UNBOUNDED, Dialect, Negotiator, remaining_limit
+from assay.models.failures import ErrorResponse, error_failure, status_failure
+from assay.models.negotiation import UNBOUNDED, Dialect, Negotiator, shortened
+from tests.models.asking import SCHEMA, ask_of
 
 CHAT = Dialect(
     names={
@@ -48,9 +50,11 @@ def anthropic(message: str) -> dict[str, Any]:
 
 
 def rejected(negotiator: Negotiator, body: object, *, status: int = 400) -> ModelFailure:
-    failure = ModelFailure("invalid_request", "", http_status=status)
-    failure.error_body = body
-    return negotiator.rejected(failure, negotiator.sent, has_system=True, has_schema=True)
+    response = ErrorResponse(provider="p", status=status, body=body)
+    failure = status_failure(response) if status != 200 else error_failure(response)
+    return negotiator.rejected(
+        failure, negotiator.sent, ask_of("What is the temperature of 2 + 2?", system="Be brief.", reply_schema=SCHEMA)
+    )
 
 
 def learned(dialect: Dialect, body: object, *, status: int = 400, explicit: tuple[str, ...] = ()) -> dict[str, str]:
@@ -156,6 +160,122 @@ REJECTIONS: list[tuple[int, object, dict[str, str]]] = [
         error("response_format value as json_schema is enabled only for newer api versions"),
         {"reply_format": "json_object"},
     ),
+    (
+        400,
+        {
+            "object": "error",
+            "message": (
+                "[{'type': 'extra_forbidden', 'loc': ('body', 'seed'), 'msg': 'Extra inputs are not "
+                "permitted', 'input': 1}, {'type': 'extra_forbidden', 'loc': ('body', 'reasoning_effort'), "
+                "'msg': 'Extra inputs are not permitted', 'input': 'high'}]"
+            ),
+            "type": "BadRequestError",
+            "param": None,
+            "code": 400,
+        },
+        {"seed": OMITTED, "reasoning_effort": OMITTED},
+    ),
+    (
+        422,
+        {
+            "detail": [
+                {"type": "extra_forbidden", "loc": ["body", "seed"], "msg": "Extra inputs are not permitted", "input": 1},
+                {"type": "less_than_equal", "loc": ["body", "max_tokens"], "msg": "Input should be less than or equal to 8192"},
+            ]
+        },
+        {"seed": OMITTED, "max_tokens": "8192"},
+    ),
+    (
+        400,
+        error("litellm.BadRequestError: OpenAIException - Unsupported value: 'temperature' does not support 0.0", "None", "400"),
+        {"temperature": OMITTED},
+    ),
+    (
+        400,
+        {
+            "error": {
+                "message": "Provider returned error",
+                "code": 400,
+                "metadata": {
+                    "raw": (
+                        '{"error":{"message":"Unsupported parameter: \'top_p\' is not supported with this '
+                        'model.","type":"invalid_request_error","param":"top_p","code":"unsupported_parameter"}}'
+                    ),
+                    "provider_name": "OpenAI",
+                },
+            }
+        },
+        {"top_p": OMITTED},
+    ),
+    (
+        400,
+        {
+            "error": {
+                "code": 400,
+                "message": (
+                    "Invalid JSON payload received. Unknown name \"presencePenalty\" at 'generation_config': Cannot find field."
+                ),
+                "status": "INVALID_ARGUMENT",
+                "details": [{"fieldViolations": [{"field": "generation_config", "description": 'Unknown name "presencePenalty"'}]}],
+            }
+        },
+        {"presence_penalty": OMITTED},
+    ),
+    (
+        400,
+        {"message": "Malformed input request: #: extraneous key [seed] is not permitted, please reformat your input."},
+        {"seed": OMITTED},
+    ),
+    (
+        400,
+        {"message": "The model returned the following errors: max_tokens: 100000 > 64000, which is the maximum allowed number"},
+        {"max_tokens": "64000"},
+    ),
+    (400, {"message": "This model doesn't support system messages. Try again without a system message."}, {"system": "developer"}),
+    (400, error("Invalid max_tokens value, the valid range of max_tokens is [1, 8192]"), {"max_tokens": "8192"}),
+    (
+        422,
+        error(
+            "Failed to deserialize the JSON body into the target type: messages[0].role: unknown variant `system`, expected `user`"
+        ),
+        {"system": "developer"},
+    ),
+    (
+        422,
+        {"error": "Failed to deserialize the JSON body into the target type: response_format: missing field `value` at line 1"},
+        {"reply_format": "json_object"},
+    ),
+    (400, {"error": "'response_format.type' must be 'json_schema' or 'text'"}, {"reply_format": "json_object"}),
+    (
+        400,
+        error("'messages' must contain the word 'json' in some form, to use 'response_format' of type 'json_object'.", "messages"),
+        {"reply_format": "json_object"},
+    ),
+    (400, {"error": {"message": '"llama3" does not support thinking'}}, {"reasoning_effort": OMITTED}),
+    (400, error("With reasoning enabled, `temperature` is not supported by this model."), {"temperature": OMITTED}),
+    (400, error("Error code: 400 - max_tokens is too large for this model: at most 4096"), {"max_tokens": "4096"}),
+    (
+        400,
+        error(
+            "This model's maximum context length is 8192 tokens. However, you requested 100030 tokens "
+            "(30 in the messages, 100000 in the completion)."
+        ),
+        {"max_tokens": OMITTED},
+    ),
+    (
+        400,
+        error(
+            "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 8193. Given: 30 "
+            "`inputs` tokens and 100000 `max_new_tokens`"
+        ),
+        {"max_tokens": OMITTED},
+    ),
+    (
+        500,
+        {"error": {"message": "property 'body.frequency_penalty' is unsupported", "param": "frequency_penalty"}},
+        {"frequency_penalty": OMITTED},
+    ),
+    (200, {"error": {"error": {"message": "Unsupported parameter: 'seed'", "code": 400}}}, {"seed": OMITTED}),
 ]
 
 
@@ -196,10 +316,14 @@ def test_rejections_of_the_messages_api_are_read(message: str, expected: dict[st
         anthropic("prompt is too long: 210000 tokens > 200000 maximum"),
         error("The temperature of the discussion is high: input flagged"),
         error("Unsupported parameter: 'top_k' is not supported with this model.", "top_k"),
+        error("Invalid 'max_output_tokens': integer below minimum value. Expected a value >= 16, but got 1 instead.", "max_tokens"),
+        anthropic("`max_tokens` must be greater than `thinking.budget_tokens`."),
+        {"error": {"message": "Your request was blocked by our safety system: 'temperature is not supported'", "code": 400}},
+        error("Unsupported prompt: 'What is the temperature of 2 + 2?' is not allowed by the operator"),
     ],
 )
 def test_a_failure_that_rejects_no_parameter_that_was_sent_stays_a_failure(body: object) -> None:
-    assert learned(CHAT, body) == {}
+    assert learned(CHAT, body, explicit=tuple(ALL.__struct_fields__)) == {}
 
 
 def test_of_two_parameters_that_exclude_each_other_the_one_that_the_user_set_stays() -> None:
@@ -225,7 +349,7 @@ def test_a_call_in_flight_during_a_rejection_is_sent_again_and_teaches_nothing_n
     rejected(negotiator, refusal)
     late = ModelFailure("invalid_request", "", http_status=400)
     late.error_body = refusal
-    negotiator.rejected(late, sent)
+    negotiator.rejected(late, sent, ask_of())
     assert (late.is_negotiable, late.adjustments) == (True, ())
 
 
@@ -263,7 +387,9 @@ def test_a_request_that_is_too_long_for_the_limit_gets_what_the_context_leaves_a
     negotiator = Negotiator(ModelParameters(max_tokens=64_000), MESSAGES)
     failure = rejected(negotiator, anthropic("input length and `max_tokens` exceed context limit: 199000 + 64000 > 204698"))
     assert failure.adjustments == ()
-    assert remaining_limit(failure, negotiator.sent) == 5_698
+    fitting = shortened(failure, negotiator.sent)
+    assert fitting is not None
+    assert fitting.parameters["max_tokens"] == 5_698
 
 
 def test_an_adjustment_tells_the_words_of_the_provider_and_whether_the_user_had_set_the_parameter() -> None:
@@ -273,3 +399,49 @@ def test_an_adjustment_tells_the_words_of_the_provider_and_whether_the_user_had_
     assert failure.adjustments == (
         Adjustment("temperature", OMITTED, "`temperature` is deprecated for this model.", is_explicit=True),
     )
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Input validation error: `temperature` must be strictly positive",
+        "`temperature` (=0.0) has to be a strictly positive float",
+        "Input should be greater than 0: temperature",
+    ],
+)
+def test_a_preference_that_is_out_of_range_is_left_out_and_a_setting_is_the_users_mistake(message: str) -> None:
+    assert learned(CHAT, error(message)) == {"temperature": OMITTED}
+    assert learned(CHAT, error(message), explicit=("temperature",)) == {}
+
+
+def test_of_two_forms_of_thinking_each_is_tried_once() -> None:
+    negotiator = Negotiator(ALL, MESSAGES)
+    rejected(negotiator, anthropic('"thinking.type.enabled" is not supported. Use "thinking.type.adaptive" instead.'))
+    rejected(negotiator, anthropic("adaptive thinking is not supported on this model. Use thinking.type.enabled instead."))
+    assert not {"thinking", "adaptive"} & negotiator.sent.body().keys()
+
+
+def test_a_limit_above_the_context_is_lowered_where_the_api_requires_one() -> None:
+    negotiator = Negotiator(ModelParameters(), MESSAGES)
+    assert rejected(
+        negotiator, anthropic("input length and `max_tokens` exceed context limit: 20 + 1000000 > 200000")
+    ).is_negotiable
+    assert negotiator.sent.body()["max_tokens"] == 128_000
+
+
+def test_strict_parameters_adjust_nothing_that_the_user_set() -> None:
+    refusal = error("Unsupported parameter: 'temperature' is not supported.", "temperature")
+    strict = Negotiator(ALL, CHAT, explicit=("temperature",))
+    strict.is_strict = True
+    failure = rejected(strict, refusal)
+    assert (failure.is_refused_setting, failure.is_negotiable, strict.adjustments) == (True, False, ())
+    preference = Negotiator(ALL, CHAT)
+    preference.is_strict = True
+    assert rejected(preference, refusal).is_negotiable
+
+
+def test_strict_parameters_allow_another_name_of_the_same_limit() -> None:
+    negotiator = Negotiator(ALL, CHAT, explicit=("max_tokens",))
+    negotiator.is_strict = True
+    refusal = error("Unsupported parameter: 'max_tokens' is not supported. Use 'max_completion_tokens' instead.", "max_tokens")
+    assert rejected(negotiator, refusal).is_negotiable

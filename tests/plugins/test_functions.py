@@ -99,7 +99,7 @@ def test_a_golden_run_over_a_function_states_the_limit_of_its_contract_in_its_ow
     (result,) = assay.run(golden, model=last_word, judge="scripted/judge-5", runs_dir=str(tmp_path / "runs"))
     folder = Path(result.run_dir)
     parameters = json.loads((folder / "eval_results.json").read_bytes())["parameters"]
-    assert (parameters["temperature"], parameters["max_tokens"]) == (None, 4096)
+    assert (parameters["temperature"], parameters["max_tokens"]) == (None, 1_000_000)
     assert json.loads((folder / "run_manifest.json").read_bytes())["max_new_tokens"] is None
 
 

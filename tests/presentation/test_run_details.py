@@ -6,6 +6,7 @@ from assay.core.manifest import ArtifactHash
 from assay.presentation.charts import IntervalPlot, ScoreDistribution
 from assay.presentation.run_details import artifact_table, error_table, hash_facts, key_metrics, run_charts, shares, spending_table
 from assay.presentation.sections import NO_LINKS
+from assay.store.verify import FileProblem
 from tests.surfaces.run_views import golden_view, manifest, other_view, result, unfinished_view
 
 
@@ -50,7 +51,7 @@ def test_each_file_says_whether_it_is_as_it_was_published() -> None:
         run_id="x",
         links=NO_LINKS,
         files=["a.jsonl", "b.jsonl"],
-        problems=["b.jsonl: another hash"],
+        problems=[FileProblem("b.jsonl", "another hash")],
     )
     states = {row[0].text: (row[3].text, row[3].tone) for row in table.rows}
     assert states["a.jsonl"] == ("as published", "good")

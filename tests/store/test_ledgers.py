@@ -53,7 +53,7 @@ def test_another_machine_finds_a_run_by_its_id_in_the_ledger_of_its_environment(
 
 @pytest.mark.parametrize("address", ["sqlite:///x", "http://127.0.0.1/"])
 def test_what_is_no_address_of_postgresql_is_refused_before_any_call(job: Job, provider: CountingProvider, address: str) -> None:
-    with pytest.raises(UsageProblem, match="no address of PostgreSQL"):
+    with pytest.raises(UsageProblem, match="not an address of PostgreSQL"):
         run(job, "x", ledger=address)
     assert provider.calls.total() == 0
     assert list(api.list_runs(job.runs)) == []

@@ -13,10 +13,13 @@ if TYPE_CHECKING:
     from assay.api.stored_runs import *
     from assay.api.validation import *
     from assay.core.doctor import DoctorCheck as DoctorCheck
+    from assay.core.model_probe import ModelProbe as ModelProbe
+    from assay.core.model_probe import ProbeCheck as ProbeCheck
     from assay.core.record_query import RecordSearch as RecordSearch
     from assay.core.runs import RunBackend as RunBackend
     from assay.core.settings import DatasetEntry as DatasetEntry
     from assay.datasets.converters import ConversionReport as ConversionReport
+    from assay.datasets.converters.report import ConversionNote as ConversionNote
     from assay.datasets.dataset_paths import find_sources as find_sources
     from assay.datasets.imports import DatasetRows as DatasetRows
     from assay.datasets.imports import ImportFormat as ImportFormat
@@ -25,14 +28,18 @@ if TYPE_CHECKING:
     from assay.datasets.parsing.config import ValidationConfig as ValidationConfig
     from assay.datasets.parsing.config import load_config as load_config
     from assay.engine.comparison.alignment import Flip as Flip
+    from assay.engine.comparison.alignment import FlipSide as FlipSide
     from assay.engine.comparison.gate import GateDecision as GateDecision
+    from assay.engine.comparison.gate import GateReason as GateReason
     from assay.engine.comparison.gate import GateSpec as GateSpec
     from assay.engine.comparison.run_comparison import RunComparison as RunComparison
+    from assay.engine.comparison.run_comparison import SliceDifference as SliceDifference
     from assay.engine.comparison.run_comparison import StoredComparison as StoredComparison
     from assay.engine.comparison.trends import RunTrend as RunTrend
     from assay.engine.execution.record_events import CallEvent as CallEvent
     from assay.engine.execution.record_events import Observer as Observer
     from assay.engine.execution.record_events import RecordEvent as RecordEvent
+    from assay.engine.judge_quality.calibration import Alphas as Alphas
     from assay.engine.judge_quality.calibration import Calibration as Calibration
     from assay.engine.judge_quality.label_matching import KeptLabel as KeptLabel
     from assay.engine.judge_quality.label_matching import LabelInput as LabelInput
@@ -88,6 +95,7 @@ if TYPE_CHECKING:
     from assay.engine.submissions import run_file_models as run_file_models
     from assay.engine.submissions import run_file_problems as run_file_problems
     from assay.engine.submissions import run_project as run_project
+    from assay.metrics.correction import CorrectedEstimate as CorrectedEstimate
     from assay.store.files import KeptCard as KeptCard
     from assay.store.files import KeptCards as KeptCards
     from assay.store.record_index import Facets as Facets
@@ -97,7 +105,7 @@ if TYPE_CHECKING:
     from assay.store.verify import FileProblem as FileProblem
 
 _NAMES = {
-    "api.checks": "check_upload estimate_cost examine_place warm_up",
+    "api.checks": "check_upload estimate_cost examine_place probe_models warm_up",
     "api.client": "AsyncClient Client RunStatus",
     "api.datasets": "TABLE_COLUMNS TABLE_LISTS convert convert_benchmark convert_contract dataset_table import_files import_runs",
     "api.decisions": """
@@ -105,26 +113,28 @@ _NAMES = {
         note_audit plan_rank plan_suite rank read_flips run_suite set_baseline trend
     """,
     "api.judges": "calibrate filled_labels keep_card keep_label kept_cards kept_labels label_sample label_text probe",
-    "api.runs": "cancel check list_records plan_runs resume retry run run_async work",
+    "api.runs": "cancel check list_records plan_run_file plan_runs resume retry run run_async work",
     "api.stored_runs": """
         PurgeResult fetch file_problems filled_eval_run index_progress list_runs open_run publish purge removed replay
         rescore run_id_of verify
     """,
     "api.validation": "FixReport fix stream validate validate_with_hashes",
     "core.doctor": "DoctorCheck",
+    "core.model_probe": "ModelProbe ProbeCheck",
     "core.record_query": "RecordSearch",
     "core.runs": "RunBackend",
     "core.settings": "DatasetEntry",
     "datasets.converters": "ConversionReport",
+    "datasets.converters.report": "ConversionNote",
     "datasets.dataset_paths": "find_sources",
     "datasets.imports": "DatasetRows ImportFormat ImportReport ImportResult",
     "datasets.parsing.config": "ValidationConfig load_config",
-    "engine.comparison.alignment": "Flip",
-    "engine.comparison.gate": "GateDecision GateSpec",
-    "engine.comparison.run_comparison": "RunComparison StoredComparison",
+    "engine.comparison.alignment": "Flip FlipSide",
+    "engine.comparison.gate": "GateDecision GateReason GateSpec",
+    "engine.comparison.run_comparison": "RunComparison SliceDifference StoredComparison",
     "engine.comparison.trends": "RunTrend",
     "engine.execution.record_events": "CallEvent Observer RecordEvent",
-    "engine.judge_quality.calibration": "Calibration",
+    "engine.judge_quality.calibration": "Alphas Calibration",
     "engine.judge_quality.label_matching": "KeptLabel LabelInput",
     "engine.judge_quality.probe": "ProbeRequest",
     "engine.planning.estimate": "CostEstimate ModelEstimate",
@@ -147,6 +157,7 @@ _NAMES = {
         leave_failure named_run no_such_run prepare_run record_errors record_failure run_file_models
         run_file_problems run_project
     """,
+    "metrics.correction": "CorrectedEstimate",
     "store.files": "KeptCard KeptCards",
     "store.record_index": "Facets IndexedRecord",
     "store.redact": "rule_problems",

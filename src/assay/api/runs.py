@@ -36,6 +36,7 @@ __all__ = [
     "cancel",
     "check",
     "list_records",
+    "plan_run_file",
     "plan_runs",
     "resume",
     "retry",
@@ -91,12 +92,14 @@ def run(
     are submitted and not waited for: `resume` collects them. The members of RunBackend say where the run is stored and evaluated.
     """
     hooks = RunHooks(watch=watch, observe=observe, takes_signals=takes_signals, is_stopping=is_stopping, is_detached=is_detached)
+    # Popped, as they are no settings of a run.
     hooks["on_busy"] = options.pop("on_busy", None)
     hooks["placement"] = _placement(options)
-    planned = source if isinstance(source, PlannedRuns) else plan_runs(_request(source, options))
+    planned = source if isinstance(source, PlannedRuns) else plan_runs(run_request(source, options))
     around = run_environment(planned.inputs, planned.plugins, **hooks)
     results: list[RunResult] = []
     for plan in planned.plans:
+        # One after the other: limits of calls are those of one run.
         results.append(start_run(plan, Path(planned.runs_dir), around))
         if not (results[-1].is_finished or results[-1].is_resumable or is_detached):
             # The run was interrupted by a signal or by `is_stopping`, which is meant for all candidates.
@@ -111,9 +114,11 @@ def _placement(options: JsonObject) -> RunBackend:
     return msgspec.structs.replace(placement, **given)
 
 
-def _request(source: RunRequest | str | Path, options: JsonObject) -> RunRequest:
+def run_request(source: RunRequest | str | Path, options: JsonObject) -> RunRequest:
+    """Build the request for a run file or a dataset and options in Python; raises UsageProblem for an unknown one."""
     if isinstance(source, RunRequest):
         return source
+    # Short names for the usual case of one model.
     for name, member in (("model", "models"), ("judge", "judges")):
         if name in options:
             options[member] = (options.pop(name),)
@@ -129,7 +134,7 @@ def _request(source: RunRequest | str | Path, options: JsonObject) -> RunRequest
 
 def list_records(source: RunRequest | str | Path, **options: object) -> ListedRecords:
     """Return the records that `run` would evaluate, and its gates, whatever its models. Raises PlanProblems."""
-    return list_request(_request(source, options), environ=os.environ)
+    return list_request(run_request(source, options), environ=os.environ)
 
 
 async def run_async(source: RunRequest | str | Path, **options: Any) -> tuple[RunResult, ...]:
@@ -156,17 +161,21 @@ def retry(run_name: str, *, runs_dir: str | Path = RUNS_DIR, run_id: str | None 
 
 def check(run_file: str | Path, *, environ: Mapping[str, str] | None = None) -> list[str]:
     """List everything that would prevent a run file from running, unreachable providers included; empty when it may run."""
-    if contract := _contract_of(run_file):
-        return [
-            f"'{run_file}' is a dataset ({contract}), not a run file; check it with: assay validate {shlex.quote(str(run_file))}"
-        ]
     try:
-        planned = plan_runs(RunRequest(run_file=str(run_file), interface="cli"), environ=environ)
+        planned = plan_run_file(run_file, environ=environ)
     except PlanProblems as problems:
         return list(problems.problems)
     used = os.environ if environ is None else environ
     found = [problem for plan in planned.plans for problem in asyncio.run(unreachable_hosts(plan, environ=used))]
     return list(dict.fromkeys(found))
+
+
+def plan_run_file(run_file: str | Path, *, environ: Mapping[str, str] | None = None) -> PlannedRuns:
+    """Return the runs that a run file describes; raises PlanProblems, also for a dataset in its place."""
+    if contract := _contract_of(run_file):
+        command = f"assay validate {shlex.quote(str(run_file))}"
+        raise PlanProblems([f"'{run_file}' is a dataset ({contract}), not a run file; check it with: {command}"])
+    return plan_runs(RunRequest(run_file=str(run_file), interface="cli"), environ=environ)
 
 
 def _contract_of(path: str | Path) -> str:
@@ -191,6 +200,7 @@ def work(
     say: Callable[[str], None],
 ) -> None:
     """Evaluate shards of the runs of a shared ledger, until SIGTERM, SIGHUP or Ctrl-C; raises MissingExtra, UsageProblem."""
+    # Loaded by name: Temporal's library is an extra.
     worker = temporal_engine("worker")
     settings = worker.WorkerSettings(runs_dir=Path(runs_dir).absolute(), shards=shards, is_versioned=is_versioned)
     worker.work(settings, RunEnvironment(environ=os.environ, observe=observe, placement=placement), report=say)

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from assay.core.exposure import (
     FIXED,
@@ -39,7 +39,12 @@ ProfileId = Literal[
 Name = Annotated[str, Meta(min_length=1)]
 ModelName = Annotated[str, Meta(min_length=1, max_length=256)]
 Variable = Annotated[str, Meta(pattern=r"^[A-Z_][A-Z0-9_]*$", title="the name of an environment variable in capitals, not the key")]
+# `@` is refused because a password in an address would be written to the plan, the ledger and the manifest.
 Web = Annotated[str, Meta(pattern=r"^https?://[^\s@]+$", title="an http or https address without a user name or password")]
+ReplyPath = str
+"""Path into a reply, such as `$.output.text`; planning says what is wrong with one."""
+HttpMethod = Literal["POST", "PUT", "GET"]
+# A run id becomes a folder name: no slash, no leading dot, and short enough for every file system.
 RunId = Annotated[
     str,
     Meta(
@@ -56,8 +61,19 @@ Calls = Annotated[int, Meta(ge=1, le=10_000)]
 Repeat = Annotated[int, Meta(ge=1, le=1_000)]
 
 
+BUDGET_HINT = "write max_cost at the top of the file"
+"""Hint for `budget`, which other tools have below their settings of a run."""
 CLUSTER_TEXT = "Metadata key whose records form clusters."
 """Description of what overrides `cluster_key` for one comparison."""
+
+
+class UsagePaths(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Where an HTTP endpoint's reply has its counts of tokens."""
+
+    input_tokens: Annotated[ReplyPath | None, described("Path of the input tokens, such as `$.usage.prompt_tokens`.")] = None
+    output_tokens: Annotated[ReplyPath | None, described("Path of the output tokens.")] = None
+    total_tokens: Annotated[ReplyPath | None, described("Path of the sum of both.")] = None
+    cached_tokens: Annotated[ReplyPath | None, described("Path of the input tokens that were read from a cache.")] = None
 
 
 class ProviderEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -75,7 +91,43 @@ class ProviderEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     timeout: Annotated[Positive, described("Seconds for one attempt as a whole.")] = 120.0
     requests_per_minute: Annotated[Positive | None, described("Maximum calls per minute.")] = None
     tokens_per_minute: Annotated[Positive | None, described("Tokens per minute at most.")] = None
-    headers: Annotated[dict[str, str], described("Headers sent with every call; `$NAME` stands for an environment variable.")] = {}
+    headers: Annotated[
+        dict[str, str],
+        described("Headers sent with every call; `$NAME`, or `${NAME}` within a text, stands for an environment variable."),
+    ] = {}
+    # Unset by default, so that plans of other kinds stay as they were.
+    url: Annotated[
+        Web | UnsetType, described("`kind: http`: address that is called, as it is; may hold `{{...}}` after the host.")
+    ] = UNSET
+    method: Annotated[HttpMethod | UnsetType, described("`kind: http`: HTTP method. Default: `POST`; `GET` sends no body.")] = UNSET
+    body: Annotated[
+        dict[str, Any] | UnsetType,
+        described(
+            "`kind: http`: JSON body, where `{{prompt}}`, `{{system}}`, `{{messages}}`, `{{attachments}}`, `{{metadata.NAME}}`, "
+            "`{{session}}`, `{{record_id}}` and `{{model}}` stand for values, and `${NAME}` for an environment variable."
+        ),
+    ] = UNSET
+    answer: Annotated[
+        ReplyPath | UnsetType, described("`kind: http`: path of the answer in the reply, such as `$.output.text`.")
+    ] = UNSET
+    error: Annotated[
+        ReplyPath | UnsetType,
+        described("`kind: http`: path of an error's message; a reply that has one is a failure, whatever its status."),
+    ] = UNSET
+    steps: Annotated[
+        ReplyPath | UnsetType, described("`kind: http`: path of the list of an agent's steps, which are stored with the answer.")
+    ] = UNSET
+    usage: Annotated[UsagePaths | UnsetType, described("`kind: http`: paths of the counts of tokens.")] = UNSET
+    session: Annotated[
+        ReplyPath | UnsetType,
+        described(
+            "`kind: http`: path of the session's id in the reply, for later turns. Default: assay makes an id for each record."
+        ),
+    ] = UNSET
+
+
+DESCRIPTION = ("url", "method", "body", "answer", "error", "steps", "usage", "session")
+"""Members of a provider that describe an HTTP endpoint."""
 
 
 class DatasetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -96,11 +148,13 @@ class DatasetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     config: Annotated[str, described("File with settings of its validation, as for `assay validate --config`.")] = ""
 
 
+# Defaults are omitted, so that a parameter that is added later changes no plan without it, and no hash.
 class ModelParameters(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Sampling parameters; None leaves a value to the provider."""
 
     temperature: Annotated[
         Annotated[float, Meta(ge=0, le=2)] | None, described("Sampling temperature; null leaves it to the provider.")
+        # Deterministic by default: golden_v1 demands 0, and repeats are asked for explicitly.
     ] = 0.0
     top_p: Annotated[Rate | None, described("Share of the probability that is sampled from.")] = None
     frequency_penalty: Annotated[Penalty | None, described("Penalty for tokens by how often they occurred.")] = None
@@ -202,10 +256,12 @@ class RunSection(GradingRules, frozen=True, kw_only=True, forbid_unknown_fields=
     keep_raw: Annotated[bool, described("Keep the providers' whole replies, redacted, in the attempt log.")] = False
 
 
+# The defaults are the schedule of batch_v1: three attempts, waits of 2 and 6 seconds, 20 % jitter.
 class RetrySection(msgspec.Struct, frozen=True, kw_only=True):
     """What happens after a timeout, a rate limit or a provider's own error."""
 
     max_attempts: Annotated[Annotated[int, Meta(ge=1, le=10)], described("Attempts per record, the first one included.")] = 3
+    # Fixed, because the contract states it; plans hold it so that a run explains its own waits.
     jitter: Annotated[float, FIXED] = 0.2
     """The share by which waits are lengthened or shortened at random."""
     base_delay: Annotated[NotNegative, described("Seconds: the waits are 1, 3, 7, 15 ... times as long.")] = 2.0
@@ -303,6 +359,14 @@ class Gates(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             "Share of all records that may end in an error (invalid ones included) or be cancelled.",
             option=CommandOption("Gate: maximum share of records without a score.", "X"),
             parameter=QueryParameter(),
+        ),
+    ] = None
+    max_truncated: Annotated[
+        Rate | None,
+        exposed(
+            "Share of the answers that may end at the output limit.",
+            option=CommandOption("Gate: maximum share of answers cut off at the output limit.", "X"),
+            parameter=QueryParameter(is_later=True),
         ),
     ] = None
 
@@ -524,6 +588,7 @@ def stated(section: Section) -> Section:
 
     An encoder that omits defaults leaves out a number only if it is the very object in the definition.
     """
+    # Decoding makes new number objects, which are never identical to those of the definition.
     return msgspec.json.decode(msgspec.json.encode(msgspec.structs.asdict(section)), type=type(section))
 
 

@@ -44,6 +44,7 @@ CONTRACT_ERROR = "contract_error"
 OURS = frozenset({"index", "contract", "record_sha256", "sample", "turns", "attachments"})
 """Members of a case that a custom contract does not set."""
 MEMBERS = tuple(name for name in Case.__struct_fields__ if name not in OURS)
+# The task follows from what the case has, so that a contract need not name it.
 _NEEDS = {"rubric": "criteria", "reference": "references", "mcq": "choices"}
 _YAML_NAME = rb"(?m)^[ \t]*(?:-[ \t]+)?[\"']?([A-Za-z_][\w-]*)[\"']?[ \t]*:"
 
@@ -62,6 +63,7 @@ def _checked(plugin: Plugin) -> Plugin:
     """Name a contract by its own name; raises UsageProblem for the name of a built-in one."""
     own = getattr(plugin.target, "name", "")
     name = own if isinstance(own, str) and own else plugin.plan.name
+    # A plugin that took over a built-in name would change what existing files mean.
     if name in CONTRACTS:
         raise UsageProblem(f"the contract '{name}' is built in, and stays what it is", hint="give yours another name")
     return Plugin(msgspec.structs.replace(plugin.plan, name=name), plugin.target)
@@ -93,6 +95,7 @@ def _recognisers(_path: tuple[str, ...]) -> tuple[Plugin, ...]:
 def _recognises(plugin: Plugin, names: frozenset[str]) -> bool:
     try:
         with ThirdPartyCode():
+            # It gets names and no content: recognising must not read the file, nor depend on its records.
             return bool(plugin.target.recognises(names))
     except ThirdPartyError:
         return False
@@ -195,7 +198,7 @@ class _PluginReader:
             return parse_yaml(source.part(0, MAX_YAML_BYTES + 1))
         return parse_json(source.buffer())
 
-    def _listed(self, value: object) -> tuple[Steps, list[Any]] | None:
+    def _listed(self, value: object) -> tuple[Steps, list[object]] | None:
         """Return the rows of a document and the path to them."""
         if type(value) is dict and type(value.get(self._member)) is list:
             return (self._member,), value[self._member]
@@ -239,6 +242,7 @@ class _PluginReader:
     def _made(self, row: _PluginRow) -> tuple[FindingList, Case | None]:
         """Call the contract for a row; returns the findings, with paths from the document's root, and the case."""
         reported, found = FindingList(), FindingList()
+        # These checks are the same for every contract, so that no plugin can let them pass.
         check_nul(found, row.value, row.path)
         case: Case | None = None
         try:
@@ -271,10 +275,11 @@ class _PluginReader:
         _check_case(case)
         return case
 
-    def records(self, source: Source) -> Iterator[tuple[Case, Any]]:
+    def records(self, source: Source) -> Iterator[tuple[Case, object]]:
         """Yield the cases of the accepted rows with their rows; made again, so that nothing stays in memory."""
         for row in self._rows(source):
             if row.index not in self.rejected:
+                # Made once more from the row: keeping the cases of a large file would take several times its size.
                 _, case = self._made(row)
                 if case is None:
                     raise UsageProblem(f"the contract '{self._name}' does not say the same of a row twice")
@@ -290,6 +295,7 @@ def _check_case(case: Case) -> None:
     needed = _NEEDS.get(case.task)
     ids = [choice.id for choice in case.choices]
     wrong = {
+        # Found here and not by a grader, where it would cost a call and end in an error.
         "the id is empty": not case.id.strip(),
         "it has neither a prompt nor messages": not case.prompt.strip() and not case.messages,
         f"a case of task '{case.task}' needs {needed}": needed is not None and not getattr(case, needed),

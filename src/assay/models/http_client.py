@@ -95,6 +95,7 @@ class HttpConnection(asyncio.Protocol):
         self._status = 0
         self._headers: dict[str, str] = {}
         self._body = bytearray()
+        self._last_piece = b""
         self._header_bytes = self._body_bytes = self._unreported_bytes = 0
         self._is_whole = False
 
@@ -126,7 +127,21 @@ class HttpConnection(asyncio.Protocol):
                 ExchangeFailed("reply_too_large", f"its reply is larger than {self.max_bytes >> 20} MiB", status=self._status)
             )
         elif self._is_whole:
+            self.is_reusable = self.is_reusable and not self._has_blank_lines_after(data)
             self._succeed()
+
+    def _has_blank_lines_after(self, data: bytes) -> bool:
+        """Return whether the bytes that end a reply go on with blank lines, which the parser skips without a callback.
+
+        They are harmless in themselves, but a server that sends more than its reply is not trusted with another request.
+        """
+        end = len(data.rstrip(b"\r\n"))
+        if end == len(data):
+            return False
+        # A body of a given length may end in blank lines of its own; anything else ends with one: two line ends.
+        piece = self._last_piece if "content-length" in self._headers else b""
+        own = _line_ends(piece[len(piece.rstrip(b"\r\n")) :]) if piece else 2
+        return _line_ends(data[end:]) > own
 
     def eof_received(self) -> None:
         """Stop reusing the connection: the server has closed its side."""
@@ -172,6 +187,7 @@ class HttpConnection(asyncio.Protocol):
         if self._is_whole:
             return
         self._body_bytes += len(body)
+        self._last_piece = body
         if self._body_bytes <= self.max_bytes:
             self._store_body(body)
 
@@ -197,6 +213,10 @@ class HttpConnection(asyncio.Protocol):
     def _fail(self, problem: Exception) -> None:
         if self._reply is not None and not self._reply.done():
             self._reply.set_exception(problem)
+
+
+def _line_ends(text: bytes) -> int:
+    return len(text.replace(b"\r\n", b"\n"))
 
 
 RESOLVED_SECONDS = 60.0

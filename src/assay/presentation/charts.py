@@ -98,6 +98,8 @@ class ReferenceLine(msgspec.Struct, frozen=True):
     label: str
 
 
+# Charts take numbers of any origin (imported scores, a profile's headline), and one infinity would move every
+# other point to the edge.
 def is_drawable(value: float | None) -> bool:
     """Return True for a number that has a place on an axis."""
     return value is not None and isfinite(value) and abs(value) <= LARGEST

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from assay import api
 from assay.core.number_text import rate_change_text
@@ -32,6 +31,7 @@ from assay.presentation.words import (
     TONES,
     UNFINISHED,
     UNKNOWN,
+    ExplainedEstimate,
     change_text,
     change_word,
     counted,
@@ -66,12 +66,14 @@ _FLIPS = {
 
 def comparison_sections(found: api.RunComparison, *, is_verbose: bool = False, commands: Sequence[str] = ()) -> list[Section]:
     """Return both runs, the differences, slices, flips and the conclusion; `commands` are what the reader may call next."""
+    # A comparison holds only as many flips as were asked for; `n_flips` counts all of them.
     omitted = found.n_flips - len(found.flips)
     note = f"… and {counted(omitted, 'more flip')} (--flips all lists them)" if omitted else ""
     slices = slice_table(found, is_verbose=is_verbose)
     sections = [
         Section(title="The two runs", facts=tuple(side_facts(found))),
         Section(title="Difference", tables=(difference_table(found),)) if found.n else None,
+        # A terminal has no room for the score and raw p of each slice; pages and Markdown take the whole table.
         Section(title="Slices", tables=(slices.only("slice", "value", "n", "pass rate", "p (Holm)"),)) if slices.rows else None,
         Section(title="Flips", tables=(_flip_lines(found, is_verbose=is_verbose, note=note),)) if found.flips else None,
         Section(title="Result", facts=(*conclusion_facts(found), *command_facts(commands))),
@@ -176,13 +178,20 @@ def difference_table(found: api.RunComparison) -> Table:
 
 
 def _difference(
-    name: str, levels: tuple[float | None, float | None], found: Any, *, p: float | None, span: float, is_rate: bool = False
+    name: str,
+    levels: tuple[float | None, float | None],
+    found: ExplainedEstimate,
+    *,
+    p: float | None,
+    span: float,
+    is_rate: bool = False,
 ) -> tuple[Cell, ...]:
     text = change_text(found, before=levels[0], after=levels[1], is_rate=is_rate)
     says = f"{name.capitalize()}: {text} over {found.n:,}{f'; {found.reason}' if found.reason else ''}"
     return (
         Cell(name),
         *(Cell(rate(level) if is_rate else decimal(level)) for level in levels),
+        # A difference is at most a whole scale in either direction, so 0 is in the middle of the bar.
         Cell(text, says, bar=whisker(found.value, ends_of(found.interval), domain=(-span, span))),
         Cell(p_text(p)),
     )
@@ -214,12 +223,13 @@ def comparison_charts(found: api.RunComparison) -> Iterator[Chart]:
     yield Chart(name="flips.svg", title="Records by result", note=note, plot=fates)
     if found.slices:
         rows, omitted = shown_slices(found, is_verbose=False)
+        # Sorted again: the plot puts rows of one slice under one heading, so they have to follow each other.
         plot = DifferencePlot(rows=tuple(map(_plotted, sorted(rows, key=lambda row: row.slice))), omitted=omitted)
         note = "after - before · 95 % intervals"
         yield Chart(name="differences.svg", title="Difference of pass rates by slice", note=note, plot=plot)
 
 
-def _plotted(row: Any) -> IntervalRow:
+def _plotted(row: api.SliceDifference) -> IntervalRow:
     low, high = ends_of(row.passes.interval) or (None, None)
     return IntervalRow(_value(row.value), PlottedEstimate(low, row.passes.value, high, row.n, is_rate=True), row.slice)
 
@@ -253,8 +263,9 @@ def slice_table(found: api.RunComparison, *, is_verbose: bool) -> Table:
     return Table(title="Slices", columns=columns, rows=cells, note=note)
 
 
-def shown_slices(found: api.RunComparison, *, is_verbose: bool) -> tuple[Sequence[Any], int]:
+def shown_slices(found: api.RunComparison, *, is_verbose: bool) -> tuple[Sequence[api.SliceDifference], int]:
     """Return the slices that a reader looks for first: the least likely to be chance, then the largest."""
+    # The first element keeps rows without a test at the end, and keeps None from being compared with a number.
     ordered = sorted(found.slices, key=lambda row: (row.p_adjusted is None, row.p_adjusted, -row.n))
     first = ordered if is_verbose else ordered[:MAX_SLICES]
     return first, len(ordered) - len(first)
@@ -300,7 +311,7 @@ def _flip_lines(found: api.RunComparison, *, is_verbose: bool, note: str) -> Tab
     return Table(title="Flips", columns=columns, rows=tuple(rows), note=note)
 
 
-def _answer_line(side: Any, *, is_verbose: bool) -> str:
+def _answer_line(side: api.FlipSide, *, is_verbose: bool) -> str:
     """Return `not passed 2 · "the answer" · why`."""
     answer, why = (one_line(text or "") for text in (side.answer, side.justification))
     if not is_verbose:
@@ -324,12 +335,12 @@ def flip_scores(flip: api.Flip) -> str:
     return f"{score_text(flip.before)} → {score_text(flip.after)}"
 
 
-def score_text(side: Any) -> str:
+def score_text(side: api.FlipSide) -> str:
     """Return the score of one side of a flip, as pages show it."""
     return DASH if side.score is None else level_name(side.score)
 
 
-def _score(side: Any) -> str:
+def _score(side: api.FlipSide) -> str:
     return UNKNOWN if side.score is None else level_name(side.score)
 
 
@@ -338,6 +349,7 @@ def _score(side: Any) -> str:
 
 def conclusion(found: api.RunComparison) -> tuple[str, str]:
     """Return one word on the difference of pass rates, and the sentence behind it."""
+    # The same interval as in the table, so that the word never contradicts the numbers above it.
     interval = found.passes.interval
     if interval is None or found.n == 0:
         return "UNDECIDED", found.passes.reason or "no records to compare"
@@ -364,6 +376,7 @@ def conclusion_facts(found: api.RunComparison) -> Iterator[Fact]:
 
 def further_notes(found: api.RunComparison) -> list[str]:
     """Return what should be known of the comparison in addition to its conclusion."""
+    # Without a test the conclusion's sentence is the reason of the estimate, which is one of the notes as well.
     return [note for note in found.notes if note != conclusion(found)[1]]
 
 
@@ -371,6 +384,8 @@ def _exact(found: api.RunComparison) -> str:
     """McNemar's exact p, and why it may look less sure than the test that decides; records in clusters have none."""
     if found.n_clusters is not None:
         return ""
+    # The interval of the paired test decides; the exact test can stay above 5 % where that one is below, and a
+    # reader who knows it would take that for an error.
     is_shown, p = (found.p_passes or 0.0) < _LINE, found.mcnemar.p_value
     why = ": it is the more cautious test, and does not decide" if is_shown and p >= _LINE else ""
     return f"; McNemar's exact p {p_text(p)}{why}"
@@ -379,6 +394,7 @@ def _exact(found: api.RunComparison) -> str:
 def _power(found: api.RunComparison) -> str:
     unit = "record" if found.n_clusters is None else "cluster"
     units = counted(found.n_clusters or found.n, unit)
+    # Power is about independent units, so where records are in clusters it counts clusters.
     words = f"; {units} would show one of {_detectable(found)} or more"
     if found.detectable_effect is None:
         words = f"; {units} {'is' if (found.n_clusters or found.n) == 1 else 'are'} too few to show any for certain"
@@ -419,6 +435,8 @@ def _suite_facts(one: api.SuiteRun) -> Iterator[Fact]:
     if one.verdict is not None:
         yield from verdict_facts(one.verdict)
     else:
+        # A run without a verdict was not started, is not finished, or could not be gated; only the last has a
+        # problem to name.
         text = f"{one.run_id}: {one.problem}" if one.problem else one.run_id
         yield Fact(suite_run_word(one), text, tone=TONES[suite_run_word(one)], is_whole=True)
 

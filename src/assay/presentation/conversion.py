@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from assay import api
 from assay.presentation.sections import Cell, Column, Fact, FindingLine, Section, Table
@@ -51,15 +50,15 @@ def import_sections(report: api.ImportReport, *, is_verbose: bool, dataset: str 
     return [*conversion_sections(report, is_verbose=is_verbose), Section(title="Import", facts=facts, more=more)]
 
 
-def _kinds(remarks: Sequence[Any]) -> list[list[Any]]:
+def _kinds(remarks: Sequence[api.ConversionNote]) -> list[list[api.ConversionNote]]:
     """Return the remarks that say the same of one source together, in the order in which each was first made."""
-    kinds: dict[tuple[str, str, str], list[Any]] = {}
+    kinds: dict[tuple[str, str, str], list[api.ConversionNote]] = {}
     for remark in remarks:
         kinds.setdefault((remark.source, remark.action, remark.reason), []).append(remark)
     return list(kinds.values())
 
 
-def _finding(remarks: Sequence[Any], *, is_verbose: bool) -> FindingLine:
+def _finding(remarks: Sequence[api.ConversionNote], *, is_verbose: bool) -> FindingLine:
     first, is_alone = remarks[0], len(remarks) == 1
     reason = cut(first.reason, TEXT_LIMIT)
     subject = _subject(first, has_line=False) if is_alone else ""
@@ -72,7 +71,7 @@ def _finding(remarks: Sequence[Any], *, is_verbose: bool) -> FindingLine:
     )
 
 
-def _members(remarks: Sequence[Any], *, is_verbose: bool) -> Iterator[str]:
+def _members(remarks: Sequence[api.ConversionNote], *, is_verbose: bool) -> Iterator[str]:
     subjects = [subject for subject in map(_subject, remarks) if subject]
     # A line that says "1 more" is no shorter than the remark that it stands for.
     shown = subjects if is_verbose or len(subjects) == MAX_OF_KIND + 1 else subjects[:MAX_OF_KIND]
@@ -81,13 +80,16 @@ def _members(remarks: Sequence[Any], *, is_verbose: bool) -> Iterator[str]:
         yield f"… and {len(subjects) - len(shown):,} more like this"
 
 
-def _subject(remark: Any, *, has_line: bool = True) -> str:
+def _subject(remark: api.ConversionNote, *, has_line: bool = True) -> str:
     line = f"line {remark.line}" if has_line and remark.line is not None else ""
     return cut(" · ".join(filter(None, (line, remark.record_id, remark.path))), TEXT_LIMIT)
 
 
 def _source_table(report: api.ConversionReport | api.ImportReport) -> Table:
+    # In the order of COUNTS, which is also that of the columns.
     rows = [(source.source, [getattr(source, name) for name in COUNTS]) for source in report.sources]
+    # One source is its own total. A report without any source still has a total, of zeros, since `zip` of nothing
+    # has no columns.
     if len(rows) != 1:
         rows.append(("total", [sum(counts) for counts in zip(*(counts for _, counts in rows), strict=True)] or [0] * len(COUNTS)))
     columns = (Column("source", is_path=True), *(Column(name, is_number=True, width=_COUNT_WIDTH) for name in COUNTS))

@@ -17,7 +17,6 @@ from assay.core.run_result import RunResult
 from assay.presentation.run_report import RunReport
 from assay.presentation.sections import Badge, DecisionView, Fact
 from assay.presentation.words import (
-    BASELINE,
     BLOCKED,
     MET,
     MISSED,
@@ -30,7 +29,12 @@ from assay.presentation.words import (
     without_code,
 )
 
-_NAMES = {"pass_rate": "pass rate", "min_score": "mean score", "max_error_rate": "error rate"}
+_NAMES = {
+    "pass_rate": "pass rate",
+    "min_score": "mean score",
+    "max_error_rate": "error rate",
+    "max_truncated": "share of truncated answers",
+}
 TEXT_LIMIT = 400
 """Characters of a reason, or of a note, that a report in text shows."""
 
@@ -57,6 +61,8 @@ def gate_decisions(view: RunReport) -> list[RunDecision]:
     made = decisions(view)
     if not any(decision.word in (MISSED, MET) for decision in made):
         return made
+    # The words of a missed gate come from the decision, which knows the run's own reasons; those of a met gate
+    # from the gate.
     missed = [decision for decision in made if decision.word != MET]
     names = {decision.gate for decision in missed}
     return [*missed, *(RunDecision(MET, gate.met, gate.gate) for gate in _gates(view) if gate.gate not in names)]
@@ -83,18 +89,20 @@ def _fact(decision: RunDecision) -> Fact:
 def decision_marks(view: RunReport, reasons: Mapping[str, str] = MappingProxyType({})) -> tuple[DecisionView, ...]:
     """Return every decision as a mark with its reason; `reasons` has a surface's own words for some."""
     return tuple(
+        # Only the surface's own words are a format string: the reason may quote text from outside, and its braces
+        # stay as they are.
         DecisionView(Badge(found.word, TONES.get(found.word, "quiet")), reasons.get(found.word, "{}").format(found.reason))
         for found in decisions(view)
     )
 
 
 def _verdicts(view: RunReport) -> list[RunDecision]:
+    # The order matters: the gate result of an unfinished or cancelled run is about a part of its records, and
+    # must not be shown as a verdict on the run.
     result, gates = view.result, _gates(view)
     if not result.is_finished:
         return [RunDecision(UNFINISHED, _open_reason(result))]
-    if result.is_away:
-        return [RunDecision(NO_RESULT, *result.gate.reasons)]
-    if result.state == "cancelled":
+    if result.is_away or result.state == "cancelled":
         # Gates are about all records: what is missed by a part is missed no more than what is reached is reached.
         return [RunDecision(NO_RESULT, reason) for reason in result.gate.reasons]
     if not result.counts.evaluated_records:
@@ -105,7 +113,7 @@ def _verdicts(view: RunReport) -> list[RunDecision]:
         return [RunDecision(MISSED, miss.reason + _source(miss, view.plan), miss.gate) for miss in missed]
     if gates:
         return [RunDecision(MET, ", ".join(gate.met for gate in gates) + default_gates_text(view.plan))]
-    return [RunDecision(NO_GATES, "--pass-rate, --min-score and --max-error-rate set them")]
+    return [RunDecision(NO_GATES, "--pass-rate, --min-score, --max-error-rate and --max-truncated set them")]
 
 
 def decision_note(view: RunReport) -> str:
@@ -116,6 +124,7 @@ def decision_note(view: RunReport) -> str:
     result = view.result
     missed = [check.name for check in result.gate.gates if not check.met]
     formula = [gate for gate in _gates(view) if gate.gate in ("pass_rate", "min_score")]
+    # Other contracts have no formula of their own that could differ.
     is_golden = all(dataset.contract == "golden_v1" for dataset in view.plan.datasets)
     is_decided = result.is_finished and not result.is_away and result.counts.evaluated_records
     if not is_decided or not is_golden or missed != ["max_error_rate"] or not formula:
@@ -125,6 +134,7 @@ def decision_note(view: RunReport) -> str:
 
 def _open_reason(result: RunResult) -> str:
     if result.is_resumable:
+        # Asked first: a failed run has a problem too, and resuming is what its reader can do.
         return f"the run has failed: {result.problem}; assay resume continues it"
     if result.problem:
         return f"a worker cannot continue: {result.problem}"
@@ -140,6 +150,7 @@ def default_gates_text(plan: Plan) -> str:
     defaults = plan.default_gates
     if not defaults:
         return ""
+    # Where every set gate is a default, the contract alone says it; otherwise each default has to be named.
     is_all = {name for name, limit in msgspec.structs.asdict(plan.gates).items() if limit is not None} == set(defaults)
     names = "" if is_all else ", ".join(name for gate, name in _NAMES.items() if gate in defaults) + ": "
     return f" · {names}defaults of {plan.datasets[0].contract}"
@@ -159,7 +170,7 @@ def _gates(view: RunReport) -> list[GateText]:
 Outcome = Literal["passed", "failure", "error", "skipped"]
 """`failure`: there is a verdict, and it is no; `error`: there is none."""
 
-_OUTCOMES: dict[str, Outcome] = {MISSED: "failure", NO_RESULT: "error", "UNFINISHED": "error", "BLOCKED": "error"}
+_OUTCOMES: dict[str, Outcome] = {MISSED: "failure", NO_RESULT: "error", UNFINISHED: "error", BLOCKED: "error"}
 _FIGURE = re.compile(r"[+-]?\d")
 _SKIPPED = frozenset({"cancelled", "skipped"})
 
@@ -227,7 +238,7 @@ def gated_run(run: api.RunReader, verdict: api.GateDecision) -> CheckedRun:
     """Return a run with what `assay gate` decided about it."""
     gates = [
         CiCheck(
-            name=_subject(finding.reason),
+            name=_subject(finding.reason, is_difference=finding.is_difference),
             outcome="failure" if finding.is_failure else "passed",
             kind=finding_word(finding),
             reason=finding.reason,
@@ -243,14 +254,16 @@ def problem_run(run: api.RunReader, reason: str) -> CheckedRun:
     return CheckedRun(run=run, gates=(CiCheck(name="verdict", outcome="error", kind=NO_RESULT, reason=reason),))
 
 
-def _subject(reason: str) -> str:
+def _subject(reason: str, *, is_difference: bool = False) -> str:
     """Return what a reason is about, the same from run to run: the words before its first figure."""
+    # CI servers follow a check over builds by its name, so the name must not contain what was measured.
     subject = _FIGURE.split(reason, maxsplit=1)[0].strip(" :") or "gate"
-    return f"{subject} {BASELINE}" if BASELINE in reason and BASELINE not in subject else subject
+    return f"{subject} against the baseline" if is_difference else subject
 
 
 def optional_run(checked: CheckedRun) -> CheckedRun:
     """Return a run that may fail: what its gates say against it is a warning."""
+    # An allowed failure stays visible in the job as a warning; JUnit has no such outcome.
     gates = [
         msgspec.structs.replace(gate, outcome="passed", is_warning=True) if gate.outcome != "passed" else gate
         for gate in checked.gates
@@ -274,6 +287,7 @@ def _record(line: PredictionLine) -> RecordCheck:
 
 
 def _shown_by(line: PredictionLine) -> tuple[str, ...]:
+    # As `assay show` would otherwise read the id as an option.
     """Behind `assay show RUN`; an id that looks like an option goes last."""
     sample = ("--sample", str(line.sample)) if line.sample is not msgspec.UNSET else ()
     return (*sample, "--", line.record_id) if line.record_id.startswith("-") else (line.record_id, *sample)
@@ -291,6 +305,7 @@ def _standing(line: PredictionLine) -> tuple[Outcome, str, str]:
 
 
 def _invalid(line: FailureLine) -> RecordCheck:
+    # An invalid record may lack an id, or have the id of another one: the index alone is sure to find it.
     name = f"record {line.index}" if line.record_id is None else line.record_id
     return RecordCheck(
         name=name,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import msgspec
 
@@ -17,6 +16,7 @@ from assay.presentation.words import (
     NOT_PASSED,
     PASSED,
     UNKNOWN,
+    ExplainedEstimate,
     counted,
     cut,
     decimal,
@@ -78,6 +78,7 @@ TONES: dict[Soundness, Tone] = {
 def card_verdict(card: JudgeCard) -> str:
     """Return the verdict; a probe that was not tried could have found something."""
     untried = sum(probe.verdict == "not_tried" for probe in card.probes)
+    # "not passed" stands however many probes are missing; a pass only as far as the probes went.
     is_open = untried and card.verdict in ("pass", "warn")
     return f"{_VERDICTS[card.verdict]}, as far as tried ({counted(untried, 'probe')} not)" if is_open else _VERDICTS[card.verdict]
 
@@ -85,6 +86,7 @@ def card_verdict(card: JudgeCard) -> str:
 def asked_text(card: JudgeCard) -> str:
     """Return `16 records of shipped questions · 272 calls · $0.12`."""
     left_out = f" ({card.records_left_out:,} left out)" if card.records_left_out else ""
+    # A cost of 0 is shown where every price is known, since then it is true: scripted and local judges are free.
     cost = [dollars(card.cost)] if card.cost or not card.unknown_costs else []
     cost += [price_unknown_text(card.unknown_costs, "call")] if card.unknown_costs else []
     failed = f", {card.failed_calls:,} without a reply" if card.failed_calls else ""
@@ -215,7 +217,7 @@ def reliability_chart(found: api.Calibration) -> Chart:
     return Chart(name="reliability.svg", title="Judge's score, people's verdict", note=note, plot=plot)
 
 
-def _plotted(estimate: Any) -> PlottedEstimate:
+def _plotted(estimate: ExplainedEstimate) -> PlottedEstimate:
     low, high = ends_of(estimate.interval) or (None, None)
     return PlottedEstimate(low, estimate.value, high, estimate.n, is_rate=True)
 
@@ -259,6 +261,7 @@ def calibration_sections(found: api.Calibration, *, is_verbose: bool, chart: str
     groups = (_subject(found), _agreement(found), _errors(found), _corrected(found))
     sections = [Section(facts=tuple(Fact(label, text) for label, text in group)) for group in groups]
     judges = ", ".join(found.judges) or "programmatic grading"
+    # A heading belongs to the report, and its first section is where renderers put it.
     sections[0] = msgspec.structs.replace(sections[0], heading=(Cell(found.run_id), Cell(cut(judges, NAME_LIMIT))))
     if found.slices:
         table, omitted = calibration_slices(found, limit=None if is_verbose else MAX_SLICES)
@@ -313,8 +316,12 @@ def _corrected(found: api.Calibration) -> list[tuple[str, str]]:
             f"{rate_figure(found.judged)} · as judged, {counted(found.judged.n, 'answer' if found.n_clusters else 'record')}",
         ),
     ]
+    # Labels for all answers leave nothing to estimate: people's own rate is exact, and a correction of it would
+    # only add noise.
     if _verdicts(found) + found.n_ties >= found.judged.n:
         return [*lines, ("by people", _by_people(found))]
+    # Two corrections, since each has an assumption the other lacks: PPI++ needs labels drawn at random, Rogan-
+    # Gladen the same error rates on labelled and unlabelled answers.
     lines += [
         ("corrected", f"{corrected(found.mean_passes, is_rate=True)} · PPI++"),
         ("", f"{corrected(found.pass_rate, is_rate=True)} · Rogan-Gladen"),
@@ -339,7 +346,7 @@ def _verdicts(found: api.Calibration) -> int:
     return seen.true_positives + seen.false_negatives + seen.true_negatives + seen.false_positives
 
 
-def corrected(correction: Any, *, is_rate: bool = False) -> str:
+def corrected(correction: api.CorrectedEstimate, *, is_rate: bool = False) -> str:
     """Return the corrected figure and how many labels would halve its interval, or why there is none."""
     if correction.corrected.value is None:
         return f"none: {correction.corrected.reason}"
@@ -347,17 +354,17 @@ def corrected(correction: Any, *, is_rate: bool = False) -> str:
     return f"{(rate_figure if is_rate else figure)(correction.corrected)}{halve}"
 
 
-def figure(estimate: Any) -> str:
+def figure(estimate: ExplainedEstimate) -> str:
     """Return a score or coefficient: `0.83 [0.78, 0.87]`, or a dash and why."""
     return _figure(estimate, decimal)
 
 
-def rate_figure(estimate: Any) -> str:
+def rate_figure(estimate: ExplainedEstimate) -> str:
     """Return a rate: `83.3 % [78.1 %, 87.4 %]`, or a dash and why."""
     return _figure(estimate, rate)
 
 
-def _figure(estimate: Any, text: Callable[[float], str]) -> str:
+def _figure(estimate: ExplainedEstimate, text: Callable[[float], str]) -> str:
     if estimate.value is None:
         return f"{UNKNOWN} ({estimate.reason})" if estimate.reason else UNKNOWN
     shown = with_interval(estimate.value, ends_of(estimate.interval), text)
@@ -387,7 +394,9 @@ def calibration_slices(found: api.Calibration, *, limit: int | None) -> tuple[Ta
     return Table(title="By slice", columns=columns, rows=rows), len(found.slices) - len(first)
 
 
-def _short(estimate: Any) -> Cell:
+def _short(estimate: ExplainedEstimate) -> Cell:
+    # An estimate may have a value and no interval (too few labels); the reason then has to be reachable from the
+    # cell.
     if estimate.value is None or estimate.interval is not None:
         return Cell(UNKNOWN if estimate.value is None else rate_figure(estimate), estimate.reason or "")
     return Cell(f"{rate(estimate.value)} (no interval)", estimate.reason or "")
@@ -396,7 +405,7 @@ def _short(estimate: Any) -> Cell:
 def agreement_metrics(found: api.Calibration) -> Iterator[KeyMetric]:
     """Agreement, kappa, sensitivity and specificity."""
     detection = found.detection
-    named: tuple[tuple[str, Any, str, tuple[float, float]], ...] = (
+    named: tuple[tuple[str, ExplainedEstimate, str, tuple[float, float]], ...] = (
         ("Agreement", found.agreement, "Share of labelled answers on which judge and people agree.", (0.0, 1.0)),
         ("Cohen's kappa", found.kappa, "Agreement beyond chance; 1 is perfect, 0 is chance.", (-1.0, 1.0)),
         ("Sensitivity", detection.sensitivity, "Of the answers that people pass, the share that the judge passes.", (0.0, 1.0)),
@@ -445,7 +454,10 @@ def correction_table(found: api.Calibration) -> Table:
 
 def alpha_table(found: api.Calibration) -> Table:
     """Krippendorff's alpha of people, and of people with the judge."""
-    named: tuple[tuple[str, Any], ...] = (("People among themselves", found.people), ("People and the judge", found.everybody))
+    named: tuple[tuple[str, api.Alphas | None], ...] = (
+        ("People among themselves", found.people),
+        ("People and the judge", found.everybody),
+    )
     rows = tuple(
         (
             Cell(label),

@@ -208,6 +208,8 @@ def record_report(found: RecordDetails | InvalidRecord, issues: Sequence[RecordI
         name=line.record_id or f"record {line.index}",
         verdict=verdict_mark(line),
         score=score_mark(line),
+        # Several calls of a record may set the same flag; it is shown once, in the order in which it first
+        # appeared.
         marks=tuple(Badge(flag.replace("_", " "), "quiet") for flag in dict.fromkeys(line.flags)),
         facts=tuple(_facts(line, asked)),
         asked=tuple(_asked(asked)),
@@ -284,6 +286,7 @@ def _token_text(line: PredictionLine | AttemptLine) -> str:
 
 
 def _asked(asked: Case) -> Iterator[TextBlock]:
+    # legal_eval_v1 sends `messages` and keeps `prompt` for display, where it usually repeats the last message.
     if asked.prompt and not (asked.messages and asked.messages[-1].content == asked.prompt):
         yield TextBlock(title="Prompt", text=asked.prompt)
 
@@ -316,6 +319,7 @@ def _turn(turn: Turn) -> Iterator[TurnView]:
         )
     if turn.tool_used:
         passages = [] if turn.tool_input is None else [TextBlock(title="Input", text=json_text(turn.tool_input), is_code=True)]
+        # In conversation_v1 a null output was recorded, which is different from no output.
         if turn.has_tool_output or turn.tool_output is not None:
             passages.append(TextBlock(title="Output", text=json_text(turn.tool_output), is_code=True))
         yield TurnView(speaker=f"tool {turn.tool_used}", kind="tool", passages=tuple(passages), note=number)
@@ -336,6 +340,7 @@ def _choices(asked: Case, line: PredictionLine) -> Iterator[ChoiceView]:
     for choice in asked.choices:
         marks = [Badge("right", "good", "The correct choice in the dataset.")] if choice.id in right else []
         if choice.id in chosen:
+            # Without a known correct choice the chosen one is neither right nor wrong.
             is_wrong = bool(right) and choice.id not in right
             marks.append(Badge("chosen", "bad" if is_wrong else "live" if not right else "good", "The candidate chose this."))
         yield ChoiceView(id=choice.id, text=choice.text, marks=tuple(marks))
@@ -351,6 +356,7 @@ def _expected(asked: Case) -> Iterator[TextBlock]:
     for number, reference in enumerate(asked.references, 1):
         yield TextBlock(title="Reference" if len(asked.references) == 1 else f"Reference {number}", text=reference)
     if _is_pair(asked) and asked.criteria:
+        # Of one answer, criteria are shown with their votes; a comparison has no vote for each criterion.
         yield TextBlock(title="Criteria", text="\n".join(map(_criterion_line, asked.criteria)))
     if asked.notes:
         yield TextBlock(title="Notes for people", text=asked.notes, note="no model saw this")
@@ -393,6 +399,7 @@ def _criteria(asked: Case, line: PredictionLine, attempts: Sequence[AttemptLine]
     decided = {decision.criterion: decision for decision in line.panel or ()}
     voted: dict[str, list[Score]] = {name: [] for name in known}
     for score in line.evaluator_scores:
+        # Graders may vote on criteria that the record does not list; those follow the ones that it lists.
         voted.setdefault(score.criterion, []).append(score)
     for name, votes in voted.items():
         criterion, decision = known.get(name), decided.get(name)
@@ -401,6 +408,8 @@ def _criteria(asked: Case, line: PredictionLine, attempts: Sequence[AttemptLine]
             name=name,
             title="" if criterion is None or criterion.title == name else criterion.title,
             description="" if criterion is None else criterion.description,
+            # A weight of 1 on a criterion that came from the grader says nothing; on the record's own criteria it
+            # is a setting.
             weight="" if weight == 1 and not known else f"weight {weight:g}",
             # Without a grade the votes decide nothing.
             mark=_vote_mark(_decided(votes[0], decision), weight) if votes and not line.error_code else None,
@@ -413,6 +422,7 @@ def _decided(vote: Score, decision: PanelDecision | None) -> Score:
     """Return the result of several votes, in the shape of one vote."""
     if decision is None:
         return vote
+    # A panel decides on the scale of its votes, so any of them tells the scale.
     low, high = domain(vote.scale)
     return msgspec.structs.replace(vote, score=decision.score, normalized=(decision.score - low) / (high - low))
 
@@ -428,6 +438,7 @@ def _vote_mark(vote: Score, weight: float) -> Badge:
     if vote.scale != "0/1":
         return Badge(f"{level_name(vote.score)} on {vote.scale}", "quiet", f"{score_text(vote.normalized)} of 1")
     is_met = vote.score >= 1
+    # A criterion with a negative weight describes a fault: to meet it costs points.
     return Badge("met" if is_met else "not met", "good" if is_met == (weight >= 0) else "bad")
 
 
@@ -449,6 +460,8 @@ def _reply(vote: Score, attempts: Sequence[AttemptLine]) -> str | None:
     said = [attempt for attempt in attempts if vote.judge and attempt.stage == "judge" and attempt.model == vote.judge]
     said = [attempt for attempt in said if attempt.response]
     about = f"judge:{vote.criterion}"
+    # Call ids are `judge:CRITERION`, then `@JUDGE` in a panel, then `:NUMBER` for further calls
+    # (grading/judge_call.py). A judge that was asked about all criteria at once has one reply for all of them.
     named = [attempt for attempt in said if attempt.call_id == about or attempt.call_id.startswith((f"{about}@", f"{about}:"))]
     return next((attempt.response for attempt in reversed(named or said)), None)
 
@@ -461,6 +474,7 @@ def _attempt_view(attempt: AttemptLine) -> AttemptView:
     return AttemptView(
         number=attempt.attempt,
         stage=stage_word(attempt),
+        # The rest of the call id is the criterion; the judge after `@` has a column of its own.
         about=attempt.call_id.removeprefix(stage_word(attempt)).lstrip(":").partition("@")[0],
         model=attempt.model,
         at=moment(attempt.at),
@@ -479,6 +493,7 @@ def _outcome(attempt: AttemptLine) -> Badge:
     status = "" if attempt.http_status is None else f" {attempt.http_status}"
     if attempt.error_code:
         return Badge(f"{attempt.error_code}{status}", "bad", attempt.error_message or "")
+    # These three replies cost no call in this run.
     given = next((flag for flag in ("prefilled", "cached", "replayed") if flag in attempt.flags), "")
     return Badge(given or f"answered{status}", "quiet" if given else "good", "No model was called for this." if given else "")
 
@@ -528,6 +543,7 @@ def record_sections(record: RecordDetails | InvalidRecord, *, is_verbose: bool) 
         _attempt_table(attempts),
     ]
     texts = [TextBlock(title=title, text=text) for title, text in _texts(record.input, line) if text]
+    # An unreadable verdict is explained by nothing but the reply itself, so that is shown without --verbose too.
     replies = attempts if is_verbose or line.error_code == UNREADABLE_VERDICT else ()
     said = [TextBlock(title=f"reply · {one.call_id}", text=one.response) for one in replies if one.response]
     return [
@@ -546,6 +562,7 @@ def _heading(line: PredictionLine) -> tuple[Cell, ...]:
 def _texts(asked: Case, found: PredictionLine) -> Iterator[tuple[str, str]]:
     for message in asked.messages:
         yield f"message · {message.role}", message.content
+    # As on pages: `prompt` repeats the last of the messages.
     yield "prompt", "" if asked.messages and asked.messages[-1].content == asked.prompt else asked.prompt
     yield "context", asked.model_context
     for field in question_fields(asked):
@@ -584,6 +601,8 @@ def _further_reasons(found: PredictionLine) -> str:
     """Return the lines of the justification that the table of scores does not show."""
     shown_lines = {line for score in found.evaluator_scores for line in score.justification.split("\n")} - {""}
     lines = (found.justification or "").split("\n")
+    # The record's justification joins those of its votes, each behind the name of its criterion, which is why
+    # ends are compared.
     return "\n".join(line for line in lines if not line.endswith(tuple(shown_lines)))
 
 

@@ -25,6 +25,7 @@ from assay.core.summary import (
     ScoreCount,
     Summary,
     TokenAmounts,
+    TruncationSummary,
     VarianceParts,
 )
 from assay.presentation import words
@@ -64,6 +65,7 @@ from assay.presentation.words import (
     one_line,
     pass_rate_value,
     profile_value,
+    rate,
     record_score,
     sampled_name,
     score_value,
@@ -97,6 +99,8 @@ _SHOWN_K = frozenset({1, 2, 3, 5, 10, 20, 50, 100, 200, 500})
 
 def run_sections(view: RunReport, *, is_verbose: bool = False, commands: Sequence[str] = ()) -> list[Section]:
     """Return the report on one run in reading order; `commands` are what the reader may want to call next."""
+    # The standing, not the state: an unfinished run without a process is interrupted, whatever state its ledger
+    # has.
     state = words.state_mark(view.result.standing)
     heading = (Cell(view.result.run_id), Cell(state.text, tone=state.kind))
     summary = view.summary
@@ -111,6 +115,7 @@ def run_sections(view: RunReport, *, is_verbose: bool = False, commands: Sequenc
         else None,
         slice_section([view], is_verbose=is_verbose),
         *failure_sections(view, is_verbose=is_verbose),
+        # Listed cases come worst first, so a list of the worst records would repeat them.
         worst_section(view, limit=MAX_WORST) if view.worst and not view.cases else None,
         Section(title="Decision", facts=(*decision_facts(view), *place_facts(view), *command_facts(commands))),
     ]
@@ -124,6 +129,7 @@ def candidate_sections(
 
     `waiting` are the candidates that were to follow and have no run, `commands` what the reader may want to call next.
     """
+    # Only what decides between candidates; the report on each run has the rest.
     titles = ("candidate", "state", "graded", "errors", "pass rate", shared_mean(views).title, "p95", "cost")
     found = [
         subject_section(views[0], has_candidate=False),
@@ -141,6 +147,7 @@ def _candidate_sections(view: RunReport, *, is_verbose: bool) -> Iterator[Sectio
     heading = (Cell(words.cut(view.name, CANDIDATE_LIMIT)), Cell(view.result.run_id))
     yield Section(title=view.name, heading=heading, facts=tuple(decision_facts(view)))
     for number, section in enumerate(failure_sections(view, is_verbose=is_verbose)):
+        # Errors and reasons are one block below the decision; only the first continues it without an empty line.
         yield msgspec.structs.replace(section, is_joined=not number)
     if view.worst and not view.cases:
         yield msgspec.structs.replace(worst_section(view, limit=MAX_WORST_OF_SEVERAL), is_joined=True)
@@ -197,6 +204,7 @@ def result_cell(case: PredictionLine | FailureLine | SampleResult) -> Cell:
     """passed, not passed, or the error that left the record without a grade; of a comparison, who won."""
     if case.status != "evaluated" or isinstance(case, FailureLine):
         return Cell(ERROR if case.status in STATUS_GROUPS["error"] else case.status, tone="warn")
+    # In a comparison "passed" means that both orders agree, and the score says on whom.
     if isinstance(case, PredictionLine) and case.evaluator in _COMPARING and case.score is not None:
         return Cell(_WINNERS[case.score] if case.passed else "no winner", tone="good" if case.passed else "warn")
     return Cell(PASSED, tone="good") if case.passed else Cell(NOT_PASSED, tone="bad")
@@ -232,6 +240,7 @@ def record_counts(view: RunReport) -> str:
     counts, repeat = view.result.counts, view.plan.repeat
     # Every answer counts as a record of its own, so that the counts add up.
     total = f"{counts.total_records:,} in total" + (f" ({repeat} answers to a record, each counted)" if repeat > 1 else "")
+    # Before the end nothing is known but how many are done: the ledger has no grades to count.
     done = counts.evaluated_records + counts.failed_records
     if not view.result.is_finished:
         return f"{total} · {done:,} done · {counts.total_records - done:,} to go"
@@ -240,6 +249,7 @@ def record_counts(view: RunReport) -> str:
         # Of comparisons another line says how many were decided.
         passed = view.summary.pass_count
         parts += [f"{passed:,} {PASSED}", f"{view.summary.n_scored - passed:,} {NOT_PASSED}"]
+    # The counts of batch_v1 are nested: invalid records are failed ones, and cancelled records are skipped ones.
     parts += [counted(counts.failed_records, ERROR)]
     parts += [f"{counts.invalid_records:,} of them invalid"] if counts.invalid_records else []
     parts += [f"{counts.skipped_records:,} skipped"] if counts.skipped_records else []
@@ -248,6 +258,8 @@ def record_counts(view: RunReport) -> str:
 
 
 def _grades(summary: Summary) -> Iterator[Fact]:
+    # Without a score for every record the rate is one of those that have one; the bounds show how far the others
+    # could move it.
     n, unscored = summary.n_scored, summary.n_unscored
     parts = [f"{metric_text(summary.pass_rate_metric, is_rate=True)} · {summary.pass_count:,} of {n:,}" if n else UNKNOWN]
     parts += [f"{unscored:,} unscored: {bounds_text(summary.pass_rate_bounds, is_rate=True)}"] if unscored else []
@@ -257,8 +269,11 @@ def _grades(summary: Summary) -> Iterator[Fact]:
     ends = f" · {bounds_text(summary.score_mean_bounds, scale=summary.scale)}" if unscored else ""
     if summary.scale:
         yield Fact("mean score", f"{metric_text(summary.raw_score_mean_metric)} · scale {summary.scale}{ends}")
+    # Means of several scales have no common unit, so only the normalized one is defined.
     elif n:
         yield Fact("mean score", f"{metric_text(summary.score_mean_metric)} · mixed scales, normalized to 0-1{ends}")
+    if summary.truncated is not None and summary.truncated.n:
+        yield Fact("truncated", truncation_text(summary.truncated, scale=summary.scale))
     for scale, levels in summary.score_distribution.items():
         yield from _distribution(f"scores {scale}" if len(summary.score_distribution) > 1 else "scores", levels)
 
@@ -279,6 +294,16 @@ def _level_name(level: ScoreCount) -> str:
     return f"{decimal(low)}-{decimal(high)}"
 
 
+def truncation_text(truncated: TruncationSummary, *, scale: str | None) -> str:
+    """Return `12 of 400 answers (3.0 %) ended at the output limit · without them: pass rate 71.0 % · ...`."""
+    share = f"{truncated.n:,} of {counted(truncated.n_answers, 'answer')} ({rate(truncated.share)}) ended at the output limit"
+    if not truncated.n_without:
+        return f"{share} · no answer is whole"
+    mean = truncated.raw_score_mean_without if scale else truncated.score_mean_without
+    without = f"pass rate {rate(truncated.pass_rate_without)} · mean score {decimal(mean)}"
+    return f"{share} · without them: {without} · {counted(truncated.n_without, 'record')}"
+
+
 def profile_text(profile: ProfileSummary) -> str:
     """Return `prbench 0.42 [0.30, 0.55] · scale 0-1 · 38 records · 2 unscored (timeout 2): 0.40 at worst, 0.45 at best`."""
     parts = [f"{profile.name} {metric_text(profile.metric)}", f"scale {profile.scale}", counted(profile.n, "record")]
@@ -292,6 +317,7 @@ def profile_text(profile: ProfileSummary) -> str:
 def repeat_facts(repeats: RepeatSummary) -> Iterator[Fact]:
     """Yield how many answers to a record pass, pass@k, pass^k and how much scores vary."""
     records = [entry.records for entry in repeats.passes]
+    # Entries go from no passing answer to all of them.
     passes = f"{records[-1]:,} pass always, {sum(records[1:-1]):,} sometimes, {records[0]:,} never"
     yield Fact("repeats", f"{counted(repeats.n_records, 'record')}, {repeats.repeat} answers each · {passes}")
     if repeats.n_left_out:
@@ -303,6 +329,7 @@ def repeat_facts(repeats: RepeatSummary) -> Iterator[Fact]:
 
 
 def _by_k(entries: Sequence[PassAtK]) -> str:
+    # With 500 answers to a record a line for each k would be unreadable; the largest is always shown.
     found = [entry for entry in entries if entry.k in _SHOWN_K or entry is entries[-1]]
     return " · ".join(f"k={entry.k} {metric_text(entry, is_rate=True)}" for entry in found)
 
@@ -356,6 +383,8 @@ class MeanKind(msgspec.Struct, frozen=True):
 
     def metric(self, metrics: RecordMetrics) -> MetricValue:
         """Return the mean with the interval that is meant with it."""
+        # A slice without a record of the profile has no headline, and a mean in its place would be on another
+        # scale.
         if self.source == "profile":
             return _NO_METRIC if metrics.profile is None else metrics.profile.metric
         return metrics.raw_score_mean_metric if self.source == "raw" else metrics.score_mean_metric
@@ -383,6 +412,7 @@ def shared_mean(views: Sequence[RunReport]) -> MeanKind:
     if len(names) == 1 and names != {""}:
         return MeanKind("profile", names.pop())
     scales = {summary.scale for summary in summaries if summary.n_scored}
+    # One run without a common scale makes the raw means of all of them incomparable.
     return MeanKind("normalized", "mean of 0-1") if None in scales or len(scales) > 1 else MeanKind("raw", "mean score")
 
 
@@ -416,8 +446,10 @@ def _candidate_row(view: RunReport, mean: MeanKind) -> tuple[Cell, ...]:
         Cell(f"{result.counts.failed_records:,}"),
     )
     if summary is None:
+        # As many cells as the row of a run has below the counts.
         return (*head, *[Cell(UNKNOWN)] * 4)
     time = latency(summary.latency_ms.model.p95)
+    # A total with unpriced records is a lower bound, and is marked as one.
     cost = money(summary.cost_usd.sum, unpriced=summary.cost_usd.n_unknown)
     return (*head, pass_rate_value(summary), mean.value(summary), Cell(time), cost)
 
@@ -443,6 +475,7 @@ def _scored_result(case: PredictionLine | None) -> Cell:
 
 def slice_section(views: Sequence[RunReport], *, is_verbose: bool) -> Section | None:
     """Return a row for each value and run, those of one value below each other; None where no slice has two values."""
+    # Each value takes a row for every candidate: the table stays about as long however many there are.
     limit = None if is_verbose else max(MIN_SLICE_VALUES, MAX_SLICE_ROWS // len(views))
     table, omitted = slice_table(views, limit=limit), omitted_slice_values(views, limit=limit)
     if not table.rows:
@@ -455,6 +488,7 @@ def slice_section(views: Sequence[RunReport], *, is_verbose: bool) -> Section | 
 
 def slice_table(views: Sequence[RunReport], *, limit: int | None = MAX_PAGE_SLICES, links: RecordLinks = NO_LINKS) -> Table:
     """Return the first values of all slices, with a row for each run."""
+    # By value first, so that candidates can be compared on the lines below each other.
     values: dict[tuple[str, str | None], list[tuple[RunReport, RecordMetrics]]] = {}
     for view in views:
         for found in view.slices:
@@ -486,6 +520,8 @@ def slice_table(views: Sequence[RunReport], *, limit: int | None = MAX_PAGE_SLIC
 def omitted_slice_values(views: Sequence[RunReport], *, limit: int | None) -> int:
     """Return how many values of slices have no row where only the first are shown."""
     values = len({(found.name, found.value) for view in views for found in view.slices})
+    # Values that the artifacts leave out are counted there and not named, so the runs may leave out different
+    # ones: the largest count is the number that is certain.
     return (0 if limit is None else max(values - limit, 0)) + max(view.omitted_slice_values for view in views)
 
 
@@ -493,6 +529,7 @@ def _slice_row(
     view: RunReport, name: str, value: str | None, metrics: RecordMetrics, *, mean: MeanKind, links: RecordLinks
 ) -> tuple[Cell, ...]:
     total, passed = metrics.total_records, pass_rate_value(metrics)
+    # A slice filter cannot ask for the absence of a value.
     link = "" if value is None else links.records(view.result.run_id, slice=f"{name}:{value}")
     over = words.basis(metrics.n_scored, metrics.pass_rate_interval, metrics.pass_rate_cluster_interval)
     return (
@@ -533,6 +570,7 @@ def judge_table(judges: Sequence[JudgeSummary]) -> Table:
 def _judge_row(judge: JudgeSummary) -> tuple[Cell, ...]:
     agreement, tokens, cost = judge.agreement, judge.tokens.sum, judge.cost_usd
     over = words.MetricBasis(agreement.n)
+    # Agreement is a share of votes: they are the denominator, not the records.
     return (
         Cell(judge.judge),
         Cell(f"{judge.n_votes:,}"),
@@ -623,6 +661,8 @@ def _bias(judge: PositionBias) -> tuple[str, ...]:
 
 def ranking_facts(ranking: RankingSummary) -> list[Fact]:
     """Return who is ahead, which candidates cannot be ordered, and what was left out."""
+    # The reason explains why candidates cannot be ordered; where even the first has no strength, the line on the
+    # leader says it.
     reasons = [("note", ranking.reason)] if ranking.reason and ranking.candidates[0].strength is not None else []
     pairs = [("ranking", _leader(ranking)), *reasons, *(("left out", note) for note in ranking.notes)]
     return [Fact(label, text, limit=TEXT_LIMIT) for label, text in pairs]
@@ -635,6 +675,7 @@ def _leader(ranking: RankingSummary) -> str:
         return f"none: {ranking.reason}"
     if ahead.interval is None:
         return f"'{first.name}' leads, but nothing is known of how surely: {ahead.reason}"
+    # 0 inside the interval means that a tie is not excluded, however large the difference looks.
     if ahead.interval.low > 0:
         return f"'{first.name}' is ahead of '{others[0].name}'"
     return f"'{first.name}' and '{others[0].name}' do not differ significantly: the interval of the difference contains 0"
@@ -652,6 +693,7 @@ def _decided(summary: Summary, ranking: RankingSummary) -> str:
 
 def failure_sections(view: RunReport, *, is_verbose: bool) -> Iterator[Section]:
     """Yield how many records have which error, and then which reason, with the first records of each."""
+    # Errors first: they say that something has to be repeated, the others that an answer was poor.
     errors, others = [group for group in view.failures if group.is_error], [group for group in view.failures if not group.is_error]
     if errors:
         messages = tuple(
@@ -672,6 +714,7 @@ def _group_table(title: str, view: RunReport, groups: Sequence[FailureGroup], *,
     limit = None if is_verbose else MAX_GROUPS
     omitted = 0 if limit is None else sum(group.count for group in groups[limit:])
     note = f"… and {counted(omitted, 'more record')} (--verbose lists all reasons)" if omitted else ""
+    # Built from the table of several runs, so that both name and cut reasons in the same way.
     shown = failure_table([msgspec.structs.replace(view, failures=tuple(groups[:limit]))]).only(
         "records", "reason", "first records"
     )
@@ -733,5 +776,6 @@ def worst_table(views: Sequence[RunReport], *, why_limit: int) -> Table:
 
 def _worst_score(worst: WorstRecord, view: RunReport) -> str:
     """Return the score on its own scale, or brought to 0-1 where the run has several scales."""
+    # Scores on several scales are only comparable after they are brought to 0-1, and the list is ordered by that.
     has_scale = view.summary is not None and view.summary.scale
     return score_of(worst.prediction) if has_scale else decimal(worst.prediction.score)

@@ -21,6 +21,7 @@ from assay.core.summary import (
     RepeatSummary,
     ScoreCount,
     Summary,
+    TruncationSummary,
 )
 from assay.presentation import words
 from assay.presentation.charts import (
@@ -32,7 +33,7 @@ from assay.presentation.charts import (
     ScoreDistribution,
     ScoreLevel,
 )
-from assay.presentation.run import MeanKind, panel_facts, profile_text, ranking_facts, repeat_facts, shared_mean
+from assay.presentation.run import MeanKind, panel_facts, profile_text, ranking_facts, repeat_facts, shared_mean, truncation_text
 from assay.presentation.run_report import RunReport
 from assay.presentation.sections import (
     NO_LINKS,
@@ -128,6 +129,8 @@ def key_metrics(view: RunReport) -> Iterator[KeyMetric]:
     else:
         yield _pass_rate_key(summary, label="Pass rate", name="pass rate")
         yield _score_key(view, summary)
+        if summary.truncated is not None and summary.truncated.n:
+            yield _truncated_key(summary.truncated, scale=summary.scale)
     yield _cost_key(summary.cost_usd)
     whole = summary.latency_ms.end_to_end
     yield KeyMetric(
@@ -145,6 +148,7 @@ def key_metrics(view: RunReport) -> Iterator[KeyMetric]:
 
 def _pass_rate_key(summary: Summary, *, label: str, name: str) -> KeyMetric:
     ends, unscored = ends_of(summary.pass_rate_metric.interval), summary.n_unscored
+    # Unscored records could have passed or not: the bounds say what they would make of the rate.
     bounds = f"; {unscored:,} unscored: {bounds_text(summary.pass_rate_bounds, is_rate=True)}" if unscored else ""
     figure = pass_rate_value(summary, name=name)
     note = f"95 % interval {words.interval_text(ends, is_rate=True)}{bounds}" if ends else "no record has a score"
@@ -162,8 +166,18 @@ def _score_key(view: RunReport, summary: Summary) -> KeyMetric:
     return KeyMetric(label=label, figure=figure, note=note, bar=figure.bar)
 
 
+def _truncated_key(truncated: TruncationSummary, *, scale: str | None) -> KeyMetric:
+    figure = DisplayValue(
+        f"{truncated.n:,}",
+        "Answers that ended at the output limit of the model or of the run: what they lack is unknown.",
+        f"n {truncated.n_answers:,}",
+    )
+    return KeyMetric(label="Truncated answers", figure=figure, note=truncation_text(truncated, scale=scale))
+
+
 def _cost_key(cost: AmountSummary) -> KeyMetric:
     found = money(cost.sum, unpriced=cost.n_unknown)
+    # Calls of unknown price are not free: the mean is over the records with a known price.
     each = f"{money(cost.mean).text} for a record" if cost.sum is not None else price_unknown_text(cost.n_unknown, "record")
     n = f"n {cost.n_known:,}" if cost.sum is not None else ""
     return KeyMetric(label="Cost", figure=msgspec.structs.replace(found, n=n), note=each)
@@ -193,6 +207,7 @@ def shares(view: RunReport, links: RecordLinks = NO_LINKS) -> tuple[BarSegment, 
             {"status": "error"},
         ),
         ("cancelled", "quiet", counts.cancelled_records, cancelled, {"status": "cancelled"}),
+        # Cancelled records are among the skipped ones; the bar has each record once.
         ("skipped", "quiet", counts.skipped_records - counts.cancelled_records, "Never evaluated.", {"status": "skipped"}),
     )
     found, start = [], 0.0
@@ -200,10 +215,12 @@ def shares(view: RunReport, links: RecordLinks = NO_LINKS) -> tuple[BarSegment, 
         width = 100 * count / total if total else 0.0
         figure = DisplayValue(f"{count:,}", f"{says} {count:,} of {counted(total, 'record')}.", share(count, total).text)
         address = links.records(run_id, **query) if count else ""
+        # These three are always named, so that a run without errors says so.
         if count or label in (good, poor, ERROR):
             found.append(
                 BarSegment(label=label, kind=kind, count=figure, start=round(start, 3), width=round(width, 3), address=address)
             )
+        # Added up before rounding, so that rounding errors do not leave a gap before the last segment.
         start += width
     return tuple(found)
 
@@ -237,12 +254,14 @@ def latency_table(view: RunReport, summary: Summary) -> Table:
             Cell(f"{found.n:,}"),
             *(Cell(latency(value)) for value in found.figures().values()),
         )
+        # A stage that was never called (no judge, a prefilled candidate) has no row.
         for name, found in summary.latency_ms.by_name().items()
         if found.n
     )
     columns = (
         Column("latency", "How long calls took; waits between attempts are left out."),
         Column("records", "Records with a known time.", is_number=True),
+        # In the order of the struct, which is that of `figures`.
         *(Column(*_TIMES[member], is_number=True) for member in LatencySummary.__struct_fields__ if member != "n"),
     )
     return Table(title="Latency", columns=columns, rows=rows)
@@ -288,6 +307,7 @@ def note_facts(summary: Summary) -> Iterator[Fact]:
         *([Fact("profile", profile_text(summary.profile))] if summary.profile is not None else ()),
     ]
     label = ""
+    # A fact without a label continues the one before it; in a list of notes each needs its own.
     for fact in facts:
         label = fact.label or label
         if fact.text != UNKNOWN:
@@ -341,6 +361,7 @@ def artifact_table(
         Column("SHA-256", "From the manifest."),
     )
     rows = []
+    # The manifest is not among the files that it names: it holds the hash of every other one and its own.
     for name in dict.fromkeys(("run_manifest.json", *sorted(known))):
         is_there, entry = name in there, known.get(name)
         head = Cell(name, link=links.artifact(run_id, name) if is_there else "", is_code=True)
@@ -356,6 +377,8 @@ def artifact_table(
 def _condition(name: str, *, is_there: bool, problems: Sequence[api.FileProblem] | None) -> Cell:
     found = [str(problem) for problem in problems or () if problem.name == name]
     if found:
+        # Only artifacts that retention has removed may be absent, so absence alone is no damage; a verification
+        # tells the difference.
         return Cell("not as published", "; ".join(found), tone="bad")
     if not is_there:
         return Cell("removed", "Retention has removed it; its hash stays.", tone="quiet")
@@ -385,6 +408,7 @@ def run_charts(views: Sequence[RunReport]) -> list[Chart]:
     graded = [view for view in shown if not view.is_ranking]
     if not graded:
         return rankings
+    # Where all runs are rankings there is nothing else to draw.
     names, mean, is_one = _names(graded), shared_mean(graded), len(graded) == 1
     return [
         *rankings,
@@ -423,6 +447,7 @@ def _met(candidate: CandidateSummary) -> int:
 
 def _names(views: Sequence[RunReport]) -> list[str]:
     """Return the candidates; where one has several runs, with the id of each."""
+    # A candidate that was run twice would otherwise be two rows of the same name.
     counts = Counter(view.name for view in views)
     return [view.name if counts[view.name] == 1 else f"{view.name} · {view.result.run_id}" for view in views]
 
@@ -441,6 +466,8 @@ def _distributions(view: RunReport, name: str, *, is_one: bool) -> Iterator[Char
     summary = _summary(view)
     found = summary.score_distribution
     for scale, levels in found.items():
+        # The files of a single run are called the same for every run, so that links to them last; `/` cannot be
+        # in a file name.
         parts = ["distribution", *([] if is_one else [view.result.run_id]), *([scale.replace("/", "_")] if len(found) > 1 else [])]
         unscored = f" · {counted(summary.n_unscored, 'record')} without a score" if summary.n_unscored else ""
         n = sum(level.count for level in levels)
@@ -513,6 +540,7 @@ def _domain(views: Sequence[RunReport], mean: MeanKind) -> tuple[float, float]:
 
 def _gate(views: Sequence[RunReport], member: str) -> ReferenceLine | None:
     """Return the gate, where all runs have the same."""
+    # Runs with different gates have no line that is true for all rows.
     gates = {getattr(view.plan.gates, member) for view in views}
     value = gates.pop() if len(gates) == 1 else None
     return None if value is None else ReferenceLine(value, f"gate {rate(value) if member == 'pass_rate' else decimal(value)}")

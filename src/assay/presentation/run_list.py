@@ -101,6 +101,7 @@ def listed_run(listing: RunListing) -> ListedRun:
     return ListedRun(
         state=state_mark(listing.standing),
         gate=gate_mark(listing),
+        # The page shows the dataset's id as a link of its own, and this note behind it.
         dataset_note=f"{listed_dataset(listing).removeprefix(listing.dataset)}{more_datasets(listing)}".strip(),
         records=DisplayValue(
             f"{done:,} of {total:,}" if is_running else f"{total:,}", f"{counted(done, 'record')} done of {total:,}"
@@ -130,6 +131,7 @@ def run_list_sections(runs: Sequence[RunListing]) -> list[Section]:
         rows=rows,
         compact=tuple(CompactRow(row[:3], _compact(*(cell.text for cell in row[3:]))) for row in rows),
     )
+    # Runs that cannot be read are counted by that: "unfinished" would suggest that they can be resumed.
     states = Counter(run.state if run.state in UNREADABLE else "unfinished" for run in runs if run.state not in TERMINAL)
     counts = [f"{states[state]:,} {state}" for state in ("unfinished", *UNREADABLE) if states[state]]
     lines = (*(f"{run.run_id}: {run.note}" for run in runs if run.note), " · ".join([counted(len(runs), "run"), *counts]))
@@ -140,6 +142,8 @@ def _list_row(run: RunListing) -> tuple[Cell, ...]:
     state, gate = state_mark(run.standing), gate_mark(run)
     head = Cell(run.run_id)
     if run.state in UNREADABLE:
+        # Nothing but the name and the state of these is known; a count of 0 records would look like a
+        # measurement.
         return (head, Cell(UNKNOWN), Cell(state.text, tone=state.kind), *[Cell(UNKNOWN)] * 7)
     is_done = run.done_records == run.total_records
     return (
@@ -157,6 +161,7 @@ def _list_row(run: RunListing) -> tuple[Cell, ...]:
 
 
 def _minute(iso: str) -> str:
+    # Times in listings are ISO 8601 in UTC, whose first 16 characters are date and minute.
     return iso[:16].replace("T", " ")
 
 
@@ -175,6 +180,7 @@ _DIRECTIONS: dict[str, Tone] = {"up": "good", "down": "bad", "none": "quiet"}
 def trend_sections(found: api.RunTrend, *, chart: str = "") -> list[Section]:
     """Return a row for each run with its interval and a bar, then the direction."""
     is_rate = found.measure == "pass_rate"
+    # Scores have no common maximum, so the longest bar is the best run.
     largest = 1.0 if is_rate else max((point.value for point in found.points), default=1.0)
     columns = (
         Column("run", is_name=True, limit=ID_LIMIT),
@@ -191,6 +197,8 @@ def trend_sections(found: api.RunTrend, *, chart: str = "") -> list[Section]:
             Cell(point.candidate),
             Cell(f"{point.n:,}"),
             Cell(with_interval(point.value, ends_between(point.low, point.high), rate if is_rate else decimal)),
+            # A bar takes whole counts, hence thousandths; scores of a profile may be negative, which no bar can
+            # show.
             Cell(bar(max(0, round(1000 * point.value)), round(1000 * largest))),
         )
         for point in found.points
@@ -228,6 +236,7 @@ def direction_text(found: api.RunTrend) -> str:
     if trend.direction == "none":
         return f"none that a test supports (p {trend.p_value:.3f})"
     slope = abs(trend.slope.value or 0.0)
+    # A change of a mean per run is small; two decimals would often show 0.00.
     change = rate_change_text(slope, sign=False) if found.measure == "pass_rate" else score_text(slope, 3)
     return f"{trend.direction} by {change} per run (p {trend.p_value:.3f})"
 
@@ -259,6 +268,7 @@ def progress_metrics(result: RunResult, snapshot: api.Snapshot | None) -> Iterat
     yield KeyMetric(label="Calls in flight", figure=DisplayValue(f"{snapshot.in_flight:,}", "Requests that wait for their reply."))
     median = DisplayValue(shown(latency(snapshot.p50_ms)), "Median time of the calls so far.", f"n {snapshot.calls:,}")
     yield KeyMetric(label="Time of a call", figure=median, note=most_took(snapshot.p95_ms))
+    # 0 before the first priced call is not a price that is known.
     yield KeyMetric(label="Cost so far", figure=money(snapshot.cost or None, unpriced=snapshot.unknown_costs))
 
 
@@ -266,6 +276,7 @@ def pace_text(snapshot: api.Snapshot | None) -> str:
     """Return `12.5 records a second · about 3 min 05 s left`; empty while it is unknown."""
     if snapshot is None or snapshot.rate is None:
         return ""
+    # Records of earlier processes are not in the rate: a resumed run would seem to end at once.
     left = (snapshot.total - snapshot.done) / snapshot.rate
     return f"{snapshot.rate:,.1f} records a second · about {duration(left)} left"
 

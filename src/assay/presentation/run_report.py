@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from heapq import nsmallest
 from itertools import islice
-from typing import Any
 
 import msgspec
 
@@ -60,6 +59,7 @@ class SliceValue(msgspec.Struct, frozen=True, kw_only=True):
     """Their metrics."""
 
 
+# A frozen struct has no `__dict__` unless it asks for one, and `cached_property` needs it.
 class RunReport(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Everything that a report on one run needs."""
 
@@ -81,6 +81,7 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     missing: tuple[str, ...] = ()
     """Why some of this could not be read."""
 
+    # Reading it decodes the metrics anew, and a report asks for them dozens of times.
     @cached_property
     def summary(self) -> Summary | None:
         """Metrics; None where there are none."""
@@ -111,6 +112,7 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 def view_of(run: api.RunReader, *, is_verbose: bool = False, is_worst_first: bool = True) -> RunReport:
     """Return the report data of a run; golden datasets list their cases, other contracts only in a verbose report."""
     view = RunReport(result=run.result, manifest=run.run_manifest)
+    # The artifacts of a run that is away are on another machine: its state and counts are all there is to show.
     if not view.result.is_finished or view.result.is_away:
         return view
     is_ranking = view.is_ranking
@@ -118,7 +120,9 @@ def view_of(run: api.RunReader, *, is_verbose: bool = False, is_worst_first: boo
     for fill in (_with_failures,) if is_ranking else (_with_slices, _with_failures):
         view = _kept(fill, run, view)
     if is_verbose or (run.run_manifest.contract == "golden_v1" and not is_ranking):
-        view = _kept(_with_worst_first if is_worst_first else _with_cases, run, view, limit=None if is_verbose else MAX_CASES)
+        # Cases are listed whole for golden_v1, where there are at most 20; any other run may have 50,000.
+        listed = _with_worst_first if is_worst_first else _with_cases
+        view = _kept(partial(listed, limit=None if is_verbose else MAX_CASES), run, view)
     return view
 
 
@@ -127,13 +131,16 @@ def sketch_of(run: api.RunReader) -> RunReport:
     view = RunReport(result=run.result, manifest=run.run_manifest)
     if not view.result.is_finished or view.result.is_away or view.is_ranking:
         return view
+    # No prediction is read: the page of a run opens as fast for 50,000 records as for 20
+    # (docs/decisions/013-pages.md).
     return _kept(_with_slices, run, _kept(_with_counts, run, view))
 
 
-def _kept(fill: Callable[..., RunReport], run: api.RunReader, view: RunReport, **settings: Any) -> RunReport:
+def _kept(fill: Callable[[api.RunReader, RunReport], RunReport], run: api.RunReader, view: RunReport) -> RunReport:
     """Return the report data with one more part; an artifact that is gone or damaged is listed as missing."""
     try:
-        return fill(run, view, **settings)
+        return fill(run, view)
+    # Retention removes artifacts one by one. What is left still makes a report, which names what is missing.
     except (RunNotFound, StoreUnavailable) as problem:
         return msgspec.structs.replace(view, missing=tuple(dict.fromkeys((*view.missing, str(problem)))))
 
@@ -155,12 +162,16 @@ def _with_counts(run: api.RunReader, view: RunReport) -> RunReport:
     errors: Counter[str] = Counter()
     for (code, label), count in run.error_counts().items():
         errors[code] += count
+        # The summary counts labels of errors and of answers together; what is left without the errors' share are
+        # answers.
         labels[label] -= count
+    # A unary plus drops the labels that only errors had.
     return msgspec.structs.replace(view, errors=dict(errors), reasons=dict(+labels))
 
 
 def _with_failures(run: api.RunReader, view: RunReport) -> RunReport:
     """Read all failures once, for their groups and for the reasons of the worst answers."""
+    # The failures are read once, for the groups and for the reasons of the worst: they may be most of the run.
     predictions = run.worst(MAX_WORST)
     failures: dict[int, FailureLine | None] = {prediction.index: None for prediction in predictions}
     groups = grouped(_noted(run.failures(), failures))
@@ -191,6 +202,8 @@ def _what_cost_points(prediction: PredictionLine) -> str:
     """
     scores = prediction.evaluator_scores
     judges = {score.judge for score in scores}
+    # Points lost on one criterion explain a score only where one judge decided on each; a panel's reasons are
+    # about its decision.
     if len(scores) < 2 or len(judges) > 1 or prediction.status != "evaluated":
         return ""
     if prediction.justification and not any(score.justification for score in scores):
@@ -211,6 +224,7 @@ def _with_cases(run: api.RunReader, view: RunReport, *, limit: int | None) -> Ru
 
 def _with_worst_first(run: api.RunReader, view: RunReport, *, limit: int | None) -> RunReport:
     predictions = run.predictions()
+    # `nsmallest` reads a run of any size with no more than `limit` predictions in memory.
     return _listed(view, tuple(sorted(predictions, key=badness) if limit is None else nsmallest(limit, predictions, key=badness)))
 
 
@@ -218,6 +232,7 @@ def _listed(view: RunReport, cases: tuple[PredictionLine, ...]) -> RunReport:
     return msgspec.structs.replace(view, cases=cases, omitted_cases=view.result.counts.valid_records - len(cases))
 
 
+# Without a score a record is worse than any that passed: something has to be done about it.
 def badness(case: PredictionLine) -> tuple[int, float]:
     """Return a sort key: what did not pass first, the lowest score first; then what has no score; then what passed."""
     if case.score is None:
@@ -236,6 +251,7 @@ def grouped(failures: Iterable[FailureLine]) -> tuple[FailureGroup, ...]:
         is_named = is_error or failure.code == "inconsistent"
         group = (is_error, failure.code if is_named else failure.taxonomy_label)
         counts[group] += 1
+        # Errors of one code have one cause, so the first message stands for all; the reasons of answers differ.
         messages.setdefault(group, failure.message if is_error else "")
         ids = firsts.setdefault(group, [])
         # Several answers to one record may fail in the same way.

@@ -72,6 +72,7 @@ class Totals:
         self.outcomes[report.outcome] += 1
         for (code, severity), number in report.issue_counts.items():
             (self.errors if severity == "error" else self.warnings)[code] += number
+        # One report with record errors makes the command end with 1, however many others are clean.
         self.is_all_valid = self.is_all_valid and report.is_valid and report.outcome == "accepted"
 
     def line(self) -> str:
@@ -102,6 +103,7 @@ TEXT_LIMIT = 400
 
 
 def field_lines(fields: FieldCounts, noun: str = "record") -> list[tuple[str, str]]:
+    # What no model or only judges see comes first: that is where a dataset's author may be surprised.
     """Return each audience with its fields, most records first: `not sent`, `metadata (6 records), context (5 records)`."""
     order = ("not_sent", "judge_only", "candidate_and_judge")
     return [(AUDIENCES[audience], _listed_fields(fields[audience], noun)) for audience in order if fields.get(audience)]
@@ -135,6 +137,8 @@ def accepted_counts(report: ValidationReport) -> str:
 def record_label(issue: Issue) -> str:
     """Return `record 3 "q_0003"`, or `turn 4` of a conversation; empty for the dataset as a whole."""
     if issue.index is None:
+        # Only issues of conversation_v1 have an error type; their records are turns, which people count by
+        # `turn_id`.
         return ""
     if issue.error_type is not None:
         turn = f"turn {issue.turn_id}" if issue.turn_id is not None else f"turn at index {issue.index}"
@@ -225,11 +229,13 @@ class IssueSelection(msgspec.Struct, frozen=True):
 
 def in_order(report: ValidationReport) -> list[Issue]:
     """Return errors before warnings, each by their place in the source."""
+    # Issues of the dataset as a whole have no line, and come first.
     return sorted(report.issues, key=lambda issue: (issue.severity == "warning", issue.line or 0, issue.column or 0))
 
 
 def limited(report: ValidationReport, max_issues: int | None) -> tuple[Issue, ...]:
     """Return the first issues in the order of the JSON form; all of them without a limit."""
+    # The same order as the members of the JSON report, which is cut at the same place.
     issues = (*report.dataset_errors, *report.record_errors, *report.warnings)
     return issues[:max_issues] if max_issues else issues
 
@@ -239,6 +245,7 @@ def select(report: ValidationReport, *, max_issues: int, is_collapsed: bool) -> 
     issues = in_order(report)
     totals = Counter(_kind(issue) for issue in issues) if is_collapsed else Counter()
     seen: Counter[tuple[str, str, str]] = Counter()
+    # Everything counts as omitted until it is shown, or counted with its kind.
     left = {"error": report.count("error"), "warning": report.count("warning")}
     room = max_issues or len(issues)
     shown: list[Issue | SimilarIssues] = []
@@ -248,6 +255,7 @@ def select(report: ValidationReport, *, max_issues: int, is_collapsed: bool) -> 
         kind = _kind(issue)
         seen[kind] += 1
         hidden = _hidden(totals[kind])
+        # A collapsed issue takes no room: a file with one mistake in every row still shows its other mistakes.
         if hidden and seen[kind] > SHOWN_OF_A_KIND:
             continue
         shown.append(issue)
@@ -256,6 +264,7 @@ def select(report: ValidationReport, *, max_issues: int, is_collapsed: bool) -> 
         if hidden and seen[kind] == SHOWN_OF_A_KIND:
             shown.append(SimilarIssues(hidden))
             left[issue.severity] -= hidden
+    # What is left over is what the room was too small for.
     return IssueSelection(tuple(shown), left["error"], left["warning"])
 
 
@@ -270,6 +279,7 @@ def _hidden(total: int) -> int:
 
 # A report on one source, for a page or a card
 
+# The closing quote is optional, since an excerpt may end inside the string.
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"?')
 _WORD = re.compile(r"[-+.\w]+")
 _ONE_CHARACTER = frozenset({"invalid_json", "invalid_yaml", "missing_required_field"})
@@ -286,8 +296,11 @@ class PointedLine(msgspec.Struct, frozen=True):
 
 def pointed(issue: Issue) -> PointedLine:
     """Return the issue's excerpt with the place that it points at."""
+    # The excerpt is a window of the line: it was cut on the left where the caret stands at the window's usual
+    # place and yet further right in the file.
     before = "…" if issue.caret >= EXCERPT_LEAD and (issue.column or 0) > issue.caret + 1 else ""
     after = "…" if len(issue.excerpt) >= EXCERPT_LENGTH else ""
+    # Text from the file, which may hold control or bidirectional characters that would reorder the line.
     text = before + printable(issue.excerpt) + after
     caret = min(issue.caret + len(before), len(text))
     stop = caret + _span(text[caret:], issue.code)
@@ -355,6 +368,7 @@ def shown_issues(shown: tuple[Issue | SimilarIssues, ...]) -> Iterator[ShownIssu
             assert last is not None
             last = msgspec.structs.replace(last, alike=item.count)
             continue
+        # An issue is held back by one step, because the number of those like it follows it.
         if last is not None:
             yield last
         last = shown_issue(item)

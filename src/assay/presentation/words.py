@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -36,8 +36,6 @@ NOTE = "NOTE"
 """A reason that is worth knowing and decides nothing."""
 NO_GATES = "no gates"
 """Word where there is nothing to decide."""
-BASELINE = "against the baseline"
-"""Part of every reason that is about the difference from a baseline."""
 DATASETS = 8
 """Datasets that are listed by name; a folder may have thousands of files."""
 PASS_RATE_BAR = "the bar is its 95 % interval from 0 to 100 %"
@@ -99,15 +97,27 @@ class _HasEnds(Protocol):
 
 
 class EstimateLike(Protocol):
-    """A value with its interval, such as a `Metric` or an estimate of a comparison."""
+    """A value with its interval, such as a `MetricValue` or an estimate of a comparison."""
 
     @property
     def value(self) -> float | None:
         """None where it is undefined."""
 
     @property
-    def interval(self) -> Any:
+    def interval(self) -> _HasEnds | None:
         """None where there is none."""
+
+
+class ExplainedEstimate(EstimateLike, Protocol):
+    """An estimate of a comparison or a calibration, which says what it rests on."""
+
+    @property
+    def n(self) -> int:
+        """Number of records, units or comparisons."""
+
+    @property
+    def reason(self) -> str:
+        """Why there is no value, or no interval; empty where there are both."""
 
 
 # Numbers
@@ -147,6 +157,7 @@ def p_text(p: float | None) -> str:
     """Return `0.031`, `<0.001`."""
     if p is None:
         return UNKNOWN
+    # A p of 0.0004 is neither 0 nor worth more digits.
     return "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
@@ -154,11 +165,13 @@ def bar(count: int, largest: int) -> str:
     """Return a bar whose length is to that of the largest as the counts are; anything above 0 leaves a mark."""
     if not count or not largest:
         return ""
+    # At least one eighth: a single record among 50,000 must not look like none.
     eighths = max(1, round(8 * BAR_WIDTH * count / largest))
     return "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
 
 
 def size(number: int) -> str:
+    # 1024-based, as the limits of the contracts.
     """Return `812 bytes`, `1.4 MB`; a KB has 1024 bytes."""
     amount, unit = float(number), 0
     while amount >= 1024 and unit < len(_UNITS) - 1:
@@ -170,6 +183,7 @@ def share(count: int, total: int) -> DisplayValue:
     """Return `12.5 %`; only all of them are 100 and only none are 0."""
     if not total:
         return DisplayValue(DASH)
+    # Rounded, 49,999 of 50,000 would be 100.0 %, which says that none failed.
     part = count / total if count in (0, total) else min(max(count / total, 0.001), 0.999)
     return DisplayValue(rate(part), f"{count:,} of {total:,}")
 
@@ -220,6 +234,7 @@ def change_text(estimate: EstimateLike, *, before: float | None = None, after: f
     if estimate.value is None:
         return UNKNOWN
     text: ChangeText = rate_change_text if is_rate else score_change_text
+    # Given both levels, the difference is rounded so that it fits the two numbers shown next to it.
     shown_change = text(estimate.value, before=before, after=after)
     return f"{shown_change} {bracketed(ends_of(estimate.interval), text) or '(no interval)'}"
 
@@ -228,6 +243,7 @@ def bounds_text(bounds: MeanBounds | None, *, scale: str | None = None, is_rate:
     """Return `0.40 at worst, 0.45 at best`, on the scale; empty where nothing is known."""
     if bounds is None:
         return ""
+    # Bounds are stored from 0 to 1; on a 1-5 scale they are shown where the mean is.
     worst, best = ((rate if is_rate else decimal)(_raw(end, scale)) for end in (bounds.worst, bounds.best))
     return f"{worst} at worst, {best} at best"
 
@@ -239,6 +255,7 @@ def _raw(value: float | None, scale: str | None) -> float | None:
 def domain(scale: str | None) -> tuple[float, float]:
     """Return the ends of a scale such as `1-5`; 0 and 1 where it names none."""
     low, _, high = (scale or "").partition("-")
+    # Names such as `0/1` or a profile's own scale are no range; equal ends would divide by zero in `whisker`.
     return (float(low), float(high)) if low.isdigit() and high.isdigit() and low != high else (0.0, 1.0)
 
 
@@ -247,6 +264,7 @@ def whisker(value: float | None, ends: Ends, *, domain: tuple[float, float] = (0
     if value is None:
         return None
     low, high = ends or (value, value)
+    # Intervals of means may reach beyond the scale (t, bootstrap of few records); the bar ends with it.
     return IntervalBar(
         *(round(100 * min(max((end - domain[0]) / (domain[1] - domain[0]), 0.0), 1.0), 2) for end in (low, value, high))
     )
@@ -265,6 +283,8 @@ class MetricBasis(msgspec.Struct, frozen=True):
     @property
     def says(self) -> str:
         """In words."""
+        # The interval is over what was drawn independently: clusters, else records, else answers. The number
+        # behind a metric is of those.
         if self.clusters is not None:
             return f"{counted(self.answers, 'scored record')} in {counted(self.clusters, 'cluster')}"
         if self.records in (None, self.answers):
@@ -301,6 +321,7 @@ def rate_value(value: float | None, ends: Ends, *, over: MetricBasis, name: str 
 def score_value(value: float | None, ends: Ends, *, over: MetricBasis, scale: str | None, name: str = "mean score") -> Cell:
     """Return a mean of scores on their scale, with its interval."""
     if value is None:
+        # Two reasons for no value: nothing was scored, or what was scored has no mean that is defined.
         return Cell(DASH, f"{name}: not known" if over.answers else f"{name}: no record has a score")
     scaled = f" on the scale {scale}" if scale else ""
     said = "" if ends is None else f"; 95 % interval {interval_text(ends)}"
@@ -332,6 +353,7 @@ def dollars(amount: float) -> str:
     """Return `$12.40`, `$0.0123`, `$0.00000450`: cents at least, and three digits of what is less."""
     if amount >= 1 or amount == 0:
         return f"${amount:,.2f}"
+    # A call of a small model costs fractions of a cent, and comparing two of them takes three digits.
     places = next((places for places in range(2, 12) if amount * 10 ** (places - 2) >= 1), 12)
     return f"${amount:.{max(places, 4)}f}"
 
@@ -349,6 +371,7 @@ def cost_text(cost: AmountSummary) -> str:
 
 def money(amount: float | None, *, unpriced: int = 0) -> Cell:
     """Return what calls cost, short for a cell; what is not known makes it a lower bound."""
+    # Next to a known sum the unknown prices make it a lower bound, which the sign says.
     rest = f"; {price_unknown_text(unpriced, 'record')}" if unpriced else ""
     if amount is None:
         return Cell("unknown" if unpriced else DASH, f"cost in US dollars: no price is known{rest}")
@@ -366,6 +389,8 @@ def latency(milliseconds: float | None) -> str:
 
 def duration(seconds: float) -> str:
     """Return `400 ms`, `4.2 s`, `42 s`, `3 min 05 s`, `2 h 07 min`."""
+    # The limits lie half a last digit below the round number, so that rounding never prints `1000 ms`, `10.0 s`
+    # or `60 s`.
     if seconds < 0.95:
         return f"{round(seconds * _SECOND)} ms"
     if seconds < 9.95:
@@ -383,8 +408,8 @@ def most_took(p95: float | None) -> str:
     """Return how long nearly all of it took, in milliseconds; empty if it was not measured."""
     if p95 is None:
         return ""
-    limit = latency(p95)
-    return f"95 % took {limit}" if limit.startswith("<") else f"95 % took less than {limit}"
+    # `latency` writes less than a millisecond as `<1 ms`, which is a limit already.
+    return f"95 % took {latency(p95)}" if p95 < 1 else f"95 % took less than {latency(p95)}"
 
 
 def moment(iso: str) -> Timestamp | None:
@@ -395,6 +420,7 @@ def moment(iso: str) -> Timestamp | None:
         found = datetime.fromisoformat(iso)
     except ValueError:
         return None
+    # Manifests are written in UTC.
     return Timestamp(iso, f"{found:%Y-%m-%d %H:%M} UTC")
 
 
@@ -434,6 +460,8 @@ def assumption_text(estimate: api.CostEstimate) -> str:
     parts += [f"answers have {estimate.answer_tokens:,} tokens"] if _has_stage(estimate, "candidate") else []
     parts += [f"verdicts have {estimate.verdict_tokens:,}"] if _has_stage(estimate, "judge") else []
     if estimate.sampled < estimate.records:
+        # The estimate reads the first records and multiplies; prompts of other lengths further on would change
+        # it.
         parts.append(f"all {estimate.records:,} records are like the {estimate.sampled:,} looked at")
     return f"if {', '.join(parts)}; without thinking, retries and cached replies"
 
@@ -447,6 +475,7 @@ def _has_stage(estimate: api.CostEstimate, stage: str) -> bool:
 
 def state_mark(state: str) -> Badge:
     """Return the state of a run, or that it was interrupted."""
+    # A state without a tone is one in progress.
     return Badge(state.replace("_", " "), _STATE_TONES.get(state, "live"), _STATES.get(state, ""))
 
 
@@ -457,6 +486,7 @@ def is_live(listing: RunListing) -> bool:
 
 def gate_mark(listing: RunListing) -> Badge | None:
     """Return whether a run met its gates; None where it has none."""
+    # Asked first: a run without a result met no gate either, but that is no verdict on it.
     if listing.has_no_result:
         return Badge("no result", "bad", "No result; see its page for the reason.")
     if listing.passed is None:
@@ -470,14 +500,14 @@ def gate_word(*, passed: bool) -> str:
     return MET if passed else MISSED
 
 
-def change_word(verdict: Any) -> str:
+def change_word(verdict: api.GateDecision) -> str:
     """Return ` · regression` or ` · improved` where a comparison with a baseline shows it; else empty."""
-    words = {finding.word for finding in verdict.reasons if BASELINE in finding.reason}
+    words = {finding.word for finding in verdict.reasons if finding.is_difference}
     return next((f" · {word.lower()}" for word in ("REGRESSION", "IMPROVED") if word in words), "")
 
 
-def finding_word(finding: Any) -> str:
-    """MISSED for a reason that keeps the gate from being met, NOTE for one that is only worth knowing; else MET."""
+def finding_word(finding: api.GateReason) -> str:
+    """Return MISSED for a reason that keeps the gate from being met, NOTE for one that is only worth knowing; else MET."""
     if finding.is_failure:
         return MISSED
     return NOTE if finding.word == "WARNING" else MET
@@ -500,6 +530,8 @@ def without_code(code: str, message: str) -> str:
         tries = found["tries"] or ""
         return f"{tries}: " if found["before"] else f"{tries.strip()}: " if tries else ""
 
+    # The attempt log stores whole sentences, and sealed artifacts cannot be rewritten, so the code is taken out
+    # where it is shown.
     return re.sub(rf"(?P<before>^|: ){re.escape(code)}(?P<tries> after \d+ attempts)?: ", kept, message, count=1)
 
 

@@ -62,7 +62,7 @@ def test_a_run_whose_place_was_taken_meanwhile_makes_no_further_call(job: Job, p
     interrupt(job, provider, "x")
     calls = provider.calls.total()
     (job.runs / "x").touch()
-    with pytest.raises(UsageProblem, match="is no run"):
+    with pytest.raises(UsageProblem, match="is not a run"):
         api.resume("x", runs_dir=job.runs)
     assert provider.calls.total() == calls
 

@@ -26,7 +26,7 @@ def test_a_plan_is_written_as_by_earlier_versions(tmp_path: Path) -> None:
     dataset = write_golden(tmp_path / "assistant.json")
     (plan,) = planned(RunRequest(datasets=(str(dataset),), models=("scripted/echo",), judges=(JUDGE,))).plans
     written = msgspec.json.encode(plan).decode()
-    assert '"parameters":{"temperature":0.0,"max_tokens":' in written
+    assert written.count('"parameters":{"temperature":0.0}') == 2
     assert '"parameters":{"temperature":0.0}}],"panel":{"min_confidence":0.7},"providers":[' in written
     assert (
         '"headers":{}}],"response_source":"sampled","responses_path":"","responses_sha256":"","system_prompt":"","retry":'
@@ -133,7 +133,8 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
         "--concurrency: run.concurrency must be an integer from 1 to 10,000, not 0",
         "--pass-rate: gates.pass_rate must be a number from 0 to 1, not 1.5",
         f"DATASET: cannot read '{tmp_path / 'gone.json'}': no such file or directory",
-        "--model: unknown provider 'opnai'; did you mean 'openai'?",
+        "--model: unknown provider 'opnai'; did you mean 'openai'? for another server add an entry with its base_url to "
+        "providers, use --base-url, or write litellm/opnai/MODEL",
         "--model: 'gpt' has no provider prefix; did you mean openai/gpt?",
         "--min-score: 0.5 is not on the scale 1-5 of the datasets",
         "'golden' (golden_v1) cannot be graded without a judge; add judges (--judge provider/model)",
@@ -146,6 +147,7 @@ def test_problems_of_a_run_file_have_their_place(tmp_path: Path) -> None:
     gone, stranger = problems_of(RunRequest(run_file=str(run_file)))
     assert gone == f"{run_file}:2:5: cannot read '{tmp_path / 'gone.jsonl'}': no such file or directory"
     assert stranger.startswith(f"{run_file}:4:26: unknown provider 'nobody'; known are anthropic, ")
+    assert stranger.endswith("add an entry with its base_url to providers, use --base-url, or write litellm/nobody/MODEL")
 
 
 def test_one_exception_carries_every_problem() -> None:

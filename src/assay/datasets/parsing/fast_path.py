@@ -17,6 +17,7 @@ LEVELS = 6
 _Scalar = str | int | float | bool | None
 
 
+# A type for each level: within it typed decoding is complete, and what is deeper goes to the exact rules.
 def _value(levels: int) -> Any:
     if levels == 0:
         return _Scalar
@@ -24,6 +25,7 @@ def _value(levels: int) -> Any:
     return _Scalar | dict[str, inner] | list[inner]  # type: ignore[valid-type]  # the type is made level by level
 
 
+# Six levels take 4 ms to make and eight took 12, at every start; deeper values go to the exact rules.
 ShallowValue: Any = _value(LEVELS)
 ShallowObject: Any = dict[str, _value(LEVELS - 1)]  # type: ignore[misc]  # as above
 
@@ -38,6 +40,7 @@ _write_sorted = msgspec.json.Encoder(order="deterministic").encode
 """Sorts the names of open values; those of types are sorted where the types are made, so that no row has to be."""
 
 
+# The proof in one sentence: a row holds as many strings as its decoded parts have, or something in it was dropped.
 class StringCounts(NamedTuple):
     """Number of strings that some rows are written with, names of members included."""
 
@@ -85,6 +88,7 @@ class FastPath(Generic[Row]):
         if block.size > _LARGEST_BLOCK:
             return None
         try:
+            # One call for a whole block instead of one for each line.
             rows = self._kind.decoder.decode_lines(block.view)
         except _REFUSALS:
             return None
@@ -121,6 +125,7 @@ class FastPath(Generic[Row]):
             return []
         if len(positions) == 1:
             return positions
+        # A block with one bad row costs a few more scans of halves, and never one scan for each row.
         middle = len(positions) // 2
         return self._unproved(lines, rows, positions[:middle]) + self._unproved(lines, rows, positions[middle:])
 
@@ -134,6 +139,7 @@ class FastPath(Generic[Row]):
             return None
         # Hashes need more facts about the open values than the number of strings, which is faster to count in written JSON.
         looked = scan_values(written.others) if hashes else ValueScan(self._scanner.strings(_write_values(written.others)), False)
+        # Last, because it reads the whole text: a block that breaks a rule does not get here.
         scanned = self._scanner.scan(text)
         is_proved = scanned.strings == written.strings + looked.strings and not scanned.may_hold_nul
         return CleanBlock(rows, written.numbered, looked.are_plain) if is_proved else None
@@ -148,6 +154,7 @@ def _seams(block: LineBlock, brackets: bytes) -> int | None:
     buffer, end = block
     lines = after = 0
     while after < end:
+        # A line that begins otherwise may be blank, or the middle of a value that spans lines.
         if buffer[after] != opening:
             return None
         after = buffer.find(b"\n", after, end) + 1 or end + 1

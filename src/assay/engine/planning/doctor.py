@@ -19,7 +19,7 @@ from assay.core.settings import ProviderEntry
 from assay.core.version import __version__
 from assay.engine.planning.dataset_inputs import OWN_HANDLES
 from assay.engine.planning.providers import provider_plan
-from assay.models.connectivity import ConnectivityResult, ask_for_models
+from assay.models.connectivity import OK, ConnectivityResult, ask_for_models
 from assay.store.folder_check import check_runs_folder
 
 CONCURRENCY = 32
@@ -30,6 +30,8 @@ RELEASED = 1_760_000_000.0
 SKEW = 120.0
 """Seconds that a clock may be off."""
 _EXTRA = re.compile(r"(?P<name>[A-Za-z0-9._-]+)[^;]*;.*extra == ['\"](?P<extra>[\w-]+)['\"]")
+USUAL_VENDORS = 3
+"""Rows of the table whose keys have a line even where they are not set."""
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 
 
@@ -42,6 +44,7 @@ def examine(
     yield from examine_keys(environ)
     yield from check_runs_folder(runs_dir)
     yield from examine_proxies(environ)
+    # Only providers with an address can be asked.
     known = {provider.name: provider for provider in (*keyed_providers(environ), *providers) if PROVIDERS[provider.kind].vendor}
     if is_offline:
         yield DoctorCheck(area="providers", name="none", standing="note", says="skipped (--offline)")
@@ -49,6 +52,7 @@ def examine(
         return
     reached = asyncio.run(_reach_all(list(known.values()), environ))
     yield from (_provider(name, found) for name, found in zip(known, reached, strict=True))
+    # Pairs of a dict and a list keep the order of both.
     if not known:
         yield DoctorCheck(area="providers", name="none", standing="note", says="has a key; none was called")
     yield examine_clock(time.time(), [found.date for found in reached if found.date])
@@ -101,29 +105,38 @@ def _version(name: str) -> str:
 
 
 def examine_keys(environ: Mapping[str, str]) -> Iterator[DoctorCheck]:
-    """Check which API keys are set: their names, never their values."""
-    for variable in dict.fromkeys(row.vendor.key_variable for row in PROVIDERS.values() if row.vendor):
+    """Check which API keys are set: their names, never their values. Keys of vendors that few runs need share a line."""
+    vendors = [row.vendor for row in PROVIDERS.values() if row.vendor]
+    usual = {vendor.key_variable for vendor in vendors[:USUAL_VENDORS]}
+    unset: list[str] = []
+    for variable in dict.fromkeys(name for vendor in vendors for name in vendor.key_variables()):
         key = environ.get(variable, "")
+        # A key that was pasted with a quote or a line break is refused by every provider, with a message about
+        # the key itself.
         if key and not (key.isascii() and key.isprintable() and key.strip() == key):
             hint = f"copy the key again, without quotes, blanks or line breaks: export {variable}=..."
             yield DoctorCheck(area="keys", name=variable, standing="problem", says="set, but not as a key can be", hint=hint)
         elif key:
             yield DoctorCheck(area="keys", name=variable, says="set")
-        else:
+        elif variable in usual:
             yield DoctorCheck(
                 area="keys", name=variable, standing="note", says="not set", hint=f"export {variable}=... to use its models"
             )
+        else:
+            unset.append(variable)
+    if unset:
+        yield DoctorCheck(area="keys", name="other keys", standing="note", says=f"not set: {', '.join(unset)}")
 
 
 def keyed_providers(environ: Mapping[str, str]) -> list[ProviderPlan]:
-    """Return the well-known providers whose key is set, each once."""
+    """Return the well-known providers whose key is set, or the address of a server that needs none, each once."""
     found = [
         provider_plan(ProviderEntry(name=kind), environ)
         for kind, row in PROVIDERS.items()
-        if row.vendor and environ.get(row.vendor.key_variable)
+        if row.vendor and row.vendor.is_configured(environ)
     ]
-    # OpenAI's two ways to ask are one host with one key.
-    return list({provider.key_variable: provider for provider in reversed(found)}.values())[::-1]
+    # OpenAI's two ways to ask are one host with one key. Reversed twice: of equals the first entry stays, in its place.
+    return list({(provider.key_variable, provider.base_url): provider for provider in reversed(found)}.values())[::-1]
 
 
 def examine_proxies(environ: Mapping[str, str]) -> Iterator[DoctorCheck]:
@@ -133,6 +146,7 @@ def examine_proxies(environ: Mapping[str, str]) -> Iterator[DoctorCheck]:
         if not value:
             continue
         try:
+            # Proxies are often written without a scheme.
             address = urlsplit(value if "://" in value else f"http://{value}")
             host = address.netloc.rpartition("@")[2]
         except ValueError:
@@ -155,7 +169,17 @@ async def _reach_all(providers: Sequence[ProviderPlan], environ: Mapping[str, st
 def _provider(name: str, found: ConnectivityResult) -> DoctorCheck:
     if found.problem:
         return DoctorCheck(area="providers", name=name, standing="problem", says=f"{found.host}: {found.problem}", hint=found.hint)
-    return DoctorCheck(area="providers", name=name, says=f"{found.host} answers in {found.seconds * 1000:,.0f} ms")
+    return DoctorCheck(area="providers", name=name, says=" · ".join(_provider_facts(found)))
+
+
+def _provider_facts(found: ConnectivityResult) -> Iterator[str]:
+    yield f"{found.host} answers in {found.seconds * 1000:,.0f} ms"
+    if found.status == OK:
+        yield "accepts the key" if found.has_key else "was sent no key"
+    if found.models:
+        yield f"lists {len(found.models):,} {'model' if len(found.models) == 1 else 'models'}"
+    elif found.note:
+        yield found.note
 
 
 def examine_clock(now: float, dates: Sequence[str]) -> DoctorCheck:
@@ -165,6 +189,7 @@ def examine_clock(now: float, dates: Sequence[str]) -> DoctorCheck:
         return DoctorCheck(
             area="environment", name="clock", standing="problem", says="it is before this version was made", hint=hint
         )
+    # The smallest difference: a slow reply makes its own date look older.
     offsets = [now - _seconds(date) for date in dates if _seconds(date)]
     off = min(offsets, key=abs, default=None)
     if off is None:

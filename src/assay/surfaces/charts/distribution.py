@@ -14,6 +14,7 @@ from assay.surfaces.charts.svg import LinearScale, whole_range
 _PLOT = 150
 _WIDEST = 56.0
 _THINNEST = 3.0
+# Pixels between the columns and the labels of the axis, where the mean and its interval are drawn.
 _MEAN_LANE = 26
 _NO_MEAN = PlottedEstimate(None, None, None, 0)
 
@@ -56,9 +57,11 @@ def _layout(levels: Sequence[ScoreLevel], caption: Caption, *, domain: tuple[flo
     low, high = whole_range([end for level in levels for end in (level.low, level.high)], at_least=domain)
     width = svg.drawn_width(caption) - 2 * svg.EDGE
     column = _column_width([level.low for level in levels if level.low == level.high], high - low, width)
+    # Half a column on each side, or the columns of the lowest and the highest score would be cut at the edge.
     across = LinearScale(low, high, svg.EDGE + max(column / 2, 12), svg.EDGE + width - max(column / 2, 12))
     top = svg.caption_height(caption) + 16
     highest = max((level.count for level in levels), default=0)
+    # An empty distribution still needs a scale that is not empty.
     return _Layout(across, LinearScale(0, max(highest, 1), 0, _PLOT), column, top + _PLOT, sum(level.count for level in levels))
 
 
@@ -68,16 +71,19 @@ def _column_width(scores: Sequence[float], span: float, room: float) -> float:
         return 0.0
     gaps = [after - before for before, after in pairwise(scores) if after > before]
     share = min(gaps, default=span) / span
+    # A gap of one of n equal parts leaves room for n + 1 columns.
     return min(max(0.75 * room * share / (1 + share), _THINNEST), _WIDEST)
 
 
 def _columns(levels: Sequence[ScoreLevel], layout: _Layout) -> Iterator[str]:
     """With the count above each where all have room for it, else in front of a grid."""
     edges = [_edges(level, layout) for level in levels]
+    # All or none: a count above some columns only reads as if the others had none.
     is_labelled = _have_room(levels, [(left + right) / 2 for left, right in edges])
     if not is_labelled:
         yield from _grid(layout)
     for level, (left, right) in zip(levels, edges, strict=True):
+        # One record among thousands would be less than a pixel high, and look like none.
         height = max(layout.upward(level.count), 1.0) if level.count else 0.0
         if height:
             yield svg.rectangle((left, layout.floor - height), (right - left, height), style="bar", says=_says(level, layout.total))
@@ -90,6 +96,8 @@ def _have_room(levels: Sequence[ScoreLevel], centers: Sequence[float]) -> bool:
     halves = [svg.text_width(f"{level.count:,}", svg.SMALL) / 2 for level in levels]
     starts = [center - half for center, half in zip(centers, halves, strict=True)]
     ends = [center + half for center, half in zip(centers, halves, strict=True)]
+    # Estimated widths are on the large side, so labels may overlap by two pixels on paper without touching on a
+    # screen.
     return all(start - end >= -2 for end, start in zip(ends, starts[1:], strict=False))
 
 
@@ -106,6 +114,7 @@ def _edges(level: ScoreLevel, layout: _Layout) -> tuple[float, float]:
     left, right = layout.across(level.low), layout.across(level.high)
     if level.low == level.high:
         return left - layout.column / 2, right + layout.column / 2
+    # A gap between bins, but never so much that a narrow bin disappears.
     return left + 0.5, max(right - 0.5, left + 1.5)
 
 
@@ -130,6 +139,7 @@ def _ticks(levels: Sequence[ScoreLevel], layout: _Layout) -> list[tuple[float, s
     scores = [level.low for level in levels if level.low == level.high]
     places = [across(score) for score in scores]
     is_apart = all(after - before >= 34 for before, after in pairwise(places))
+    # Labels of scores only where each column is one: a bin has no single score to write below it.
     if scores and len(scores) == len(levels) and is_apart and len(scores) > 1:
         return [
             (score, f"{score:g}" if score.is_integer() and abs(score) < 1e6 else number_label(score))
@@ -148,6 +158,7 @@ def _mean(mean: PlottedEstimate, layout: _Layout) -> Iterator[str]:
         yield svg.line((ends[0], y), (ends[1], y), style="whisker")
     yield svg.dot((place, y), 5, says=f"mean {estimate_text(mean)}")
     label = f"mean {number_label(mean.middle)}"
+    # On the right of the interval if there is room before the edge, otherwise on its left.
     is_right = max(ends[1], place + 5) + 8 + svg.text_width(label, svg.SMALL) <= layout.across.end + layout.column / 2
     x, anchor = (max(ends[1], place + 5) + 7, "start") if is_right else (min(ends[0], place - 5) - 7, "end")
     yield svg.words(x, y + 4, label, style="strong small", anchor=anchor)
@@ -160,5 +171,6 @@ def _says(level: ScoreLevel, total: int) -> str:
 
 def _spoken(levels: Sequence[ScoreLevel], total: int, mean: PlottedEstimate | None) -> str:
     said = "; ".join(_says(level, total) for level in levels if level.count)
+    # The description is what a screen reader reads instead of the picture, so it has every number that is drawn.
     tail = f" Mean {estimate_text(mean)}." if mean is not None and mean.is_known else ""
     return f"Distribution of {total:,} scores. {said or 'No scores'}.{tail}"

@@ -17,6 +17,8 @@ _NAMES = (
 
 def flip_chart(flips: FlipChartData, caption: Caption) -> str:
     """Return one line for each of the four fates, as long as its share of the records."""
+    # A negative count cannot come from a comparison; from elsewhere it would draw a rectangle with a negative
+    # width.
     counts = [(name, max(getattr(flips, member), 0), style) for name, member, style in _NAMES]
     total = sum(count for _, count, _ in counts)
     top = svg.caption_height(caption) + 6
@@ -30,6 +32,7 @@ def _row(row: tuple[str, int, str], y: float, rows: Sequence[tuple[str, int, str
     total = sum(count for _, count, _ in rows)
     highest = max(count for _, count, _ in rows)
     start = svg.EDGE + max(svg.text_width(name) for name, _, _ in rows) + 12
+    # Bold text is wider than the estimate of plain text.
     counts = max(1.1 * svg.text_width(_label(count, total)) for _, count, _ in rows)
     room = svg.drawn_width(caption) - svg.EDGE - counts - 8 - start
     width = max(room * count / highest, 1.0) if count else 0.0

@@ -45,6 +45,8 @@ def interval_plot(
     """Return a line for each row: label, interval with its middle, value and n; `omitted` are rows that the caller left out."""
     values = [value for row in rows for value in row.estimate.known_values]
     values += [reference.value] if reference else []
+    # With a domain the axis is the whole scale, so that charts of two runs can be laid side by side; otherwise it
+    # fits the values.
     low, high = whole_range(values, at_least=domain) if domain else rounded_range(values, count=TICKS)
     return _plot(rows, caption, span=(low, high), reference=reference, omitted=omitted)
 
@@ -52,6 +54,7 @@ def interval_plot(
 def difference_plot(rows: Sequence[IntervalRow], caption: Caption, *, omitted: int = 0) -> str:
     """Return differences around 0: in colour where the interval leaves 0 out, blue above and orange below."""
     values = [value for row in rows for value in row.estimate.known_values]
+    # 0 is always on the axis: where the intervals are relative to it is the point of the plot.
     span = rounded_range([*values, 0.0], count=TICKS)
     return _plot(rows, caption, span=span, reference=ReferenceLine(0.0, "no difference"), omitted=omitted, is_signed=True)
 
@@ -84,12 +87,14 @@ def _layout(
 ) -> _Layout:
     width = svg.drawn_width(caption)
     wanted = max((svg.text_width(svg.clean(row.label)) + _indent(row) for row in rows), default=0.0)
+    # One long label moves all of them above their lines; mixed rows would not be comparable.
     is_stacked = wanted > _GUTTER * width
     count_end = width - svg.EDGE
     counts = max((svg.text_width(f"{row.estimate.n:,}") for row in rows), default=0.0)
     value_end = count_end - max(counts, 14) - 12
     values = max((svg.text_width(_value(row.estimate, is_signed=is_signed)) for row in rows), default=30.0)
     start = svg.EDGE + 10 if is_stacked else svg.EDGE + wanted + 16
+    # A very long value leaves at least a stub of an axis instead of one that runs backwards.
     end = max(value_end - values - 14, start + 40)
     top = svg.caption_height(caption) + 18 + (14 if has_reference else 0)
     headings = len(_group_starts(rows))
@@ -125,6 +130,7 @@ def _reference(layout: _Layout, reference: ReferenceLine) -> Iterator[str]:
     room = layout.value_end - svg.EDGE
     text = svg.fitted(reference.label, room, svg.SMALL)
     half = svg.text_width(text, svg.SMALL) / 2
+    # Kept inside the plot: the label of a gate at 100 % would otherwise run over the column of numbers.
     x = min(max(place, svg.EDGE + half), max(layout.value_end - half, svg.EDGE + half))
     yield svg.line((place, layout.top - 6), (place, layout.bottom), style="dashed")
     yield svg.words(x, layout.top - 12, text, style="quiet small", anchor="middle", whole=reference.label)
@@ -162,6 +168,7 @@ def _row(row: IntervalRow, y: float, layout: _Layout) -> Iterator[str]:
 
 def _shade(estimate: PlottedEstimate) -> str:
     """Return the shade of a difference: soft if its interval contains 0, a warning below 0."""
+    # An interval that contains 0 shows no difference, so it must not look like one.
     if not estimate.has_interval or estimate.low is None or estimate.high is None or estimate.low <= 0 <= estimate.high:
         return "-soft"
     return "-warn" if estimate.high < 0 else ""
@@ -172,6 +179,7 @@ def _value(estimate: PlottedEstimate, *, is_signed: bool) -> str:
 
 
 def _spoken(rows: Sequence[IntervalRow], left_out: int, *, is_signed: bool) -> str:
+    # A description is read aloud from its beginning to its end: twenty rows are as much as anyone listens to.
     said = "; ".join(f"{svg.clean(row.label, limit=40)}: {estimate_text(row.estimate, is_signed=is_signed)}" for row in rows[:20])
     rest = left_out + max(len(rows) - 20, 0)
     return f"Interval plot. {said}" + (f"; and {rest:,} more" if rest else "") + "."

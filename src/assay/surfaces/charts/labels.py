@@ -14,12 +14,14 @@ def number_label(value: float | None, *, is_signed: bool = False, is_rate: bool 
     """Return `0.83`, `83.3 %`; a difference has a sign: `+0.04`, `+4.2 pp`."""
     if value is None:
         return UNKNOWN
+    # Large numbers are drawn with an exponent, which has no place for the sign of a change.
     if is_large(value):
         text = tick_text(value, 1.0)
     elif is_rate:
         text = rate_change_text(value) if is_signed else rate_text(value)
     else:
         text = score_change_text(value) if is_signed else _score(value)
+    # The minus sign is as wide as a plus and a digit; a hyphen is not, and may end a line.
     return text.replace("-", MINUS)
 
 

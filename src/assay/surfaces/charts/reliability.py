@@ -52,6 +52,7 @@ def _layout(caption: Caption, domain: tuple[float, float], *, is_rate: bool) -> 
 def _axes(layout: _Layout, axes: tuple[str, str]) -> Iterator[str]:
     across, upward = layout.across, layout.upward
     ticks = across.ticks(5)
+    # Both axes have the same ticks, since the diagonal compares them.
     for tick, label, height in zip(ticks, across.tick_labels(ticks), upward.tick_labels(ticks), strict=True):
         yield svg.line((across(tick), upward.start), (across(tick), upward.end), style="rule")
         yield svg.line((across.start, upward(tick)), (across.end, upward(tick)), style="rule")
@@ -74,6 +75,7 @@ def _strip(bins: Sequence[ScoreBin], layout: _Layout) -> Iterator[str]:
     highest = max((found.observed.n for found in bins), default=0)
     yield svg.line((layout.across.start, layout.strip), (layout.across.end, layout.strip), style="axis")
     yield svg.words(svg.EDGE, layout.strip - 1, "n", style="quiet small")
+    # Counts that would run into the one before are left out; pointing at a column shows its own.
     end = float("-inf")
     for found in bins:
         if found.observed.n <= 0:
@@ -90,6 +92,7 @@ def _strip(bins: Sequence[ScoreBin], layout: _Layout) -> Iterator[str]:
 
 def _points(bins: Sequence[ScoreBin], layout: _Layout) -> Iterator[str]:
     known = [found for found in bins if found.observed.is_known]
+    # `or 0.0` is for the type alone: only known bins are drawn.
     places = [(layout.across(found.given), layout.upward(found.observed.middle or 0.0)) for found in known]
     if len(places) > 1:
         yield svg.path(places, style="trace")

@@ -33,6 +33,7 @@ class LinearScale(msgspec.Struct, frozen=True):
 
     def __call__(self, value: float) -> float:
         """Return the pixel of a value; what is outside stands at the edge."""
+        # What lies outside, such as an interval that reaches beyond its scale, must not be drawn over the labels.
         share = (value - self.low) / (self.high - self.low)
         return self.start + min(max(share, 0.0), 1.0) * (self.end - self.start)
 
@@ -41,10 +42,12 @@ class LinearScale(msgspec.Struct, frozen=True):
         step = round_step(self.high - self.low, count)
         first, last = _above(self.low / step), _below(self.high / step)
         found = [multiple * step for multiple in range(first, last + 1)]
+        # A range narrower than any step has no round number in it.
         return found or [self.low]
 
     def tick_labels(self, ticks: Sequence[float]) -> list[str]:
         """Return the labels of ticks, all with the same number of decimals."""
+        # A single tick tells no step; its own size decides how many decimals it needs.
         step = ticks[1] - ticks[0] if len(ticks) > 1 else abs(ticks[0]) or 1.0
         return [f"{tick_text(100 * tick, 100 * step)} %" if self.is_rate else tick_text(tick, step) for tick in ticks]
 
@@ -67,6 +70,7 @@ def round_step(span: float, count: int) -> float:
     """Return the round number nearest above a `count`-th of the span."""
     rough = span / max(count, 1)
     power = 10.0 ** floor(log10(rough))
+    # Sums of binary fractions end a bit beside the decimal that was meant.
     return next(factor * power for factor in _ROUND_STEPS if factor * power >= rough * (1 - 1e-9))
 
 
@@ -79,7 +83,9 @@ def tick_text(value: float, step: float) -> str:
     """Return `0.25`, `0.50`, `1,000`, `2e+06`."""
     if is_large(value) or (value and abs(step) < 1e-4):
         return f"{value:.3g}".replace("-", MINUS)
+    # 0 to 4 decimals, the fewest that show the step exactly.
     places = next((places for places in range(5) if abs(step * 10**places - round(step * 10**places)) < 1e-6), 4)
+    # Adding 0.0 turns -0.0 into 0.0, which would be written as -0.
     return f"{value + 0.0:,.{places}f}".replace("-", MINUS)
 
 
@@ -89,6 +95,7 @@ def whole_range(values: Iterable[float | None], *, at_least: tuple[float, float]
     low, high = (min(known), max(known)) if known else (0.0, 1.0)
     if high - low > _SMALLEST_SPAN * max(abs(low), abs(high), 1e-3):
         return low, high
+    # Equal values would make a scale without length; a tenth around them shows that they are equal.
     room = max(abs(low) * 0.1, 0.1)
     return low - room, high + room
 
@@ -139,6 +146,8 @@ reader's colour scheme. Every kind of colour vision distinguishes blue and orang
 """
 
 _STROKE = {"stroke-width": "2", "fill": "none"}
+# Written as attributes of each element; where the style sheet applies it takes precedence, as CSS does over
+# presentation attributes.
 _PLAIN: dict[str, dict[str, str]] = {
     "paper": {"fill": "#fff"},
     "title": {"font-size": "16", "font-weight": "600"},
@@ -174,13 +183,16 @@ MAX_LABEL = 300
 _LINE = 17
 _HAIR = 0.01
 """Pixels by which a text may be too wide: room that was made for it may differ in the last bits of a sum."""
+# Noncharacters that XML 1.0 forbids: a browser shows an error in place of a document that has one.
 _NOT_XML = re.compile("[\ufffe\uffff]")
+# Widths by class of character, since no font is known where the chart is drawn.
 _NARROW = frozenset("iljtfrI.,:;'|!()[] ·-")
 _WIDE = frozenset("mwMW@%…—")
 
 
 def number(value: float) -> str:
     """Return a coordinate with at most two decimals, the same on every machine."""
+    # Adding 0.0 avoids `-0.00`; fewer digits keep the bytes the same where the last bits of a float differ.
     return f"{round(value, 2) + 0.0:.2f}".rstrip("0").rstrip(".")
 
 
@@ -247,6 +259,8 @@ def element(name: str, attributes: dict[str, str | float], content: str = "") ->
 
 
 def _attribute(value: str | float) -> str:
+    # Attributes are in double quotes; `escape(quote=True)` would also change apostrophes, which is longer and not
+    # needed there.
     return number(value) if isinstance(value, int | float) else escape(value, quote=False).replace('"', "&quot;")
 
 
@@ -256,6 +270,7 @@ def tooltip(text: str) -> str:
 
 
 def words(x: float, y: float, text: str, *, style: str = "", anchor: str = "", whole: str = "") -> str:
+    # The whole text is shown when pointed at, but only where something was cut.
     """Return a text at a place; `whole` is what it was cut from."""
     attributes: dict[str, str | float] = {"x": x, "y": y}
     if anchor:
@@ -314,6 +329,8 @@ def document(caption: Caption, elements: Iterable[str], *, height: float, says: 
     head = [
         tooltip(caption.title),
         f"<desc>{escape(clean(says, limit=2000), quote=False)}</desc>",
+        # In the document itself, so that the file looks right by itself. Pages take it out again and serve it
+        # (pages/page_renderer.py).
         f"<style>{STYLESHEET}</style>",
         rectangle((0, 0), (width, height), style="paper"),
         words(EDGE, EDGE + 13, title, style="title", whole=caption.title),

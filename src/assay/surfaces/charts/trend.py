@@ -54,6 +54,7 @@ def trend_chart(
 
 def _layout(points: Sequence[PlottedRun], caption: Caption, *, span: tuple[float, float]) -> _Layout:
     top = svg.caption_height(caption) + 14
+    # If one point is a rate, all are: a trend has one measure.
     upward = LinearScale(*span, top + _PLOT, top, any(point.estimate.is_rate for point in points))
     floor = upward.start + (_REMARK if any(point.remark for point in points) else 0)
     ticks = upward.ticks(TICKS)
@@ -80,6 +81,7 @@ def _reference(points: Sequence[PlottedRun], layout: _Layout, reference: Referen
     left, right = layout.across.start - 10, layout.across.end + 6
     text = svg.fitted(reference.label, right - left, svg.SMALL)
     width = svg.text_width(text, svg.SMALL)
+    # Four places are tried, and the one that runs into the fewest points is taken.
     places = [(start, below) for below in (14, -6) for start in (left + 2, right - width)]
     crowds = [_crowd(points, layout, span=(start, start + width), middle=y + below - 4) for start, below in places]
     start, below = places[crowds.index(min(crowds))]
@@ -114,6 +116,7 @@ def _stretches(points: Sequence[PlottedRun]) -> list[list[int]]:
     for index, point in enumerate(points):
         if point.estimate.is_known:
             found[-1].append(index)
+        # A missing value breaks the line: a straight line across it would be a value that was not measured.
         elif found[-1]:
             found.append([])
     return [stretch for stretch in found if stretch]
@@ -125,6 +128,7 @@ def _place(points: Sequence[PlottedRun], index: int, layout: _Layout) -> tuple[f
 
 def _band(points: Sequence[PlottedRun], stretch: Sequence[int], layout: _Layout) -> str:
     ends = [(index, points[index].estimate) for index in stretch]
+    # Where one point of many lacks an interval, the band narrows to its value.
     upper = [(layout.across(index), layout.upward(_end(estimate.high, estimate.middle))) for index, estimate in ends]
     lower = [(layout.across(index), layout.upward(_end(estimate.low, estimate.middle))) for index, estimate in ends]
     return svg.path([*upper, *reversed(lower)], style="band", is_closed=True)
@@ -152,6 +156,7 @@ def _labels(points: Sequence[PlottedRun], layout: _Layout) -> Iterator[str]:
         x = layout.across(index)
         is_first, is_last = index == 0, index == len(points) - 1
         text = svg.fitted_ends(points[index].label, _LABEL, svg.SMALL)
+        # The first and the last label are aligned with the edge of the plot, so that they do not run out of it.
         anchor = "start" if is_first and not is_last else "end" if is_last and not is_first else "middle"
         shift = {"start": -10.0, "end": 10.0}.get(anchor, 0.0)
         yield svg.words(x + shift, layout.floor + 19, text, style="quiet small", anchor=anchor, whole=points[index].label)
@@ -168,6 +173,7 @@ def _labelled(points: Sequence[PlottedRun], layout: _Layout) -> list[int]:
     widest = max(svg.text_width(svg.fitted_ends(point.label, _LABEL, svg.SMALL), svg.SMALL) for point in points)
     span = layout.across.end - layout.across.start + 20
     parts = max(min(int(span / (widest + 16)), len(points) - 1), 1)
+    # A divisor of the number of gaps puts the labels at equal distances.
     usable = next((count for count in range(parts, 0, -1) if (len(points) - 1) % count == 0), 1)
     if widest * 2 + 12 > span:
         return [len(points) - 1]

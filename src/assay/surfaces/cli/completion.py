@@ -108,11 +108,14 @@ class SuggestedText(click.types.StringParamType):
         incomplete: str,
     ) -> list[CompletionItem]:
         """Return the suggestions, without words that a shell would split or execute; names of records and models are untrusted."""
+        # Names in datasets and runs come from outside. A shell pastes a suggestion as it is, so what would need
+        # quotes is not suggested.
         return [item for item in self._words(ctx, incomplete) if item.type != "plain" or shlex.quote(item.value) == item.value]
 
 
 def add_suggestions(command: click.Command) -> None:
     """Let every parameter that takes a plain text suggest what its name in the help promises: FILE, DIR, RUN, PROVIDER/MODEL."""
+    # A parameter is matched by its metavar, so that a new command gets suggestions without a list of its own.
     for parameter in command.params:
         words = _WORDS.get((parameter.metavar or parameter.human_readable_name).strip("[]."))
         if words is not None and parameter.type is click.STRING:
@@ -123,6 +126,7 @@ def add_suggestions(command: click.Command) -> None:
 
 
 def _files(context: click.Context, typed: str) -> list[CompletionItem]:
+    # The shell completes files itself; the word only says that it should.
     del context
     return [CompletionItem(typed, type="file")]
 
@@ -158,7 +162,9 @@ def _chosen(context: click.Context) -> list[str]:
     """List the names of baselines in the audit log."""
     try:
         lines = (_runs_dir(context) / "audit.jsonl").read_bytes().splitlines()
+        # The log is read as plain lines: verifying its hash chain is the work of the command, not of a key press.
         chosen = [json.loads(line)["name"] for line in reversed(lines) if b'"baseline_set"' in line]
+    # Whatever the log holds, a suggestion must not print an error into the line that is being typed.
     except (OSError, ValueError, LookupError, TypeError):
         return []
     return list(dict.fromkeys(chosen))

@@ -105,6 +105,7 @@ def convert_command(context: click.Context, /, **given: object) -> None:
 def convert(options: ConvertOptions) -> int:
     """Convert what the options name, write dataset and report, and say how it went as an exit code."""
     work = _understand(options)
+    # Before the conversion, which may take minutes.
     _check_outputs(options, work)
     if work.benchmark:
         conversion = api.convert_benchmark(work.benchmark, work.sources, id_style=options.id_style)
@@ -115,6 +116,7 @@ def convert(options: ConvertOptions) -> int:
     if options.report:
         write_file(options.report, [json_text(report.to_dict(), indent=2).encode() + b"\n"])
     _show_conversion(report, options, is_on_error=work.output == STANDARD)
+    # Rows that were skipped for a listed reason are as documented; invalid ones are not.
     return exits.INVALID if any(source.invalid for source in report.sources) else exits.VALID
 
 
@@ -145,6 +147,7 @@ def _benchmark_sources(words: tuple[str, ...]) -> tuple[str, ...]:
 
 def _is_own(name: str) -> bool:
     """Return whether the converter is third-party code: `module:function`, `file.py:function`, or a plugin."""
+    # Only declared names are looked at: nothing of a package is imported to recognise a benchmark.
     return ":" in name or any(plugin.kind == "converter" and plugin.is_called(name) for plugin in declared_plugins())
 
 
@@ -167,6 +170,7 @@ def _write_conversion(lines: Iterable[bytes], output: str) -> None:
 
 
 def _show_conversion(report: api.ConversionReport, options: ConvertOptions, *, is_on_error: bool) -> None:
+    # Where the dataset goes to standard output, the report must not be mixed into it.
     stream = sys.stderr if is_on_error else standard_output()
     is_coloured = stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     width = shutil.get_terminal_size().columns if stream.isatty() else None

@@ -103,6 +103,7 @@ def compare_command(context: click.Context, /, **given: object) -> None:
 def show_comparison(options: CompareOptions) -> None:
     """Compare, and show it in the way that was asked for."""
     check_markdown(options.markdown, is_json=options.is_json)
+    # Before the comparison is computed: a wrong pair of options should not cost its time.
     names = slice_names(options.slices)
     found = api.compare(
         options.before,
@@ -118,6 +119,7 @@ def show_comparison(options: CompareOptions) -> None:
         write_markdown(comparison_markdown(found, is_verbose=options.verbose), options.markdown)
     elif not options.is_json:
         shown = OutputOptions(runs_dir=options.runs_dir)
+        # One command is enough to show what a reader can do with a flip.
         commands = [command_line("show", found.after.run_id, flip.record_id, shown=shown) for flip in found.flips[:1]]
         sections = comparison_sections(found, is_verbose=options.verbose, commands=commands)
         write_text(PipelineOptions(is_github=options.is_github).guarded(report_text(sections, text_settings())))
@@ -183,6 +185,7 @@ class GateOptions(msgspec.Struct, frozen=True, kw_only=True):
 @setting_option("pass_rate", help="Minimum pass rate of graded records.")
 @setting_option("min_score", help="Minimum mean score on the dataset's scale, or headline of the profile.")
 @setting_option("max_error_rate", help="Maximum share of records with an error or cancelled.")
+@setting_option("max_truncated", help="Maximum share of answers cut off at the output limit.")
 @json_option
 @junit_option
 @github_option
@@ -201,12 +204,15 @@ def decide(options: GateOptions) -> int:
     # Without a threshold those of the plan count.
     gates = None if options.gates == Gates() else options.gates
     demand = msgspec.convert(
-        {"mode": options.mode, "delta": options.delta, "measure": options.measure, "gates": gates}, api.GateSpec
+        # Through `convert`, which turns the words of the options into the types of the gate and checks them.
+        {"mode": options.mode, "delta": options.delta, "measure": options.measure, "gates": gates},
+        api.GateSpec,
     )
     verdict = api.gate(options.run, demand, runs_dir=options.runs_dir, baseline=options.baseline, cluster=options.cluster)
     try:
         _write_result(verdict, options, pipeline)
     except OSError as problem:
+        # The decision is in the audit log by now: what failed is the report alone, and the message says so.
         kept = f"{gate_word(passed=verdict.passed)} is decided, and in the audit log"
         return exits.complain_of_report(problem, kept=[kept], again="give the same command again")
     return exits.GATES_PASSED if verdict.passed else exits.GATE_FAILED
@@ -278,6 +284,7 @@ def show_baselines(context: click.Context, /, *, runs_dir: str, is_json: bool) -
             say_empty(runs_dir, "assay baseline set RUN chooses one")
             context.exit(exits.VALID)
         settings = text_settings()
+        # Names and reasons come from other people, so control characters are shown and not sent to the terminal.
         rows = [[printable(text, limit=60) for text in (one.name, one.run_id, one.at, one.by, one.reason)] for one in found]
         columns = [Column(title) for title in ("baseline", "run", "since", "by", "why")]
         write_text(table(columns, rows, paint=painter(is_coloured=settings.is_coloured), width=settings.width))
@@ -388,6 +395,7 @@ def audit_command(context: click.Context, /, runs_dir: str, *, is_json: bool) ->
         columns = [Column(title) for title in ("at", "by", "action", "run", "what")]
         rows = [[printable(text, limit=120) for text in _cells(entry)] for entry in entries]
         write_text(table(columns, rows, paint=painter(is_coloured=settings.is_coloured), width=settings.width))
+    # Entries of later versions have actions that this one does not know.
     context.exit(exits.VALID)
 
 

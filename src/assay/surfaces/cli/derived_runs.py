@@ -75,6 +75,8 @@ Exit codes:
 @click.pass_context
 def retry_command(context: click.Context, /, run: str, runs_dir: str, **given: Any) -> None:
     """Entry of the command; see RETRY_HELP."""
+    # All destinations are checked before the run is opened: a report that cannot be written should not cost a
+    # run.
     check_markdown(given["markdown"], is_json=given["is_json"])
     check_charts(given["charts"])
     check_mlflow(given["mlflow"])
@@ -94,6 +96,7 @@ def retry_command(context: click.Context, /, run: str, runs_dir: str, **given: A
 def retry(run: str, run_id: str | None, *, shown: OutputOptions, placement: RunBackend = LOCAL_BACKEND) -> int:
     """Run what the old run could not evaluate, and say how it went as an exit code."""
     found = api.open_run(run, runs_dir=shown.runs_dir)
+    # RUN may be a path, and the new run belongs into the folder of the old one.
     parent, shown = found.result, msgspec.structs.replace(shown, runs_dir=str(found.folders.runs_dir))
     again = command_line("resume", run_id or "latest", shown=shown)
     with RunProgress(run_id or f"retry of {parent.run_id}", is_quiet=shown.is_quiet, resume=again) as progress:
@@ -146,6 +149,7 @@ def rescore_command(context: click.Context, /, run: str, runs_dir: str, **given:
     check_markdown(given["markdown"], is_json=given["is_json"])
     pipeline = PipelineOptions.of(given)
     profile: ProfileId | None = given["profile"]
+    # Checked here and not by click, because the option is shared with commands where it is optional.
     if profile is None:
         raise UsageProblem("--profile is missing", hint="assay rescore RUN --profile prbench; --help lists them all")
     parent = api.open_run(run, runs_dir=runs_dir)
@@ -170,6 +174,8 @@ def rescore_command(context: click.Context, /, run: str, runs_dir: str, **given:
 
 def _note_lost_gate(parent: api.RunReader, profile: str, *, min_score: float | None) -> None:
     """Warn that the parent's threshold for its mean score does not apply to the profile's score."""
+    # A threshold for the mean score means nothing on a profile's own scale, and dropping it silently would turn a
+    # gate off.
     limit = parent.plan.gates.min_score
     if limit is not None and min_score is None and parent.plan.profile != profile:
         name = printable(parent.folders.run_id)
@@ -222,6 +228,7 @@ def rank_command(context: click.Context, /, runs: tuple[str, ...], **given: Any)
     check_charts(given["charts"])
     if given["run_id"] == "":
         raise UsageProblem("--run-id is empty", hint="leave it out for a new id")
+    # Options that were not given are left out, so that the defaults of the request apply.
     settings = {name: given[name] for name in run_settings() if given.get(name) is not None}
     request = api.RankRequest(runs=runs, **settings)
     shown = OutputOptions(
@@ -244,6 +251,7 @@ def rank(request: api.RankRequest, shown: OutputOptions, placement: RunBackend =
     if not shown.is_quiet and plan.comparison is not None:
         for note in plan.comparison.notes:
             click.echo(f"assay: {printable(note)}", err=True)
+    # Every pair is judged in both orders.
     calls = counted(2 * planned.n_comparisons * len(plan.judges), "call")
     what = f"{counted(planned.n_comparisons, 'comparison')} of {counted(planned.n_records, 'record')} · {calls}"
     with announced(plan.run_id, f"{what} · {plan.candidate.name}", shown=shown) as progress:

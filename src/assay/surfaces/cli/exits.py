@@ -70,6 +70,7 @@ class ErrorBoundary:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
         if error is None or isinstance(error, SystemExit):
+            # click ends with SystemExit itself for --help and --version.
             return False
         self.exit_code = _explain(error)
         return True
@@ -79,6 +80,7 @@ def print_error(message: str, *, hint: str = "", details: Sequence[str] = ()) ->
     """Print `assay: message` on standard error, below it a line for each detail, and `hint: ...`."""
     lines = [f"assay: {message}", *(f"  {detail}" for detail in details), *([f"hint: {hint}"] if hint else [])]
     with lost_terminal_ignored():
+        # Messages quote file names and texts of models: control characters could rewrite the terminal.
         click.echo("\n".join(map(printable, lines)), err=True)
 
 
@@ -88,6 +90,7 @@ def lost_terminal_ignored() -> Iterator[None]:
     try:
         yield
     except OSError as problem:
+        # A terminal that was closed answers with EIO, and the run behind it must still come to its end.
         if problem.errno != errno.EIO:
             raise
         for number in (sys.stdout.fileno(), sys.stderr.fileno()):
@@ -98,6 +101,7 @@ def lost_terminal_ignored() -> Iterator[None]:
 
 def complain_of(error: AssayError) -> None:
     """Print an AssayError, with a line for each problem if it has several."""
+    # Several errors carry a list, and it is no part of their base class.
     problems: Sequence[str] = getattr(error, "problems", ())
     if isinstance(error, ServerProblem):
         rest = [f"and {len(problems) - MAX_PROBLEMS:,} more"] if len(problems) > MAX_PROBLEMS else []
@@ -122,6 +126,7 @@ def _hint_for_option(hint: str, parameter: str) -> str:
 
 def complain_of_report(problem: OSError, *, kept: Sequence[str], again: str) -> int:
     """Print that a report was not written, what is stored anyway, and the command that writes it; return the exit code."""
+    # Without a file name it was standard output that failed, and the flush at exit would fail once more.
     if not problem.filename:
         _silence_output()
     remedy = _REMEDIES.get(problem.errno or 0, "")
@@ -131,6 +136,8 @@ def complain_of_report(problem: OSError, *, kept: Sequence[str], again: str) -> 
 
 def _explain(error: BaseException) -> int:
     match error:
+        # The order matters: library errors first, and `OutputClosed` before the OSError that caused it is looked
+        # at.
         case AssayError():
             complain_of(error)
         case click.Abort() | KeyboardInterrupt():
@@ -154,6 +161,7 @@ def _explain(error: BaseException) -> int:
 def _explain_usage(error: click.ClickException) -> None:
     if isinstance(error, click.exceptions.NoArgsIsHelpError) and isinstance(error.ctx.command, click.Group):
         # Its message is the whole help, not one line.
+        # click raises this error for a group without a command and puts the help into its message.
         commands = ", ".join(error.ctx.command.list_commands(error.ctx))
         print_error(f"missing command of '{error.ctx.command_path}'", hint=f"commands: {commands}; --help says what they do")
         return

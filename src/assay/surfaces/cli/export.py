@@ -61,6 +61,7 @@ FOLDER = "hf"
 FORMATS = (*EXPORTS, FOLDER)
 RESPONSES, RESPONSE_OBJECT = "responses", "responses, as one object"
 
+# Reversed, so that of two formats with one suffix the first in EXPORTS wins.
 _BY_SUFFIX = {export.suffix: name for name, export in reversed(EXPORTS.items())}
 """Format of each suffix; the first of those that share one."""
 
@@ -122,15 +123,18 @@ def export_command(context: click.Context, /, **given: object) -> None:
 
 def write(options: ExportOptions) -> None:
     """Write the file or the folder, and say what it has."""
+    # A file is a dataset. Runs are folders, so the two cannot be confused.
     subject = _dataset(options.source) if Path(options.source).is_file() else _run(finished_run(options.source, options.runs_dir))
     target = _target(subject, options)
     meter = ProgressMeter(amount=MofNCompleteColumn())
     meter.begin("records")
     progress = ExportProgress(lambda done: meter.count(done, subject.records))
     try:
+        # The bar goes before anything else is printed, also when writing fails.
         _write(subject, target, progress=progress, has_mark=options.bom)
     finally:
         meter.hide()
+    # A workbook lists invalid records on its sheet of errors.
     if subject.invalid and target.format != "xlsx":
         progress.notes.append(
             f"left out: {counted(subject.invalid, 'invalid record')}; failures.jsonl of the run says what is wrong"
@@ -141,6 +145,7 @@ def write(options: ExportOptions) -> None:
 def _run(run: api.RunReader) -> ExportSubject:
     writers = {name: export.write for name, export in EXPORTS.items()} | {RESPONSE_OBJECT: response_object_chunks}
     return ExportSubject(
+        # A dataset has only those formats that do not need a run.
         name=run.folders.run_id,
         records=run.result.counts.valid_records,
         invalid=run.result.counts.invalid_records,
@@ -161,6 +166,7 @@ def _dataset(path: str) -> ExportSubject:
     writers = {"csv": table_csv, "parquet": table_parquet, "jsonl": table_json_lines}
     return ExportSubject(
         name=Path(path).name.partition(".")[0],
+        # Counted by reading it once more: a table is a stream, and the progress bar needs its length.
         records=sum(1 for _ in table.rows()),
         origins=(path,),
         files={name: partial(writer, table) for name, writer in writers.items()},
@@ -174,6 +180,7 @@ def _write(subject: ExportSubject, target: ExportTarget, *, progress: ExportProg
         with whole_folder(target.output) as folder:
             subject.write_folder(folder, progress)
         return
+    # `chunks` is lazy, so that a missing extra or a redacted answer is reported before the file is replaced.
     chunks = chain([MARK] if has_mark else [], subject.files[target.format](progress))
     if target.output == STANDARD:
         write_stream(chunks, standard_output())
@@ -185,6 +192,7 @@ def _target(subject: ExportSubject, options: ExportOptions) -> ExportTarget:
     """Choose format and path of the export; raises UsageProblem before any work."""
     name = options.format or _named_by(options.output)
     output = options.output or f"{subject.name}{subject.suffix(name)}"
+    # Refused rather than ignored: a file without the mark would be opened by Excel in the wrong encoding.
     if options.bom and name != "csv":
         raise UsageProblem(f"--bom is for CSV, and this is {name}", hint="leave it out")
     if name not in (*subject.files, FOLDER):
@@ -199,6 +207,7 @@ def _target(subject: ExportSubject, options: ExportOptions) -> ExportTarget:
         refuse_overwrite(output, subject.origins, option="--output")
         if Path(output).is_file() and not options.force:
             raise UsageProblem(f"'{output}' exists", hint="name another file, or replace it with --force")
+    # The name says that the reader wants one object; `--format responses` alone gives rows.
     is_object = name == RESPONSES and Path(output).suffix.lower() == ".json"
     return ExportTarget(RESPONSE_OBJECT if is_object else name, output)
 
@@ -217,6 +226,7 @@ def _check_standard_output(name: str, options: ExportOptions) -> None:
         raise UsageProblem("hf is a folder, which standard output cannot be", hint="name a folder with -o")
     if options.is_json:
         raise UsageProblem("--json and -o - both write to standard output", hint="name a file")
+    # Binary data on a terminal may leave it in an unusable state.
     if not EXPORTS[name].is_text and standard_output().isatty():
         raise UsageProblem(f"{name} is nothing to show on a terminal", hint="-o FILE, or lead it into another command")
 
@@ -226,6 +236,8 @@ def _check_folder(folder: Path, *, is_forced: bool) -> None:
         raise UsageProblem(f"--output '{folder}': there is no folder '{folder.parent}'")
     if not folder.exists():
         return
+    # Only what is recognisably an earlier export may be replaced: --force must not remove a folder of something
+    # else.
     if not folder.is_dir() or not is_export(folder):
         raise UsageProblem(f"'{folder}' exists, and is not an earlier export", hint="name another folder: this one stays as it is")
     if not is_forced:
@@ -240,6 +252,7 @@ def _report(subject: ExportSubject, target: ExportTarget, *, progress: ExportPro
         return
     for note in progress.notes:
         click.echo(f"assay: {printable(note)}", err=True)
+    # A pipe or a device has no size.
     if Path(target.output).is_file() or Path(target.output).is_dir():
         click.echo(f"{printable(target.output)} ({size(_weight(Path(target.output)))}, {counted(records, 'record')})")
 

@@ -114,6 +114,7 @@ def probe(options: ProbeOptions) -> int:
         write_json(card.to_dict())
     else:
         write_text(report_text(card_sections(card, is_verbose=options.verbose), text_settings()))
+    # A card is kept with the runs, so that the judge's pages find it, but a probe creates no folder of runs.
     if Path(options.runs_dir).is_dir():
         api.keep_card(card, options.runs_dir)
     if folder is not None:
@@ -141,6 +142,7 @@ def _made(output: str | None) -> Path | None:
     """Create the folder of the judge card, before any call is paid for."""
     if output is None:
         return None
+    # Created before the first call: a card that cannot be written would have been paid for.
     folder = Path(output)
     if folder.exists() and not folder.is_dir():
         raise UsageProblem(f"--output '{output}' is a file", hint="name a folder")
@@ -149,6 +151,7 @@ def _made(output: str | None) -> Path | None:
 
 
 def _exit_code(card: JudgeCard) -> int:
+    # Not 1: no probe was missed, and nothing was measured either.
     if not any(probe.n for probe in card.probes):
         exits.print_error("the judge gave no verdict at all", hint="see 'no verdict' on the card for the reason")
         return exits.COULD_NOT_RUN
@@ -268,6 +271,7 @@ def export(options: LabelOptions) -> None:
     if output != STANDARD:
         check_writable(output, option="--output")
         if Path(output).is_file() and not options.force:
+            # Labels are work of people, which nothing can compute again.
             raise UsageProblem(f"'{output}' exists, and may hold labels", hint="name another file, or write over it with --force")
     sample = api.label_sample(
         options.run, options.count, runs_dir=options.runs_dir, seed=options.seed, shows_judge=options.with_judge
@@ -278,5 +282,6 @@ def export(options: LabelOptions) -> None:
         return
     write_file(output, encoded([text]))
     again = command_line("calibrate", options.run, output, shown=OutputOptions(runs_dir=options.runs_dir))
+    # A record that was answered several times has a row for each answer.
     noun = "answer" if any(row["sample"] for row in sample.rows) else "record"
     click.echo(f"{counted(len(sample.rows), noun)} in {printable(output)} · when they are labelled: {printable(again)}")

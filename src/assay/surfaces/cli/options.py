@@ -24,6 +24,7 @@ class Number(click.FloatRange):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return the number; fails as click's own types do."""
+        # click's FloatRange accepts `nan` and `inf`, and `nan` is within no bounds and beyond none.
         number: float = super().convert(value, param, ctx)
         if not isfinite(number):
             self.fail(f"{value!r} is not a number to compare with.", param, ctx)
@@ -39,6 +40,7 @@ class Port(click.IntRange):
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Return the port; fails as click's own types do."""
         text = str(value)
+        # `int` also takes `8_000` and digits of other scripts; neither is a port that people mean.
         if not (text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= _LAST_PORT):
             self.fail(f"{text!r} is not a port number (1 to {_LAST_PORT})", param, ctx)
         return int(text)
@@ -73,6 +75,7 @@ def setting_option(member: str, **changed: Any) -> Callable[[Decorated], Decorat
     option = setting.option or SettingOption("")
     attributes: dict[str, Any] = {"help": setting.option_help, "metavar": option.metavar or None, "multiple": setting.is_list}
     if setting.kind is bool:
+        # A flag that is not given stays False, and callers treat False as "not given": the run file decides.
         attributes["is_flag"] = True
     elif setting.words:
         attributes["type"] = WordChoice(setting.words)
@@ -168,9 +171,11 @@ def temporal_options(*, is_short: bool) -> Callable[[Decorated], Decorated]:
 
     def decorate(command: Decorated) -> Decorated:
         text = "Encrypt the connection; implied by a certificate or an API key."
+        # Applied from the last to the first, since decorators put each option before those that are there.
         tls = click.option("--temporal-tls", is_flag=True, envvar="ASSAY_TEMPORAL_TLS", help=text, hidden=is_short)
         command = tls(command)
         for member, (name, metavar, text) in reversed(_REST.items()):
+            # Every option has a variable, so that a service can be configured without a command line.
             variable = "ASSAY_" + name.removeprefix("--").replace("-", "_").upper()
             is_hidden = is_short and member != "task_queue"
             option = click.option(name, f"temporal_{member}", metavar=metavar, envvar=variable, help=text, hidden=is_hidden)
@@ -198,12 +203,15 @@ def placement_options(command: Decorated) -> Decorated:
 def check_no_placement(context: click.Context) -> None:
     """Raise UsageProblem when the command line chooses ledger, store or engine for a run of a server."""
     for name in ("ledger", "store", "engine"):
+        # From the environment these are settings of the machine, which are meant for runs made there.
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
             raise UsageProblem(f"--{name} cannot be used with --server", hint="the server stores its runs in its own folder")
 
 
 def kept_here(given: dict[str, Any], what: str, *, is_quiet: bool) -> RunBackend:
     """Return ledger and store of a run that this process executes; print a note if ASSAY_ENGINE asks for workers."""
+    # The variable is set for a whole machine; the command is still what was asked for, so it is a note and no
+    # error.
     if os.environ.get("ASSAY_ENGINE") == "temporal" and not is_quiet:
         click.echo(f"assay: {what} is made on this machine; ASSAY_ENGINE is not for it", err=True)
     return RunBackend(ledger=given["ledger"], store=given["store"])
@@ -211,6 +219,7 @@ def kept_here(given: dict[str, Any], what: str, *, is_quiet: bool) -> RunBackend
 
 def placement_of(given: dict[str, Any]) -> RunBackend:
     """Remove ledger, store and engine from the options and return them; raises UsageProblem for contradictions."""
+    # Popped, because the rest of `given` is converted to a struct that forbids unknown members.
     ledger, store, engine = given.pop("ledger", "") or "", given.pop("store", "") or "", given.pop("engine", None)
     server = server_of(given)
     if engine != "temporal":
@@ -230,6 +239,7 @@ def server_of(given: dict[str, Any]) -> TemporalServer | None:
     members = {member: given.pop(f"temporal_{member}", None) for member in (*_REST, "tls")}
     if not address:
         return None
+    # An IPv6 address has colons of its own; only the last one is before the port.
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
         raise UsageProblem(f"--temporal '{address}' is not a server address", hint="it looks like temporal.example.org:7233")

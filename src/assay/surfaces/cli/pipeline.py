@@ -33,6 +33,7 @@ SUMMARY_LIMIT = 1 << 20
 """Bytes of a summary that GitHub shows; of a larger one it shows nothing."""
 _CUT = "\n\n**Cut here**: GitHub shows 1 MB of a summary, and this one has {:,} bytes more. `--markdown FILE` writes all of it.\n"
 
+# --json and --markdown may take standard output, where an annotation would break the document.
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
@@ -75,6 +76,7 @@ class PipelineOptions(msgspec.Struct, frozen=True, kw_only=True):
     def annotate(self, commands: Iterable[str]) -> None:
         """Print annotations for GitHub, which reads commands on both streams."""
         if self.is_report_shown:
+            # GitHub reads workflow commands from both streams, so they can go where they disturb nothing.
             write_stream(encoded(commands), standard_output())
         else:
             click.echo("".join(commands), err=True, nl=False)
@@ -116,6 +118,7 @@ def append_summary(chunks: Iterable[str], *, limit: int = SUMMARY_LIMIT) -> None
     text = "".join(chunks).encode("utf-8", "replace")
     target = Path(path)
     try:
+        # The limit is one of the step, whose summary other tools may have begun.
         room = limit - (target.stat().st_size if target.exists() else 0)
         if len(text) > room:
             exits.print_error(f"the job summary is cut: {len(text):,} bytes, and GitHub shows {limit:,} of one step")
@@ -132,6 +135,7 @@ def _cut(text: bytes, room: int) -> bytes:
     note = _CUT.format(len(text)).encode()
     if room < len(note):
         return b""
+    # At the end of a line, or a table would be cut within a cell.
     kept = text[: room - len(note)].rpartition(b"\n")[0]
     return kept + _CUT.format(len(text) - len(kept)).encode()
 

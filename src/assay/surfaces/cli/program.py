@@ -117,11 +117,13 @@ class Program(click.Group):
         # Completion only: suggestions read files and folders.
         if ctx.resilient_parsing:
             import_module("assay.surfaces.cli.completion").add_suggestions(command)
+        # click makes a context for each subcommand of a group, and takes the class from the command.
         _fit_help(command)
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Suggest commands, without importing them, and the options of the program itself."""
+        # Importing 40 modules for their help texts would be felt at every press of the key.
         named = [CompletionItem(name, help=line) for name, line in COMMANDS.items() if name.startswith(incomplete)]
         return [*named, *click.Command.shell_complete(self, ctx, incomplete)]
 
@@ -135,7 +137,10 @@ class Program(click.Group):
         boundary = ErrorBoundary()
         run: Callable[..., int | None] = super().main
         with boundary:
+            # In standalone mode click would print errors in its own words and exit by itself.
             boundary.exit_code = run(*arguments, **{**settings, "standalone_mode": False}) or 0
+            # Flushed inside the boundary: a full disk must end with our exit code and not at interpreter
+            # shutdown.
             if sys.stdout is not None:
                 sys.stdout.flush()
         sys.exit(boundary.exit_code)
@@ -147,6 +152,7 @@ def _load_command(name: str) -> click.Command:
         module = load_integration(_INTEGRATIONS[name], "command", user=f"assay {name}")
     else:
         module = import_module(f"assay.surfaces.cli.{_MODULES.get(name, name)}")
+    # By naming convention, so that the table of commands is the only list.
     command: click.Command = getattr(module, f"{name}_command")
     return command
 
@@ -168,6 +174,7 @@ def _fit_help(command: click.Command) -> None:
 def program(context: click.Context) -> None:
     """Validate evaluation datasets like a compiler, run them against models, and keep the evidence."""
     if context.invoked_subcommand is None:
+        # Without a command nothing was done, which a script has to notice.
         click.echo(context.get_help())
         context.exit(COULD_NOT_RUN)
 

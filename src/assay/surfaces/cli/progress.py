@@ -62,6 +62,7 @@ class RunProgress:
                 self._live.stop()
         elif self._last is not None and self._last is not self._said:
             self._say(self._last)
+        # With a run that has begun there is something to resume, whatever stopped it.
         if isinstance(error, KeyboardInterrupt | StoreUnavailable) and self._resume and self._has_begun:
             click.echo(f"assay: progress is saved; resume with: {printable(self._resume)}", err=True)
 
@@ -84,6 +85,7 @@ class RunProgress:
         self._last = now
         if self._live is not None:
             self._live.draw(self._name, now, speed=" · ".join(_speed(now, self._pace)), notes=_notes(now))
+        # At once: the reader pressed Ctrl-C and waits for a sign that it was heard.
         elif now.is_stopping and not self._has_said_stopping:
             self._has_said_stopping = True
             self._say(now)
@@ -104,6 +106,7 @@ class RunProgress:
 
     def _warn(self, now: api.Snapshot) -> None:
         """Print once, also with --quiet, why nothing happens: the cause may need a user to fix it."""
+        # Once, since --quiet is for logs in which a repeated line is noise.
         if now.problem and not self._has_warned:
             self._has_warned = True
             click.echo(f"assay: {_problem(now)[0]}", err=True)
@@ -123,6 +126,7 @@ class Throughput:
     def note(self, now: api.Snapshot) -> None:
         """Add a snapshot."""
         self._seen.append((now.elapsed_s, now.done))
+        # One snapshot older than the window stays, so that the rate covers all of it.
         while len(self._seen) > 2 and now.elapsed_s - self._seen[1][0] >= WINDOW:
             self._seen.popleft()
 
@@ -153,6 +157,7 @@ def batch_words(now: api.Snapshot) -> list[str]:
     if now.batch is None:
         return []
     batch = now.batch
+    # "1 of 1 batches" is no English.
     collected = f"{batch.merged:,} of {batch.batches:,} batches" if batch.batches != 1 else f"{batch.merged} of 1 batch"
     merged = f"{collected} collected" if batch.batches else "writing batches"
     problem = [f"last error: {printable(batch.problem, limit=PROBLEM_LIMIT)}"] if batch.problem else []
@@ -178,10 +183,12 @@ def _stopping_note(now: api.Snapshot) -> dict[str, str]:
 
 def _live_display(console: Console | None) -> LiveDisplay | None:
     """Create the live display on a terminal; otherwise rich is not loaded."""
+    # The variables by which CI systems say that they render colours and cursor movements of a pipe.
     is_forced = bool(os.environ.get("FORCE_COLOR") or os.environ.get("TTY_COMPATIBLE"))
     if console is None and not is_forced and not (sys.stderr is not None and sys.stderr.isatty()):
         return None
     display: LiveDisplay = import_module("assay.surfaces.cli.terminal_progress").LiveDisplay(console)
+    # rich decides: a dumb terminal cannot redraw lines.
     return display if display.is_terminal else None
 
 
@@ -203,6 +210,7 @@ def _under_way(now: api.Snapshot) -> list[str]:
         return ["writing the artifacts"]
     state = "" if now.state == "running" else now.state
     waiting = f"{now.waiting:,} waiting for a retry" if now.waiting else ""
+    # Workers elsewhere report records only; 0 calls would be a measurement that was not made.
     calls = f"{now.in_flight:,} calls in flight" if now.knows_calls else ""
     return [part for part in (state, calls, waiting) if part]
 

@@ -37,7 +37,9 @@ class RemoteOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     def client(self) -> api.Client:
         """Create the client of that server; raises UsageProblem."""
+        # Never an option: the arguments of a process are visible to every user of the machine.
         key = os.environ.get(self.key_variable or KEY_VARIABLE, "")
+        # A variable that was named and is missing is a mistake; without a name the server may need no key.
         if self.key_variable and not key:
             raise UsageProblem(
                 f"the variable '{self.key_variable}' is not set", hint="it holds the key; `assay keys add` makes one"
@@ -59,6 +61,7 @@ def server_options(command: Decorated) -> Decorated:
         ),
         click.option("--server", metavar="URL", help="Use the server at this address (assay serve)."),
     )
+    # In this order the help lists them backwards, since each decorator goes before those that are there.
     for option in options:
         command = option(command)
     return command
@@ -90,6 +93,7 @@ class RemoteRunFollower(msgspec.Struct, frozen=True, kw_only=True):
         """Follow a run to its end, bring its artifacts here, show it, and say how it went as an exit code."""
         last: list[api.RunStatus] = []
         try:
+            # SIGTERM as well as Ctrl-C leaves the run, which continues on the server.
             with raised_as_interrupt():
                 status = self._watched(run_id, last)
             if status.is_finished:
@@ -117,8 +121,10 @@ class RemoteRunFollower(msgspec.Struct, frozen=True, kw_only=True):
 
     def _conclude(self, run_id: str) -> int:
         if self.keeps:
+            # Artifacts are verified against the manifest while they are downloaded.
             self.client.download(run_id, self.shown.runs_dir)
             return conclude([api.open_run(run_id, runs_dir=self.shown.runs_dir).result], self.shown)
+        # Only for the report: nothing of the run stays here.
         with TemporaryDirectory(prefix="assay-") as folder:
             self.client.download(run_id, folder)
             shown = msgspec.structs.replace(self.shown, runs_dir=folder, place=self._place(run_id))
@@ -127,6 +133,7 @@ class RemoteRunFollower(msgspec.Struct, frozen=True, kw_only=True):
     def _left(self, what: str, run_id: str, last: list[api.RunStatus], *, code: int) -> int:
         """Print the command that resumes a run which was not followed to its end."""
         if self.shown.is_json and last:
+            # A script that reads --json gets a document also when the command stopped early.
             write_json(_result(last[0], self._place(run_id)).to_dict())
         goes_on = "" if last and last[0].is_stopped else "; the run continues on the server"
         follow, cancel = (self.remote.command_line(word, run_id) for word in ("resume", "cancel"))
@@ -147,6 +154,7 @@ def say_left_out(rejected: int, total: int) -> None:
 def _snapshot(status: api.RunStatus, *, elapsed_s: float) -> api.Snapshot:
     """Convert the state of a server's run to a snapshot."""
     counts = status.counts
+    # The server counts invalid records among the failed ones.
     ended = {
         "evaluated": counts.evaluated_records,
         "evaluation_error": counts.failed_records - counts.invalid_records,
@@ -194,6 +202,7 @@ def resume_there(remote: RemoteOptions, run_id: str, *, shown: OutputOptions) ->
     """Resume a run of a server, follow it to its end, and return the exit code."""
     client = remote.client()
     status = client.run(run_id)
+    # A run that a process works on, or that has ended, is only followed.
     if status.is_stopped and not status.is_finished:
         client.resume(run_id)
     return RemoteRunFollower(remote=remote, client=client, shown=shown).to_end(run_id)

@@ -103,8 +103,10 @@ def write(options: ReportOptions) -> None:
     limit = number_or_all(options.records, option="--records")
     run = finished_run(options.run, options.runs_dir)
     output = options.output or f"{run.folders.run_id}.html"
+    # Two documents on one stream would be neither.
     if options.is_json and output == STANDARD:
         raise UsageProblem("--json and -o - both write to standard output", hint="name a file")
+    # Before the report is rendered, which takes seconds for a large run.
     check_writable(output, option="--output")
     refuse_overwrite(output, map(str, run.artifacts().values()), option="--output")
     report = ReportFile(run, limit=limit)
@@ -118,6 +120,7 @@ def write(options: ReportOptions) -> None:
 
 def _metered(report: ReportFile) -> Iterator[str]:
     """Yield the chunks of a file, with a progress bar if they take long."""
+    # In UTC and without fractions: the page shows minutes.
     made = moment(datetime.now(UTC).isoformat(timespec="seconds"))
     assert made is not None
     meter = ProgressMeter(amount=MofNCompleteColumn())
@@ -173,6 +176,7 @@ def charts_command(context: click.Context, /, runs: Sequence[str], folder: str, 
     """Entry of the command; see HELP."""
     check_charts(folder)
     opened = [api.open_run(run, runs_dir=runs_dir) for run in runs]
+    # By id, since one run may be named by its id and by `latest` at once.
     views = [_view(run) for run in {run.folders.run_id: run for run in opened}.values()]
     saved = save_charts(views, folder)
     if is_json:
@@ -187,6 +191,7 @@ def _view(run: api.RunReader) -> RunReport:
     name = view.result.run_id
     if not view.result.is_finished:
         raise UsageProblem(f"run '{name}' is unfinished", hint=f"resume it: assay resume {name}")
+    # Charts need the metrics, which retention removes last.
     if not view.result.metrics:
         raise UsageProblem(f"the metrics of run '{name}' were removed by retention", hint="its manifest still says how it ended")
     return view

@@ -149,6 +149,7 @@ def run_command(context: click.Context, /, **given: Any) -> None:
         check_no_placement(context)
     values = {setting.member: given.pop(setting.member) for setting in run_settings().values() if setting.option}
     # Without its option the run file decides about a setting.
+    # click gives every option a value: None, False or an empty tuple where it was not on the line.
     settings = {member: value for member, value in values.items() if value is not None and value is not False and value != ()}
     given |= {"settings": settings, "remote": remote, "telemetry": telemetry, "placement": placement}
     options = msgspec.convert(given, RunOptions)
@@ -157,6 +158,7 @@ def run_command(context: click.Context, /, **given: Any) -> None:
 
 def run(options: RunOptions) -> int:
     """Plan and run what the options name, show it, and say how it went as an exit code."""
+    # Before the server is asked, since reports are written on this machine.
     _check_markdown(options)
     if options.remote is not None:
         return _run_there(options, options.remote)
@@ -165,17 +167,21 @@ def run(options: RunOptions) -> int:
     check_observed_here(options.telemetry, options.placement)
     planned = api.plan_runs(_request(options))
     _check_batch(options, planned)
+    # Settings of MLflow may be in the run file, which is only read by the planning above.
     shown = pushing(_shown(options, planned.runs_dir), planned)
     if options.dry_run:
         _show_plan(planned, options)
         return exits.GATES_PASSED
     if not options.quiet:
+        # Notes say what a reader may not expect (a plugin, fields that are not sent); --quiet is for those who
+        # know.
         for note in planned.notes:
             click.echo(f"assay: {printable(note)}", err=True)
         for line in batch_lines(planned):
             click.echo(f"assay: {printable(line)}", err=True)
     with open_observers(options.telemetry) as observers:
         results = run_each(planned, shown, observers, placement=options.placement)
+    # Candidates after one that was stopped have no run, and the report lists them as not started.
     waiting = tuple(plan.candidate.name for plan in planned.plans[len(results) :])
     return conclude(results, msgspec.structs.replace(shown, waiting=waiting))
 
@@ -200,6 +206,7 @@ def check_observed_here(telemetry: TelemetryOptions, placement: RunBackend) -> N
 def _check_batch(options: RunOptions, planned: api.PlannedRuns) -> None:
     """Raise UsageProblem for batch options without batches."""
     for name, is_given in (("--batch-fallback", "batch_fallback" in options.settings), ("--detach", options.detach)):
+        # With Temporal --detach hands the run to workers, which needs no batches.
         is_handed_over = name == "--detach" and options.placement.temporal is not None
         if is_given and not is_handed_over and not any(plan.batch for plan in planned.plans):
             raise UsageProblem(f"{name} is for batches", hint="add --batch")
@@ -217,6 +224,7 @@ def _shown(options: RunOptions, runs_dir: str) -> OutputOptions:
         runs_dir=runs_dir,
         is_json=options.is_json,
         is_verbose=options.verbose,
+        # Lines of JSON on standard error would be mixed with lines of progress.
         is_quiet=options.quiet or options.telemetry.fills_standard_error,
         markdown=options.markdown,
         pipeline=_pipeline(options),
@@ -244,11 +252,13 @@ def _run_there(options: RunOptions, remote: RemoteOptions) -> int:
     sent = {exposed[name].parameter_name: value for name, value in options.settings.items() if exposed[name].parameter}
     taken = client.start(
         str(request.datasets[0]),
+        # Checked before: a server runs one candidate.
         model="".join(sent.pop("model", ())),
         # A name for the run is the server's to give; under the same one the same run is found again.
         idempotency_key=request.run_id,
         **sent,
     )
+    # Counts of invalid records, which a local run would have said as a note of its plan.
     if not options.quiet:
         say_left_out(taken.summary.rejected_records, taken.summary.total_records)
     shown = _shown(options, str(Path(options.settings.get("runs_dir") or RUNS_DIR).absolute()))
@@ -274,6 +284,7 @@ def _check_sendable(options: RunOptions) -> None:
         "--batch": options.detach or any(setting.path[0] == "batch" for setting in local),
         "--no-download with --markdown, which links to the artifacts,": options.no_download and options.markdown is not None,
     }
+    # The first of them is enough: the hint holds for all.
     for what in (what for what, is_wanted in unusable.items() if is_wanted):
         hint = "a server takes one dataset and one candidate; leave it out, or run it here, without --server"
         raise UsageProblem(f"{what} cannot be used with --server", hint=hint)
@@ -294,6 +305,7 @@ def _check_markdown(options: RunOptions) -> None:
 
 def _read(options: RunOptions) -> tuple[str, ...]:
     """List the input files, which must not be overwritten."""
+    # A report must not replace a file that the run reads.
     return (*options.sources, *filter(None, map(options.settings.get, ("config", "responses"))))
 
 
@@ -306,6 +318,8 @@ def _request(options: RunOptions) -> api.RunRequest:
     run_files, datasets = _split_sources(options.sources)
     if len(run_files) > 1:
         raise UsageProblem(f"two run files are named: '{run_files[0]}' and '{run_files[1]}'", hint="run them one after the other")
+    # An empty id is a shell variable that was not set; a random id would hide that the run cannot be resumed by
+    # name.
     if options.settings.get("run_id") == "":
         raise UsageProblem("--run-id is empty", hint="leave it out for a new id")
     if not options.sources:
@@ -323,6 +337,7 @@ def _split_sources(sources: Sequence[str]) -> tuple[list[str], list[str]]:
     """Split sources into run files and datasets; an unreadable one counts as a dataset, whose reader reports the reason."""
     run_files: list[str] = []
     datasets: list[str] = []
+    # Only the contents tell: both kinds may be YAML.
     for source in sources:
         (run_files if _is_run_file(source) else datasets).append(source)
     return run_files, datasets
@@ -341,6 +356,7 @@ def run_each(
     """Execute the runs in order, up to the first that is stopped."""
     results: list[RunResult] = []
     for plan in planned.plans:
+        # One plan at a time: each candidate is a run with its own progress and its own end.
         one = msgspec.structs.replace(planned, plans=(plan,))
         times = f", {plan.repeat} times each" if plan.repeat > 1 else ""
         records = counted(planned.valid_records, "record") + times
@@ -356,6 +372,8 @@ def run_each(
                 placement=placement,
             )
         observers.run_ended(results[-1])
+        # A run that failed can be resumed by itself, so the next candidate is still started; an interruption
+        # means all of them.
         if not (results[-1].is_finished or results[-1].is_resumable or shown.is_detached):
             break
     return results
@@ -363,6 +381,7 @@ def run_each(
 
 def announced(run_id: str, what: str, *, shown: OutputOptions) -> RunProgress:
     """Create the progress display of a run; outside a terminal it prints the run's id first."""
+    # Before anything is planned or called: a log must have the id of a run that dies early.
     progress = RunProgress(run_id, is_quiet=shown.is_quiet, resume=command_line("resume", run_id, shown=shown))
     progress.announce(what)
     return progress
@@ -409,6 +428,8 @@ def resume_command(context: click.Context, /, run: str, runs_dir: str, **given: 
     """Entry of the command; see RESUME_HELP."""
     remote, telemetry = remote_of(given), telemetry_of(given)
     if remote is not None:
+        # From the environment these settings are for runs made here; on the command line they contradict
+        # --server.
         check_local(telemetry)
         if given["store"]:
             raise UsageProblem("--store cannot be used with --server", hint="publish the run when it is here: assay publish")
@@ -434,6 +455,7 @@ def resume_command(context: click.Context, /, run: str, runs_dir: str, **given: 
 
 def resume(run: str, shown: OutputOptions, telemetry: TelemetryOptions, *, placement: RunBackend = LOCAL_BACKEND) -> int:
     """Bring the run to its end and say how it went as an exit code."""
+    # Opened first: the counts of a run that is resumed are announced, and a finished one is only shown.
     found = api.open_run(run, runs_dir=shown.runs_dir)
     opened, shown = found.result, msgspec.structs.replace(shown, runs_dir=str(found.folders.runs_dir))
     again = command_line("resume", opened.run_id, shown=shown)

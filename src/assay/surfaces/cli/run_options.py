@@ -53,6 +53,7 @@ def setting_options(after: Mapping[str, Callable[[Decorated], Decorated]]) -> Ca
     """Make the options of all settings of a run; `after` has further options, each with the setting whose option it follows."""
 
     def add_all(command: Decorated) -> Decorated:
+        # Reversed, since each decorator puts its option before the ones that are there.
         for setting in reversed([setting for setting in run_settings().values() if setting.option]):
             if setting.member in after:
                 command = after[setting.member](command)
@@ -78,6 +79,7 @@ def json_option(command: Decorated) -> Decorated:
 def markdown_option(command: Decorated) -> Decorated:
     """Add `--markdown [FILE]`, the same for every command that ends a run."""
     option: Callable[[Decorated], Decorated] = click.option(
+        # click's form of an option whose value may be left out.
         "--markdown",
         is_flag=False,
         flag_value=STANDARD,
@@ -90,6 +92,8 @@ def markdown_option(command: Decorated) -> Decorated:
 def check_mlflow(uri: str | None, experiment: str | None = None) -> None:
     """Raise UsageProblem, before any work, for an invalid address of MLflow."""
     if uri is not None:
+        # Through the integration, so that its address rules are the same as for `assay mlflow push`; without it
+        # the error names the extra.
         load_integration("mlflow", "exporter", user="--mlflow").destination(uri, experiment)
 
 
@@ -174,6 +178,7 @@ def conclude(results: Sequence[RunResult], shown: OutputOptions) -> int:
         (_write_report, report_options(shown)),
         (_write_for_pipeline, shown.pipeline.options),
     )
+    # A list and not a generator: one output that fails must not keep the next from being written.
     written = [_is_written(write, results, shown=shown, options=options) for write, options in outputs]
     for result in results:
         if result.is_resumable:
@@ -185,9 +190,12 @@ def conclude(results: Sequence[RunResult], shown: OutputOptions) -> int:
             _complain_of_interruption(result, shown)
         elif result.store and not shown.is_json:
             click.echo(f"artifacts also at {printable(result.store)}", err=True)
+    # Last, because the server may be away and the run's own outputs are done by then.
     push_finished(results, shown)
+    # A run whose report is missing is not a success for a script, whatever its gates say.
     if not all(written):
         return exits.COULD_NOT_RUN
+    # Batches that were handed in are all that was asked for.
     if shown.is_detached and not any(result.is_finished for result in results):
         return exits.GATES_PASSED
     return exit_code(results)
@@ -225,6 +233,7 @@ def _kept_text(result: RunResult) -> str:
 
 def _write_document(results: Sequence[RunResult], shown: OutputOptions) -> None:
     if shown.is_json:
+        # The address of a server's run is what its readers know; the temporary folder is gone in a moment.
         documents = [placed(result, shown).to_dict() for result in results]
         # The number of planned runs decides, so that a reader finds the same shape whenever the command was stopped.
         write_json(documents[0] if len(documents) + len(shown.waiting) == 1 else {"runs": documents})
@@ -232,6 +241,7 @@ def _write_document(results: Sequence[RunResult], shown: OutputOptions) -> None:
 
 def _write_report(results: Sequence[RunResult], shown: OutputOptions) -> None:
     if shown.markdown is not None or shown.charts is not None or not shown.is_json:
+        # Opened again by id: the report reads artifacts, and the result in hand has none.
         _reports().report([api.open_run(result.run_id, runs_dir=shown.runs_dir) for result in results], shown)
 
 
@@ -300,6 +310,7 @@ def near(path: str) -> str:
 
 def exit_code(results: Sequence[RunResult]) -> int:
     """Return 0 if every gate is met, 1 if one was missed, 2 if nothing could be evaluated, 130 if stopped before the end."""
+    # The worst counts: interrupted, then could not run, then missed.
     if any(not (result.is_finished or result.is_resumable) or result.state == "cancelled" for result in results):
         return exits.INTERRUPTED
     if any(result.is_resumable or not result.counts.evaluated_records for result in results):
@@ -318,9 +329,11 @@ def command_line(*words: str, shown: OutputOptions) -> str:
 def text_settings(*, is_verbose: bool = False) -> ReportSettings:
     """Choose width and colours for standard output."""
     is_terminal = standard_output().isatty()
+    # Piped output is not cut to the width of a window that does not exist.
     return ReportSettings(
         version=__version__,
         width=shutil.get_terminal_size().columns if is_terminal else None,
+        # NO_COLOR (no-color.org) and TERM=dumb are the two ways to ask for none.
         is_coloured=is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb",
         is_verbose=is_verbose,
     )
@@ -369,6 +382,7 @@ def check_charts(folder: str | None) -> None:
         raise UsageProblem(f"'{folder}' is a file, and charts need a folder", hint="name another")
     if folder is not None:
         path = Path(folder).absolute()
+        # The folder may not exist yet, so the nearest one that does decides whether it can be made.
         refuse_read_only(next(place for place in (path, *path.parents) if place.exists()), f"charts in '{folder}'")
 
 

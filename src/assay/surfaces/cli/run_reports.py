@@ -37,6 +37,7 @@ from assay.surfaces.reporters.terminal import report_text
 
 def report(runs: Sequence[api.RunReader], shown: OutputOptions) -> None:
     """Write the report on the runs of one command to standard output or a file, and their charts."""
+    # Planned candidates count, so that a command which was stopped early has the same layout.
     is_one = len(runs) + len(shown.waiting) == 1
     views = [_view(run, shown, is_one=is_one) for run in runs]
     settings = text_settings(is_verbose=shown.is_verbose)
@@ -46,6 +47,7 @@ def report(runs: Sequence[api.RunReader], shown: OutputOptions) -> None:
     elif not shown.is_json:
         _write_report(runs, views, settings, shown=shown, is_one=is_one)
     if shown.charts is not None and not saved:
+        # Said once at the end, since without scores the option made no file.
         click.echo(NOTHING, err=True)
     for chart in saved:
         click.echo(f"chart in {printable(chart.path)}", err=True)
@@ -54,6 +56,7 @@ def report(runs: Sequence[api.RunReader], shown: OutputOptions) -> None:
 def _write_report(
     runs: Sequence[api.RunReader], views: Sequence[RunReport], settings: ReportSettings, *, shown: OutputOptions, is_one: bool
 ) -> None:
+    # A run of a server has no folder here that a next command could use.
     if shown.place:
         sections = run_sections(views[0], is_verbose=shown.is_verbose)
     elif is_one:
@@ -61,6 +64,7 @@ def _write_report(
         sections = run_sections(views[0], is_verbose=shown.is_verbose, commands=commands)
     else:
         commands = _charts_command(views, shown)
+        # Several runs have no single record to look at first.
         sections = candidate_sections(views, is_verbose=shown.is_verbose, waiting=shown.waiting, commands=commands)
     write_text(shown.pipeline.guarded(report_text(sections, settings)))
 
@@ -101,6 +105,7 @@ def _next_commands(run: api.RunReader, view: RunReport, shown: OutputOptions) ->
     if summary is not None and summary.panel and summary.panel.n_disagree:
         commands.append(command_line("show", result.run_id, "--disagreements", shown=shown))
     counts = result.counts
+    # Invalid records stay invalid, and imported answers have no model to ask again.
     if counts.failed_records - counts.invalid_records + counts.skipped_records and view.plan.imported is None:
         commands.append(command_line("retry", result.run_id, shown=shown))
     return commands
@@ -139,6 +144,7 @@ def write_pipeline(runs: Sequence[api.RunReader], shown: OutputOptions) -> None:
     def summary() -> Iterable[str]:
         is_one = len(runs) + len(shown.waiting) == 1
         views = [_view(run, shown, is_one=is_one) for run in runs]
+        # Artifacts of a build are not where a job summary is read, so its links would lead nowhere.
         return run_markdown(views, text_settings(), waiting=shown.waiting, is_linked=False)
 
     write_checks(shown.pipeline, [checked_run(run) for run in runs], summary=summary)

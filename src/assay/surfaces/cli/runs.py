@@ -61,6 +61,7 @@ Exit codes:
 @click.pass_context
 def runs_command(context: click.Context, /, limit: int | None, runs_dir: str, *, is_json: bool) -> None:
     """Entry of the command; see HELP."""
+    # Sliced before it is printed: listing reads a manifest for each run.
     listed = list(islice(api.list_runs(runs_dir), limit))
     if is_json:
         write_json({"runs": msgspec.to_builtins(listed)})
@@ -128,6 +129,7 @@ def show_command(context: click.Context, /, **given: object) -> None:
     elif options.is_json:
         write_json(opened.result.to_dict())
     else:
+        # A run without a record and without --json is the same report as at its end.
         report([opened], OutputOptions(runs_dir=str(opened.folders.runs_dir), is_verbose=options.verbose))
     context.exit(exits.VALID)
 
@@ -158,9 +160,11 @@ def _record(run: api.RunReader, options: ShowOptions) -> RecordDetails | Invalid
     try:
         return run.record(options.record or "", sample=options.sample)
     except RunNotFound as problem:
+        # Invalid records have no prediction; they are found among the failures.
         failure = next((failure for failure in run.failures() if failure.record_id == options.record), None)
         if failure is None:
             known = dict.fromkeys(line.record_id for line in islice(run.predictions(), _LOOKED_AT))
+            # A typo is likely, and reading 50,000 ids to guess it is not worth a second.
             near = get_close_matches(options.record or "", known, n=1)
             raise RunNotFound(problem.message, hint=f"did you mean '{near[0]}'?" if near else problem.hint) from None
         return InvalidRecord(failure=failure)
@@ -193,12 +197,14 @@ Exit codes:
 def cancel_command(context: click.Context, /, run: str, runs_dir: str, *, is_json: bool, **given: object) -> None:
     """Entry of the command; see HELP."""
     remote = remote_of(given)
+    # RUN of a server is not opened: its id is all that is known here.
     result = api.cancel(run, runs_dir=runs_dir) if remote is None else cancel_there(remote, run)
     if is_json:
         write_json(result.to_dict())
     else:
         counts = result.counts
         done = f"{counts.evaluated_records + counts.failed_records:,} of {counts.total_records:,} records are done"
+        # Cancelling a run in progress is a request to its driver, which drains and seals.
         stopping = "the workers will stop" if result.is_elsewhere else "the process that works on it will stop"
         state = result.state if result.is_finished else stopping
         write_text([f"{printable(result.run_id)} · {state} · {done}\n"])
@@ -233,6 +239,7 @@ Exit codes:
 def verify_command(context: click.Context, /, run: str, runs_dir: str, *, is_json: bool) -> None:
     """Entry of the command; see HELP."""
     problems = api.verify(run, runs_dir=runs_dir)
+    # An address in a store has no folder here, so there is nothing to look up.
     run_id, removed = (run, []) if "://" in run else _local(run, runs_dir)
     if is_json:
         write_json({"run_id": run_id, "is_unchanged": not problems, "problems": problems, "removed": removed})
@@ -347,6 +354,7 @@ def purge_command(context: click.Context, /, **given: object) -> None:
 def purge(options: PurgeOptions) -> int:
     """Remove what the options name, and say what went."""
     _check(options)
+    # Without RUN every run is examined, and what has expired goes.
     purged = api.purge(options.runs_dir, run_name=options.run, reason=options.reason, is_dry=options.dry_run)
     found = [entry for entry in purged if entry.artifacts]
     unread = [entry for entry in purged if entry.problem]
@@ -361,6 +369,7 @@ def purge(options: PurgeOptions) -> int:
 
 def _check(options: PurgeOptions) -> None:
     if options.force and options.run is None:
+        # The whole id is asked for by the engine: a prefix must not remove another run.
         raise UsageProblem("--force needs a run", hint="name the run whose artifacts must go early")
     if options.force and not options.reason.strip():
         raise UsageProblem("--force needs a --reason", hint="it is written to the audit log")
@@ -373,6 +382,7 @@ def _purge_lines(purged: Iterable[api.PurgeResult], unread: Iterable[api.PurgeRe
     for entry in purged:
         yield f"{printable(entry.run_id)} · {', '.join(map(printable, entry.artifacts))}\n"
         if entry.cache_dir:
+            # The cache belongs to several runs, so purging one of them cannot decide about it.
             place = printable(entry.cache_dir)
             yield f"  the cache of replies in '{place}' is shared by runs and stays: delete it to be rid of those too\n"
         files, runs = files + len(entry.artifacts), runs + 1

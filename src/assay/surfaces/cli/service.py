@@ -66,6 +66,7 @@ Exit codes:
 @click.pass_context
 def serve_command(context: click.Context, /, host: str, port: int, *, runs_dir: str, config: str, **given: object) -> None:
     """Entry of the command; see HELP."""
+    # Both modules import litestar, which is an extra; the commands next to this one must work without it.
     try:
         from assay.surfaces.server.app import ServeOptions, serve  # noqa: PLC0415  # an extra: only this command needs it
         from assay.surfaces.server.settings import read_server_settings  # noqa: PLC0415  # an extra
@@ -79,6 +80,7 @@ def serve_command(context: click.Context, /, host: str, port: int, *, runs_dir: 
         listening = ServeOptions(
             runs_dir=Path(runs_dir), settings=settings, host=host, port=port, placement=placement, observer=observers
         )
+        # Lines for people go to standard error, where a service manager collects them.
         serve(listening, lambda text: click.echo(printable(text), err=True))
     context.exit(exits.VALID)
 
@@ -120,10 +122,12 @@ def keys_command() -> None:
 def add(context: click.Context, /, name: str, scope: Scope, *, project: str, runs_dir: str, is_json: bool) -> None:
     """Add a key."""
     key = KeyStore(Path(runs_dir)).add(name, scope, project=project)
+    # Into the audit log, because a key decides who can read the runs of a project.
     api.note_audit(Path(runs_dir), "key_added", {"key": name, "scope": scope, "project": project})
     if is_json:
         write_json({"name": name, "scope": scope, "project": project, "key": key})
     else:
+        # The key alone on standard output, so that a script can take it from there.
         write_text([f"{key}\n"])
         shown = f"assay: '{printable(name)}' may {scope} in the project '{project}'; keep the key, it is not shown again"
         click.echo(shown, err=True)
@@ -206,6 +210,7 @@ def worker_command(context: click.Context, /, ledger: str, runs_dir: str, *, sha
     store, server, telemetry = given.pop("store"), server_of(given), telemetry_of(given)
     if server is None:
         raise UsageProblem("a worker needs the address of a Temporal server", hint="add --temporal HOST:PORT")
+    # Workers share runs by their ledger, and a file is of one machine.
     if not ledger:
         raise UsageProblem("a worker needs the ledger of the runs", hint="add --ledger postgresql://user@host/database")
     with open_observers(telemetry) as observers:

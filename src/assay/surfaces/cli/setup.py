@@ -21,7 +21,7 @@ from assay import api
 from assay.core.contract import CONTRACTS, ContractId
 from assay.core.errors import SourceUnreadable, UsageProblem, counted_problems
 from assay.core.text import printable
-from assay.presentation.installation import doctor_sections, plugin_sections
+from assay.presentation.installation import doctor_sections, plugin_sections, probe_sections
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.options import WordChoice
 from assay.surfaces.cli.run_options import json_option, runs_dir_option, text_settings, write_json, write_text
@@ -47,6 +47,7 @@ Exit codes:
 
 RUN_FILE = "evaluation.yaml"
 SCRIPTED = "scripted/"
+# Narrower than YAML allows: what does not match is quoted, which is always right.
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@+-]*[A-Za-z0-9_]")
 """Matches text that YAML reads as a string without quotes."""
 _CANDIDATES = """
@@ -114,6 +115,7 @@ def init_command(context: click.Context, /, folder: str, contract: ContractId | 
     standard_output()
     if model is not None:
         _check_model(model)
+    # All three streams have to be a terminal: a question on a redirected stream would wait for ever.
     asks = not yes and sys.stdin is not None and sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty()
     chosen: ContractId = contract if contract is not None else _ask_contract() if asks else DEFAULT
     named = model if model is not None else _ask_model(chosen) if asks else ""
@@ -139,6 +141,7 @@ def _chosen(text: str, names: tuple[ContractId, ...]) -> ContractId:
     for number, name in enumerate(names, 1):
         if said in (str(number), name):
             return name
+    # click repeats the question for its own errors only.
     raise click.UsageError(f"{text.strip()!r} is not a number from 1 to {len(names)} or one of the names")
 
 
@@ -159,6 +162,7 @@ def _model_or_none(text: str) -> str:
 
 def _check_model(name: str) -> str:
     """Check a model's name; raises UsageProblem for one that a new run file cannot have."""
+    # The engine returns one sentence, whose second part is the hint.
     problem, _, hint = api.model_problem(name).partition("; ")
     if problem:
         raise UsageProblem(problem, hint=hint)
@@ -167,17 +171,20 @@ def _check_model(name: str) -> str:
 
 def write_files(wanted: InitOptions) -> None:
     """Write the dataset, then the run file; raises UsageProblem, with nothing written, when one of them exists."""
+    # The dataset first: a run file without its dataset would be the worse half.
     contents = {
         wanted.folder / wanted.dataset: _text_of(_shipped(wanted.contract).name),
         wanted.folder / RUN_FILE: run_file(wanted),
     }
     for path in contents:
+        # A symlink to nothing does not exist, and writing would follow it.
         if path.exists() or path.is_symlink():
             raise UsageProblem(f"'{path}' exists, and nothing is overwritten", hint="name another folder: assay init DIR")
     if wanted.folder.exists() and not wanted.folder.is_dir():
         raise UsageProblem(f"'{wanted.folder}' is not a folder", hint="name a folder, or one that is to be made: assay init DIR")
     wanted.folder.mkdir(parents=True, exist_ok=True)
     for path, text in contents.items():
+        # Exclusive, in case the file appeared since the check.
         with path.open("x", encoding="utf-8", newline="\n") as file:
             file.write(text)
 
@@ -185,6 +192,7 @@ def write_files(wanted: InitOptions) -> None:
 def run_file(wanted: InitOptions) -> str:
     """Render the run file."""
     starter = wanted.starter
+    # JSON strings are YAML strings.
     model = wanted.model if _PLAIN.fullmatch(wanted.model) else json.dumps(wanted.model) if wanted.model else ""
     candidate = model or f"{starter.candidate} # {starter.candidate_words}; a model of your own instead:"
     scripted = "scripted/judge-5 # gives every answer the best score, without a key; a model of your own instead:"
@@ -229,12 +237,17 @@ CHECK_HELP = """Check a run file and report every problem, without evaluating an
 
 The command checks settings, datasets, stored answers and attachments as `assay run` does before its first call, and also whether
 the API keys of the run's providers are set and the providers can be reached.
+
+With --probe it also sends each model one small request with the run's parameters, which costs a few tokens. It shows which
+parameters the provider refuses and how they are sent instead, whether a verdict can be read from a judge's reply, and what the
+model costs.
 """
 
 CHECK_EPILOG = """\b
 Examples:
   assay check nightly.yaml
   assay check nightly.yaml --json
+  assay check nightly.yaml --probe
 
 \b
 Exit codes:
@@ -244,23 +257,40 @@ Exit codes:
 
 @click.command("check", help=CHECK_HELP, epilog=CHECK_EPILOG)
 @click.argument("run_file", metavar="RUNFILE")
+@click.option("--probe", is_flag=True, help="Send each model one small request.")
 @json_option
 @click.pass_context
-def check_command(context: click.Context, /, run_file: str, *, is_json: bool) -> None:
+def check_command(context: click.Context, /, run_file: str, *, probe: bool, is_json: bool) -> None:
     """Entry of the command; see HELP."""
-    problems = _problems(run_file)
-    if is_json:
-        write_json({"run_file": run_file, "is_ready": not problems, "problems": problems})
-    else:
-        write_text(f"{printable(line)}\n" for line in _lines(run_file, problems))
-    context.exit(exits.COULD_NOT_RUN if problems else exits.VALID)
-
-
-def _problems(run_file: str) -> list[str]:
-    """List the problems of a run file; one that cannot be read is an error of one line, as in every command."""
     if run_file == "-":
         raise SourceUnreadable("a run file is not read from standard input", hint="name a file")
-    return api.check(run_file)
+    problems, probes = _probed(run_file) if probe else (api.check(run_file), [])
+    is_ready = not problems and all(each.is_well for each in probes)
+    if is_json:
+        found = {"models": [_probe_document(each) for each in probes]} if probe else {}
+        write_json({"run_file": run_file, "is_ready": is_ready, "problems": problems, **found})
+    elif probes:
+        write_text(report_text(probe_sections(probes), text_settings()))
+    else:
+        write_text(f"{printable(line)}\n" for line in _lines(run_file, problems))
+    context.exit(exits.VALID if is_ready else exits.COULD_NOT_RUN)
+
+
+def _probed(run_file: str) -> tuple[list[str], list[api.ModelProbe]]:
+    """Return what keeps a run file from being planned, else the probes of its models."""
+    try:
+        planned = api.plan_run_file(run_file)
+    except api.PlanProblems as problems:
+        return list(problems.problems), []
+    return [], api.probe_models(planned)
+
+
+def _probe_document(probe: api.ModelProbe) -> dict[str, Any]:
+    """Return a probe as JSON, without members that are empty."""
+    document: dict[str, Any] = msgspec.to_builtins(probe)
+    document["is_well"] = probe.is_well
+    document["checks"] = [{name: value for name, value in check.items() if value or name != "hint"} for check in document["checks"]]
+    return {name: value for name, value in document.items() if value not in (None, [])}
 
 
 def _lines(run_file: str, problems: list[str]) -> list[str]:
@@ -297,6 +327,7 @@ Exit codes:
 def doctor_command(context: click.Context, /, run_file: str, *, offline: bool, runs_dir: str, is_json: bool) -> None:
     """Entry of the command; see HELP."""
     checks = [*api.examine_place(runs_dir, run_file=run_file, is_offline=offline), *_terminal()]
+    # Notes are no problem: a machine without a browser is as it should be.
     is_well = not any(check.standing == "problem" for check in checks)
     if is_json:
         write_json({"is_well": is_well, "checks": [_document(check) for check in checks]})
@@ -306,6 +337,7 @@ def doctor_command(context: click.Context, /, run_file: str, *, offline: bool, r
 
 
 def _document(check: api.DoctorCheck) -> dict[str, Any]:
+    # A hint is left out where there is none; all other members are always there.
     return {name: value for name, value in msgspec.to_builtins(check).items() if value or name != "hint"}
 
 
@@ -315,6 +347,7 @@ def _terminal() -> Iterator[api.DoctorCheck]:
     colours = "with colours" if settings.is_coloured else "without colours" if is_terminal else ""
     shown = f"{settings.width} columns, {colours}" if is_terminal else "standard output is not a terminal: plain text"
     yield api.DoctorCheck(area="terminal", name="output", says=shown)
+    # Names of one encoding differ in case and dashes.
     encoding = (sys.stdout.encoding or "").lower().replace("-", "") if sys.stdout is not None else ""
     if encoding == "utf8":
         yield api.DoctorCheck(area="terminal", name="encoding", says="UTF-8")
@@ -326,6 +359,7 @@ def _terminal() -> Iterator[api.DoctorCheck]:
 
 def _browser() -> api.DoctorCheck:
     try:
+        # Over SSH a browser would open on the remote machine, if at all.
         name = webbrowser.get().name if not os.environ.get("SSH_CONNECTION") else ""
     except webbrowser.Error:
         name = ""

@@ -21,6 +21,7 @@ STANDARD = "-"
 def standard_output() -> TextIO:
     """Return standard output; raises UsageProblem when it was closed from the start."""
     if sys.stdout is None:
+        # Started with `>&-`, where Python has no stream at all.
         raise UsageProblem("standard output is closed", hint="open it, or let it lead into a file: assay ... > FILE")
     return sys.stdout
 
@@ -31,15 +32,18 @@ def write_stream(chunks: Iterable[bytes], stream: TextIO) -> None:
     try:
         for chunk in chunks:
             stream.buffer.write(chunk)
+            # A terminal shows what is there at once; a pipe gets whole blocks.
             if is_watched:
                 stream.buffer.flush()
         stream.buffer.flush()
+    # As an error of ours: click would turn it into exit code 1, which means a missed gate.
     except BrokenPipeError as problem:
         raise OutputClosed from problem
 
 
 def guarded(chunks: Iterable[str], *, is_wanted: bool = False) -> Iterator[str]:
     """Protect a report from commands to GitHub that a model's answer may contain; outside GitHub only if asked to."""
+    # In GitHub Actions every line of the log is read for commands, also of steps that did not ask for --github.
     if not is_wanted and os.environ.get("GITHUB_ACTIONS") != "true":
         yield from chunks
         return
@@ -48,6 +52,7 @@ def guarded(chunks: Iterable[str], *, is_wanted: bool = False) -> Iterator[str]:
     yield f"::stop-commands::{token}\n"
     try:
         yield from chunks
+    # Also when the report breaks off, or commands of later steps would be ignored.
     finally:
         yield f"\n::{token}::\n"
 
@@ -61,7 +66,9 @@ def encoded(chunks: Iterable[str], encoding: str = "utf-8") -> Iterator[bytes]:
 def write_file(path: str, chunks: Iterable[bytes]) -> None:
     """Write a file that replaces an older one only when all chunks are there; devices and pipes are written directly."""
     given = Path(path)
+    # A device or a pipe cannot be replaced by a rename.
     is_special = given.exists() and not given.is_file()
+    # The target of a symlink is replaced, not the link.
     with _naming(path), _special(given) if is_special else _whole(Path(os.path.realpath(path))) as stream:
         for chunk in chunks:
             stream.write(chunk)
@@ -85,6 +92,7 @@ def _special(target: Path) -> Iterator[BinaryIO]:
 @contextmanager
 def _whole(target: Path) -> Iterator[BinaryIO]:
     """Open a temporary file that replaces the target after a clean end."""
+    # In the same folder, since a rename cannot cross file systems.
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     # Exclusive: processes of two containers may have the same id, and must not write into one temporary file.
     with partial.open("xb") as stream:
@@ -93,6 +101,7 @@ def _whole(target: Path) -> Iterator[BinaryIO]:
             stream.flush()
             # Before the rename: after a power failure the name must not lead to an empty file.
             os.fsync(stream.fileno())
+            # A new file gets the mode of the one that it replaces; without one, that of the umask.
             with suppress(FileNotFoundError):
                 partial.chmod(target.stat().st_mode)
             partial.replace(target)
@@ -108,6 +117,7 @@ def whole_folder(path: str) -> Iterator[Path]:
     with _naming(path):
         partial.mkdir()
     try:
+        # The old folder stays under another name until the new one is in place.
         yield partial
         if target.exists():
             target.rename(older)
@@ -147,6 +157,7 @@ def check_writable(output: str, *, option: str) -> None:
         raise UsageProblem(f"{option} '{output}' is a folder", hint="name a file")
     if not path.parent.is_dir():
         raise UsageProblem(f"{option} '{output}': there is no folder '{path.parent}'", hint="make it first, or name another place")
+    # A file in a sealed folder would make `assay verify` report one that does not belong to the run.
     if (path.parent / MANIFEST).is_file():
         raise UsageProblem(
             f"{option} '{output}' would become a part of a finished run",

@@ -85,10 +85,12 @@ def suite_command(context: click.Context, /, suite: str, runs_dir: str, *, run_i
     check_observed_here(telemetry, placement)
     check_markdown(given["markdown"], [suite], is_json=given["is_json"])
     pipeline = PipelineOptions.of(given, [suite])
+    # Everything is planned and checked before the first call of the first run.
     planned = api.plan_suite(suite, runs_dir=runs_dir, run_id=run_id, placement=placement)
     shown = OutputOptions(runs_dir=runs_dir, is_quiet=quiet or telemetry.fills_standard_error, is_named=bool(run_id))
     with open_observers(telemetry) as observers:
         results = _results(planned, shown, observers, placement=placement)
+    # Runs that were stopped are part of the decision: the suite is unfinished and not met.
     found = api.decide_suite(planned, results)
     same = ("suite", suite, "--run-id", planned.run_id)
     try:
@@ -102,6 +104,7 @@ def suite_command(context: click.Context, /, suite: str, runs_dir: str, *, run_i
     if not found.is_finished:
         exits.print_error("interrupted", hint=f"resume with: {command_line(*same, shown=shown)}")
         context.exit(exits.INTERRUPTED)
+    # A required run without a verdict is no missed gate.
     if any(one.required and one.problem for one in found.runs):
         context.exit(exits.COULD_NOT_RUN)
     context.exit(exits.GATES_PASSED if found.passed else exits.GATE_FAILED)
@@ -134,6 +137,7 @@ def _results(
     for (_, plans), place in zip(planned.parts, places, strict=True):
         results.append(run_each(plans, shown, observers, placement=placement))
         push_finished(results[-1], place)
+        # After an interruption the next run file is not started; after a failed run it is.
         if not all(result.is_finished or result.is_resumable for result in results[-1]):
             break
     return results

@@ -71,6 +71,7 @@ def check_local(
 ) -> None:
     """Raise UsageProblem when the command line, not only the environment, asks for telemetry that another process sends."""
     asked = {
+        # From the environment the setting is for what runs here, and a run elsewhere simply does not use it.
         "--otel": telemetry.otel and not os.environ.get("ASSAY_OTEL"),
         "--log-format": telemetry.log_format is not None and not os.environ.get("ASSAY_LOG"),
         "--log-file": telemetry.log_file is not None,
@@ -82,11 +83,13 @@ def check_local(
 
 def telemetry_of(given: dict[str, Any]) -> TelemetryOptions:
     """Remove the telemetry options and return them; raises UsageProblem for contradictions."""
+    # Popped, since the rest is converted to the options of the command.
     telemetry = msgspec.convert({name: given.pop(name, None) for name in TelemetryOptions.__struct_fields__}, TelemetryOptions)
     if telemetry.otel_content and not telemetry.otel:
         raise UsageProblem("--otel-content needs --otel", hint="add --otel")
     if telemetry.log_file is not None and telemetry.log_format is None:
         raise UsageProblem("--log-file needs --log-format", hint="add --log-format json")
+    # Before the run: the file is written at its end.
     if telemetry.metrics_file is not None:
         check_writable(telemetry.metrics_file, option="--metrics-file")
     return telemetry
@@ -102,6 +105,7 @@ def open_observers(telemetry: TelemetryOptions) -> Iterator[ObserverGroup]:
             observer, end = begin(telemetry)
             observers.append(observer)
             ends.append(end)
+    # At its end a run reports through its result; an error has no result.
     try:
         yield ObserverGroup(observers)
     except AssayError as problem:

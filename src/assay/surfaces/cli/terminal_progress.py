@@ -50,6 +50,7 @@ class ProgressMeter:
     def count(self, done: int, total: int) -> None:
         """Update the bar; draws at most ten times a second."""
         now = self._clock()
+        # Most files take less than a second, and a bar that flashes is worse than none.
         if not self._console.is_terminal or now - self._started < PATIENCE or now - self._drawn < REFRESH:
             return
         self._drawn = now
@@ -74,6 +75,7 @@ def _bar(console: Console, amount: ProgressColumn) -> Progress:
         amount,
         TimeRemainingColumn(),
         console=console,
+        # Drawn by `count`, in the thread that does the work: a thread of rich would draw into the report.
         auto_refresh=False,
         transient=True,
     )
@@ -104,7 +106,12 @@ class LiveDisplay:
         """Draw the progress of a run; notes are lines with their styles."""
         if self._live is None:
             self._live = Live(
-                console=self._console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False
+                # Redirecting would swallow what the report and warnings write meanwhile.
+                console=self._console,
+                auto_refresh=False,
+                transient=True,
+                redirect_stdout=False,
+                redirect_stderr=False,
             )
             self._live.start()
         counts = f"{now.done:,}/{now.total:,}"
@@ -127,5 +134,6 @@ class LiveDisplay:
 
 
 def _indented(note: str, style: str) -> Padding:
+    # rich would indent only the first of the folded lines.
     """Indent a line below the bar, however it is folded."""
     return Padding(Text(note, style=style), (0, 0, 0, 2))

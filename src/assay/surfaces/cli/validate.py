@@ -149,6 +149,7 @@ def validate(options: ValidateOptions) -> int:
     sources = _find_sources(options.paths)
     _check_outputs(options, sources.found)
     for problem in sources.problems:
+        # Each problem is printed when it is known, and the other files are validated nevertheless.
         exits.complain_of(problem)
     if not sources.found:
         return exits.COULD_NOT_RUN
@@ -157,6 +158,8 @@ def validate(options: ValidateOptions) -> int:
         work.write_report(work.reports(sources.found), _settings(options))
     else:
         work.fix(sources.found[0], options.fix)
+    # One pattern without a file makes the command fail even if all others are valid: a typo must not pass a check
+    # in CI.
     return exits.COULD_NOT_RUN if sources.problems else work.exit_code()
 
 
@@ -179,6 +182,7 @@ class ValidationJob:
                 yield self._validate(source)
             except SourceUnreadable as problem:
                 self._unreadable += 1
+                # The bar is in the way of the line on standard error.
                 self._meter.hide()
                 exits.complain_of(problem)
 
@@ -190,6 +194,7 @@ class ValidationJob:
             config=self._config,
             strict=options.strict,
             progress=self._meter.count,
+            # The default of the library is 1; only the command may assume that the machine is its own.
             workers=options.workers or min(os.cpu_count() or 1, MOST_WORKERS),
             interface="cli",
         )
@@ -206,7 +211,9 @@ class ValidationJob:
         chunks = FORMATS[name](map(self._counted, reports), settings)
         if output == STANDARD:
             stream = standard_output()
+            # A document for programs contains no commands, and the guard lines would break it.
             shown = self._options.pipeline.guarded(chunks) if name == "text" else chunks
+            # A terminal may not be UTF-8, a document always is.
             write_stream(encoded(self._in_the_clear(shown), stream.encoding if name == "text" else "utf-8"), stream)
         else:
             write_file(output, encoded(chunks))
@@ -217,6 +224,7 @@ class ValidationJob:
     def _tell_pipeline(self, settings: ReportSettings) -> None:
         pipeline = self._options.pipeline
         if pipeline.junit is not None:
+            # Made from reports that were kept, since the stream of reports has been consumed.
             pipeline.write_junit(FORMATS["junit"](self._kept, settings))
         if pipeline.is_github:
             pipeline.annotate(command for report in self._kept for command in report_annotations(report, settings))
@@ -247,12 +255,14 @@ class ValidationJob:
         """Return the exit code for everything that was read."""
         if self._unreadable:
             return exits.COULD_NOT_RUN
+        # --strict makes the command fail for warnings that the contract allows.
         is_good = self._tally.is_all_valid and not (self._options.strict and self._tally.warnings)
         return exits.VALID if is_good else exits.INVALID
 
 
 def _config(options: ValidateOptions) -> api.ValidationConfig:
     config = api.load_config(options.config) if options.config else api.ValidationConfig()
+    # False means "not given", so that the file of --config decides.
     switches = {"allow_size": options.allow_size or None, "null_as_absent": options.null_as_absent or None}
     given = {**switches, "lint": options.lint}
     return msgspec.structs.replace(config, **{name: value for name, value in given.items() if value is not None})
@@ -278,6 +288,7 @@ def _find_sources(patterns: Sequence[str]) -> SourceFiles:
 def _check_outputs(options: ValidateOptions, sources: Sequence[str]) -> None:
     for output, option in ((options.output, "--output"), (options.fix, "--fix")):
         if output is not None:
+            # `--fix --strict` would otherwise write a file called `--strict`.
             if output.startswith("-") and output != STANDARD:
                 raise UsageProblem(
                     f"{option} needs the name of a file, and '{output}' looks like an option",

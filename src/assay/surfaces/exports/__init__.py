@@ -31,6 +31,7 @@ class Export(msgspec.Struct, frozen=True):
 
     def of(self, run: RunReader) -> "Export":
         """Return the format for one run: a dataset of rows is JSON Lines."""
+        # Whether a stored dataset is rows or a document is only known from the run.
         is_lines = self.write is dataset_chunks and StoredDataset(run).is_lines
         return msgspec.structs.replace(self, media_type="application/x-ndjson", suffix=".jsonl") if is_lines else self
 

@@ -23,6 +23,7 @@ def parquet_chunks(run: RunReader, progress: ExportProgress) -> Iterator[bytes]:
 def table_parquet(table: RecordTable, progress: ExportProgress) -> Iterator[bytes]:
     """Yield the file, while it is written: one group of rows at a time."""
     arrow = arrow_of(table)
+    # pyarrow is loaded when it is needed: it takes longer than most commands.
     sink, done = _Sink(), 0
     with import_module("pyarrow.parquet").ParquetWriter(sink, arrow.schema) as writer:
         for group in arrow.groups:
@@ -45,6 +46,7 @@ class _Sink(io.RawIOBase):
         return True
 
     def tell(self) -> int:
+        # The writer asks for the position to note offsets in the footer, so what was sent on has to count.
         return self._before + len(self._written)
 
     def write(self, piece: Any) -> int:
@@ -107,13 +109,16 @@ def _write(table: RecordTable, folder: Path, progress: ExportProgress, *, about:
 def is_export(folder: Path) -> bool:
     """Return whether a folder contains only such an export, with a card that only we write."""
     held = {path.relative_to(folder) for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()}
+    # Symlinks count as files: one would let --force remove what it points at.
     if held != {Path(CARD), RECORDS} or any((folder / path).is_symlink() for path in held):
+        # The mark is in the YAML head, which is at the beginning.
         return False
     with (folder / CARD).open(encoding="utf-8", errors="replace") as card:
         return _TAGS in card.read(_HEAD)
 
 
 def _card(table: RecordTable, about: Iterable[str]) -> Iterator[str]:
+    # `safe_dump` quotes what YAML would read as something else; names of datasets come from outside.
     yield f"---\n{yaml.safe_dump(_front(table), sort_keys=False, allow_unicode=True)}---\n\n"
     yield f"# {code(table.name)}\n\n"
     yield '```python\nfrom datasets import load_dataset\n\nrecords = load_dataset("path/of/this/folder", split="test")\n```\n\n'
@@ -127,6 +132,7 @@ def _front(table: RecordTable) -> JsonObject:
         "pretty_name": table.name,
         "tags": ["evaluation", "assay"],
         "configs": [{"config_name": "default", "data_files": [{"split": "test", "path": RECORDS.as_posix()}]}],
+        # Declared, because the hub would otherwise guess types from the first rows, where a column may be empty.
         "dataset_info": {"features": [{"name": name, **_feature(kind)} for name, kind in table.columns.items()]},
     }
 
@@ -147,5 +153,7 @@ def _figures(run: RunReader) -> Iterator[str]:
                 yield f"| {name} | {metric_text(metric, is_rate=is_rate)} | {metric.n:,} |\n"
         invalid, total = run.result.counts.invalid_records, summary.total_records
         yield f"| invalid_records, not in this table | {invalid:,} | {total:,} |\n"
+        if summary.truncated is not None:
+            yield f"| truncated answers | {summary.truncated.n:,} | {summary.truncated.n_answers:,} |\n"
         yield f"| error_rate | {rate(summary.error_rate)} | {total:,} |\n"
     yield f"\n{INTERVALS_NOTE}.\n"

@@ -69,6 +69,8 @@ class Sheets:
 
 
 def _plain_worksheet(book: Any) -> type:
+    # A private name of XlsxWriter: tests/exports pins the behaviour, so that an update that changes it is
+    # noticed.
     """Return a sheet that writes texts unchanged: in constant memory the library reads `<r>...</r>` as its own markup."""
 
     def plain(sheet: Any, string: str, attributes: Sequence[Any] = ()) -> None:
@@ -93,11 +95,13 @@ class Sheet:
         self._title = self._name if self._number == 1 else f"{self._name} {self._number}"
         self._page = self._sheets.page(self._title)
         self._row = 0
+        # Before the first row: in constant memory a row cannot be changed after the next was begun.
         if self._row_height is not None:
             self._page.set_default_row(self._row_height)
         self._page.set_row(0, _HEADER_HEIGHT)
         self._page.freeze_panes(1, 0)
         self._page.set_landscape()
+        # More columns on one page would be too small to read; Excel then prints several pages.
         if sum(column.width for column in self._columns) <= _PAPER_WIDTH:
             self._page.fit_to_pages(1, 0)
         for place, column in enumerate(self._columns):
@@ -109,6 +113,7 @@ class Sheet:
     def write(self, row: Mapping[str, object]) -> None:
         """One more row; members that are no column are left to other sheets."""
         self._row += 1
+        # Excel opens no sheet with more rows than that, so the rest goes on another of the same columns.
         if self._row == self._sheets.sheet_rows:
             self._row -= 1
             self.close()
@@ -121,6 +126,7 @@ class Sheet:
         sheets = self._sheets
         if value is None:
             return
+        # Before the number: a bool is an int in Python.
         if isinstance(value, bool):
             self._page.write_boolean(self._row, place, value, sheets.wrapped)
         elif isinstance(value, int | float):
@@ -130,9 +136,11 @@ class Sheet:
 
     def _fitted(self, text: str, column: SheetColumn) -> str:
         """Return a text that a cell can hold."""
+        # Most texts are short; encoding each of them to count its units would cost more than writing it.
         if len(text) <= CELL_UNITS // 2 or _units(text) <= CELL_UNITS:
             return text
         mark = _MARK.format(len(text))
+        # Cut between units and decoded with `ignore`, so that half a surrogate pair is dropped.
         kept = text.encode("utf-16-le")[: 2 * (CELL_UNITS - len(mark))].decode("utf-16-le", "ignore")
         self._sheets.note_cut(
             {"sheet": self._title, "row": self._row + 1, "column": column.name, "characters": len(text), "kept": len(kept)}

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from assay.api import RunReader
-from assay.core.summary import Interval, MeanBounds, ProfileSummary, SliceValues, Summary
+from assay.core.summary import Interval, MeanBounds, ProfileSummary, SliceValues, Summary, TruncationSummary
 from assay.presentation.decisions import decision_note, decisions
 from assay.presentation.run_report import RunReport
 from assay.surfaces.exports.sheets import SheetColumn
@@ -60,18 +60,39 @@ def summary_rows(run: RunReader) -> Iterator[Line]:
         "meaning": "errors and cancelled records, as a share of all records",
     }
     yield from _rates(summary)
+    if summary.truncated is not None:
+        yield from _truncated(summary.truncated)
     if summary.profile is not None:
         yield _profile(summary.profile)
     yield from _spent(summary)
     for what, counts in (("error", summary.errors), ("label", summary.labels)):
         for name, count in counts.items():
             yield {"figure": f"{what}: {name}", "value": count, "n": total, "meaning": "records"}
+    # The same words of the gate as in every report; the summary itself has only `passed`.
     view = RunReport(result=result, manifest=run.run_manifest)
     for decision in decisions(view):
         yield {"figure": "gate", "value": decision.word, "meaning": decision.reason}
     note = decision_note(view)
     if note:
         yield {"figure": "note", "meaning": note}
+
+
+def _truncated(truncated: TruncationSummary) -> Iterator[Line]:
+    yield {
+        "figure": "truncated",
+        "value": truncated.n,
+        "n": truncated.n_answers,
+        "meaning": "answers that were cut off at the output limit",
+    }
+    yield {"figure": "truncated_share", "value": truncated.share, "n": truncated.n_answers, "meaning": "their share of the answers"}
+    for name, what in (("pass_rate", "pass rate"), ("score_mean", "mean score from 0 to 1"), ("raw_score_mean", "mean score")):
+        meaning = f"{what} of the whole answers"
+        yield {
+            "figure": f"{name}_without_truncated",
+            "value": getattr(truncated, f"{name}_without"),
+            "n": truncated.n_without,
+            "meaning": meaning,
+        }
 
 
 class _Rate(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,6 +142,7 @@ def _rates(summary: Summary) -> Iterator[Line]:
     )
     for found in rates:
         yield _row(found.name, found.value, _ends(found.interval, summary.n_scored, found.meaning), found.error)
+        # Both intervals are listed: which one counts depends on whether clusters were declared.
         if found.cluster_interval is not None:
             ends = _ends(found.cluster_interval, summary.n_scored, "records that hang together count once")
             yield _row(f"{found.name}, by cluster", found.value, ends, found.cluster_error)
@@ -138,6 +160,7 @@ def _ends(interval: Interval | None, n: int, meaning: str) -> Line:
     """Return the interval of a figure about n answers; where several belong together, it counts fewer."""
     if interval is None:
         return {"n": n, "meaning": meaning}
+    # Answers to one record and records of one cluster are not independent, so the interval is over fewer.
     fewer = f"; the interval counts {interval.n:,} that stand for themselves" if interval.n != n else ""
     return {"low": interval.low, "high": interval.high, "n": n, "meaning": meaning + fewer}
 

@@ -66,7 +66,9 @@ def table_csv(table: RecordTable, progress: ExportProgress) -> Iterator[bytes]:
 
 def _text(rows: Iterable[Iterable[object]]) -> bytes:
     text = io.StringIO()
+    # RFC 4180 ends lines with CRLF, and spreadsheets expect it.
     csv.writer(text, lineterminator="\r\n").writerows(rows)
+    # A lone surrogate cannot be encoded.
     return text.getvalue().encode("utf-8", "replace")
 
 
@@ -74,6 +76,7 @@ def cell(value: object) -> object:
     """Return a value as a cell: numbers stay numbers, what is not known is empty, and no text is evaluated."""
     if value is None:
         return ""
+    # Before the number: a bool is an int in Python.
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
@@ -86,6 +89,7 @@ def cell(value: object) -> object:
 
 
 def _is_hidden_formula(text: str) -> bool:
+    # Some spreadsheets trim spaces and invisible characters before they look for a formula.
     seen = next((character for character in text if unicodedata.category(character)[0] not in _UNSEEN), "")
     return seen in FORMULA
 
@@ -125,6 +129,7 @@ def eval_results_chunks(run: RunReader, progress: ExportProgress) -> Iterator[by
     filled = found["filled_in"]
     if filled:
         progress.notes.append(f"{counted(len(filled), 'case')} with an error: score 1 and passed false stand for no score")
+    # golden_v1 has no null for these members, so a run of errors alone would otherwise read like a bad one.
     if len(filled) == len(found["results"]):
         progress.notes.append("no case has a score: pass_rate 0 and average_score 1 stand for undefined figures")
     yield pretty_json(found)
@@ -150,6 +155,7 @@ def response_object_chunks(run: RunReader, progress: ExportProgress) -> Iterator
     seen: set[str] = set()
     for line in _answered(run, progress):
         name = line.record_id
+        # An object has one value for each name; a second answer would silently replace the first.
         if name in seen:
             raise UsageProblem(
                 f"record '{name}' has several answers, and an object holds one for each id", hint="write rows: -o answers.jsonl"
@@ -168,6 +174,7 @@ def _answered(run: RunReader, progress: ExportProgress) -> Iterator[_Answer]:
             yield line
     if progress.left_out:
         progress.notes.append(f"left out: {counted(progress.left_out, 'record')} without an answer")
+    # Candidates answered the original text; graded elsewhere, a redacted answer may come out otherwise.
     redacted = sum(run.run_manifest.redactions.values())
     if redacted:
         progress.notes.append(f"redacted in the run: {counted(redacted, 'text')}; answers among them may be graded differently")

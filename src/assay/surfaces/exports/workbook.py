@@ -32,6 +32,7 @@ _CRITERIA = (
         SheetColumn("criterion", width=40),
         SheetColumn("judge", width=20),
         SheetColumn("score"),
+        # Made as a file first: XlsxWriter assembles the archive at its end, from temporary files of its own.
         SheetColumn("scale"),
         SheetColumn("normalized"),
     ),
@@ -66,6 +67,7 @@ def _library() -> Any:
 
 def _write(run: RunReader, library: Any, *, path: Path, progress: ExportProgress) -> None:
     settings = {
+        # Rows are written through, so that 50,000 records take the memory of one.
         "constant_memory": True,
         "tmpdir": str(path.parent),
         "in_memory": False,
@@ -88,6 +90,7 @@ def _write(run: RunReader, library: Any, *, path: Path, progress: ExportProgress
 def _describe(book: Any, run: RunReader) -> None:
     """Set the properties of the file; the only time in it is the run's, so that the same run gives the same file."""
     completed = run.moments["completed_at"] or run.moments["created_at"]
+    # XlsxWriter takes times without a zone.
     created = datetime.fromisoformat(completed).replace(tzinfo=None)
     book.set_properties({"title": run.folders.run_id, "subject": "a run of assay", "created": created})
 
@@ -98,6 +101,7 @@ def _write_records(run: RunReader, sheets: Sheets, *, progress: ExportProgress) 
     criteria = sheets.sheet("Criteria", _CRITERIA)
     for row in progress.counted(table_rows(run)):
         records.write(row)
+        # A second pass over the predictions would double the time of the export.
         for score in row["evaluator_scores"]:
             criteria.write({**{column.name: row[column.name] for column in _NAMED}, **score})
     records.close()

@@ -52,6 +52,7 @@ class CompareChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         chosen = msgspec.structs.replace(self, **changed)
         defaults = CompareChoice()
         given = {name: getattr(chosen, name) for name in CompareChoice.__struct_fields__}
+        # Short addresses can be read, and a page has one address however it was reached.
         said = {name: value for name, value in given.items() if value != getattr(defaults, name) and value is not None}
         return path + (f"?{urlencode(said)}" if said else "")
 
@@ -141,7 +142,9 @@ class ComparePage(msgspec.Struct, frozen=True, kw_only=True):
 def compare_page(listings: Sequence[RunListing], choice: CompareChoice) -> ComparePage:
     """Return the form, with the runs that can be chosen; the caller adds what came of the choice."""
     finished = [listing for listing in listings if listing.is_finished]
+    # The newer run first: suggestions are runs on its dataset.
     chosen = next((listing for listing in finished if listing.run_id in (choice.after, choice.before)), None)
+    # With one run chosen the other side is suggested; with two or none there is nothing to complete.
     is_half = bool(choice.before) != bool(choice.after)
     alike = [run for run in finished if chosen and run.run_id != chosen.run_id and run.dataset == chosen.dataset]
     side = "before" if choice.after else "after"
@@ -168,6 +171,7 @@ def outcome_of(measured: api.StoredComparison, choice: CompareChoice, *, place: 
     wanted = chosen_flips(measured, choice.flips)
     last = min(choice.start + FLIPS, len(wanted))
     return ComparisonOutcome(
+        # Pages write a mark in lower case, where capitals would shout next to a heading.
         verdict=DecisionView(msgspec.structs.replace(verdict.mark, text=verdict.mark.text.lower()), verdict.reason),
         notes=tuple(further_notes(found)),
         sides=side_table(found, place),
@@ -176,10 +180,12 @@ def outcome_of(measured: api.StoredComparison, choice: CompareChoice, *, place: 
         drawings=tuple(map(chart_pair, comparison_charts(found))),
         slices=_slices(found) if found.slices else None,
         n_flips=found.n_flips,
+        # Filled in by the caller, which reads only the ten flips of the page from the artifacts.
         flips=(),
         flips_problem="",
         filters=tuple(_filters(found, choice)),
         page=f"{choice.start + 1:,} to {last:,} of {len(wanted):,}" if wanted else "none",
+        # The fragment keeps the reader at the list when the page loads again.
         previous_address=choice.address(start=max(0, choice.start - FLIPS)) + "#flips" if choice.start else "",
         next_address=choice.address(start=last) + "#flips" if last < len(wanted) else "",
         listings=tuple(_listings(found, place)),
@@ -226,6 +232,7 @@ def _listings(found: api.RunComparison, place: PageLinks) -> Iterator[ExcludedRe
         ("Only before", found.missing, first, "The second run does not have them."),
         ("Only after", found.added, second, "The first run does not have them."),
         ("Without a grade", found.unscored, first, "In both runs, but without a grade in at least one."),
+        # The first run has the record in all cases but one, so that is where its link leads.
     )
     for title, listed, run_id, says in kinds:
         if listed.count:
@@ -267,6 +274,7 @@ class FlipPage(msgspec.Struct, frozen=True, kw_only=True):
 def flip_page(flip: FlipView, measured: api.StoredComparison, *, choice: CompareChoice) -> FlipPage:
     """Return the page of one flip, with the way to its neighbours."""
     numbers = chosen_flips(measured, choice.flips)
+    # A flip of the other direction may be opened by its address; then the list begins at its first.
     at = numbers.index(flip.number) if flip.number in numbers else 0
     found = measured.comparison
     return FlipPage(
@@ -275,6 +283,7 @@ def flip_page(flip: FlipView, measured: api.StoredComparison, *, choice: Compare
             Fact("Before", f"{found.before.run_id} · {found.before.candidate}"),
             Fact("After", f"{found.after.run_id} · {found.after.candidate}"),
         ),
+        # Back to the page of the list that has this flip.
         back_address=choice.address(start=at - at % FLIPS) + "#flips",
         previous_address=choice.address("/compare/flip", start=numbers[at - 1]) if at else "",
         next_address=choice.address("/compare/flip", start=numbers[at + 1]) if at + 1 < len(numbers) else "",

@@ -53,9 +53,11 @@ class TextDiff(msgspec.Struct, frozen=True):
 
 def diff_texts(before: str, after: str) -> TextDiff:
     """Compare two texts in bounded time and memory."""
+    # Character by character from both ends first: answers of two runs often differ in one place.
     head = _head(before, after)
     tail = _tail(before[len(head) :], after[len(head) :])
     first, second = before[len(head) : len(before) - len(tail)], after[len(head) : len(after) - len(tail)]
+    # The coarsest unit whose number is bounded: SequenceMatcher takes quadratic time.
     precision, ours, theirs = _split(first, second)
     middle = _compared(ours, theirs) if precision != "whole" else (DiffPiece("removed", first), DiffPiece("added", second))
     pieces = (DiffPiece("same", head), *middle, DiffPiece("same", tail))
@@ -65,6 +67,7 @@ def diff_texts(before: str, after: str) -> TextDiff:
 def _head(before: str, after: str) -> str:
     """Return the common beginning, up to the last end of a word."""
     shared = before[: _shared_length(before, after)]
+    # Equal texts have no end of a word to look for.
     if len(shared) == len(before) == len(after):
         return shared
     return shared[: len(shared) - _half_word(shared)]
@@ -78,6 +81,8 @@ def _tail(before: str, after: str) -> str:
 
 def _shared_length(before: str, after: str) -> int:
     """Count the common leading characters by bisection: slices of a megabyte are compared in C."""
+    # Comparing slices is a memcmp in C; a loop over characters of 100 KB answers would take seconds for a page of
+    # flips.
     low, high = 0, min(len(before), len(after))
     while low < high:
         middle = (low + high + 1) // 2
@@ -103,6 +108,7 @@ def _split(before: str, after: str) -> tuple[Precision, Sequence[str], Sequence[
 
 def _units(unit: re.Pattern[str], text: str, limit: int) -> list[str] | None:
     """Split a text into units; None if there are too many."""
+    # `split` would build the list of a megabyte before its length is known.
     found: list[str] = []
     for match in unit.finditer(text):
         if len(found) == limit:
@@ -183,6 +189,7 @@ _NOTES = {
 def sides(before: str | None, after: str | None, *, is_whole: bool = False) -> AnswerDiff:
     """Return the answers of two runs to one record; `is_whole` leaves out as little as a page can take."""
     first, second = before or "", after or ""
+    # A text that did not change has no difference to show the surroundings of.
     if first == second:
         shown = tuple(_shortened((DiffPiece("same", first),), is_whole=is_whole))
         return AnswerDiff(shown, shown, "Both runs have the same answer." if first else "Neither run has an answer.")

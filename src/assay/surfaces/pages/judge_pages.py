@@ -61,13 +61,16 @@ def judges_page(listings: Sequence[RunListing], kept: api.KeptCards, *, place: P
         for judge in listing.judges:
             runs.setdefault(judge, []).append(listing)
     counts = Counter(kept_card.card.judge for kept_card in kept.cards)
+    # The first of each judge is its newest, since cards come newest first.
     newest: dict[str, api.KeptCard] = {}
     for kept_card in kept.cards:
         newest.setdefault(kept_card.card.judge, kept_card)
     rows = (
         _judge_row(judge, newest.get(judge), runs.get(judge, []), cards=counts[judge], place=place)
+        # Judges with a card first, then those that only runs name.
         for judge in dict.fromkeys((*newest, *runs))
     )
+    # A damaged card must not take the page of all judges with it.
     problems = tuple(f"the judge card {name} cannot be read" for name in kept.damaged)
     return JudgesPage(rows=tuple(rows), problems=problems)
 
@@ -120,6 +123,7 @@ def card_page(kept: api.KeptCard, others: Sequence[api.KeptCard]) -> CardPage:
         drawing=chart_pair(rate_chart(measured)) if measured else None,
         facts=tuple(card_facts(card)),
         templates=tuple(Fact(name, sha256, is_hash=True) for name, sha256 in card.templates.items()),
+        # Its date tells cards of one judge apart.
         others=tuple(
             text_cell(f"{other.card.created_at[:10]}: {card_verdict(other.card).lower()}", address=f"/judges/{other.id}")
             for other in others

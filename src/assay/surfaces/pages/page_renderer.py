@@ -68,7 +68,10 @@ class ServerLinks:
     is_server = True
 
     def head(self) -> Markup:
+        # A hash of the contents in the address lets browsers keep a file for ever and still get a new version at
+        # once.
         """Return links to what `/static` serves; their addresses change with their contents, so that they may be kept."""
+        # Not a module: modules run after the first paint.
         early = Markup('<script src="{}"></script>').format(self.static(EARLY))
         styles = [Markup('<link rel="stylesheet" href="{}">').format(self.static(name)) for name in STYLES]
         scripts = [Markup('<script type="module" src="{}"></script>').format(self.static(name)) for name in SCRIPTS]
@@ -85,6 +88,7 @@ class ServerLinks:
 
     def run(self, run_id: str, part: str = "") -> str:
         """Return a run, or what stands under its address."""
+        # Ids are chosen by clients; `safe=''` keeps a slash in one from becoming another address.
         return f"/runs/{quote(run_id, safe='')}{'/' if part else ''}{part}"
 
     def records(self, run_id: str, **query: str) -> str:
@@ -119,10 +123,14 @@ class FileLinks:
     is_server = False
 
     def head(self) -> Markup:
+        # The policy allows exactly these texts by their hashes. Should markup from a run ever get into the file,
+        # it could neither run nor send anything.
         """Return styles and scripts inline, with a policy that allows these and no request to any server."""
         styles = [f"\n{static(name)}" for name in FILE_STYLES]
         early, *scripts = (f"\n{static(name)}" for name in (EARLY, *FILE_SCRIPTS))
         policy = (
+            # default-src 'none' also forbids pictures and fonts: opening a report tells no server that it was
+            # opened.
             f"default-src 'none'; script-src {_hashes([early, *scripts])}; style-src {_hashes(styles)}; base-uri 'none'; "
             "form-action 'none'"
         )
@@ -139,6 +147,7 @@ class FileLinks:
         return ""
 
     def run(self, run_id: str, part: str = "") -> str:  # noqa: ARG002  # a file shows one run
+        # Files are sent around without a server, so links lead to anchors or are left out.
         """Return the top of the file; nothing stands under it."""
         return "" if part else "#top"
 
@@ -174,6 +183,7 @@ STATIC_NAMES = frozenset({*STYLES, *SCRIPTS, EARLY, "icon.svg"})
 
 
 @cache
+# Cached for the life of the process: the files belong to the installed package.
 def static(name: str) -> str:
     """Return the text of a style, script or picture of ours."""
     if name == "charts.css":
@@ -209,15 +219,20 @@ def page(template: str, view: msgspec.Struct, *, place: PageLinks, reader: PageV
 
 
 @cache
+# One environment for all pages, since compiling the templates takes longer than rendering a page.
 def environment() -> Environment:
     """Return the templates of this package and how they are read."""
     found = Environment(
         loader=PackageLoader("assay.surfaces.pages"),
+        # Always on: a template that forgets to escape is the one mistake that must not be possible.
         autoescape=True,
+        # A misspelt member is an error in a test and not an empty place on a page.
         undefined=StrictUndefined,
+        # Runs over every value that a template prints, so that no text reaches a page uncleaned.
         finalize=_shown,
         trim_blocks=True,
         lstrip_blocks=True,
+        # Templates are part of the package and do not change while it runs.
         auto_reload=False,
     )
     found.filters["svg"] = _svg
@@ -237,13 +252,17 @@ def titled(text: str) -> str:
 
 def _shown(value: Any) -> Any:
     """Return text without control characters and reordering: it must not show something else than it says."""
+    # Printable text, which is nearly all of it, is returned without a copy. Markup was cleaned before it became
+    # markup.
     if not isinstance(value, str) or isinstance(value, Markup) or value.isprintable():
         return value
+    # Tabs and line feeds structure prompts; everything else that is not printable is replaced.
     return "".join(piece if _KEPT.match(piece) else printable(piece) for piece in re.split("([\t\n])", value))
 
 
 def escaped(text: str) -> Markup:
     """Return a text, escaped; redactions are marked, so that readers do not take them for words of the text."""
+    # Every second piece is the name of a rule, as `split` returns groups between the texts.
     pieces = _REDACTED.split(text)
     return Markup("").join(
         _REDACTION.format(piece) if number % 2 else _breakable(_shown(piece)) for number, piece in enumerate(pieces)
@@ -261,11 +280,13 @@ def _stepped(text: str) -> Markup:
 
 def _svg(chart: str) -> Markup:
     """Return a chart as part of a page, without its style sheet: the page's policy allows only the styles that it serves."""
+    # Only the first occurrence, which is at the beginning: a label of the chart might contain the same text.
     return _whole_svg(chart.replace(_OWN_SHEET, "", 1))
 
 
 def _whole_svg(chart: str) -> Markup:
     """Return a chart with its own style sheet, for a place that has none of ours."""
+    # The filter marks text as safe, so it refuses whatever our own drawing did not begin.
     if not chart.startswith('<svg xmlns="http://www.w3.org/2000/svg" class="assay-chart"'):
         raise ValueError("only charts of ours are markup")
     return Markup(chart)  # noqa: S704  # every text in it is escaped by charts/svg.py
@@ -302,10 +323,12 @@ def problem_view(status: int, message: str, *, request_id: str, hint: str = "", 
     """Return the page of an error; of a missing key it is the form that asks for one."""
     return ProblemView(
         status=status,
+        # Codes without words of their own get those of their class.
         title=TITLES.get(status, TITLES[500] if status >= 500 else TITLES[400]),
         message=_sentence(message),
         hint=_sentence(hint),
         request_id=request_id,
+        # A missing key is answered with the form to sign in, not with a dead end.
         is_sign_in=status == 401,
         next=next_page,
     )

@@ -41,5 +41,6 @@ def record_view(
     issues: Sequence[RecordIssue] = (),
 ) -> RecordView:
     """Return the page of a record; `issues` are those of one that broke its contract."""
+    # `asdict` is shallow: the views inside are shared and not copied.
     members = msgspec.structs.asdict(record_report(found, issues))
     return RecordView(**members, run_id=run_id, steps=steps, run_address=place.run(run_id))

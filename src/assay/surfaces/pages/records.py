@@ -55,6 +55,7 @@ _STATUS_WORDS = {
 class RecordsChoice(RecordSearch, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which records a reader wants to see, and which page of them."""
 
+    # An upper limit keeps the offset that is computed from it within 64 bits.
     page: Annotated[int, Meta(ge=1, le=10_000_000)] = 1
 
     @property
@@ -64,6 +65,7 @@ class RecordsChoice(RecordSearch, frozen=True, kw_only=True, forbid_unknown_fiel
 
     def query(self, **changes: Any) -> dict[str, str]:
         """Return the query of an address; defaults are left out."""
+        # A changed filter begins at the first page again.
         wanted = {**msgspec.structs.asdict(self), "page": 1, **changes}
         given = {name: value for name, value in wanted.items() if value != _DEFAULTS[name]}
         return {name: str(value).lower() if isinstance(value, bool) else _number(value) for name, value in given.items()}
@@ -74,6 +76,7 @@ class RecordsChoice(RecordSearch, frozen=True, kw_only=True, forbid_unknown_fiel
         return {name: getattr(self, name) for name in _WORDS if getattr(self, name) is not None}
 
 
+# The defaults of the struct, so that an address leaves out what it need not say.
 _DEFAULTS = msgspec.structs.asdict(RecordsChoice())
 
 
@@ -164,7 +167,9 @@ def records_view(
     run_id: str, found: api.RecordHits, choice: RecordsChoice, *, facets: api.Facets | None, others: Iterable[str], place: PageLinks
 ) -> RecordsView:
     """Return one page of the records that a reader wants to see; without facets the run has not ended."""
+    # Rounded up; a list without records still has one page.
     pages = max(1, -(-found.total // PAGE))
+    # A column with the same dataset in each row tells nothing.
     shows_dataset = facets is None or len(facets.slices.get("dataset", ())) > 1
     page = choice.page
 
@@ -185,8 +190,10 @@ def records_view(
         ),
         summary=_summary(found, facets, page=page, pages=pages),
         run_address=place.run(run_id),
+        # The order is no filter, so clearing the filters keeps it.
         clear_address=place.records(run_id, **RecordsChoice(sort=choice.sort).query()),
         previous_address=at(min(page - 1, pages), is_there=page > 1),
+        # A page beyond the end leads back to the last one.
         next_address=at(page + 1, is_there=page < pages),
         first_address=at(1, is_there=page > 2),
         last_address=at(pages, is_there=page < pages - 1),
@@ -202,6 +209,7 @@ def record_row(
     prediction = line if isinstance(line, PredictionLine) else None
     code, message = _error(line)
     # The code has a badge in the row, so the message is shown without it.
+    # A record without an answer shows why it has none.
     answer = (prediction and prediction.model_response) or without_code(code, message)
     time, cost = (None, None) if prediction is None else (prediction.latency_ms, prediction.cost)
     return RecordListRow(
@@ -228,6 +236,7 @@ def _error(line: PredictionLine | FailureLine) -> tuple[str, str]:
 
 def excerpt(text: str) -> str:
     """Return the beginning of a text as one line; its end is marked where it is left out."""
+    # Cut before it is folded: an answer may have 200 KB, and the row shows 240 characters of it.
     flat = " ".join(text[: 4 * EXCERPT].split())
     return flat if len(flat) <= EXCERPT and len(text) <= 4 * EXCERPT else f"{flat[:EXCERPT].rstrip()}…"
 
@@ -254,6 +263,7 @@ def _summary(found: api.RecordHits, facets: api.Facets | None, *, page: int, pag
 
 
 def _live_filters(choice: RecordsChoice) -> Filters:
+    # A ledger answers for status and result alone; a search for words would tell what redaction hides.
     return Filters(verdicts=_verdicts(choice), statuses=_status_options(dict.fromkeys(("evaluated", *STATUSES)), choice.status))
 
 
@@ -271,6 +281,7 @@ def _filters(choice: RecordsChoice, facets: api.Facets, others: Iterable[str]) -
         verdicts=_verdicts(choice, f" ({facets.passed:,})", f" ({facets.not_passed:,})"),
         statuses=_status_options(facets.statuses, choice.status),
         sorts=tuple(FilterOption(sort, text, sort == choice.sort) for sort, text in _sorts(choice)),
+        # Filters without a match are not offered.
         flips=_options(flips, choice.flips, _FLIPS),
         tags=_options(facets.tags, choice.tag),
         slices=tuple(
@@ -290,6 +301,7 @@ def _filters(choice: RecordsChoice, facets: api.Facets, others: Iterable[str]) -
 
 def _sorts(choice: RecordsChoice) -> Iterable[tuple[str, str]]:
     yield from _SORTS
+    # An address may name an order that the menu lacks.
     if choice.sort not in dict(_SORTS):
         yield choice.sort, f"by {choice.sort.removeprefix('-')}"
 
@@ -346,6 +358,7 @@ def _heading(
 ) -> SortableColumn:
     sort, text, says, is_number = column
     is_sorted = bool(sort) and choice.sort.removeprefix("-") == sort
+    # The direction that a reader wants first: the worst score, the slowest, the dearest.
     first = sort if sort in ("id", "score") else f"-{sort}"
     turned = choice.sort.removeprefix("-") if choice.sort.startswith("-") else f"-{choice.sort}"
     address = place.records(run_id, **choice.query(sort=turned if is_sorted else first)) if sort and is_sortable else ""

@@ -56,6 +56,7 @@ class ReportFile:
         self._rows: tuple[api.IndexedRecord, ...] = ()
         self._facets: api.Facets | None = None
         self._numbers: dict[int, int] = {}
+        # Damage leaves a file with the page of the run; the records are said to be missing.
         try:
             self._choose(limit)
         except (RunNotFound, StoreUnavailable) as problem:
@@ -65,6 +66,7 @@ class ReportFile:
         """Choose the records of the file, the worst first, because a reader of a part wants to see what went wrong."""
         self._index = api.index_run(self.run.folders.sealed)
         self._facets = self._index.facets()
+        # Without a filter, so that every record is ranked before the rest is left out.
         rows = self._index.find(RecordSearch(), limit=self._facets.records).rows
         self._rows = tuple(sorted(rows, key=_badness)[:limit])
         self._numbers = {row.ordinal: number for number, row in enumerate(self._rows)}
@@ -92,25 +94,31 @@ class ReportFile:
     def chunks(self, made: Timestamp, progress: Progress) -> Iterator[str]:
         """Yield the file from its beginning to its end."""
         sets = self._sets() if self._facets else {}
+        # Rendered once as a page and cut before its end: the records follow as blocks that a browser unpacks one
+        # by one.
         head, end, rest = page("report.html", self._page(made, sets), place=PLACE, reader=READER).rpartition("</body>")
         yield head
         rows = list[JsonObject]()
+        # Read once, since labels and issues are files of the whole run.
         issues = self._issues()
         labels = self._labels()
         for start in range(0, len(self._rows), PART):
             part = []
             for row in self._rows[start : start + PART]:
+                # From the artifacts, which are redacted; the index is only used to find the lines.
                 record = self.run.record_of(row)
                 rows.append(self._row(row, record))
                 part.append(self._detail(record, issues.get(row.position, ()), labels))
             yield _block(f"part-{start // PART}", part)
             progress(len(rows), len(self._rows))
         if rows:
+            # Last, because it needs every row.
             yield _block("list", {"rows": rows, "texts": self._texts(), "orders": self._orders(), "sets": sets})
         yield f"{end}{rest}"
 
     def _page(self, made: Timestamp, sets: Mapping[str, Mapping[str, Sequence[int]]]) -> ReportPage:
         run = self.run
+        # The page of the run is made without reading records, as on a server.
         shown = run_page(
             sketch_of(run),
             place=PLACE,
@@ -121,6 +129,7 @@ class ReportFile:
         found = api.RecordHits(total=len(self._rows), offset=0, records=())
         records = None
         if self._facets is not None:
+            # Counts of the records in the file, or a filter would promise records that it lacks.
             facets = _counted(self._facets, sets, records=len(self._rows))
             records = records_view(self.run_id, found, RecordsChoice(), facets=facets, others=(), place=PLACE)
         missing = (*shown.missing, *([self.problem] if self.problem and self.problem not in shown.missing else []))
@@ -163,6 +172,7 @@ class ReportFile:
 
     def _texts(self) -> list[str]:
         texts = [""] * len(self._rows)
+        # By ordinal: the index has its texts in the order of the artifacts, the file has the worst first.
         for ordinal, text in enumerate(self._index.texts()):
             if ordinal in self._numbers:
                 texts[self._numbers[ordinal]] = text
@@ -186,11 +196,13 @@ class ReportFile:
         return sets
 
 
+# Computed here, so that the script needs no search of its own: it only looks up lists of numbers.
 def _searches(facets: api.Facets) -> Iterator[tuple[str, str, RecordSearch]]:
     """Yield every choice that the filters offer, and both words on each criterion."""
     for passed, word in ((True, "true"), (False, "false")):
         yield "passed", word, RecordSearch(passed=passed)
         yield "met", word, RecordSearch(met=passed)
+        # A criterion with its result is the one combination of filters that is not an intersection.
         yield from ((f"met {word}", name, RecordSearch(criterion=name, met=passed)) for name in facets.criteria)
     yield from (("status", value, msgspec.convert({"status": value}, RecordSearch)) for value in (*facets.statuses, *STATUS_GROUPS))
     yield from (("tag", value, RecordSearch(tag=value)) for value in facets.tags)
@@ -230,10 +242,13 @@ def _counted(facets: api.Facets, sets: Mapping[str, Mapping[str, Sequence[int]]]
 def _badness(row: api.IndexedRecord) -> tuple[int, float, int]:
     """Return a sort key: what did not pass first, the lowest score first; then what has no grade; then what passed."""
     rank = 1 if row.passed is None else 2 if row.passed else 0
+    # The ordinal makes the order of equals the one of the dataset.
     return rank, row.score or 0.0, row.ordinal
 
 
 def _block(name: str, value: Any) -> str:
     """Return data that a script of the file unpacks: letters and digits alone, so that no text in it is read as markup."""
+    # No time in the gzip header: the same run gives the same file. Base64 has no `<`, so nothing in it can end
+    # the script element.
     packed = base64.b64encode(gzip.compress(json_text(value).encode(), mtime=0)).decode()
     return _BLOCK.format(name, packed)

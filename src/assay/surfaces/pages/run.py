@@ -84,7 +84,9 @@ def progress_view(
         attempts=() if snapshot is None else tuple(Fact(code, f"{count:,}") for code, count in sorted(snapshot.errors.items())),
         failures=tuple(map(failure_fact, failures)),
         problem=problem,
+        # Only a server can send parts of a page.
         live_address="/live" + place.run(result.run_id) if place.is_server else "",
+        # An empty address hides the button; the server checks the permission again.
         cancel_address=place.run(result.run_id, "cancel") if may_cancel else "",
         resume_address=place.run(result.run_id, "resume") if may_resume else "",
     )
@@ -156,6 +158,7 @@ def run_page(
         subject=run.subject_section(view).facts,
         created=words.moment(moments["created_at"] or ""),
         key_figures=tuple(run_details.key_metrics(view)),
+        # Before its end the counts do not add up to all records.
         shares=run_details.shares(view, place) if result.is_finished else (),
         total=_total(view),
         notes=() if summary is None else tuple(run_details.note_facts(summary)),
@@ -170,6 +173,7 @@ def run_page(
         settings=tuple(run_details.setting_facts(view.plan)),
         plan_json=msgspec.json.format(msgspec.json.encode(view.manifest.plan_members), indent=2).decode(),
         hashes=tuple(run_details.hash_facts(view.manifest)),
+        # Without a file there is nothing to list: the run is unfinished, or on another machine.
         artifacts=artifacts if files else None,
         missing=view.missing,
         standing=standing,
@@ -204,6 +208,7 @@ def _drawings(view: RunReport) -> tuple[ChartPair, ...]:
     shown = msgspec.structs.replace(
         view,
         slices=view.slices[:MAX_DRAWN],
+        # A chart with hundreds of rows is no picture any more.
         omitted_slice_values=view.omitted_slice_values + max(len(view.slices) - MAX_DRAWN, 0),
     )
     return tuple(map(chart_pair, run_charts([shown])))

@@ -103,6 +103,7 @@ class RunsView(msgspec.Struct, frozen=True, kw_only=True):
 def runs_view(listings: Sequence[RunListing], choice: RunsChoice, *, place: PageLinks, server_address: str) -> RunsView:
     """Return one page of the runs that a reader wants to see; the listings are all there are, the newest first."""
     found = sort_runs([listing for listing in listings if is_wanted(listing, choice)], choice)
+    # By id and not by a page number: new runs would move the rows between two clicks.
     start = next((number + 1 for number, listing in enumerate(found) if listing.run_id == choice.after), 0)
     shown = found[start : start + PAGE]
     more = len(found) > start + PAGE
@@ -115,6 +116,7 @@ def runs_view(listings: Sequence[RunListing], choice: RunsChoice, *, place: Page
         models=_options(sorted({listing.candidate for listing in listings} - {""}), choice.model),
         summary=_summary(len(listings), len(found), start=start, shown=len(shown)),
         is_empty=not listings,
+        # Only the first page follows the list: new runs appear at its top.
         live_address=_live_address(listings, shown, choice, place=place) if place.is_server and not choice.after else "",
         next_address=_address(place, choice, after=shown[-1].run_id) if more else "",
         first_address=_address(place, choice, after="") if start else "",
@@ -125,13 +127,16 @@ def runs_view(listings: Sequence[RunListing], choice: RunsChoice, *, place: Page
 
 def _live_address(listings: Sequence[RunListing], shown: Sequence[RunListing], choice: RunsChoice, *, place: PageLinks) -> str:
     unfinished = ",".join(listing.run_id for listing in shown if is_live(listing))
+    # The ids go into the address because the list may change between rendering and the opening of the stream.
     return "/live" + _address(place, choice, since=listings[0].created_at if listings else "", unfinished=unfinished)
 
 
 def is_wanted(listing: RunListing, choice: RunsChoice) -> bool:
+    # All words have to occur, in any member and order.
     """Return True for a run that no filter leaves out."""
     words = choice.q.casefold().split()
     text = " ".join((listing.run_id, listing.dataset, listing.candidate, *listing.judges)).casefold()
+    # Both are groups of states; any other choice is one state.
     states = {None: True, "unfinished": is_live(listing), "finished": not is_live(listing)}
     return (
         states.get(choice.state, listing.standing == choice.state)
@@ -143,6 +148,7 @@ def is_wanted(listing: RunListing, choice: RunsChoice) -> bool:
 
 def sort_runs(listings: Sequence[RunListing], choice: RunsChoice) -> list[RunListing]:
     """Return the runs in the chosen order; those without the value come last in both directions, equals stay newest first."""
+    # Listings come newest first, so there is nothing to sort.
     if choice.sort == "created":
         return list(listings) if choice.order == "desc" else list(reversed(listings))
     member = {"run": "run_id", "cost": "cost_usd"}.get(choice.sort, choice.sort)
@@ -151,6 +157,7 @@ def sort_runs(listings: Sequence[RunListing], choice: RunsChoice) -> list[RunLis
         found: str | float | None = getattr(listing, member)
         return found.casefold() if isinstance(found, str) else found
 
+    # Apart, because None and a number cannot be compared.
     known = [listing for listing in listings if key(listing) not in (None, "")]
     unknown = [listing for listing in listings if key(listing) in (None, "")]
     return [*sorted(known, key=key, reverse=choice.order == "desc"), *unknown]  # type: ignore[arg-type]  # of one kind
@@ -174,6 +181,7 @@ def run_row(listing: RunListing, *, place: PageLinks, pace: str = "") -> RunList
 
 def _heading(choice: RunsChoice, place: PageLinks, sort: Sort | None, column: Column) -> SortableColumn:
     is_sorted = sort == choice.sort
+    # Names are looked for from A, numbers from the largest.
     first: Literal["asc", "desc"] = "asc" if sort in ("run", "dataset", "candidate") else "desc"
     turned: Literal["asc", "desc"] = "asc" if choice.order == "desc" else "desc"
     address = _address(place, choice, after="", sort=sort, order=turned if is_sorted else first) if sort else ""
@@ -188,6 +196,7 @@ def _heading(choice: RunsChoice, place: PageLinks, sort: Sort | None, column: Co
 
 
 def _options(values: Sequence[str], chosen: str) -> tuple[FilterOption, ...]:
+    # A choice that no run has is still shown, or the form would drop it when it is sent again.
     known = [*values, *([chosen] if chosen and chosen not in values else [])]
     return tuple(
         FilterOption(value, value.replace("_", " ") if value in get_args(State) else value, value == chosen) for value in known

@@ -38,8 +38,10 @@ _Model = Annotated[str, Meta(max_length=256)]
 
 def examine(path: Path, contract: str, *, allow_size: bool = False) -> ValidationSummary:
     """Validate a file for the page."""
+    # Only built-in contracts: a page must not let a caller run code of a plugin on the server.
     report = api.validate(path, BUILT_IN if contract == "auto" else contract, allow_size=allow_size, interface="page")
     counts = report.issue_counts
+    # Collapsed: the same mistake in each of 50,000 rows would otherwise fill the page.
     selection = select(report, max_issues=SHOWN, is_collapsed=True)
     left_out = ((selection.omitted_errors, "more error"), (selection.omitted_warnings, "more warning"))
     return ValidationSummary(
@@ -101,7 +103,9 @@ class _ChosenModels(msgspec.Struct, frozen=True, kw_only=True):
     judge3: _Model = ""
 
 
+# Decided by the definition of a setting: one without a form field does not appear here.
 _ON_FORM = tuple(setting for setting in run_settings().values() if setting.form is not None)
+# mypy cannot see members that are made from the definitions at import time.
 if TYPE_CHECKING:
     _ChosenSettings = _ChosenModels
 else:
@@ -125,6 +129,7 @@ class RunFormQuery(_ChosenSettings, frozen=True, kw_only=True, forbid_unknown_fi
     def inputs(self, *, is_extra: bool, has_rejected: bool) -> list[FormInput]:
         """Return the fields of the form with what was chosen: the usual ones, or those below "More settings"."""
         found = [_form_input(setting, setting.form, chosen=self) for setting in _ON_FORM if setting.form is not None]
+        # A field about rejected records has no meaning where there are none.
         return [one for one in found if one.field.is_extra == is_extra and (has_rejected or not one.field.needs_rejected)]
 
     @property
@@ -135,6 +140,7 @@ class RunFormQuery(_ChosenSettings, frozen=True, kw_only=True, forbid_unknown_fi
     def query(self) -> str:
         """Return the same as the query of an address."""
         given = {name: getattr(self, name) for name in RunFormQuery.__struct_fields__}
+        # Left out where empty, so that the address of an estimate is the same for the same choice.
         return urlencode({name: value for name, value in given.items() if value not in ("", None)})
 
 
@@ -145,6 +151,7 @@ def _form_input(setting: ExposedSetting, field: FormField, *, chosen: RunFormQue
         bounds = {"min": setting.low, "max": setting.high, "step": "any" if setting.kind is float else None}
         given = {name: str(bound) for name, bound in bounds.items() if bound is not None}
         attributes = {"type": "number", **given, "inputmode": "decimal" if setting.kind is float else "numeric"}
+    # Booleans are words in a form: HTML knows no other values.
     text = "" if value is None else str(value).lower() if setting.kind is bool else str(value)
     return FormInput(name=setting.parameter_name, field=field, value=text, attributes=attributes)
 

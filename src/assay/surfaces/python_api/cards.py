@@ -44,8 +44,9 @@ LOOKED_UP = 2_000
 MAX_GROUPS = 8
 """Reasons that are shown."""
 _CHARTS = ("distribution", "slices.svg", "ranking")
+# A notebook has no command line, so hints that name options are given in its own words.
 _REASONS = {
-    NO_GATES: "pass_rate, min_score and max_error_rate set them",
+    NO_GATES: "pass_rate, min_score, max_error_rate and max_truncated set them",
     UNFINISHED: "{}: continue with run.resume()",
 }
 """Reasons in the words of Python and not of the command line."""
@@ -203,6 +204,7 @@ def _subject(view: RunReport) -> Iterable[str]:
 
 
 def _not_passed(view: RunReport) -> int:
+    # Without metrics the answers at hand are all that is known.
     summary = view.summary
     return len(view.worst) if summary is None or view.is_ranking else summary.n_scored - summary.pass_count
 
@@ -225,6 +227,7 @@ def _worst(run: api.RunReader, found: WorstRecord) -> WorstAnswer:
 
 def _question(run: api.RunReader, record_id: str) -> str:
     """Return what was asked; empty where it would take long to find, or is gone."""
+    # A record is found by reading the artifact up to it, and a card is drawn in the middle of a session.
     if run.result.counts.total_records > LOOKED_UP:
         return ""
     try:

@@ -23,6 +23,7 @@ def columns() -> dict[str, str]:
 
 def arrow_table(runs: Sequence[api.RunReader]) -> Any:
     """Build a `pyarrow.Table`; raises MissingExtra."""
+    # Without runs the table still has its columns, so that code that selects one works.
     none = api.RecordTable(name="", columns=api.TABLE_COLUMNS, rows=lambda: iter(()), facts={})
     found = [(run.folders.run_id, api.arrow_table(run)) for run in runs] or [("", api.arrow_of(none))]
     pyarrow = _library("pyarrow", "tables")
@@ -30,6 +31,7 @@ def arrow_table(runs: Sequence[api.RunReader]) -> Any:
     tables = [
         group.add_column(0, name, pyarrow.array([run_id] * len(group), pyarrow.string()))
         for run_id, table in found
+        # The empty table gives a run without records its columns.
         for group in (*table.groups, table.schema.empty_table())
     ]
     # Of several runs, the facts of the first are not those of the others.
@@ -39,6 +41,7 @@ def arrow_table(runs: Sequence[api.RunReader]) -> Any:
 def pandas_frame(runs: Sequence[api.RunReader]) -> Any:
     """Build a `pandas.DataFrame` with nullable columns; raises MissingExtra."""
     pandas = _library("pandas", "pandas")
+    # Nullable types: numpy's would turn an unknown count into a float, and an unknown truth into an object.
     kinds = {"text": "string", "json": "string", "number": "Float64", "count": "Int64", "truth": "boolean"}
     kinds["time"] = "datetime64[us, UTC]"
     values: dict[str, list[Any]] = {name: [] for name in columns()}
@@ -54,6 +57,7 @@ def polars_frame(runs: Sequence[api.RunReader]) -> Any:
     polars = _library("polars", "polars")
     kinds = _polars_kinds(polars)
     schema = {name: kinds[kind] for name, kind in columns().items()}
+    # 5,000 rows at a time: the plain values of a whole run take several times the memory of the frame.
     frames = [polars.from_dicts(group, schema=schema) for group in _groups(_rows(runs))]
     return polars.concat(frames) if frames else polars.DataFrame(schema=schema)
 

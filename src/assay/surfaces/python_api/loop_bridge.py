@@ -22,16 +22,21 @@ def run_outside_loop(work: Work[T], watch: Watch | None) -> T:
     Interrupted, or with a watch that raises, the work is asked to stop and waited for, so that nothing of it is lost and nothing
     goes on unseen; then the exception does.
     """
+    # In a script there is no loop, and a thread would only take Ctrl-C from the run.
     if not _is_in_a_loop():
         return work(watch, None)
+    # A thread with a loop of its own: a loop cannot be entered twice, and patching the notebook's loop would
+    # change other code in it.
     stopping = threading.Event()
     latest = _LatestSnapshot()
     executor = ThreadPoolExecutor(1, "assay-run")
     future = executor.submit(work, latest.put, stopping.is_set)
+    # Without waiting, so that this thread can draw and be interrupted.
     executor.shutdown(wait=False)
     try:
         _wait(future, latest, watch)
     except KeyboardInterrupt:
+        # Interrupting a cell asks the run to drain, which takes as long as the calls in flight.
         stopping.set()
         _wait(future, latest, watch)
         raise
@@ -57,6 +62,7 @@ class _LatestSnapshot:
         self._unseen: Snapshot | None = None
 
     def put(self, now: Snapshot) -> None:
+        # Replaced without a lock: one reference is assigned, and a snapshot that was not drawn may be lost.
         self._unseen = now
 
     def show(self, watch: Watch | None) -> None:
@@ -68,5 +74,6 @@ class _LatestSnapshot:
 def _wait(future: "Future[T]", latest: _LatestSnapshot, watch: Watch | None) -> None:
     """Wait until the work has ended or failed."""
     while not wait((future,), LOOK).done:
+        # Called in the thread of the cell, since IPython's display belongs to it.
         latest.show(watch)
     latest.show(watch)

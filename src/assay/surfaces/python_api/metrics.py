@@ -40,6 +40,7 @@ def score_of(metrics: Summary | None) -> Metric:
     return _metric(metrics.score_mean_metric)
 
 
+# Where clusters were declared, the metric carries the interval over them.
 def _metric(found: summary.MetricValue, *, scale: str = "0-1", is_rate: bool = False) -> Metric:
     low, high = ends_of(found.interval) or (None, None)
     return Metric(value=found.value, low=low, high=high, n=found.n, scale=scale, is_rate=is_rate)

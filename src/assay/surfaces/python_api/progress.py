@@ -26,6 +26,7 @@ class NotebookProgress:
 
     def watch(self, now: api.Snapshot) -> None:
         """Draw the run as it stands now."""
+        # Seconds start again with each candidate, and the rate of the one before is not that of this one.
         if self._last is not None and now.elapsed_s < self._last.elapsed_s:
             # The next candidate's.
             self._pace = Throughput()
@@ -45,6 +46,7 @@ class NotebookProgress:
             line += " · progress is saved; resume with: assay.open_run(...).resume()"
         both = {"text/plain": f"{self._name} · {line}", "text/html": progress_card(self._name, self._last, line, is_over=is_over)}
         if self._shown is None:
+            # `display_id` makes an output that can be replaced; without it each update would add a line.
             self._shown = import_module("IPython.display").display(both, raw=True, display_id=True)
         else:
             self._shown.update(both, raw=True)
@@ -58,6 +60,7 @@ class ProgressSink(msgspec.Struct, frozen=True):
 
 def shown_progress(name: str, *, is_wanted: bool | None, watch: Watch | None = None) -> AbstractContextManager[ProgressSink]:
     """Show progress during the block: by default in notebooks only."""
+    # A script's standard error belongs to the script, so progress is shown only when asked for.
     if is_wanted is False or (is_wanted is None and not is_notebook()):
         return nullcontext(ProgressSink(watch))
     return _in_notebook(name, watch) if is_notebook() else _on_standard_error(name, watch)
@@ -65,6 +68,7 @@ def shown_progress(name: str, *, is_wanted: bool | None, watch: Watch | None = N
 
 def is_notebook() -> bool:
     """Return whether this is the kernel of a notebook, without importing anything."""
+    # Looked up and not imported: a process without IPython is not a notebook.
     interactive = sys.modules.get("IPython")
     shell = interactive.get_ipython() if interactive is not None else None
     return getattr(shell, "kernel", None) is not None
@@ -72,6 +76,7 @@ def is_notebook() -> bool:
 
 @contextmanager
 def _in_notebook(name: str, watch: Watch | None) -> Iterator[ProgressSink]:
+    # Imported by name, since cards need templates and charts, which scripts do without.
     display = import_module("assay.surfaces.python_api.progress").NotebookProgress(name)
     try:
         yield ProgressSink(_both(display.watch, watch))

@@ -43,6 +43,8 @@ def validate(
         progress=progress,
         workers=workers,
     )
+    # A copy of the report as the class that shows itself; its cases are still read one by one when they are
+    # iterated over.
     shown = ShownReport(
         path=found.path,
         contract=found.contract,
@@ -58,4 +60,5 @@ def validate(
         open_head=lambda: found.head,
     )
     shown.digests = found.digests
+    # Set after construction: hashes are there only for callers that asked for them.
     return shown

@@ -181,6 +181,7 @@ class Run:
     def compare(self, before: "Run | str", *, cluster: str | None = None, max_flips: int | None = 20) -> "Comparison":
         """Compare this run with another finished one, record by record; differences are this run - the other one."""
         found = api.compare(_named(before), self._folder, runs_dir=self.folders.runs_dir, cluster=cluster, max_flips=max_flips)
+        # The comparison of this surface: the same members, and it shows itself.
         return Comparison(**msgspec.structs.asdict(found))
 
     def decide(
@@ -191,6 +192,7 @@ class Run:
         The decision is written to the audit log, as `assay gate` does. Raises UsageProblem when there is nothing to decide by.
         """
         unknown = sorted(set(gates) - set(Gates.__struct_fields__))
+        # A misspelt threshold would silently demand nothing.
         if unknown:
             raise UsageProblem(f"unknown threshold '{unknown[0]}'", hint=f"thresholds: {', '.join(Gates.__struct_fields__)}")
         demand = api.GateSpec(mode=mode, delta=delta, gates=Gates(**gates))
@@ -207,6 +209,7 @@ class Run:
             run_outside_loop(
                 lambda watch, is_stopping: api.resume(name, runs_dir=runs_dir, watch=watch, is_stopping=is_stopping), shown.watch
             )
+        # Opened anew: the folder has changed its place with the end of the run.
         return Run(api.RunReader(self.folders))
 
     def report(self, path: str | Path, *, records: int | None = RECORDS) -> Path:
@@ -234,6 +237,7 @@ class Run:
 
 def plain(line: object) -> JsonObject:
     """Convert a struct to the values that its JSON has: lists, never tuples."""
+    # By way of JSON, so that a value is the same as one that was read from the artifact.
     found: JsonObject = msgspec.json.decode(json_text(line))
     return found
 
@@ -306,6 +310,7 @@ def open_run(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> Run:
 def opened(result: RunResult) -> Run:
     """Open the run of a result."""
     place = Path(result.run_dir)
+    # Unfinished runs are one level deeper, in `.active`.
     return open_run(result.run_id, runs_dir=place.parent if result.is_finished else place.parent.parent)
 
 
@@ -319,6 +324,7 @@ def _cards(runs: Iterable[Run]) -> str:
 
 
 def _write_report(run: Run, path: Path, records: int | None) -> Path:
+    # Loaded here: most scripts write no report.
     streams, pages = import_module("assay.surfaces.cli.streams"), import_module("assay.surfaces.pages.report")
     made = import_module("assay.presentation.words").moment(datetime.now(UTC).isoformat(timespec="seconds"))
     streams.refuse_overwrite(str(path), map(str, run.artifacts().values()), option="path")

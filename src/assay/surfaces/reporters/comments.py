@@ -48,6 +48,7 @@ from assay.presentation.run import (
     ranking_sections,
     shared_mean,
     slice_table,
+    truncation_text,
     worst_table,
 )
 from assay.presentation.run_report import RunReport
@@ -91,6 +92,7 @@ def run_markdown(
 
     `images` are files as seen from there, with the title of each. Where the text is read apart from the files, nothing is linked.
     """
+    # The gravest word of all candidates is the headline, as it is what a reviewer has to know.
     words = {word_for(view) for view in views} | ({UNFINISHED} if waiting else set())
     yield f"## Evaluation: {next((word for word in _WORDS if word in words), NO_GATES)}\n\n"
     yield from _reasons(views)
@@ -100,8 +102,10 @@ def run_markdown(
     yield from _subject(views[0])
     yield from _profiles(views)
     yield from _unscored(views)
+    yield from _truncated(views)
     yield from _rankings(views)
     for path, title in images.items():
+        # A path may hold spaces and parentheses; in angle brackets and quoted it stays one link.
         yield f"\n![{inert(title, limit=NAME_LIMIT)}](<{quote(make_encodable(PurePath(path).as_posix()))}>)\n"
     yield from _slices(views, settings)
     for table in (failure_table(views), worst_table(views, why_limit=WHY_LIMIT)):
@@ -157,6 +161,15 @@ def _unscored(views: Sequence[RunReport]) -> Iterator[str]:
         yield f"- {summary.n_unscored:,} unscored · {_name(view)}: pass rate {rate} · mean score {mean}\n"
 
 
+def _truncated(views: Sequence[RunReport]) -> Iterator[str]:
+    """Write how many answers were cut off at the output limit."""
+    graded = [(view, view.summary) for view in views if view.summary is not None and not view.is_ranking]
+    found = [(view, summary, summary.truncated) for view, summary in graded if summary.truncated and summary.truncated.n]
+    yield from ("\n",) if found else ()
+    for view, summary, truncated in found:
+        yield f"- Truncated · {_name(view)}: {truncation_text(truncated, scale=summary.scale)}\n"
+
+
 def _rankings(views: Sequence[RunReport]) -> Iterator[str]:
     for ranking in (view.summary.ranking for view in views if view.summary is not None):
         if isinstance(ranking, RankingSummary):
@@ -168,6 +181,7 @@ def _rankings(views: Sequence[RunReport]) -> Iterator[str]:
 
 
 def _slices(views: Sequence[RunReport], settings: ReportSettings) -> Iterator[str]:
+    # The same length as in a terminal, for as many candidates.
     limit = None if settings.is_verbose else max(MIN_SLICE_VALUES, MAX_SLICE_ROWS // len(views))
     table, omitted = slice_table(views, limit=limit), omitted_slice_values(views, limit=limit)
     if table.rows:
@@ -181,6 +195,7 @@ def _files(views: Sequence[RunReport], folder: str, *, is_linked: bool) -> Itera
     yield "\n"
     for view in views:
         place = PurePath(folder, view.result.run_dir).as_posix()
+        # A link to a file that retention has removed, or that is on another machine, would be dead.
         names = _LINKED if is_linked and view.result.is_finished and not (view.missing or view.result.is_away) else ()
         links = (f"[{name}](<{quote(make_encodable(f'{place}/{name}'))}>)" for name in names)
         yield f"- {' · '.join((f'Files of {inert(view.result.run_id)}: {code(place)}', *links))}\n"
@@ -202,6 +217,7 @@ def comparison_markdown(found: api.RunComparison, *, is_verbose: bool = False) -
     if found.n:
         yield "\n"
         titles = ("", inline_name(found.before.candidate), inline_name(found.after.candidate), "difference", "p")
+        # Names of candidates as titles: they are what a reader of a pull request looks for.
         yield from table_markdown(difference_table(found).titled(*titles))
     yield f"\nBefore: {inline_name(found.before.run_id)}. After: {inline_name(found.after.run_id)}. "
     yield f"Dataset: {inert(compared_datasets(found))}. Compared: {inert(listed_records(found))}. "
@@ -248,6 +264,7 @@ def judge_card_markdown(card: JudgeCard) -> Iterator[str]:
         (TITLES[probe.id], f"**{WORDS[probe.verdict]}**", slips_text(probe), rate_text(probe), inert(failed_text(probe)))
         for probe in card.probes
     ]
+    # Results are bold, and bold marks are no text from outside; everything else is made inert.
     yield from markdown_table(("probe", "verdict", "slips", "rate", "no verdict"), rows, [False, False, True, True, True])
     yield f"\n{PROBE_NOTE}\n"
     for probe in card.probes:

@@ -30,12 +30,14 @@ def github_report(reports: Iterable[ValidationReport], settings: ReportSettings)
 
 
 def report_annotations(report: ValidationReport, settings: ReportSettings) -> Iterator[str]:
+    # Commands for GitHub's log: a line with anything unescaped could begin another command.
     """Write the commands for the issues of one file."""
     for change in settings.changes:
         properties: dict[str, str | int | None] = {"file": settings.fixed_source, "line": change.line, "title": "fixed"}
         yield annotation("notice", properties, message=change_line(change))
     for issue in limited(report, settings.max_issues):
         place = {"file": report.path, "line": issue.line, "col": issue.column, "title": issue.code}
+        # --strict fails for warnings, so they are errors here as well.
         yield annotation("error" if settings.is_strict else issue.severity, place, message=_message(issue))
 
 
@@ -51,10 +53,12 @@ def annotation(level: str, properties: dict[str, str | int | None], *, message: 
 
 
 def _escaped(text: str) -> str:
+    # `%` first, or the escapes that are made after it would be escaped again.
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _property(text: str) -> str:
+    # A property ends at a comma, and the list of them at a colon.
     return _escaped(printable(text)).replace(":", "%3A").replace(",", "%2C")
 
 
@@ -74,6 +78,7 @@ def run_annotations(runs: Sequence[CheckedRun]) -> Iterator[str]:
         records = failing_records(checked.records())
         for record in records.first[: max(0, room)]:
             yield _record_warning(checked, record)
+        # Counted here, because what GitHub drops it does not mention.
         left_out += records.total - min(len(records.first), max(0, room))
         room -= len(records.first)
     if left_out:
@@ -82,7 +87,7 @@ def run_annotations(runs: Sequence[CheckedRun]) -> Iterator[str]:
 
 
 class FailingRecords:
-    """Return the first records that did not pass, those without a grade first, and how many there are."""
+    """First records that did not pass, those without a grade first, and the number of all."""
 
     def __init__(self) -> None:
         self.total = 0
@@ -114,6 +119,7 @@ def failing_records(records: Iterable[RecordCheck]) -> FailingRecords:
 def _record_warning(checked: CheckedRun, record: RecordCheck) -> str:
     properties: Properties = {"file": _dataset_file(checked), "title": f"{record.name}: {record.kind}"}
     reason = printable(" ".join(record.reason.split()), limit=REASON_LIMIT)
+    # The command is quoted for a shell, since ids come from the dataset.
     return annotation("warning", properties, message=f"{reason}\n{shlex.join(('assay', 'show', checked.name, *record.shown_by))}")
 
 
@@ -122,5 +128,6 @@ def _dataset_file(checked: CheckedRun) -> str | None:
     paths = {dataset.path for dataset in checked.run.plan.datasets}
     if len(paths) != 1:
         return None
+    # GitHub shows an annotation in the diff only for a path of the repository.
     path = PurePath(os.path.normpath(paths.pop()))
     return path.relative_to(Path.cwd()).as_posix() if path.is_relative_to(Path.cwd()) else None

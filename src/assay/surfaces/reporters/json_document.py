@@ -41,6 +41,7 @@ def json_lines_report(reports: Iterable[ValidationReport], settings: ReportSetti
 
 
 def _file_text(values: dict[str, Any]) -> Iterator[str]:
+    # Piece by piece: a file may have 60,000 issues, and its JSON would be in memory a second time.
     """Write one file's part as `json_text` writes it with an indent, an issue at a time: there may be 60,000 of them."""
     opening = "{"
     for name, value in values.items():
@@ -58,6 +59,7 @@ def _file_text(values: dict[str, Any]) -> Iterator[str]:
 def file_values(report: ValidationReport, settings: ReportSettings) -> dict[str, Any]:
     """Return one file's part: the report's own shape, and what was left out or fixed where that applies."""
     issues = limited(report, settings.max_issues)
+    # What --max-issues leaves out is counted, never dropped.
     omitted = report.issue_counts.total() - len(issues)
     values = (_with_issues(report, issues) if omitted else report).to_dict()
     if omitted:

@@ -35,10 +35,12 @@ def junit_report(reports: Iterable[ValidationReport], settings: ReportSettings) 
 
 def _file_suite(report: ValidationReport, settings: ReportSettings) -> Iterator[str]:
     issues = limited(report, settings.max_issues)
+    # JUnit knows no warnings; without --strict they are text below the dataset's case.
     failing = [issue for issue in issues if issue.severity == "error" or settings.is_strict]
     warnings = [] if settings.is_strict else [issue for issue in issues if issue.severity == "warning"]
     dataset = [issue for issue in failing if issue.index is None]
     records = _by_record(failing)
+    # One failure for each record, and one for the dataset itself.
     failures = len(records) + bool(dataset)
     yield f'  <testsuite name={attribute(report.path)} tests="{len(records) + 1}" failures="{failures}" errors="0">\n'
     yield from _file_properties(report, omitted=report.issue_counts.total() - len(issues))
@@ -52,6 +54,7 @@ def _file_suite(report: ValidationReport, settings: ReportSettings) -> Iterator[
 
 def _by_record(issues: Iterable[Issue]) -> list[list[Issue]]:
     """Groups of issues that share a record, in the order of the records."""
+    # Sorted, since `groupby` joins only neighbours, and warnings come after errors.
     of_records = sorted((issue for issue in issues if issue.index is not None), key=_record_key)
     return [list(group) for _, group in groupby(of_records, key=_record_key)]
 
@@ -179,6 +182,7 @@ def _told(check: CiCheck, record: RecordCheck | None) -> Iterable[str]:
 def attribute(text: str, *, limit: int | None = None) -> str:
     """Return one line as a quoted value."""
     escaped = escape(_NOT_XML.sub(REPLACEMENT, printable(text, limit=limit)), quote=False)
+    # Single quotes around a text with double quotes keep messages readable in the file.
     if '"' in escaped and "'" not in escaped:
         return f"'{escaped}'"
     quoted = escaped.replace('"', "&quot;")
@@ -187,4 +191,5 @@ def attribute(text: str, *, limit: int | None = None) -> str:
 
 def content(lines: Iterable[str]) -> str:
     """Lines as the text of an element."""
+    # `]]>` and `&` are escaped too; control characters were replaced, as XML cannot hold them in any form.
     return escape(_NOT_XML.sub(REPLACEMENT, "\n".join(map(printable, lines))), quote=False)

@@ -27,10 +27,12 @@ def markdown_report(reports: Iterable[ValidationReport], settings: ReportSetting
     tally = Totals()
     found: list[FileIssue] = []
     yield "# Validation report\n\n"
+    # The head of the table can be written before the first report is there.
     yield from table_markdown(Table(columns=FILE_COLUMNS, rows=()))
     for report in reports:
         tally.add(report)
         yield _row(file_row(report), FILE_COLUMNS)
+        # Kept until the end, because findings are listed by kind over all files.
         found += [FileIssue(report.path, issue) for issue in limited(report, settings.max_issues)]
     yield f"\n{tally.line()}\n"
     yield from _fixes(settings)
@@ -72,10 +74,12 @@ def _row(row: Sequence[Cell], columns: Sequence[Column]) -> str:
 
 
 def _cell(found: Cell, column: Column) -> str:
+    # ASCII in Markdown: files are read in terminals and diffs.
     text = UNKNOWN if found.full == DASH else found.full
     if column.is_name:
         if text == UNKNOWN:
             return text
+        # A path is shown whole; a name is cut like one in a terminal.
         return code(text) if column.limit > NAME_LIMIT else name(text)
     if column.is_number:
         # `<1 ms` is no tag, and two amounts in dollars are no formula.
@@ -104,7 +108,9 @@ def code(text: str) -> str:
     """Return text as a code span that holds in a table cell, whatever it contains."""
     if not text:
         return ""
+    # GFM ends a cell at `|` even inside a code span.
     shown = printable(text, limit=TEXT_LIMIT).replace("|", "\\|")
+    # One backtick more than the longest run inside, as CommonMark ends a span only at a run of the same length.
     fence = "`" * (1 + max((len(run) for run in _BACKTICKS.findall(shown)), default=0))
     padding = " " if shown.startswith("`") or shown.endswith("`") else ""
     return f"{fence}{padding}{shown}{padding}{fence}"

@@ -22,6 +22,7 @@ def sarif_report(reports: Iterable[ValidationReport], settings: ReportSettings) 
     """Write one log with one run; results are written file by file."""
     driver = {"name": "assay", "version": settings.version, "rules": [_rule(code) for code in _RULES]}
     yield f'{{"$schema":"{SCHEMA}","version":"2.1.0","runs":[{{"tool":{json_text({"driver": driver})},'
+    # Columns are counted in code points, as our locations are; SARIF's default is UTF-16 units.
     yield '"columnKind":"unicodeCodePoints","results":['
     separator = "\n"
     omitted = 0
@@ -59,6 +60,7 @@ def _result(issue: Issue, artifact: dict[str, Any]) -> dict[str, Any]:
         "locations": [_location(issue, artifact)],
         "properties": _properties(issue),
     }
+    # Codes of plugins have no rule in the list.
     return result | ({"ruleIndex": _RULES.index(issue.code)} if issue.code in _RULES else {})
 
 
@@ -103,5 +105,7 @@ def _message(text: str) -> str:
 def _artifact(path: str) -> dict[str, Any]:
     if path == "-":
         return {"uri": "stdin"}
+    # Bytes of the path are quoted, so that a name that is not UTF-8 still makes a valid URI.
     quoted = quote(os.fsencode(PurePath(path).as_posix()))
+    # Relative to the root of the sources, so that code scanning finds the file in the repository.
     return {"uri": f"file://{quoted}"} if PurePath(path).is_absolute() else {"uri": quoted, "uriBaseId": "%SRCROOT%"}

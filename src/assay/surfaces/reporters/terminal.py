@@ -56,6 +56,7 @@ def fold(text: str, *, first: int, width: int) -> list[str]:
     """Lines of at most `width` cells, broken at spaces; on the first one `first` cells are already taken."""
     lines: list[str] = []
     line, room = "", width - first
+    # Words wider than the line, such as an address without blanks, are cut by cells and not by characters.
     for word in text.split(" "):
         joined = f"{line} {word}" if line else word
         if cell_len(joined) <= room:
@@ -73,6 +74,7 @@ def hanging(text: str, *, first: int, width: int | None, indent: int) -> str:
     """Return the text folded to the terminal, its further lines indented; as it is where there is no terminal."""
     if width is None:
         return text
+    # Never below 20 cells: a folded text of three letters a line is unreadable, and a wide line only wraps.
     lines = fold(text, first=first - indent, width=max(width - indent, 20))
     return f"\n{'':{indent}}".join(lines)
 
@@ -138,8 +140,10 @@ def _finding_lines(finding: FindingLine, settings: ReportSettings, *, paint: Pai
 def _text_lines(block: TextBlock, settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
     """Write a text with its lines, only the first part of a long one unless everything is asked for."""
     yield f"{paint(printable(block.title), 'quiet')}\n"
+    # Texts of models may be hundreds of pages; the command shows a part unless asked for all.
     is_cut = len(block.text) > MAX_TEXT and not settings.is_verbose
     for line in printable_lines(block.text[:MAX_TEXT] if is_cut else block.text).split("\n"):
+        # Blanks at the end of a line of a prompt are invisible and would only widen a copied text.
         yield f"{'':{INDENT}}{hanging(line, first=INDENT, width=settings.width, indent=INDENT)}".rstrip() + "\n"
     if is_cut:
         omitted = f"… and {len(block.text) - MAX_TEXT:,} more characters (--verbose shows all)"
@@ -150,6 +154,7 @@ def _check_lines(check: CheckLine, settings: ReportSettings, *, paint: Paint) ->
     name = printable(check.name)
     indent = 2 + CHECK_MARK + 1 + CHECK_NAME + 1
     first = f"  {paint(f'{check.mark.text:<{CHECK_MARK}}', check.mark.kind)} {name:<{CHECK_NAME}} "
+    # The name may be longer than its column; the text then begins later.
     text = hanging(printable(check.text), first=indent + max(0, len(name) - CHECK_NAME), width=settings.width, indent=indent)
     yield f"{first}{text}\n"
     if check.hint:
@@ -160,11 +165,13 @@ def _check_lines(check: CheckLine, settings: ReportSettings, *, paint: Paint) ->
 def fact_line(fact: Fact, settings: ReportSettings, *, paint: Paint, label: int = LABEL) -> str:
     """Return the label at the left and the text next to it, folded unless it stays whole."""
     limit = fact.limit or None
+    # Each part is cut for itself: a long file name must not push the model out of the line.
     text = " · ".join(printable(part, limit=limit) for part in fact.parts) if fact.parts else printable(fact.text, limit=limit)
     room = " " * max(1, label - cell_len(fact.label))
     head = (
         paint(fact.label, fact.tone) + room if fact.tone else paint(f"{fact.label}{room}", "quiet") if fact.label else " " * label
     )
+    # A command to be copied stays on one line, even where that is wider than the terminal.
     return f"{head}{hanging(text, first=label, width=None if fact.is_whole else settings.width, indent=label)}\n"
 
 
@@ -172,6 +179,7 @@ def table_lines(found: Table, settings: ReportSettings, *, paint: Paint, indent:
     """Write a table with its note; names are cut in their middle, other texts at their end."""
     rows = [[_safe(cell, column) for cell, column in zip(row, found.columns, strict=True)] for row in found.rows]
     columns = [msgspec.structs.replace(column, title=printable(column.title)) for column in found.columns]
+    # Measured with the whole cells: a table that fits is easier to compare than lines of words.
     if found.compact and settings.width is not None and sum(_widths(columns, rows)) + len(GAP) * len(columns) > settings.width + 1:
         yield from _compact_lines(found.compact, settings, paint=paint)
     else:
@@ -188,11 +196,13 @@ def _compact_lines(rows: Sequence[CompactRow], settings: ReportSettings, *, pain
 
 def _safe(cell: Cell, column: Column) -> Cell:
     limit = column.limit or None
+    # Cut in the middle: ids often differ at their end.
     if column.is_name and limit:
         text = printable_id(cell.text, limit=limit)
     else:
         names = ", ".join(printable_id(name, limit=limit) if limit else printable(name) for name in cell.names)
         text = " ".join(filter(None, (names, printable(cell.full, limit=limit))))
+    # Terminals get an ASCII dash: many fonts show the long one like a minus sign.
     return Cell(UNKNOWN if text == DASH else text, tone=cell.tone)
 
 
@@ -203,10 +213,12 @@ def table(columns: Sequence[Column], rows: Sequence[Row], *, paint: Paint, width
     """
     cells = [[cell if isinstance(cell, Cell) else Cell(cell) for cell in row] for row in rows]
     widths = _widths(columns, cells)
+    # Only the first column may be cut, since paths say most at their end.
     if width is not None and columns[0].is_path:
         room = width - indent - sum(widths[1:]) - len(GAP) * len(widths[1:])
         cells = [[msgspec.structs.replace(path, text=_path_end(path.text, room)), *others] for path, *others in cells]
         widths = _widths(columns, cells)
+    # As many columns as fit; the others follow below each row, so that nothing is lost on a narrow terminal.
     n_beside = _fitting(columns, widths, room=None if width is None else width - indent)
     heads = [Cell(column.title, tone="quiet") for column in columns]
     for row in (heads, *cells):
@@ -225,6 +237,7 @@ def _widths(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> list[i
 def _path_end(path: str, room: int) -> str:
     if cell_len(path) <= room:
         return path
+    # Cell by cell, since a wide character takes two.
     while len(path) > 1 and cell_len(path) > room - 1:
         path = path[1:]
     return f"…{path}"
@@ -236,6 +249,7 @@ def _fitting(columns: Sequence[Column], widths: Sequence[int], *, room: int | No
         return len(columns)
     needed = [*widths]
     if not columns[-1].is_number:
+        # A last column of text is folded, so it needs only the least width.
         needed[-1] = min(needed[-1], NARROWEST)
     ends = list(accumulate(size + len(GAP) for size in needed))
     return max(1, sum(end - len(GAP) <= room for end in ends))
@@ -258,12 +272,15 @@ def _line(
     cell, column, size = last
     room = None if width is None else max(width, taken + NARROWEST)
     text = f"{cell.text:>{size}}" if column.is_number else hanging(cell.text, first=taken, width=room, indent=taken)
+    # Painted line by line: a pager shows one line at a time, and an escape sequence does not continue on the
+    # next.
     styled = "\n".join(_painted(line, cell.tone, paint=paint) for line in text.split("\n"))
     return f"{'':{indent}}{GAP.join([*parts, styled])}".rstrip() + "\n"
 
 
 def _padded(cell: Cell, column: Column, *, size: int, paint: Paint) -> str:
     room = " " * (size - cell_len(cell.text))
+    # Padded before painting: escape sequences have no width, and a format of Python would count them.
     styled = _painted(cell.text, cell.tone, paint=paint)
     return room + styled if column.is_number else styled + room
 

@@ -47,17 +47,20 @@ def marked(issue: Issue, *, room: int | None) -> MarkedLine:
     text, caret = found.before + found.mark + found.after, len(found.before)
     stop = caret + len(found.mark)
     if room is not None and cell_len(text) > room:
+        # Eight cells at least, enough for the mark and an ellipsis on both sides.
         text, caret, stop = _cut(text, caret, stop=stop, room=max(room, 8))
     return MarkedLine(text, cell_len(text[:caret]), max(1, cell_len(text[caret:stop])))
 
 
 def _cut(text: str, caret: int, *, stop: int, room: int) -> tuple[str, int, int]:
     start, end = 0, len(text)
+    # By cells, because the caret below has to stand under its character.
     while cell_len(text[start:caret]) > room * LEAD:
         start += 1
     lead = "…" if start else ""
     if cell_len(lead + text[start:]) > room:
         while cell_len(lead + text[start:end]) > room - 1:
+            # Shortened from the end, so that the marked place stays in view.
             end -= 1
         text = text[:end] + "…"
     shift = len(lead) - start
@@ -77,6 +80,7 @@ COUNT_WIDTH = 10
 def text_report(reports: Iterable[ValidationReport], settings: ReportSettings) -> Iterator[str]:
     """Write the reports for people, one file after the other, then counts by code and a summary line."""
     paint = painter(is_coloured=settings.is_coloured)
+    # Written as reports come in: nothing of a file is kept after its part is out.
     tally = Totals()
     is_after_issues = True
     yield from _changes(settings, paint)
@@ -85,6 +89,7 @@ def text_report(reports: Iterable[ValidationReport], settings: ReportSettings) -
         is_after_issues = bool(report.issues)
         yield from _file(report, settings, paint=paint)
     if tally.errors or tally.warnings:
+        # An issue ends with an empty line of its own.
         yield "" if is_after_issues else "\n"
         yield from _codes(tally, settings, paint=paint)
     yield _summary(tally, settings, paint=paint)
@@ -109,6 +114,7 @@ def _file(report: ValidationReport, settings: ReportSettings, *, paint: Paint) -
         return
     yield "\n"
     limit = MAX_ISSUES if settings.max_issues is None else settings.max_issues
+    # All issues, or all in full, were asked for: then look-alikes are not collapsed.
     selection = select(report, max_issues=limit, is_collapsed=bool(limit) and not settings.is_verbose)
     path = printable(report.path)
     for item in selection.shown:
@@ -124,6 +130,7 @@ def _header(report: ValidationReport, settings: ReportSettings, *, paint: Paint)
     facts = f"{contract_name(report)} · {outcome} · {accepted_counts(report)}"
     is_narrow = settings.width is not None and cell_len(f"{path} · {facts}") > settings.width
     separator = f"\n{'':{INDENT}}" if is_narrow else " · "
+    # Coloured after folding, and only once: the path may contain the same word.
     return paint(path, "strong") + separator + facts.replace(outcome, paint(outcome, OUTCOME_TONES[report.outcome]), 1) + "\n"
 
 
@@ -132,6 +139,7 @@ def _issue(issue: Issue, path: str, *, width: int | None, paint: Paint) -> Itera
     message = hanging(
         printable(issue.message, limit=MESSAGE_LIMIT), first=cell_len(f"{where} {label} "), width=width, indent=HANGING
     )
+    # An empty message would leave a blank at the end of the line.
     yield f"{paint(where, 'strong')} {paint(label, issue.severity)} {message}\n".replace(" \n", "\n")
     subject = _subject(issue)
     if subject:
@@ -163,6 +171,7 @@ def _omitted(report: ValidationReport, selection: IssueSelection, paint: Paint) 
     if left_out:
         way = (
             f"a report lists at most {MAX_ERRORS:,} errors and {MAX_LISTED:,} warnings of a file"
+            # Some issues are only counted by the reader, and no option can list them.
             if report.unlisted
             else "--max-issues 0 shows all"
         )

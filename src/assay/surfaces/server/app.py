@@ -61,6 +61,7 @@ async def adopt_orphaned_runs(server: Server) -> None:
     tried: dict[str, float] = {}  # when each run was last begun here
     seen: frozenset[str] = frozenset()
     while True:
+        # Slept first: the runs of this server itself were queued at its start.
         await asyncio.sleep(ROUND_SECONDS)
         try:
             seen = await asyncio.to_thread(_adopt_waiting, server, tried, seen)
@@ -74,18 +75,26 @@ def _adopt_waiting(server: Server, tried: dict[str, float], seen: frozenset[str]
 
     Returns what is waiting now.
     """
+    # A server that has no room must not take a run from one that has.
     if server.shared is None or not server.queue.free:
         return frozenset()
     now = time.monotonic()
     found = server.submissions.waiting(MAX_CANDIDATES)
     for waiting in found:
+        # A run seen for the first time may be in the moment between its commit and the start of its driver.
         if waiting.run_id not in seen:
             continue
+        # -AGAIN_SECONDS for a run that was never tried, which is then not early.
         run_id, is_early = waiting.run_id, now - tried.get(waiting.run_id, -AGAIN_SECONDS) < AGAIN_SECONDS
+        # A run on Temporal needs a server that can reach it.
         if waiting.is_with_workers and server.placement.temporal is None:
             continue
+        # Runs with workers are submitted again from time to time, in case the workflow was lost; others at once
+        # unless they failed here.
         if is_early and (waiting.is_with_workers or server.queue.problem(run_id)):
             continue
+        # `adopt` adds a run of the ledger to the folder of this server; False means that the ledger has lost it
+        # meanwhile.
         if server.queue.free and not server.queue.has(run_id) and server.shared.adopt(run_id):
             tried[run_id] = now
             log.info(
@@ -128,6 +137,7 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_loopback(self) -> bool:
         """True if only this machine can reach the service."""
+        # A name other than `localhost` may resolve to any address, so it does not count as loopback.
         with contextlib.suppress(ValueError):
             return ipaddress.ip_address(self.host).is_loopback
         return self.host == "localhost"
@@ -151,6 +161,7 @@ def build(server: Server, listening: ServeOptions) -> ASGIApp:
     """Build the application of a service."""
     app = Litestar(
         route_handlers=list(HANDLERS),
+        # Litestar takes the handler of the nearest class, so the order is for readers alone.
         exception_handlers={
             errors.HttpError: errors.answer_refusal,
             AssayError: errors.answer_library_error,
@@ -163,12 +174,15 @@ def build(server: Server, listening: ServeOptions) -> ASGIApp:
         # Its handlers would write every line a second time.
         logging_config=None,
         lifespan=[_lifespan],
+        # The limit is that of the upload routes, which count while they spool, and answer with the contract's
+        # error.
         request_max_body_size=None,
     )
     guard = AccessControl(
         KeyStore(listening.runs_dir),
         CallerRateLimiter(listening.settings.requests_per_minute, time.monotonic),
         hosts=(*listening.settings.hosts, listening.host),
+        # With a key file, a key is needed on loopback too (`are_needed`).
         needs_key=not listening.is_loopback,
         sessions=server.sessions,
     )
@@ -195,9 +209,11 @@ async def _lifespan(app: Litestar) -> AsyncIterator[None]:
     try:
         yield
     finally:
+        # First of all, so that no new run starts while the old ones drain.
         server.queue.stop()
         if taking is not None:
             taking.cancel()
+        # In a thread: the loop still has to send answers and close streams.
         await asyncio.to_thread(server.queue.wait, server.settings.grace_seconds)
         server.validation_pool.close()
         server.indexer.close()
@@ -213,14 +229,17 @@ class _Listener(uvicorn.Server):
         super().__init__(config)
         self._queue = queue
 
+    # uvicorn's own handler raises the signal again at the end, and the exit code would be that of a failure.
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002  # the parent's names
         """End in order on the first signal and at once on the second; a requested end is not a failure."""
         self._queue.stop()
+        # The second signal finds `should_exit` set by the first.
         self.force_exit = self.should_exit
         self.should_exit = True
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         """Serve until a signal; SIGHUP, which uvicorn does not handle, ends it as SIGTERM does."""
+        # A closed terminal sends SIGHUP; without a handler the process would die with calls in flight.
         if signal.SIGHUP in stop_signals():
             signal.signal(signal.SIGHUP, self.handle_exit)
         super().run(sockets=sockets)
@@ -231,6 +250,7 @@ def serve(listening: ServeOptions, say: Callable[[str], None]) -> None:
     check_exposure(listening)
     # Bind first: a port in use is reported at once, before any run was touched.
     listener = _listener(listening)
+    # The first request must not pay for imports, and a missing module is found at the start.
     api.load_all()
     listening.runs_dir.mkdir(parents=True, exist_ok=True)
     server = _opened(listening)
@@ -243,11 +263,16 @@ def serve(listening: ServeOptions, say: Callable[[str], None]) -> None:
         host=listening.host,
         port=listening.port,
         http=protocol_for(settings),
+        # No WebSockets here: an upgrade is answered as plain HTTP.
         ws="none",
+        # Addresses may hold data of clients; our own log writes routes.
         access_log=False,
         server_header=False,
+        # RFC 9110 6.6.1 asks an origin server with a clock for it.
         date_header=True,
+        # Headers of a proxy are only trusted where a lie does no harm (service_routes.is_secure).
         proxy_headers=False,
+        # One second more than the queue waits, which ends the lifespan first.
         timeout_graceful_shutdown=int(settings.grace_seconds) + 1,
         log_config=None,
         lifespan="on",
@@ -271,6 +296,7 @@ def _opened(listening: ServeOptions) -> Server:
     runs_dir, settings, placement = listening.runs_dir, listening.settings, listening.placement
     shared = api.SharedRuns(placement.ledger, runs_dir) if placement.ledger else None
     taken = api.Submissions(runs_dir, placement)
+    # Before the first request: several threads that begin to import at once may hang.
     api.warm_up(taken.temporary)
     meters, indexer, keys = ServiceMetrics(), RecordIndexer(), KeyStore(runs_dir)
 
@@ -325,6 +351,7 @@ def _begin_log(*, with_requests: bool) -> None:
 def _listener(listening: ServeOptions) -> socket.socket:
     """Open the socket of a service; raises UsageProblem when that fails."""
     try:
+        # `AI_PASSIVE` and the first address, so that an IPv6 host works like an IPv4 one.
         found = socket.getaddrinfo(listening.host, listening.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         return socket.create_server(found[0][4][:2], family=found[0][0], backlog=BACKLOG)
     except OSError as problem:
@@ -335,4 +362,5 @@ def _listener(listening: ServeOptions) -> socket.socket:
 
 
 def _shown(host: str) -> str:
+    # IPv6 addresses are in brackets in a URL (RFC 3986 3.2.2).
     return f"[{host}]" if ":" in host else host

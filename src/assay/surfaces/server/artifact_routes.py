@@ -21,6 +21,7 @@ from assay.surfaces.server.queries import AnyRequest, ExportQuery, NoQuery, read
 from assay.surfaces.server.server import BytesResponse, caller_of, json_response, server_of
 
 BLOCK = 1 << 18
+# Fifteen digits are enough for any file, and keep `int` from very long input.
 _RANGE = re.compile(r"bytes=(\d{0,15})-(\d{0,15})", re.ASCII)
 _MEDIA_TYPES = {".json": "application/json", ".jsonl": "application/x-ndjson"}
 
@@ -31,6 +32,7 @@ def list_artifacts(request: AnyRequest, run_id: FromPath[str]) -> BytesResponse:
     read_query(request, NoQuery)
     server, caller = server_of(request), caller_of(request)
     run = server.run(run_id, caller)
+    # The artifacts are in a store or on another machine: this raises the error that says so.
     if not run.artifacts() and run.result.is_away:
         server.sealed_path(run_id, caller)
     shown = tuple(_view(run, name, path) for name, path in run.artifacts().items())
@@ -52,6 +54,7 @@ def _view(run: api.RunReader, name: str, path: Path) -> ArtifactFile:
 def _sha256(run: api.RunReader, name: str, path: Path) -> str:
     """Return the hash in the manifest; that of the manifest itself is computed."""
     known = run.run_manifest.files.get(name)
+    # The manifest cannot contain its own hash, so it is read; it is small.
     return hashlib.sha256(path.read_bytes()).hexdigest() if known is None else known.sha256
 
 
@@ -68,12 +71,15 @@ def show_artifact(request: AnyRequest, run_id: FromPath[str], name: FromPath[str
     read_query(request, NoQuery)
     run = server_of(request).run(run_id, caller_of(request))
     path = run.artifacts().get(name)
+    # 410 and not 404: the file was there, and retention has removed it, which is listed.
     if path is None and any(name == tombstone.name for tombstone in run.removed()):
         raise ArtifactGone(f"'{name}' was removed by retention", hint=f"/v1/runs/{run_id}/artifacts lists when and why")
     if path is None:
         raise RunNotFound(f"run '{run_id}' has no artifact of that name", hint=f"/v1/runs/{run_id}/artifacts lists them")
     etag = f'"{_sha256(run, name, path)}"'
+    # `no-cache` lets a browser keep the file but ask each time, since keys may be revoked.
     headers = {"ETag": etag, "Accept-Ranges": "bytes", "Cache-Control": "private, no-cache"}
+    # If-None-Match comes before the range (RFC 9110 13.2.2).
     if _names(request.headers.get("if-none-match", ""), etag):
         return Response(b"", status_code=304, headers=headers)
     if "if-match" in request.headers and not _names(request.headers["if-match"], etag):
@@ -91,17 +97,21 @@ def show_artifact(request: AnyRequest, run_id: FromPath[str], name: FromPath[str
 
 def _names(condition: str, etag: str) -> bool:
     """Return whether a condition names the file with this tag."""
+    # Weak tags compare equal here: artifacts never change, so every tag is as good as a strong one.
     return condition.strip() == "*" or etag in (tag.strip().removeprefix("W/") for tag in condition.split(","))
 
 
 def _span(request: AnyRequest, size: int, *, etag: str) -> tuple[int, int]:
     """Parse the range: first byte and end; the whole file for an unreadable range, or one for another version."""
     found = _RANGE.fullmatch(request.headers.get("range", "").strip())
+    # A range of another unit, or of a version that has changed, is ignored and the whole file sent (RFC 9110
+    # 14.2, 13.1.5).
     if found is None or found[0] == "bytes=-" or request.headers.get("if-range", etag) != etag:
         return 0, size
     first, last = found[1], found[2]
     if first and last and int(last) < int(first):
         return 0, size
+    # `-500` asks for the last 500 bytes.
     start = int(first) if first else max(0, size - int(last))
     end = min(size, int(last) + 1) if first and last else size
     if start >= end:
@@ -135,6 +145,7 @@ def export_run(request: AnyRequest, run_id: FromPath[str]) -> Stream:
 
 def _begun(pieces: Iterator[bytes]) -> Iterator[bytes]:
     """Join pieces to larger blocks; the first are made now, so that an error there still gets a status."""
+    # Streaming answers send their status first; afterwards an error can only break the connection.
     return _blocks(chain(tuple(islice(pieces, 2)), pieces))
 
 

@@ -69,6 +69,7 @@ class KeyedLocks:
     @asynccontextmanager
     async def of(self, name: str) -> AsyncIterator[None]:
         """Wait for the lock of a name and hold it."""
+        # `setdefault` and the count are atomic here, since nothing is awaited between them.
         lock = self._locks.setdefault(name, asyncio.Lock())
         self._users[name] += 1
         try:
@@ -76,6 +77,7 @@ class KeyedLocks:
                 yield
         finally:
             self._users[name] -= 1
+            # Removed with its last user: names come from clients, and would otherwise fill the memory.
             if not self._users[name]:
                 del self._users[name], self._locks[name]
 
@@ -93,6 +95,7 @@ class SharedPolling(Generic[T]):
     async def follow(self, name: str, look: Callable[[], T]) -> AsyncIterator[T]:
         """Iterate over the results of every poll, without end; raises what a poll raises."""
         if name not in self._values:
+            # The first follower starts the poll; those that come later wait for its next result.
             self._values[name] = _PolledValue(look)
         feed = self._values[name]
         feed.followers += 1
@@ -102,6 +105,7 @@ class SharedPolling(Generic[T]):
                 yield await asyncio.shield(feed.found)
         finally:
             feed.followers -= 1
+            # The last follower ends it, also when it leaves by disconnecting.
             if not feed.followers:
                 feed.end()
                 del self._values[name]
@@ -124,6 +128,7 @@ class _PolledValue(Generic[T]):
             except AssayError as problem:
                 self.found.set_exception(problem)
                 return
+            # Replaced before the result is set: a follower that is woken at once waits for the next one.
             reached, self.found = self.found, asyncio.get_running_loop().create_future()
             reached.set_result(found)
             await asyncio.sleep(POLL_SECONDS)
@@ -153,9 +158,11 @@ class BackgroundTasks:
             self._sweep()
             task = self._tasks[name] = asyncio.create_task(_awaited(work))
         # Not wait_for, which would cancel the task at the timeout; the work continues for the next request.
+        # `asyncio.wait` does not raise what the task raised; `result` below does.
         await asyncio.wait({task}, timeout=seconds)
         if not task.done():
             return False
+        # Taken out, so that an error is reported once and the next request tries again.
         self._tasks.pop(name, None)
         task.result()
         return True
@@ -209,6 +216,7 @@ class ConcurrencyQuota:
             yield
         finally:
             self._taken[caller] -= 1
+            # Removed at zero, or every caller that ever came would stay in memory.
             if not self._taken[caller]:
                 del self._taken[caller]
 
@@ -230,6 +238,7 @@ class CallerRateLimiter:
             # The level falls evenly: with fixed minutes a caller could use two allowances around the start of one.
             level = max(0.0, level - (now - at) * per_second)
             is_allowed = level + 1 <= self._limit
+            # A refused request costs nothing, so that a client that keeps polling recovers at the promised time.
             level += is_allowed
             self._used[caller] = (level, now)
         retry = 0 if is_allowed else math.ceil((level + 1 - self._limit) / per_second)

@@ -47,6 +47,7 @@ from assay.surfaces.server.uploads import FileForm
 def compare_runs(request: AnyRequest) -> BytesResponse:
     """Compare two finished runs record by record and test the difference."""
     query, server, caller = read_query(request, CompareQuery), server_of(request), caller_of(request)
+    # Both runs are checked before any is read: a run of another project looks like one that does not exist.
     before, after = server.sealed_path(query.before, caller), server.sealed_path(query.after, caller)
     found = api.compare(before, after, runs_dir=server.runs_dir, cluster=query.cluster, max_flips=query.flips)
     return json_response(ComparisonView(comparison=found.to_dict(), request_id=request_id_of(request)))
@@ -57,6 +58,7 @@ def list_audit(request: AnyRequest) -> BytesResponse:
     """List who submitted, cancelled, resumed and decided what, the oldest first."""
     query = read_query(request, PageQuery)
     start = int(query.cursor or 0)
+    # One more than asked for tells whether there is a next page.
     entries = list(islice(api.audit(server_of(request).runs_dir), start, start + query.limit + 1))
     cursor = str(start + query.limit) if len(entries) > query.limit else None
     return json_response(AuditView(entries=tuple(entries[: query.limit]), next_cursor=cursor, request_id=request_id_of(request)))
@@ -69,6 +71,7 @@ _PREDICTIONS = "predictions.jsonl"
 async def show_comparison(request: AnyRequest) -> BytesResponse:
     """Show the comparison of two runs, or the form that chooses them."""
     server, caller, choice = server_of(request), caller_of(request), _choice(request)
+    # In threads, because listing and rendering read files.
     page = compare_page(await asyncio.to_thread(server.visible, caller), choice)
     if not (choice.before and choice.after):
         return page_response(request, "compare.html", page)
@@ -113,6 +116,7 @@ async def _load_comparison(server: Server, caller: Caller, choice: CompareChoice
     async def make() -> None:
         await server.validation_pool.run("", size, api.keep_comparison, before, after, runs_dir=server.runs_dir, cluster=cluster)
 
+    # The name has everything that the result depends on: two pages may wait for one computation.
     if not await server.background.is_ready(f"compare {before} {after} {choice.cluster}", make):
         return None
     return await asyncio.to_thread(api.kept_comparison, before, after, runs_dir=server.runs_dir, cluster=cluster)
@@ -141,6 +145,7 @@ def _with_flips(
     try:
         flips = _flips(request, measured, numbers, choice=choice)
     except AssayError as problem:
+        # The comparison is still worth showing when the answers are gone.
         return msgspec.structs.replace(outcome, flips_problem=problem.message)
     shown = (flip_view(flip, number, choice=choice, place=PLACE) for flip, number in zip(flips, numbers, strict=True))
     return msgspec.structs.replace(outcome, flips=tuple(shown))
@@ -193,6 +198,7 @@ def _visible_cards(request: AnyRequest, listings: Iterable[RunListing]) -> api.K
         return kept
     visible = {listing.run_id for listing in listings}
     is_default = caller.sees(DEFAULT_PROJECT)
+    # A card of a run quotes its records, so it is as private as the run.
     cards = (one for one in kept.cards if (one.card.run_id in visible if one.card.run_id else is_default))
     return api.KeptCards(tuple(cards), kept.damaged if is_default else ())
 
@@ -209,6 +215,7 @@ async def show_run_judge(request: AnyRequest, run_id: FromPath[str]) -> BytesRes
 def _judge_page(request: AnyRequest, run_id: str) -> RunJudgePage:
     server, caller = server_of(request), caller_of(request)
     run = server.run(run_id, caller)
+    # Raises where the artifacts are elsewhere; the page needs them.
     server.sealed_path(run_id, caller)
     names = {judge.name for judge in run.plan.judges}
     listings = server.visible(caller)
@@ -231,6 +238,7 @@ def _calibrated(request: AnyRequest, page: RunJudgePage, labels: str | None = No
         raise
     except AssayError as problem:
         listed = getattr(problem, "problems", ()) or (problem.message,)
+        # Problems name the uploaded file by its temporary path, which the caller does not know.
         return msgspec.structs.replace(page, problems=tuple(text.replace(f"{labels}:", "line ") for text in listed))
     return msgspec.structs.replace(page, calibration=calibration_view(found))
 
@@ -251,11 +259,13 @@ async def _compared(request: AnyRequest, server: Server, page: RunJudgePage) -> 
     ending = next((ending for ending in _ENDINGS if form.file_name.lower().endswith(ending)), "")
     if not ending:
         raise HttpError(415, "labels are a table (.csv) or JSON lines (.jsonl)")
+    # A random name in the private folder: the name that the client gave is never part of a path.
     path = server.submissions.temporary / f"labels-{secrets.token_hex(8)}{ending}"
     try:
         await form.spool(path, limit=LABEL_BYTES)
         page = msgspec.structs.replace(page, source=form.file_name[:200])
         return await asyncio.to_thread(_calibrated, request, page, str(path))
+    # Labels are read and forgotten: nothing that a caller sends is stored without being asked for.
     finally:
         path.unlink(missing_ok=True)
 

@@ -44,6 +44,7 @@ def without_folders(message: str, *folders: Path | None) -> str:
         # A relative folder such as `runs` is also part of our own URLs, so it counts only at the start of a path.
         begins = "" if folder.startswith("/") else r"(?<![\w./~-])"
         message = re.sub(f"{begins}{re.escape(folder)}/", "", message)
+        # `re.sub` reads backslashes in the replacement.
         message = re.sub(f"{begins}{re.escape(folder)}", Path(folder).name.replace("\\", r"\\"), message)
     return message
 
@@ -61,6 +62,7 @@ CODES: dict[int, str] = {
     503: "service_unavailable",
 }
 """Error code of each status; others below 500 are `invalid_request`."""
+# The first class that fits counts, so subclasses come before their base.
 STATUSES: tuple[tuple[type[AssayError], int], ...] = (
     (ArtifactGone, 410),
     (RunNotFound, 404),
@@ -69,6 +71,7 @@ STATUSES: tuple[tuple[type[AssayError], int], ...] = (
     (StoreUnavailable, 503),
     (UsageProblem, 400),
     (SourceUnreadable, 400),
+    # The service lacks an extra, which is like an address that is not there.
     (MissingExtra, 404),
 )
 RETRY_SECONDS = 5
@@ -82,6 +85,7 @@ PAGE_HEADERS = {
     ),
     # Without any referrer a browser would send no origin with this server's own forms.
     "referrer-policy": "same-origin",
+    # Pages that open this one get no handle on it.
     "cross-origin-opener-policy": "same-origin",
 }
 """Headers of every page: it may load what this server serves, and nothing else."""
@@ -118,13 +122,16 @@ class RenderedError(msgspec.Struct, frozen=True):
 def render_error(refusal: HttpError, scope: HTTPScope, *, request_id: str, headers: Mapping[str, str]) -> RenderedError:
     """Render an error as the envelope, or as a page for a browser."""
     path = scope["path"]
+    # Below /v1/ the answer is always JSON, whatever the client accepts.
     if "text/html" not in headers.get("accept", "") or path.startswith("/v1/"):
         body = envelope(refusal.status, refusal.message, request_id=request_id, details=refusal.details)
         return RenderedError(body, {"content-type": "application/json", **refusal.headers})
     details = refusal.details
     is_asked_for = scope["method"] == "GET"
+    # Only a path of this server: an address from a form could otherwise lead anywhere after signing in.
     target = own_page(_asked(scope) if is_asked_for else str(details.get("next", "")))
     hint = str(details.get("hint", ""))
+    # A browser's user is told what to do; a program gets the precise reason.
     message = "This server needs an API key" if refusal.status == 401 else refusal.message
     view = problem_view(refusal.status, message, request_id=request_id, hint=hint, next_page=target)
     caller: Caller | None = scope.get("state", {}).get("caller")
@@ -151,6 +158,7 @@ def answer_refusal(request: Request[Any, Any, Any], refusal: HttpError) -> Respo
 def answer_library_error(request: Request[Any, Any, Any], problem: AssayError) -> Response[bytes]:
     """Answer an error of the library, by its class."""
     status = next((status for kind, status in STATUSES if isinstance(problem, kind)), 500)
+    # Messages name paths of this machine, which are none of a client's business.
     redact = request.app.state.server.redact_paths
     details: JsonObject = {"hint": redact(problem.hint)} if problem.hint else {}
     if isinstance(problem, api.PlanProblems):
@@ -180,6 +188,7 @@ def answer_defect(request: Request[Any, Any, Any], problem: Exception) -> Respon
     request_id = request_id_of(request)
     fields = {"event": "request_failed", "request_id": request_id, "code": "internal_error"}
     log.error("request %s failed", request_id, exc_info=problem, extra={FIELDS: fields})
+    # Nothing of the exception: it may quote a prompt, a path or a setting.
     return answer_refusal(request, HttpError(500, "internal error; see the server log"))
 
 
@@ -190,6 +199,7 @@ def request_id_of(request: Request[Any, Any, Any]) -> str:
 
 
 def whole_answer(status: int, reason: str, headers: Mapping[str, str]) -> bytes:
+    # The input had no header that could have carried one.
     """Build the bytes of an answer to input that never became a request."""
     request_id = str(uuid.uuid4())
     body = envelope(status, reason, request_id=request_id, details={})

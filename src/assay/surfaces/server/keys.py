@@ -53,6 +53,7 @@ class Caller(msgspec.Struct, frozen=True):
     @property
     def owner(self) -> str:
         """Identify the caller among those of all projects; idempotency keys and drafts belong to it."""
+        # Without the project in the default one, so that idempotency keys from before projects keep their owner.
         return self.name if self.project == DEFAULT_PROJECT else f"{self.project}/{self.name}"
 
     @property
@@ -100,6 +101,7 @@ class KeyStore:
 
     def caller(self, key: str) -> Caller | None:
         """Find the owner of a key; compares every entry, so that the time does not depend on the key."""
+        # Keys have 256 random bits, so comparing hashes is as good as comparing keys, and none is in memory.
         given = _digest(key)
         found: Caller | None = None
         for entry in self.entries():
@@ -117,6 +119,7 @@ class KeyStore:
             )
         key = PREFIX + secrets.token_urlsafe(32)
         created = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        # Enough to tell keys apart in a list, and no help in guessing the rest.
         entry = KeyEntry(name=name, scope=scope, sha256=_digest(key), hint=key[:10], created_at=created, project=project)
         with self._alone():
             if any(entry.name == name for entry in self.entries()):
@@ -136,6 +139,7 @@ class KeyStore:
     def _alone(self) -> Iterator[None]:
         """Lock the file: of two concurrent changes one would be lost."""
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # 0600 and O_CLOEXEC: no other user, and no child process.
         handle = os.open(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             # A separate lock file: the keys file itself is replaced, and a lock on the old inode would not exclude the next writer.
@@ -151,13 +155,15 @@ class KeyStore:
                 file.write(pretty_json(entries))
                 file.flush()
                 os.fsync(file.fileno())
+            # Atomic: a server that reads meanwhile sees the old file or the new one.
             partial.replace(self._path)
         finally:
             partial.unlink(missing_ok=True)
 
 
 def _digest(key: str) -> str:
-    """Hash a key; it has 256 random bits, so one round of a fast hash is enough."""
+    """Hash a key or the token of a session; both have 256 random bits, so one round of a fast hash is enough."""
+    # `surrogatepass`: a header may hold any byte, and an unknown key is an answer and not a crash.
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -191,31 +197,36 @@ class SessionStore:
         if entry is None:
             return None
         now = self._clock()
+        # Expired sessions go when one is added, so no timer is needed.
         self._open = {token: session for token, session in self._open.items() if session.ends_at > now}
         while len(self._open) >= MAX_SESSIONS:
             self._open.pop(next(iter(self._open)))
         token = secrets.token_urlsafe(32)
-        self._open[_session_digest(token)] = _Session(entry.name, entry.sha256, now + SECONDS)
+        # Stored by its hash: a dump of the memory gives no session away.
+        self._open[_digest(token)] = _Session(entry.name, entry.sha256, now + SECONDS)
         return token
 
     def caller(self, token: str) -> Caller | None:
         """Find the caller of a token; None when it has expired, or its key was revoked meanwhile."""
-        session = self._open.get(_session_digest(token))
+        session = self._open.get(_digest(token))
         if session is None or session.ends_at <= self._clock():
             return None
+        # Compared by hash too: a new key with the name of a revoked one has no sessions.
         entries = (entry for entry in self._keys.entries() if (entry.name, entry.sha256) == (session.name, session.key_sha256))
         entry = next(entries, None)
         return None if entry is None else Caller(entry.name, entry.scope, is_signed_in=True, project=entry.project)
 
     def end(self, token: str) -> None:
         """Drop a session."""
-        self._open.pop(_session_digest(token), None)
+        self._open.pop(_digest(token), None)
 
 
 def cookie(token: str, *, is_secure: bool) -> str:
     """Build the cookie header that stores a token, out of reach of scripts and other sites."""
     seconds = SECONDS if token else 0
+    # Strict and HttpOnly: neither another site nor a script on a page can use it (docs/decisions/013-pages.md).
     parts = [f"{COOKIE}={token}", "Path=/", f"Max-Age={seconds}", "HttpOnly", "SameSite=Strict"]
+    # Only over TLS, or a browser on plain HTTP would drop the cookie.
     return "; ".join([*parts, *(["Secure"] if is_secure else [])])
 
 
@@ -228,7 +239,3 @@ def token_in(header: str) -> str:
     """Read the token from a Cookie header; empty when there is none."""
     pairs = (part.strip().partition("=") for part in header.split(";"))
     return next((value for name, _, value in pairs if name == COOKIE), "")
-
-
-def _session_digest(token: str) -> str:
-    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()

@@ -60,6 +60,7 @@ class ServiceMetrics:
         self.working = Gauge("assay_runs_working", "Runs that are worked on.", registry=self.registry)
 
     def count(self, route: str, method: str, *, status: int, seconds: float) -> None:
+        # A client may use any word as a method; a label for each would fill the memory of Prometheus.
         """Count one answered request; a status of 0 means that the client disconnected."""
         self._requests.labels(route, method if method in COUNTED_METHODS else "other", str(status)).inc()
         self._seconds.labels(route).observe(seconds)
@@ -82,8 +83,10 @@ def _open_run_metrics() -> RunMeter | None:
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs", "/docs/style.css", "/sign-in", "/sign-out"})
 """Addresses without data of any run, which probes and browsers request without a key."""
+# Files of the product, the same for all: they hold nothing of a run.
 OPEN_FOLDER = "/static/"
 ADMIN_PATHS = frozenset({"/v1/audit"})
+# They read a dataset and start nothing, so a key that may only read may use them.
 READING_POSTS = frozenset({"/v1/validate", "/validate"})
 DRAIN_SECONDS = 30.0
 """Seconds for which a refused body is read on: most clients read the answer only after sending everything, up to 100 MB."""
@@ -102,6 +105,7 @@ _SINGLE = frozenset(
     }
 )
 """Headers that must not be repeated, because it would be ambiguous which one counts."""
+# For every answer; pages have a policy of their own that lets them load scripts and styles (errors.PAGE_HEADERS).
 SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; frame-ancestors 'none'",
@@ -122,6 +126,7 @@ class AccessControl:
         self._keys = known
         self._sessions = sessions
         self._rates = rates
+        # The names under which this machine is usually reached; behind a proxy `hosts` has to list others.
         self._hosts = {"localhost", socket.gethostname().lower(), *(host.lower() for host in hosts)}
         self._needs_key = needs_key
 
@@ -129,6 +134,7 @@ class AccessControl:
         """Authenticate the caller and count the request; raises HttpError."""
         # Use the router's view of the path: another spelling of an address needs the same scope.
         path = normalize_path(scope["path"])
+        # Before anything is read: a rebound name must not even learn whether a key is right.
         self._check_host(headers, scope["method"])
         # Forms are sent by browsers, also from other sites; programs use /v1/ and send no origin.
         if scope["method"] in CHANGING_METHODS and not path.startswith("/v1/"):
@@ -142,6 +148,7 @@ class AccessControl:
             raise HttpError(503, "the keys of this service cannot be read", headers={"Retry-After": "5"}) from problem
         # Counted before the scope is checked: refused requests use the allowance too.
         wanted = _wanted(scope["method"], path)
+        # By the name of the key; without keys all callers share one allowance.
         allowance = self._rates.take(caller.name)
         if allowance.retry_after_s:
             raise HttpError(429, "too many requests", headers=allowance.headers())
@@ -152,6 +159,7 @@ class AccessControl:
     def still_knows(self, caller: keys.Caller, headers: dict[str, str], *, method: str) -> bool:
         """Return whether the caller is still allowed: the session and the key may have been revoked since."""
         try:
+            # Equal, not just known: the key may have another scope or project by now.
             return self._caller(headers, method) == caller
         except (HttpError, StoreUnavailable):
             return False
@@ -162,6 +170,7 @@ class AccessControl:
                 403, "this service is not known under that host name", details={"hint": "the setting `hosts` lists its names"}
             )
         origin = headers.get("origin")
+        # The port is part of an origin, and `host` has it too unless it is the default one.
         if origin and method in CHANGING_METHODS and origin.partition("://")[2] != headers["host"]:
             raise HttpError(403, "requests from other sites are not taken")
 
@@ -170,10 +179,12 @@ class AccessControl:
         found = _HOST.fullmatch(host.lower())
         if found is None:
             return False
+        # An IPv6 address is in brackets in a Host header.
         name = found[1].strip("[]")
         if name in self._hosts:
             return True
         try:
+            # A rebound name is always a name, so any IP address is safe.
             ipaddress.ip_address(name)
         except ValueError:
             return False
@@ -183,7 +194,9 @@ class AccessControl:
         if not self._needs_key and not self._keys.are_needed:
             return keys.Caller()
         scheme, _, token = headers.get("authorization", "").partition(" ")
+        # Both headers are common; if both are given, x-api-key counts.
         given = headers.get("x-api-key") or (token.strip() if scheme.lower() == "bearer" else "")
+        # A key in a header wins over the session of a browser.
         caller = self._keys.caller(given) if given else self._signed_in(headers, method)
         if caller is None:
             why = "that key is not known" if given else "a key is needed: x-api-key, or Authorization: Bearer"
@@ -204,6 +217,7 @@ def _check_same_origin(headers: dict[str, str]) -> None:
     Other ports of one host are other origins, though cookies know no ports.
     """
     origin = headers.get("origin", "")
+    # Browsers of the last years send Sec-Fetch-Site; older ones at least an Origin with forms.
     if headers.get("sec-fetch-site") != "same-origin" and (not origin or origin.partition("://")[2] != headers.get("host")):
         raise HttpError(403, "requests from other sites are not taken")
 
@@ -227,24 +241,29 @@ class RequestMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
+        # The lifespan events of ASGI, which no caller sends.
         if scope["type"] != ScopeType.HTTP:
             await self._app(scope, receive, send)
             return
         exchange = _Exchange(scope, receive, send, idle_seconds=self._idle_seconds)
         state: JsonObject = scope.setdefault("state", {})
+        # In the state, so that every answer, log line and audit entry names the same id.
         state["request_id"] = exchange.request_id
         # RFC 9110 9.3.2: HEAD answers with the headers of GET; uvicorn leaves the body out.
         asked: HTTPScope = {**scope, "method": "GET"} if exchange.is_head else scope
         try:
             exchange.check_headers(scope)
             state["caller"], allowance = self._guard.admit(scope, exchange.headers)
+            # On every answer, so that a client can slow down before it is refused.
             exchange.extra = {} if allowance is None else allowance.headers()
+            # Asked again for as long as a stream lasts: a revoked key must not keep its stream.
             exchange.may_go_on = partial(self._guard.still_knows, state["caller"], exchange.headers, method=scope["method"])
             # Streams come last: those of one caller must not use up all connections.
             with self._streams.of(state["caller"].name) if _STREAM.fullmatch(normalize_path(scope["path"])) else nullcontext():
                 await self._app(asked, exchange.receive, exchange.send)
         except HttpError as refusal:
             await exchange.refuse(refusal)
+        # The grace period of the server is over while this request was still being answered.
         except asyncio.CancelledError:
             await exchange.give_up()
         finally:
@@ -275,6 +294,7 @@ def _log_request(exchange: "_Exchange", route: str, caller: str, *, seconds: flo
 
 def _with_head(allow: bytes) -> bytes:
     """List the methods of an address; the framework does not know that HEAD is answered wherever GET is."""
+    # RFC 9110 9.3.2 answers HEAD wherever GET is answered.
     methods = set(allow.decode().split(", "))
     return ", ".join(sorted(methods | {"HEAD"} if "GET" in methods else methods)).encode()
 
@@ -285,6 +305,7 @@ class _Exchange:
     def __init__(self, scope: HTTPScope, receive: Receive, send: Send, *, idle_seconds: float) -> None:
         self.headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         given = self.headers.get("x-request-id", "")
+        # A client's own id is kept if it is harmless in a log line.
         self.request_id = given if _REQUEST_ID.fullmatch(given) else str(uuid.uuid4())
         self.extra: dict[str, str] = {}
         self.may_go_on: Callable[[], bool] = lambda: True
@@ -296,6 +317,7 @@ class _Exchange:
         self._start = time.perf_counter()
         self._receive = receive
         self._send = send
+        # Without these headers a request has no body.
         self._is_read = "content-length" not in self.headers and "transfer-encoding" not in self.headers
         self._is_late = False
         self._taken = 0
@@ -315,12 +337,15 @@ class _Exchange:
     async def receive(self) -> Any:
         """Receive the next piece of the request; raises HttpError when it does not arrive in time."""
         message: Any = await (self._receive() if self._is_read else self._in_time())
+        # Counted for the minimum speed, which grows with what has arrived.
         self._taken += len(message.get("body", b""))
         if message["type"] == "http.disconnect" or not message.get("more_body", False):
             self._is_read = True
         return message
 
     async def _in_time(self) -> Any:
+        # Two limits: a pause between pieces, and the average speed, which a client that sends a byte now and then
+        # would not break.
         allowed = self._idle_seconds + self._taken / BODY_BYTES_PER_SECOND - self.seconds()
         try:
             async with asyncio.timeout(max(0.0, min(self._idle_seconds, allowed))):
@@ -337,20 +362,25 @@ class _Exchange:
             if not self._is_read:
                 # The rest of the body must not be parsed as another request.
                 own["Connection"] = "close"
+            # Headers of ASGI may be bytearrays.
             given = {bytes(name).lower(): bytes(value) for name, value in message["headers"]}
             self._is_live = given.get(b"content-type", b"").startswith(b"text/event-stream")
             added = {**SECURITY_HEADERS, **own}
             message["headers"] = [
                 *((name, _with_head(value) if bytes(name).lower() == b"allow" else value) for name, value in message["headers"]),
+                # Only those that the route has not set: pages have another content policy.
                 *((name.lower().encode(), value.encode()) for name, value in added.items() if name.lower().encode() not in given),
             ]
         elif self._has_ended:
+            # After the end was sent, the framework may still deliver pieces of a stream.
             return
         elif self.is_head or (self._is_live and not self.may_go_on()):
             # The stream may never end, and its caller has disconnected or lost access.
             self._has_ended = True
             message = {"type": "http.response.body", "body": b"", "more_body": False}
         elif message["type"] == "http.response.body" and not message.get("more_body", False) and not self._is_read:
+            # The answer first, the rest of the upload afterwards: a client that reads while it sends sees it at
+            # once.
             await self._send({**message, "more_body": True})
             await self._drain()
             message = {"type": "http.response.body", "body": b"", "more_body": False}
@@ -358,6 +388,7 @@ class _Exchange:
 
     async def _drain(self) -> None:
         """Read the rest of the upload, so that the client reads the answer instead of getting a connection reset."""
+        # A client that waits for 100 Continue has sent nothing that would have to be read.
         if self._is_late or "100-continue" in self.headers.get("expect", "").lower():
             return
         left = DRAIN_BYTES
@@ -371,6 +402,7 @@ class _Exchange:
     async def give_up(self) -> None:
         """Tell callers without an answer to come back: the grace period is over."""
         self._is_late = True
+        # Once the head of an answer is out, nothing can be told any more.
         if not self.status:
             await self.refuse(HttpError(503, "the service is shutting down", headers={"Retry-After": str(RETRY_SECONDS)}))
 

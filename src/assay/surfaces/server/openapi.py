@@ -55,17 +55,21 @@ _DESCRIPTION = (
 
 def openapi(app: Litestar) -> JsonObject:
     """Build the document of an application's addresses."""
+    # Sorted, so that the document is the same whatever order the routes were registered in.
     operations = sorted(_operations(app), key=lambda entry: (entry[0], entry[1]))
+    # All structs that any address names; the rest of the components follows from them.
     kinds = {kind for _, _, handler in operations for kind in (handler.opt["query"], handler.opt["answer"]) if _is_struct(kind)}
     ordered = sorted({*kinds, ErrorAnswer}, key=_name_of)
     _, found = msgspec.json.schema_components(ordered, ref_template=f"{_SCHEMAS}{{name}}")
     for kind in filter(_is_struct, vars(http_answers).values()):
+        # Answers that leave defaults out have optional members by design.
         if kind.__name__ in found and not kind.__struct_config__.omit_defaults:
             _require_members(found[kind.__name__])
     components = {_NAMES.get(name, name): _published(schema) for name, schema in found.items() if name not in _OPEN}
     paths: JsonObject = {}
     for path, method, handler in operations:
         paths.setdefault(path, {})[method] = _operation(path, method, handler=handler, components=components)
+    # Queries are described by parameters; as schemas they would be listed twice.
     shown = {name: schema for name, schema in components.items() if not name.endswith("Query")}
     return {
         "openapi": "3.1.0",
@@ -78,6 +82,7 @@ def openapi(app: Litestar) -> JsonObject:
                 "bearer": {"type": "http", "scheme": "bearer"},
             },
         },
+        # An empty entry: without keys the service needs none.
         "security": [{}, {"key": []}, {"bearer": []}],
     }
 
@@ -118,8 +123,10 @@ def _is_struct(kind: object) -> bool:
 def _operations(app: Litestar) -> Iterator[tuple[str, str, HTTPRouteHandler]]:
     for route in app.routes:
         for handler in getattr(route, "route_handlers", ()):
+            # A handler without `query` is a page for people, and no part of the interface.
             if isinstance(handler, HTTPRouteHandler) and "query" in handler.opt:
                 for method in handler.http_methods - {"OPTIONS"}:
+                    # OPTIONS is answered by the framework for every address.
                     yield (
                         _PARAMETER.sub(r"{\1}", route.path_format if hasattr(route, "path_format") else route.path),
                         method.lower(),
@@ -146,6 +153,7 @@ def _operation(path: str, method: str, *, handler: HTTPRouteHandler, components:
 
 
 def _tag(path: str) -> str:
+    # Grouped by what a reader is looking for, and not by module.
     parts = [part for part in path.split("/") if part and not part.startswith("{")]
     return "service" if parts[0] != "v1" else {"runs": "runs", "validate": "datasets"}.get(parts[1], "decisions")
 
@@ -159,6 +167,7 @@ def _path_parameters(path: str) -> Iterator[JsonObject]:
 def _query_parameters(query: JsonObject) -> Iterator[JsonObject]:
     for name, schema in query["properties"].items():
         required = name in query.get("required", ())
+        # Null means "not given" in our structs; in a query that is a missing parameter.
         shown = {key: value for key, value in schema.items() if key != "description"}
         shown["anyOf"] = [option for option in schema.get("anyOf", ()) if option != {"type": "null"}]
         if not shown["anyOf"]:
@@ -179,6 +188,7 @@ def _headers(path: str, method: str) -> Iterator[JsonObject]:
 
 
 def _statuses(path: str, handler: HTTPRouteHandler) -> list[int]:
+    # These can happen with every address.
     errors = {*handler.opt.get("errors", ()), 400, 403, 500, 503}
     if path not in OPEN_PATHS:
         errors |= {401, 429}
@@ -189,6 +199,7 @@ def _statuses(path: str, handler: HTTPRouteHandler) -> list[int]:
 
 def _response(status: int, handler: HTTPRouteHandler) -> JsonObject:
     shown: JsonObject = {"description": REASONS[status]}
+    # 304 has no body (RFC 9110 15.4.5).
     if status == 304:
         return shown
     answer = handler.opt["answer"]
@@ -279,4 +290,5 @@ def _range(schema: Mapping[str, object]) -> str:
 def _default(schema: Mapping[str, object]) -> str:
     """Format the default of a parameter."""
     default = schema.get("default")
+    # False is shown, None is not: it is no default that a client could send.
     return "" if default in (None, (), []) else f"; `{default}` by default"

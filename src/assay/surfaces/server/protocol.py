@@ -28,6 +28,7 @@ class Protocol(H11Protocol):
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
+        # A parser of ours, which checks requests before uvicorn sees them.
         self._parser_check = _UnambiguousParser()
         self.conn = self._parser_check
         self._is_over = False
@@ -41,10 +42,12 @@ class Protocol(H11Protocol):
         """Accept a connection; if there are too many, close the one that has been idle longest."""
         super().connection_made(transport)
         self._expect_request()
+        # Counted after it was added: this one may stay if an idle one can be closed instead.
         if len(self.connections) > self.settings.max_connections:
             self._make_room()
 
     def _make_room(self) -> None:
+        # Only connections without a request are closed for room: a slow but honest upload is not.
         waiting = [other for other in self.connections if isinstance(other, Protocol) and other.is_waiting and other is not self]
         if waiting:
             min(waiting, key=lambda other: other._waiting_since).drop()
@@ -54,6 +57,7 @@ class Protocol(H11Protocol):
     @property
     def is_waiting(self) -> bool:
         """True if there is no request to answer."""
+        # Between two requests uvicorn keeps the last exchange.
         return not self._is_over and (self._exchange is None or self._exchange.response_complete)
 
     @property
@@ -76,12 +80,14 @@ class Protocol(H11Protocol):
     def data_received(self, data: bytes) -> None:
         """Parse received bytes; the head of a request has a deadline, whether it arrives in one piece or in many."""
         if self._is_over:
+            # After a refusal bytes are read and dropped, so that the client sees the answer and not a reset.
             self._left_to_discard -= len(data)
             if self._left_to_discard < 0:
                 self.transport.abort()
             return
         self._has_begun = True
         super().data_received(data)
+        # A whole head has arrived: from here on the middleware watches the time of the body.
         if not self.is_waiting:
             self._expect_nothing()
         elif self._deadline is None:
@@ -103,6 +109,8 @@ class Protocol(H11Protocol):
 
     def _be_late(self) -> None:
         self._deadline = None
+        # A connection on which nothing was sent is closed without an answer, which the client might take for one
+        # to its next request.
         if self._has_begun and not self._parser_check.has_sent_answer:
             self._refuse(408, f"the request did not come within {self.settings.idle_seconds:g} seconds")
         else:
@@ -112,6 +120,7 @@ class Protocol(H11Protocol):
         """Answer input that cannot be parsed as a request."""
         status, reason = self._parser_check.refusal
         exchange = self._exchange
+        # The answer has begun, so a second one would be read as part of it.
         if exchange is not None and exchange.response_started and not exchange.response_complete:
             self.drop()
         else:
@@ -121,7 +130,9 @@ class Protocol(H11Protocol):
         self._is_over = True
         self._expect_nothing()
         self.transport.write(whole_answer(status, reason, headers or {}))
+        # The client learns that nothing more follows; the reading side stays open for what it still sends.
         self.transport.write_eof()
+        # Reading may have been paused because the application was slow.
         self.flow.resume_reading()
         if self._exchange is not None:
             # The handler that still reads the body of a malformed request must see a disconnect.
@@ -132,6 +143,7 @@ class Protocol(H11Protocol):
     def pause_writing(self) -> None:
         """Disconnect a client that does not read its answer."""
         super().pause_writing()
+        # A client that stops reading would hold the answer in memory for ever.
         self._unread = self.loop.call_later(READ_SECONDS, self.transport.abort)
 
     def resume_writing(self) -> None:
@@ -143,6 +155,7 @@ class Protocol(H11Protocol):
 
     def shutdown(self) -> None:
         """End in order, unless it has ended already."""
+        # uvicorn shuts down every connection, also those that were closed by a refusal.
         if not self._is_over:
             super().shutdown()
 
@@ -152,6 +165,7 @@ class Protocol(H11Protocol):
 
 def protocol_for(settings: ServerSettings) -> type[Protocol]:
     """Build the protocol class for an operator's settings."""
+    # uvicorn makes protocols by calling a class without arguments of ours.
     return type("Protocol", (Protocol,), {"settings": settings})
 
 
@@ -165,6 +179,7 @@ class _UnambiguousParser(h11.Connection):
     @property
     def has_sent_answer(self) -> bool:
         """True if the current request was answered before its body was complete."""
+        # An answer that began before the body was complete, such as a refusal of an upload.
         return self.our_state not in (h11.IDLE, h11.SEND_RESPONSE)
 
     def next_event(self) -> Any:
@@ -179,8 +194,11 @@ class _UnambiguousParser(h11.Connection):
 
     def _checked(self, request: h11.Request) -> h11.Request:
         names = [name for name, _ in request.headers]
+        # h11 limits the bytes of a head only while it is incomplete; a head that arrives in one piece is not
+        # limited.
         if len(names) > MOST_HEADERS or sum(len(name) + len(value) for name, value in request.headers) > HEADER_BYTES:
             raise self._refused(431, f"a request has at most {MOST_HEADERS} headers of {HEADER_BYTES:,} bytes together")
+        # h11 takes any version number; uvicorn answers HTTP/1.0 and 1.1.
         if request.http_version not in (b"1.0", b"1.1") or len(request.method) > METHOD_BYTES:
             raise self._refused(400, _REASONS[400])
         if len(request.target) > TARGET_BYTES:
@@ -188,6 +206,7 @@ class _UnambiguousParser(h11.Connection):
         # RFC 9112 6.1: if a proxy and this server frame the body differently, an attacker can smuggle a request.
         if b"transfer-encoding" in names and (b"content-length" in names or request.http_version < b"1.1"):
             raise self._refused(400, "a request has a Content-Length or a Transfer-Encoding, not both, and the latter in HTTP/1.1")
+        # `*` is the target of OPTIONS for the whole server.
         return request if request.target.startswith(b"/") or request.target == b"*" else self._relative(request)
 
     def _relative(self, request: h11.Request) -> h11.Request:
@@ -196,6 +215,7 @@ class _UnambiguousParser(h11.Connection):
         scheme, _, rest = target.partition("://")
         authority = rest.partition("/")[0].partition("?")[0]
         host = next((value.decode("latin-1") for name, value in request.headers if name == b"host"), "")
+        # Another authority than Host would let a proxy and this server route to different hosts.
         if scheme.lower() not in ("http", "https") or authority.lower() != host.lower():
             raise self._refused(400, "a request is for a path, or for an address at the host that it names")
         path = rest.removeprefix(authority)

@@ -19,6 +19,7 @@ _END = r"$(?!\n)"
 """Matches the end, and not a line feed before it, in the regular expressions of Python and of OpenAPI."""
 Cursor = Annotated[str, Meta(pattern=rf"^[0-9]{{1,12}}{_END}")]
 DatasetName = Annotated[str, Meta(pattern=rf"^[A-Za-z0-9][A-Za-z0-9_.-]{{0,127}}{_END}")]
+# The form of an id that becomes a folder's name: no slash, and no dot at its beginning.
 RunId = Annotated[str, Meta(pattern=rf"^[A-Za-z0-9][A-Za-z0-9_.-]{{0,127}}{_END}")]
 PageSize = Annotated[int, Meta(ge=1, le=1000, description="How many at most.")]
 AnyRequest = Request[Any, Any, Any]
@@ -50,6 +51,7 @@ class SubmittedDataset(msgspec.Struct, frozen=True, kw_only=True):
 
 SUBMITTED = tuple(setting for setting in run_settings().values() if setting.parameter is not None)
 """Settings that have a parameter."""
+# mypy cannot see members that are made from the definitions of settings.
 if TYPE_CHECKING:
     _SubmittedSettings = SubmittedDataset
 else:
@@ -139,15 +141,19 @@ def read_query(request: AnyRequest, kind: type[T]) -> T:
     given: dict[str, Any] = {}
     for name, value in request.query_params.multi_items():
         if name in lists:
+            # Words can be listed with commas; other values, such as names of models, may contain one.
             given.setdefault(name, []).extend(value.split(",") if any(_words(lists[name])) else [value])
         elif name in given:
+            # Which of two values counts would be a guess.
             raise HttpError(400, f"the parameter '{name[:64]}' is given twice")
         else:
             given[name] = value
     try:
+        # Not strict, since everything in a query is text.
         read = msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as problem:
         raise HttpError(400, f"the query cannot be used: {why_unusable(kind, given, problem)}") from problem
+    # `null` is read as None by msgspec, which would turn a typo into a default.
     empty = [name for name in given if getattr(read, name) is None]
     if empty:
         raise HttpError(400, f"the query cannot be used: '{empty[0]}' is not a value for '{given[empty[0]]}'")
@@ -166,6 +172,7 @@ def why_unusable(kind: type[msgspec.Struct], given: Mapping[str, Any], problem: 
 
 def _words(kind: inspect.Type) -> Iterator[str]:
     """List the values of a parameter; empty for one that takes anything else."""
+    # Annotations and unions with None are around the words.
     if isinstance(kind, inspect.Metadata):
         yield from _words(kind.type)
     elif isinstance(kind, inspect.UnionType):

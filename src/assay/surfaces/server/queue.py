@@ -58,6 +58,7 @@ class RunQueue:
     ) -> None:
         self._runs_dir = runs_dir
         self._meters = meters
+        # Both are told: the counters of the service, and what its operator asked for.
         self._observer = ObserverGroup([observer for observer in (meters.run_metrics, callbacks.observer) if observer is not None])
         self._max_runs = limits.max_runs
         self._max_queue = limits.max_queue
@@ -71,6 +72,7 @@ class RunQueue:
         """Number of times that execution was given up here because of storage."""
         self._reserved = 0
         self._is_stopping = False
+        # Routes call from threads, runs end in threads of their own, and signals come on the main thread.
         self._lock = threading.Lock()
 
     @contextmanager
@@ -99,6 +101,7 @@ class RunQueue:
     def add(self, run_id: str, owner: str) -> None:
         """Enqueue a durable run, unless it is queued already."""
         with self._lock:
+            # Adding is idempotent, because recovery and a client may both resume a run.
             if run_id not in self._working and not any(run_id in line for line in self._waiting.values()):
                 self._problems.pop(run_id, None)
                 self._waiting.setdefault(owner, deque()).append(run_id)
@@ -123,6 +126,7 @@ class RunQueue:
     def free(self) -> int:
         """Return how many runs could start at once."""
         with self._lock:
+            # Waiting runs count as taken: this server will start them before others.
             return 0 if self._is_stopping else max(0, self._max_runs - len(self._working) - self._count_waiting())
 
     def snapshot(self, run_id: str) -> api.Snapshot | None:
@@ -140,6 +144,7 @@ class RunQueue:
 
     def stop(self) -> None:
         """Start nothing more, and stop running work; safe to call from a signal handler."""
+        # No lock: a signal handler may interrupt the thread that holds it.
         self._is_stopping = True
 
     def wait(self, seconds: float) -> None:
@@ -156,6 +161,7 @@ class RunQueue:
     def _fill(self) -> None:
         while self._waiting and len(self._working) < self._max_runs and not self._is_stopping:
             owner = next(iter(self._waiting))
+            # As in FairSemaphore: the caller that was served longest ago comes first.
             line = self._waiting.pop(owner)
             run_id = line.popleft()
             if line:
@@ -163,6 +169,7 @@ class RunQueue:
                 self._waiting[owner] = line
             # A daemon thread: calls that outlast the grace period must not keep the process from ending; the run is durable.
             thread = threading.Thread(target=self._work, args=(run_id,), name=f"run {run_id}", daemon=True)
+            # Started under the lock; its first use of the lock waits until the entry below is there.
             thread.start()
             self._working[run_id] = thread
         self._meters.waiting.set(self._count_waiting())
@@ -171,6 +178,7 @@ class RunQueue:
     def _work(self, run_id: str) -> None:
         is_over = False
         try:
+            # A run of a shared ledger may have been taken over, or handed to workers, while it waited here.
             standing = None if self._shared is None else self._shared.standing(run_id)
             if standing is not None and standing.is_with_workers:
                 # Workers execute them without this server; submitting them again changes nothing.
@@ -196,6 +204,7 @@ class RunQueue:
 
     def _tell_end(self, result: RunResult) -> None:
         self._observer.run_ended(result)
+        # The artifacts may be on another machine, and then there is nothing to index here.
         if result.is_finished and (self._runs_dir / result.run_id).is_dir():
             self._callbacks.ended(result.run_id)
 
@@ -208,6 +217,7 @@ class RunQueue:
         self._log_failure(run_id, problem.message, code=problem.code)
         self._callbacks.given_up(run_id, problem)
         is_outage = isinstance(problem, StoreUnavailable) and not isinstance(problem, StoreRefused)
+        # A bool counts as 0 or 1.
         self._outages[run_id] += is_outage
         if self._shared is not None and is_outage and self._outages[run_id] < MAX_OUTAGES:
             # Another server, or this one later, takes the run.
@@ -231,10 +241,12 @@ class RunQueue:
                 # If a user has resumed it meanwhile, that execution decides.
                 is_kept = self._is_stopping or self.has(run_id) or api.record_failure(run_id, self._runs_dir, problem, at=at)
 
+        # A daemon: a disk that never recovers must not keep the process from ending.
         threading.Thread(target=keep, name=f"failure of {run_id}", daemon=True).start()
 
     def _driven(self, run_id: str) -> RunResult:
         def watch(snapshot: api.Snapshot) -> None:
+            # Replaced as a whole: readers take the reference without a lock.
             self._snapshots[run_id] = snapshot
 
         self._observer.run_started(run_id)
@@ -244,6 +256,8 @@ class RunQueue:
             watch=watch,
             observe=self._observer,
             is_stopping=lambda: self._is_stopping,
+            # Alone with its ledger a server waits for a process that still drains; with others it leaves the run
+            # to them.
             is_patient=self._shared is None,
             is_retried=self._shared is not None,
             placement=self._placement,

@@ -48,6 +48,7 @@ def list_records(request: AnyRequest, run_id: FromPath[str]) -> BytesResponse:
     """List the valid records with what came of them so far, as `predictions.jsonl` has them, filtered and sorted."""
     named = record_id_in(request)
     if named:
+        # An id of slashes alone is merged away by the router, and its request arrives here.
         return _shown(request, run_id, named)
     query = read_query(request, RecordsQuery)
     check_other_run(request, query)
@@ -57,22 +58,30 @@ def list_records(request: AnyRequest, run_id: FromPath[str]) -> BytesResponse:
 def check_other_run(request: AnyRequest, search: RecordSearch) -> None:
     """Raise RunNotFound when a search looks for flips against a run that the caller may not see."""
     if search.against is not None:
+        # Flips reveal results of the other run.
         server_of(request).run(search.against, caller_of(request))
 
 
 def _records(request: AnyRequest, run: api.RunReader, query: RecordsQuery) -> BytesResponse:
     search, start = query.search, int(query.cursor or 0)
+    # The default list of a finished run, which is by far the most frequent request.
     if run.artifacts() and search == RecordSearch(status=VALID):
         # The lines as they stand need no index; those that cannot be wanted are passed over unread.
+        # Both counts are in the manifest, so nothing is read to find where a page begins.
         total = _total(run, "predictions.jsonl") or 0
         left_out = (_total(run, "record_validation.jsonl") or 0) - total
+        # Invalid records have indexes but no predictions, so the line of an index is at most that many lines
+        # before it.
         entries = _from(start, run.predictions(max(0, start - left_out)))
         return _page(entries, query.limit, total=total, request_id=request_id_of(request))
+    # A large run that has just ended is indexed in another process; the request waits for a while rather than
+    # scan everything.
     percent = server_of(request).indexer.wait(run, search, PATIENCE)
     if percent is not None:
         raise HttpError(503, f"the records are being indexed: {percent} %", headers={"Retry-After": "2"})
     # In record order the cursor is the next record's index, which stays valid while the run continues; otherwise its number.
     place = "first" if search.sort == "order" else "offset"
+    # One more than asked for tells whether there is a next page.
     found = api.find_records(run, search, limit=query.limit + 1, **{place: start})
     lines = [record.line for record in found.records]
     entries = _from(start, lines) if place == "first" else enumerate(map(msgspec.to_builtins, lines), start)
@@ -94,6 +103,7 @@ def list_errors(request: AnyRequest, run_id: FromPath[str]) -> BytesResponse:
 def _errors(request: AnyRequest, run: api.RunReader, query: PageQuery) -> BytesResponse:
     entries = islice(enumerate(api.record_errors(run)), int(query.cursor or 0), None)
     row = server_of(request).submissions.of(run.folders.run_id)
+    # The errors were counted at the submission; the artifacts need not be read for a total.
     total = None if row is None else msgspec.json.decode(row.answer, type=SubmissionResponse).record_errors_total
     return _page(entries, query.limit, total=total, request_id=request_id_of(request))
 
@@ -124,6 +134,7 @@ def show_record(request: AnyRequest, run_id: FromPath[str], record_id: FromPath[
 
 def record_id_in(request: AnyRequest) -> str:
     """Return the record id as it was sent; ids may contain slashes, and the router merges several."""
+    # The router decodes and merges slashes, so the id is taken from the raw path.
     return unquote(bytes(request.scope.get("raw_path", b"")).partition(b"/records/")[2].decode("ascii", "replace"))
 
 
@@ -179,6 +190,7 @@ def _page(entries: Iterable[tuple[int, JsonObject]], limit: int, *, total: int |
     room, cursor = PAGE_BYTES, None
     for number, line in entries:
         room -= len(json_text(line))
+        # At least one line, however long, or the cursor would not move.
         if items and (len(items) == limit or room < 0):
             cursor = str(number)
             break
@@ -216,6 +228,7 @@ def _others(request: AnyRequest, run_id: str) -> list[str]:
     mine = next((listing.dataset for listing in listings if listing.run_id == run_id), "")
     ended = ("completed", "completed_with_failures")
     same = (one.run_id for one in listings if one.dataset == mine and one.state in ended and one.run_id != run_id)
+    # Counted lazily: listings of a large folder are not all looked at.
     return [other for other, _ in zip(same, range(MAX_OTHERS), strict=False)]
 
 
@@ -232,6 +245,7 @@ def _record_page(request: AnyRequest, server: Server, run: api.RunReader, *, ind
     percent = server.indexer.wait(run, choice.search)
     if percent is not None:
         return page_response(request, "records.html", indexing_view(run_id, choice, percent, place=PLACE))
+    # By index: ids of records may contain anything, and may repeat over answers.
     found = run.record_at(index)
     view = record_view(run_id, found, _steps(run, index, choice), place=PLACE, issues=_issues(run, found))
     json_address = f"{PLACE.run(run_id, 'record-json')}/{index}"
@@ -242,13 +256,16 @@ def _record_page(request: AnyRequest, server: Server, run: api.RunReader, *, ind
 def _steps(run: api.RunReader, index: int, choice: RecordsChoice) -> RecordNavigation:
     run_id, query = run.folders.run_id, choice.query()
     list_address = PLACE.records(run_id, **query)
+    # A ledger has no order that neighbours could be found in.
     if not run.artifacts():
         return RecordNavigation(list_address=list_address)
     near = api.neighbours_of(run, choice.search, api.row_at(run, index))
     if near.number is None:
+        # A link may lead to a record that the filters of the list leave out.
         return RecordNavigation(list_address=list_address, text=f"not among the {near.total:,} records of the list")
     which = "of the list" if choice.filters else "of the run"
     return RecordNavigation(
+        # The page of the list on which this record is, so that going back does not lose the place.
         list_address=PLACE.records(run_id, **choice.query(page=(near.number - 1) // PAGE + 1)),
         text=f"{near.number:,} of {near.total:,} {which}",
         previous_address=PLACE.record(run_id, near.previous.position, **query) if near.previous else "",
@@ -266,6 +283,7 @@ def _issues(run: api.RunReader, found: RecordDetails | InvalidRecord) -> tuple[R
 def _with_labels(
     view: RecordView, run: api.RunReader, found: RecordDetails | InvalidRecord, *, choice: RecordsChoice
 ) -> RecordView:
+    # Only a grade can be confirmed or contradicted by a label.
     if not run.artifacts() or isinstance(found, InvalidRecord) or found.prediction.passed is None:
         return view
     line = found.prediction
@@ -304,10 +322,12 @@ async def label_form(request: AnyRequest, run_id: FromPath[str], index: FromPath
     """Store the label of an answer, and redirect to the record in the same list."""
     choice, wanted = read_choice(request, RecordsChoice), await read_fields(request, LabelForm)
     caller = caller_of(request)
+    # A signed-in rater is named by the key, so that labels cannot be given in another's name.
     name = caller.name or wanted.rater
     opinion = api.LabelInput(rater=name, passed=wanted.passed, score=wanted.score, note=wanted.note)
     server = server_of(request)
     await to_thread(server.read_run, run_id, caller, lambda run: api.keep_label(run, index, opinion))
+    # 303: a reload of the page must not send the label again.
     return Response(b"", status_code=303, headers={"Location": PLACE.record(run_id, index, **choice.query())})
 
 

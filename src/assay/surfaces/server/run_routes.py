@@ -50,6 +50,7 @@ def list_runs(request: AnyRequest) -> BytesResponse:
     runs = iter(server_of(request).listed(caller_of(request)))
     if query.cursor is not None:
         runs = _after(runs, query.cursor)
+    # One more than asked for tells whether there is a next page.
     found = list(islice((run for run in runs if _is_wanted(run, query)), query.limit + 1))
     shown = found[: query.limit]
     cursor = shown[-1].run_id if len(found) > query.limit else None
@@ -63,6 +64,7 @@ async def options_of_runs() -> Response[None]:
 
 
 def _after(runs: Iterator[RunListing], cursor: str) -> Iterator[RunListing]:
+    # A cursor is the id of the last run: new runs at the top do not move the pages behind it.
     rest = dropwhile(lambda run: run.run_id != cursor, runs)
     if next(rest, None) is None:
         raise HttpError(404, "the cursor names no page")
@@ -70,6 +72,7 @@ def _after(runs: Iterator[RunListing], cursor: str) -> Iterator[RunListing]:
 
 
 def _is_wanted(run: RunListing, query: RunsQuery) -> bool:
+    # `interrupted` is no state of the ledger but of the process that is missing, in any state.
     state = run.standing if query.state == "interrupted" else run.state
     pairs = ((query.state, state), (query.dataset, run.dataset), (query.model, run.candidate))
     return all(wanted is None or wanted == found for wanted, found in pairs)
@@ -87,9 +90,11 @@ def cancel_run(request: AnyRequest, run_id: FromPath[str]) -> BytesResponse:
     """End a run for good; what is finished stays, and the evidence is sealed."""
     read_query(request, NoQuery)
     server, caller = server_of(request), caller_of(request)
+    # In the audit log before anything changes, and only where something does.
     if not server.run(run_id, caller).result.is_finished:
         server.submissions.note("run_cancelled", by=caller.name, run_id=run_id, request_id=request_id_of(request))
     api.cancel(run_id, runs_dir=server.runs_dir, placement=server.placement)
+    # A run that waits here would otherwise be started only to find that it was cancelled.
     server.queue.leave(run_id)
     return json_response(run_view(server, run_id, caller=caller, request_id=request_id_of(request)))
 
@@ -105,9 +110,11 @@ def resume_run(request: AnyRequest, run_id: FromPath[str]) -> BytesResponse:
             f"run '{run_id}' has ended: {result.state}",
             hint="its upload is deleted and its artifacts stay as they are: submit the records with an error again, as a new run",
         )
+    # Repeating the request while the run is queued is not an error.
     if not server.queue.has(run_id):
         if server.is_driven(run_id):
             raise HttpError(409, "another process works on this run")
+        # Resuming takes a place like a submission, or resumed runs could overfill the queue.
         with server.queue.reserve():
             # At once, so that a client that polls does not take the failure from before for the end.
             api.leave_failure(run_id, server.runs_dir)
@@ -120,6 +127,7 @@ def resume_run(request: AnyRequest, run_id: FromPath[str]) -> BytesResponse:
 def run_view(server: Server, run_id: str, *, caller: Caller, request_id: str) -> RunStatus:
     """Build the current state of a run."""
     view = server.read_run(run_id, caller, lambda run: _view(server, run, request_id=request_id))
+    # A view is put together from several reads of a ledger that other processes write.
     if (view.completed_at is not None) != (view.state in TERMINAL):
         # It ended between two looks of one view, which would say so by half; what has ended stays as it is.
         view = server.read_run(run_id, caller, lambda run: _view(server, run, request_id=request_id))
@@ -151,7 +159,9 @@ def _view(server: Server, run: api.RunReader, *, request_id: str) -> RunStatus:
         done_records=done,
         eta_seconds=None if result.is_finished else _eta(server, run_id, started=moments["started_at"], total=total, done=done),
         metrics=result.metrics if result.is_finished else None,
+        # Metrics of a run under way would be those of a part of its records.
         gate=result.gate if result.is_finished else None,
+        # A reason from before must not be shown next to a run that is waiting to be resumed.
         problem=("" if is_waiting and not result.is_finished else server.problem(run_id, result)) or None,
         links={"self": f"/v1/runs/{run_id}", **{part: f"/v1/runs/{run_id}/{part}" for part in _PARTS}},
         request_id=request_id,
@@ -163,6 +173,7 @@ def _progress(server: Server, result: RunResult) -> tuple[int, int]:
     counts = result.counts
     if result.is_finished:
         return counts.total_records, counts.total_records
+    # The ledger has its records only when the input was read; the submission counted them before.
     if counts.total_records == 0:
         row = server.submissions.of(result.run_id)
         return (0 if row is None else msgspec.json.decode(row.answer)["summary"]["total_records"]), 0
@@ -172,8 +183,10 @@ def _progress(server: Server, result: RunResult) -> tuple[int, int]:
 def _eta(server: Server, run_id: str, *, started: str | None, total: int, done: int) -> float | None:
     """Estimate the seconds left, from the pace since this server drives the run, or since another server started it."""
     snapshot = server.queue.snapshot(run_id)
+    # This process knows the rate of its own calls.
     if snapshot is not None:
         return None if snapshot.rate is None else round((snapshot.total - snapshot.done) / snapshot.rate, 1)
+    # Another server drives it: what is left is estimated from the ledger alone, without its waits and retries.
     if server.shared is not None and started is not None:
         elapsed = time.time() - datetime.fromisoformat(started).timestamp()
         return round((total - done) * elapsed / done, 1) if done and elapsed > 0 else None
@@ -190,7 +203,9 @@ async def follow_run(request: AnyRequest, run_id: FromPath[str]) -> Stream:
     server, look = server_of(request), _look_at(request, run_id)
     # What is wrong with a run is said before the answer has begun.
     await asyncio.to_thread(look)
+    # The id of an event names the state, so a client that comes back is sent nothing it has seen.
     seen = request.headers.get("last-event-id", "")
+    # Asks nginx not to buffer the stream.
     headers = {"X-Accel-Buffering": "no"}
     return Stream(_events(server, run_id, look, seen=seen), media_type="text/event-stream", headers=headers)
 
@@ -202,9 +217,11 @@ async def _events(server: Server, run_id: str, look: Callable[[], RunStatus], *,
         if event_id(view) != seen:
             seen, quiet = event_id(view), 0.0
             yield _event(view)
+        # With a problem nothing will change until a user does something; the client is told and can follow again.
         if view.completed_at or view.problem:
             return
         quiet += POLL_SECONDS
+        # A comment line, which clients ignore and proxies count as traffic.
         if quiet >= KEEP_ALIVE_SECONDS or server.queue.is_stopping:
             yield b": still there\n\n"
             quiet = 0.0
@@ -218,6 +235,7 @@ def _look_at(request: AnyRequest, run_id: str) -> Callable[[], RunStatus]:
     kept: dict[str, RunStatus] = {}
 
     def look() -> RunStatus:
+        # Without a mark the run is driven here, and reading it is cheap.
         mark = server.mark(run_id)
         if not mark or mark not in kept:
             kept.clear()
@@ -230,12 +248,15 @@ def _look_at(request: AnyRequest, run_id: str) -> Callable[[], RunStatus]:
 def event_id(view: RunStatus) -> str:
     """Derive the id of an event from its content, without the time."""
     problem = f"-{hashlib.sha256(view.problem.encode()).hexdigest()[:8]}" if view.problem else ""
+    # A new problem is a change even where no count has changed.
     return f"{view.state}-{view.done_records}{problem}"
 
 
 def _event(view: RunStatus) -> bytes:
+    # `stopped` is not the end: the run can be resumed, and is followed again then.
     kind = "stopped" if view.is_resumable else "end" if view.completed_at else "stopped" if view.problem else "progress"
     members = {"run_id": view.run_id, "state": view.state, "counts": view.counts, "done_records": view.done_records}
+    # The estimate changes with every look, so it is not part of the event's id.
     text = json_text({**members, "eta_seconds": view.eta_seconds, "problem": view.problem})
     return f"id: {event_id(view)}\nevent: {kind}\ndata: {text}\n\n".encode()
 
@@ -253,9 +274,11 @@ async def home() -> BytesResponse:
 @get("/static/{name:str}")
 async def static_file(request: AnyRequest, name: FromPath[str]) -> BytesResponse:
     """Return a style, script or picture; browsers may cache it forever under the address with its hash."""
+    # A fixed set of names: nothing of the path reaches the file system.
     if name not in STATIC_NAMES:
         raise HttpError(404, "no such file")
     media_type = MEDIA_TYPES[PurePath(name).suffix]
+    # A page from before an update asks for another hash, and must not be told to keep what it gets.
     is_this_one = PLACE.static(name).endswith(f"?v={request.query_params.get('v', '')}")
     headers = {"Cache-Control": "public, max-age=31536000, immutable" if is_this_one else "no-cache"}
     return Response(static(name).encode(), media_type=media_type, headers=headers)
@@ -266,6 +289,7 @@ def runs_page(request: AnyRequest) -> BytesResponse:
     """Show the list of runs."""
     server, choice = server_of(request), read_choice(request, RunsChoice)
     listings = server.listed(caller_of(request))
+    # From the Host header, which was checked: it is the address under which this reader reaches the server.
     address = f"{request.url.scheme}://{request.headers['host']}"
     view = runs_view(listings, choice, place=PLACE, server_address=address)
     return page_response(request, "runs.html", view)
@@ -278,6 +302,7 @@ async def live_runs(request: AnyRequest) -> Stream:
     # Before the answer begins: whatever starts once a page has it is news.
     listings, unfinished = await asyncio.to_thread(_listed, server, caller), choice.unfinished.split(",")
     known = {
+        # None differs from every listing, so rows that were unfinished are sent again at once.
         run_id: None if run_id in unfinished else listing
         for run_id, listing in listings.items()
         if not choice.since or listing.created_at <= choice.since
@@ -293,6 +318,7 @@ async def _row_events(
     server: Server, caller: Caller, *, choice: RunsChoice, known: Mapping[str, RunListing | None], reader: PageViewer
 ) -> AsyncIterator[bytes]:
     """Stream changed rows; `known` has the runs of the page with the shown state, None if unknown."""
+    # A first comment at once, so that the browser knows that the stream is open.
     quiet, sent = KEEP_ALIVE_SECONDS, 0
     while not server.queue.is_stopping:
         quiet += PAGE_POLL_SECONDS
@@ -306,9 +332,11 @@ async def _row_events(
                 row = run_row(listing, place=PLACE, pace=pace_text(server.queue.snapshot(run_id)))
                 yield part_event(_RowView(row), "parts/run_row_alone.html", reader=reader)
         news = sum(run_id not in known and is_wanted(listing, choice) for run_id, listing in listings.items())
+        # Only changes of the count: the note on the page replaces the one before it.
         if news not in (0, sent):
             sent = news
             yield part_event(_RowsPart(news, PLACE.runs()), "parts/news_alone.html", reader=reader)
+        # Rows that the page does not show are never sent; it can only be told how many there are.
         known = {run_id: listings[run_id] for run_id in known if run_id in listings}
 
 
@@ -329,6 +357,7 @@ class _RowsPart(msgspec.Struct, frozen=True):
 def part_event(view: msgspec.Struct, template: str, *, reader: PageViewer) -> bytes:
     """Render a part of a page as an event; it replaces the element with its id."""
     text = page(template, view, place=PLACE, reader=reader)
+    # A field of an event ends with the line, so each line of the markup is a `data` line.
     lines = "".join(f"data: {line}\n" for line in text.splitlines())
     return f"event: part\n{lines}\n".encode()
 
@@ -336,6 +365,7 @@ def part_event(view: msgspec.Struct, template: str, *, reader: PageViewer) -> by
 @get("/runs/{run_id:str}", sync_to_thread=True)
 def show_run_page(request: AnyRequest, run_id: FromPath[str]) -> BytesResponse:
     """Show one run; with `verify=1` its files are verified first."""
+    # Verifying reads everything, about a second for 50,000 records, so only a link asks for it.
     choice, server = read_choice(request, RunPageQuery), server_of(request)
     return server.read_run(run_id, caller_of(request), lambda run: _run_page(request, run, is_verified=choice.verify))
 
@@ -351,6 +381,7 @@ def _run_page(request: AnyRequest, run: api.RunReader, *, is_verified: bool) -> 
     # The page is about this folder, whatever run its manifest names: a copy is not to be taken for what it was copied from.
     view = msgspec.structs.replace(view, result=msgspec.structs.replace(view.result, run_id=run.folders.run_id))
     is_finished = view.result.is_finished
+    # Raises where the artifacts are on another machine, with words on what to do.
     if is_finished and not run.artifacts():
         server.sealed_path(run.folders.run_id, caller_of(request))
     problems = api.file_problems(run.folders.run_id, runs_dir=server.runs_dir) if is_verified and is_finished else None
@@ -363,6 +394,7 @@ def _run_page(request: AnyRequest, run: api.RunReader, *, is_verified: bool) -> 
 async def live_run(request: AnyRequest, run_id: FromPath[str]) -> Stream:
     """Stream the progress of a run until its end."""
     server, caller = server_of(request), caller_of(request)
+    # Checked before the stream begins: afterwards there is no status to answer with.
     await asyncio.to_thread(server.run, run_id, caller)
     return _stream(_progress_events(server, run_id, caller=caller, reader=viewer_of(request)))
 
@@ -371,7 +403,9 @@ async def _progress_events(server: Server, run_id: str, *, caller: Caller, reade
     seen = event = b""
     marked, quiet = "", 0.0
     while not server.queue.is_stopping:
+        # In a thread, as every look at a ledger.
         mark = await asyncio.to_thread(server.mark, run_id)
+        # Rendered again only if something changed, whatever the number of followers.
         if not mark or mark != marked:
             event = await asyncio.to_thread(
                 server.read_run, run_id, caller, lambda run: _progress_event(server, run, reader=reader)
@@ -411,6 +445,7 @@ def run_progress(server: Server, run: api.RunReader, *, reader: PageViewer) -> R
         result,
         place=PLACE,
         snapshot=server.queue.snapshot(result.run_id),
+        # Failures are read from the ledger; invalid ones are counted without it.
         failures=run.latest_failures(MAX_FAILURES) if result.counts.failed_records > result.counts.invalid_records else [],
         problem=server.problem(result.run_id, result),
         may_cancel=reader.may_write,
@@ -425,6 +460,7 @@ def _is_worked_on(server: Server, run_id: str) -> bool:
 @post("/runs/{run_id:str}/cancel", status_code=303, sync_to_thread=True)
 def cancel_form(request: AnyRequest, run_id: FromPath[str]) -> BytesResponse:
     """Cancel a run permanently, and redirect to it."""
+    # The same function as over HTTP; the form only leads back to the page.
     cancel_run.fn(request, run_id)
     return Response(b"", status_code=303, headers={"Location": PLACE.run(run_id)})
 

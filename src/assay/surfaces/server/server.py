@@ -55,6 +55,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     def run(self, run_id: str, caller: Caller) -> api.RunReader:
         """Find the caller's run with exactly this id, submitted to any server; raises RunNotFound."""
         if not caller.sees_all:
+            # An admin needs no look at the project, and sees runs whose ledger cannot be read.
             self._check_project(run_id, caller)
         return self._adopted(run_id, api.named_run)
 
@@ -89,9 +90,11 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         try:
             return at(run)
         except (RunNotFound, StoreUnavailable):
+            # A sealed run does not change, so its error is a real one.
             if run.artifacts():
                 raise
             again = self.run(run_id, caller)
+            # Nothing was sealed meanwhile, so repeating would fail in the same way.
             if not again.artifacts():
                 raise
             return at(again)
@@ -99,6 +102,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     def problem(self, run_id: str, result: RunResult) -> str:
         """Return why an unfinished run makes no progress; empty if it does."""
         if result.is_finished:
+            # Why a provider took no more calls, which is worth knowing of a run that has ended.
             return result.blocked
         if result.is_resumable:
             return self.redact_paths(result.problem)
@@ -111,6 +115,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
             return standing.problem or ("" if is_worked_on else self.redact_paths(self.queue.problem(run_id)))
         why = self.queue.problem(run_id) or (
             "" if api.is_driven(run_id, self.runs_dir) else "no process is working on this run; resume it"
+            # A process on this machine may drive the run without this server, such as `assay resume`.
         )
         return self.redact_paths(why)
 
@@ -131,6 +136,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         if caller.sees_all:
             return True
         listed = (listing.project for listing in self.listings.newest_first())
+        # Metrics are about all runs, so they are open only where no other project exists.
         projects = {*(entry.project for entry in self.keys.entries()), *filter(None, listed)}
         return projects <= {caller.project}
 
@@ -157,11 +163,13 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
             return ""
         mark = self.shared.mark(run_id)
         # Work that stops here changes the run's description even if the ledger is unchanged.
+        # The queue of this server is not in the ledger, and decides what the page says.
         return mark and f"{mark} {self.queue.has(run_id)} {self.queue.problem(run_id)}"
 
     def redact_paths(self, message: str) -> str:
         """Remove the server's folders for runs, uploads and settings from a message for clients."""
         run_file = self.settings.run_file
+        # The working folder too, since relative settings are made absolute below it.
         return without_folders(message, self.runs_dir, Path(run_file).parent if run_file else None, Path.cwd())
 
     def sealed_path(self, run_id: str, caller: Caller) -> str:
@@ -170,6 +178,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         if not run.artifacts():
             result = run.result
             if result.is_finished:
+                # The gate of a run that is away says where its artifacts are.
                 raise RunNotFound(result.gate.reasons[0], hint="let the servers share one folder of runs, or an object store")
             raise RunNotFound(f"run '{run_id}' is unfinished", hint="see its state for the progress")
         return str(run.folders.sealed)
@@ -212,6 +221,7 @@ def page_response(request: AnyRequest, template: str, view: msgspec.Struct, *, s
 def read_choice(request: AnyRequest, kind: type[PageQueryT]) -> PageQueryT:
     """Decode the query of a page; forms send empty fields, which are None. Raises HttpError."""
     filled = [(name, value) for name, value in request.query_params.multi_items() if value.strip()]
+    # A field that is empty in a form means "not set".
     given = dict(filled)
     if len(given) < len(filled):
         raise HttpError(400, "invalid address: a parameter is given twice")

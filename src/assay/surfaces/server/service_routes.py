@@ -34,10 +34,12 @@ def readyz(request: AnyRequest) -> BytesResponse:
     server = server_of(request)
     if not os.access(server.runs_dir, os.W_OK):
         raise HttpError(503, "the folder of the runs cannot be written", headers={"Retry-After": str(RETRY_SECONDS)})
+    # A run needs room for its upload at least.
     if shutil.disk_usage(server.runs_dir).free < server.settings.max_bytes:
         raise HttpError(503, "the disk of the runs is full", headers={"Retry-After": str(RETRY_SECONDS)})
     if server.shared is not None:
         server.shared.check()
+    # A place in the queue is part of being ready; it is given back at once.
     with server.queue.reserve():
         return json_response(Health(status="ok", version=__version__, request_id=request_id_of(request)))
 
@@ -46,6 +48,7 @@ def readyz(request: AnyRequest) -> BytesResponse:
 def metrics(request: AnyRequest) -> BytesResponse:
     """Return all metrics for Prometheus, over the runs of all projects."""
     read_query(request, NoQuery)
+    # Counters are over all runs, and some labels are names of models.
     if not server_of(request).sees_every_run(caller_of(request)):
         raise HttpError(403, "the figures are about the runs of all projects: this needs a key with the scope 'admin'")
     return Response(server_of(request).meters.text(), media_type=METRICS_CONTENT_TYPE)
@@ -95,6 +98,7 @@ def page(document: JsonObject) -> str:
     return "".join([*parts, "</main></body></html>"])
 
 
+# The texts are ours, and are escaped nevertheless: names of parameters come from settings.
 def _marked_up(text: str) -> str:
     """Render a text of the document as HTML: backticks mark code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
@@ -127,6 +131,7 @@ async def sign_in(request: AnyRequest) -> BytesResponse:
     """Take a key, and lead to the page that asked for it."""
     form = await read_fields(request, SignInForm)
     target = own_page(form.next)
+    # A key that was pasted may have blanks around it.
     token = server_of(request).sessions.begin(form.key.strip())
     if token is None:
         raise HttpError(
@@ -152,6 +157,7 @@ def is_secure(request: AnyRequest) -> bool:
     forwarded = {value.strip().lower() for value in headers.get("x-forwarded-proto", "").split(",")}
     pairs = (pair.partition("=") for pair in re.split("[;,]", headers.get("forwarded", "").lower()))
     forwarded |= {value.strip().strip('"') for name, _, value in pairs if name.strip() == "proto"}
+    # Browsers send Origin with a form, and the scheme in it is what the reader sees in the address bar.
     is_secure_origin = headers.get("origin", "").lower().startswith("https://")
     return request.url.scheme == "https" or "https" in forwarded or is_secure_origin
 

@@ -75,12 +75,13 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     def offered_code(self) -> tuple[str, ...]:
         """List the functions that a request may name as models: those offered by their whole names."""
+        # Patterns do not count: only whole names offer code.
         offered = (name.partition("function/") for name in (*(self.models or ()), *(self.judges or ())))
         return tuple(rest for before, mark, rest in offered if mark and not before and "*" not in rest)
 
 
 class ServerSettingsRefused(UsageProblem):
-    """Check that some run of the service could be made with the run file."""
+    """The run file of the settings cannot be used for any run."""
 
     def __init__(self, problems: tuple[str, ...]) -> None:
         super().__init__("; ".join(problems), hint="nothing was started; fix these and start again")
@@ -102,9 +103,11 @@ def read_server_settings(path: str) -> ServerSettings:
     problems = api.rule_problems(settings.redact)
     if problems:
         raise UsageProblem(f"'{path}': {'; '.join(problems)}", hint="nothing was started; fix these and start again")
+    # Made absolute here: the process may be started in another folder than the settings are in.
     run_file = str((Path(path).parent / settings.run_file).absolute()) if settings.run_file else ""
     if run_file and not Path(run_file).is_file():
         raise SourceUnreadable(f"there is no run file '{run_file}', which '{path}' names", hint="its path is relative to that file")
+    # At the start, not at the first run: an operator is there to read it.
     if run_file and (wrong := api.run_file_problems(run_file)):
         raise ServerSettingsRefused(wrong)
     return msgspec.structs.replace(settings, run_file=run_file)
@@ -132,13 +135,14 @@ class ModelOffer(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(dict.fromkeys((*self.patterns, *self.in_run_file)))
 
     def check(self, name: str, *, is_file: bool) -> None:
-        """Raise Refusal for a model that is not listed; one that is a file or a function must be listed by its whole name."""
+        """Raise HttpError for a model that is not listed; one that is a file or a function must be listed by its whole name."""
         # A pattern such as * must not offer files and code of the server.
         is_listed = name in self.patterns if is_file else any(fnmatchcase(name, pattern) for pattern in self.patterns)
         if is_listed or name in self.in_run_file:
             return
         if is_file and any(fnmatchcase(name, pattern) for pattern in self.patterns):
             message = f"the model '{name[:200]}' is a file or a function of the server, which no pattern such as * allows"
+            # 403 with the list: the request is understood, and the operator can change it.
             hint = f"the operator can offer it by listing its whole name under `{self.setting}` in the settings of the server"
             raise HttpError(403, message, details={"offered": list(self.names), "hint": hint})
         shown = ", ".join(self.names[:MAX_NAMED]) + (" …" if len(self.names) > MAX_NAMED else "")
@@ -180,10 +184,11 @@ def offers_to(caller: Caller, settings: ServerSettings) -> ModelOffers:
 def refuse_unoffered(
     caller: Caller, settings: ServerSettings, *, candidates: tuple[str, ...] = (), judges: tuple[str, ...] = ()
 ) -> None:
-    """Raise Refusal for a model that the caller may not name."""
+    """Raise HttpError for a model that the caller may not name."""
     if not candidates and not judges:
         return
     for name in (*candidates, *judges):
+        # A name goes into messages and logs, where control characters could forge a line.
         if not name.isprintable():
             hint = "send provider/model without line feeds and control characters"
             raise HttpError(400, f"{name[:200]!r} is not a model name", details={"hint": hint})

@@ -51,14 +51,17 @@ _INVALID = {
 async def validate_dataset(request: AnyRequest) -> BytesResponse:
     """Validate a dataset and report every problem, without starting a run."""
     server, query = server_of(request), read_query(request, CheckQuery)
+    # A random name: what a client calls its file is never part of a path.
     path = server.submissions.temporary / f"upload-{secrets.token_hex(8)}{ending_of(request, query.contract)}"
     with server.uploads.of(caller_of(request).name):
         try:
             spooled = await spool_body(request, path, limit=server.settings.max_bytes)
             server.meters.uploaded.inc(spooled.size)
             check = partial(api.check_upload, allow_size=query.allow_size, null_as_absent=query.null_as_absent)
+            # Validation of a large upload is CPU for seconds, so it goes to the pool and takes turns by caller.
             verdict = await server.validation_pool.run(caller_of(request).name, spooled.size, check, path, query.contract)
         finally:
+            # Validated and forgotten: nothing is kept of a dataset that was only to be checked.
             path.unlink(missing_ok=True)
     return json_response(
         ValidationResponse(
@@ -85,6 +88,8 @@ async def submit_run(request: AnyRequest) -> BytesResponse:
     server, query = server_of(request), read_query(request, SubmitQuery)
     check_settings(server, caller_of(request), query)
     ending, key = ending_of(request, query.contract), _idempotency_key(request)
+    # A full queue refuses before the upload. A repeated key is let through, since its run exists and takes no
+    # place.
     if not key or await asyncio.to_thread(server.submissions.under, caller_of(request).owner, key) is None:
         server.queue.check_room()
     with server.uploads.of(caller_of(request).name):
@@ -96,6 +101,7 @@ async def submit_run(request: AnyRequest) -> BytesResponse:
             submission = PendingUpload(request, server, query=query, upload=upload, spooled=spooled)
             return await submission.answer(key)
         finally:
+            # Does nothing once a run owns the upload.
             await asyncio.to_thread(server.submissions.discard, upload)
 
 
@@ -110,6 +116,7 @@ def check_settings(server: Server, caller: Caller, query: SubmitQuery) -> None:
 def _idempotency_key(request: AnyRequest) -> str:
     key = request.headers.get("idempotency-key", "")
     is_given = "idempotency-key" in request.headers
+    # Printable ASCII, since the key is stored and logged as it was sent.
     if is_given and not (len(key) <= KEY_CHARACTERS and key.isascii() and key.isprintable() and key.strip()):
         raise HttpError(400, f"the Idempotency-Key must have 1 to {KEY_CHARACTERS} printable characters of ASCII")
     return key
@@ -137,24 +144,32 @@ class PendingUpload:
         """Return the answer of the contract; for an idempotency key with a run, that run's answer."""
         if not key:
             return await self._accepted("")
+        # Requests under one key wait for each other; other servers are excluded by the unique index in the
+        # ledger.
         async with self._server.locks.of(f"{self._owner} {key}"):
             earlier = await asyncio.to_thread(self._server.submissions.under, self._owner, key)
             if earlier is None:
+                # The other server's transaction was faster, and its run is the answer.
                 with suppress(_KeyTaken):
                     return await self._accepted(key)
                 earlier = await asyncio.to_thread(self._server.submissions.under, self._owner, key)
         assert earlier is not None
         if earlier.fingerprint != self._fingerprint():
             message = "the Idempotency-Key was used with another body or other settings"
+            # The id tells a client that lost its answer which run it has.
             raise HttpError(409, message, details={"run_id": earlier.run_id})
         again = await asyncio.to_thread(self._again, msgspec.json.decode(earlier.answer, type=SubmissionResponse))
+        # 202 as the first time, so that a client need not tell a repetition from the original.
         return json_response(again, status=202, headers={"Location": f"/v1/runs/{earlier.run_id}", "Idempotent-Replayed": "true"})
 
     def _again(self, first: SubmissionResponse) -> SubmissionResponse:
         """Repeat the first answer; its errors come from the run, which has redacted them after reading its input."""
         try:
             found = self._server.read_run(
-                first.run_id, self._caller, lambda run: list(islice(api.record_errors(run), api.MOST_ERRORS))
+                # As many as the first answer had: a client must not see more for repeating.
+                first.run_id,
+                self._caller,
+                lambda run: list(islice(api.record_errors(run), api.MOST_ERRORS)),
             )
         except RunNotFound:
             # Its artifacts are on another machine.
@@ -162,6 +177,7 @@ class PendingUpload:
                 first, record_errors_truncated=bool(first.record_errors_total), request_id=self._request_id
             )
         listed = tuple(RecordError(**error) for error in found)
+        # Without truncation the number is that of the list, and the first answer had none.
         total = first.record_errors_total if first.record_errors_truncated else None
         return msgspec.structs.replace(first, record_errors=listed, record_errors_total=total, request_id=self._request_id)
 
@@ -170,6 +186,7 @@ class PendingUpload:
         if not verdict.plan:
             raise refusal_for(verdict, self._server)
         most = self._server.settings.max_evaluations
+        # Records times answers is what costs time and money; a limit on records alone would miss `repeat`.
         if verdict.evaluations > most:
             message = f"the run would ask for {verdict.evaluations:,} answers, and {most:,} are the most here"
             raise HttpError(400, message, details={"hint": "repeat less, or take a part of the records with limit or sample"})
@@ -179,6 +196,8 @@ class PendingUpload:
             owner=self._owner,
             key=key,
             fingerprint=self._fingerprint(),
+            # The stored answer has no errors of records: they quote the upload, and are read back from the
+            # redacted run.
             answer=msgspec.json.encode(
                 msgspec.structs.replace(accepted, record_errors=(), record_errors_total=verdict.record_errors_total)
             ),
@@ -224,6 +243,7 @@ class PendingUpload:
         """Build the request for the run."""
         query, server = self._query, self._server
         contract = None if query.contract == "auto" else query.contract
+        # An absolute path: the run may be resumed by a process in another folder.
         dataset = api.DatasetEntry(path=str(self._spooled.path.absolute()), name=query.name or "", contract=contract)
         return api.RunRequest(
             run_file=server.settings.run_file,
@@ -245,12 +265,14 @@ class PendingUpload:
             # Left out where it is not given, so that idempotency keys of the first version keep their meaning.
             if setting.parameter and setting.parameter.is_later and settings[setting.parameter_name] is None:
                 del settings[setting.parameter_name]
+        # Body and settings together: the same dataset with another model is another request.
         return hashlib.sha256(self._spooled.sha256.encode() + msgspec.json.encode(settings)).hexdigest()
 
     def _answer_for(self, verdict: api.UploadVerdict) -> SubmissionResponse:
         run_id, errors = self._upload.run_id, _errors(verdict)
         accepted = SubmissionResponse(
             run_id=run_id,
+            # The two words of the contract for an accepted submission.
             status="accepted_with_record_errors" if errors else "accepted",
             summary=_summary(verdict),
             record_errors=errors,
@@ -271,6 +293,7 @@ def refusal_for(verdict: api.UploadVerdict, server: Server) -> HttpError:
     if verdict.problems:
         problems = [server.redact_paths(problem) for problem in verdict.problems]
         return HttpError(400, "the run cannot be started with these settings", details={"errors": problems})
+    # The first dataset error is the reason of the refusal; all of them are in the details.
     first: JsonObject = verdict.dataset_errors[0] if verdict.dataset_errors else {}
     message = first.get("message") or _INVALID[verdict.outcome == "rejected"]
     details: JsonObject = dict(first.get("details") or {})
@@ -282,6 +305,7 @@ def refusal_for(verdict: api.UploadVerdict, server: Server) -> HttpError:
         }
         if verdict.record_errors_total > len(verdict.record_errors):
             details |= {"record_errors_truncated": True, "record_errors_total": verdict.record_errors_total}
+    # `all_records_invalid` repeats what the record errors say.
     listed = [error for error in verdict.dataset_errors if error["code"] != ALL_INVALID or "record_errors" not in details]
     if listed:
         details["errors"] = [
@@ -291,6 +315,7 @@ def refusal_for(verdict: api.UploadVerdict, server: Server) -> HttpError:
         ]
         if verdict.dataset_errors_total > len(verdict.dataset_errors):
             details["errors_total"] = verdict.dataset_errors_total
+    # The contract decides the status of its own refusals: 413 for size, otherwise 400.
     return HttpError(int(first.get("http_status", 400)), message, details=details)
 
 
@@ -320,6 +345,7 @@ async def take_upload(request: AnyRequest) -> BytesResponse:
     try:
         draft = await _kept(request, server)
     except HttpError as refusal:
+        # In a form the same refusal gets a hint for people.
         hint = _TOO_LARGE if refusal.status == 413 else ""
         page = validate_page("auto", server.settings.max_bytes, problem=refusal.message, hint=hint)
         return page_response(request, "validate.html", page, status=refusal.status)
@@ -345,6 +371,7 @@ async def _spooled(request: AnyRequest, server: Server) -> UploadDraft:
             owner=caller_of(request).owner,
             file_name=form.file_name[:200],
             name=form.stem,
+            # Checked against the type of the query, so that a form cannot name what the address could not.
             contract=_contract(form.fields.get("contract", "auto")),
             spooled=spooled,
             at=time.time(),
@@ -353,6 +380,7 @@ async def _spooled(request: AnyRequest, server: Server) -> UploadDraft:
         await asyncio.to_thread(server.drafts.keep, draft)
         is_kept = True
     finally:
+        # The draft has not taken the upload over, so its folder goes.
         if not is_kept:
             await asyncio.to_thread(server.submissions.discard, upload)
     return draft
@@ -380,9 +408,11 @@ async def start_run(request: AnyRequest, draft_id: FromPath[str]) -> BytesRespon
     """Start a run of an upload and redirect to it; a repeated request is redirected to the same run."""
     server, owner = server_of(request), caller_of(request).owner
     choice = await read_fields(request, RunFormQuery)
+    # A double click sends the form twice; the second request waits and finds the run of the first.
     async with server.locks.of(f"draft {draft_id}"):
         try:
             draft = server.drafts.of(draft_id, owner)
+        # The draft is gone because a run was made of it, under the same id.
         except RunNotFound:
             started = await asyncio.to_thread(server.submissions.of, draft_id)
             if started is None or started.owner != owner:
@@ -395,6 +425,7 @@ async def _started(request: AnyRequest, server: Server, *, draft: UploadDraft, c
     try:
         query = _query(draft, choice)
         check_settings(server, caller_of(request), query)
+        # Without an idempotency key: the id of the draft already makes it one run.
         await PendingUpload(request, server, query=query, upload=draft.upload, spooled=draft.spooled).answer("")
     except HttpError as refusal:
         page = await _page(request, server, draft=draft, choice=choice, problems=_problems(refusal))
@@ -432,6 +463,7 @@ async def _page(
     if examined is None:
         return msgspec.structs.replace(page, is_pending=True)
     page = msgspec.structs.replace(with_report(page, examined), problems=problems, **await asyncio.to_thread(_offers, request))
+    # With problems, or without a model, an estimate would be of a run that cannot be started.
     if problems or not page.can_run or not (choice.model or (page.models and page.models.default)):
         return page
     return await _with_estimate(request, server, page=page, draft=draft)
@@ -455,12 +487,14 @@ async def _with_estimate(request: AnyRequest, server: Server, *, page: DraftPage
 
 def _named(texts: tuple[str, ...], draft: UploadDraft) -> tuple[str, ...]:
     """Replace the path of the stored upload in texts by the name that the viewer gave the file."""
+    # The folder's name is random, so the pattern finds exactly this upload, however its path is written.
     kept = re.compile(rf"[^\s'\"]*{re.escape(f'{draft.id}/{draft.spooled.path.parent.name}/{draft.spooled.path.name}')}")
     return tuple(kept.sub(lambda _: draft.file_name, text) for text in texts)
 
 
 async def _found(server: Server, draft: UploadDraft, what: str, *, work: Any, arguments: tuple[Any, ...]) -> Any:
     """Return the result of work on a draft, computed once; None while it is in progress."""
+    # Stored with the draft, since a page that is loaded again asks for the same.
     if server.drafts.result(draft, what) is None:
 
         async def find_out() -> None:
@@ -479,6 +513,7 @@ def estimated(request: api.RunRequest) -> EstimateResult:
         planned = api.plan_runs(request)
     except api.PlanProblems as found:
         if found.refused:
+            # Its only problem may be invalid records, for which the form has a setting.
             return EstimateResult(problems=(_REFUSED.format(found.refused[0].counts.rejected_records),))
         return EstimateResult(problems=tuple(found.problems))
     return EstimateResult(notes=planned.notes, estimate=api.estimate_cost(planned))
@@ -505,6 +540,7 @@ def _offers(request: AnyRequest) -> dict[str, ModelChoices]:
 
 def _offered(offer: ModelOffer, *, default: str) -> ModelChoices:
     """Return the operator's list, whole names first; without a choice the models of the run file are used."""
+    # The marks of `fnmatch`.
     patterns = tuple(name for name in offer.patterns if any(mark in name for mark in "*?["))
     whole = tuple(name for name in offer.names if name not in patterns)
     return ModelChoices(names=whole, patterns=patterns, default=default)

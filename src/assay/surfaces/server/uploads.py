@@ -74,6 +74,7 @@ class _SpoolFile:
         self._unpacker = zlib.decompressobj(_GZIP) if is_gzip else None
         self._is_cut = False
         self._first = b""
+        # O_NOFOLLOW and O_EXCL: the file is a new one in this folder, whatever was there.
         self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
     def write(self, block: bytes) -> None:
@@ -82,6 +83,7 @@ class _SpoolFile:
             self._keep(block)
             return
         self._packed_size += len(block)
+        # Packed bytes count too: a stream of nothing but headers would never reach the limit of unpacked ones.
         if self._packed_size > self._limit:
             raise too_large(self._limit)
         try:
@@ -93,10 +95,12 @@ class _SpoolFile:
     def _unpack(self, bite: bytes) -> None:
         while bite:
             assert self._unpacker is not None
+            # At most a block at a time, so that a zip bomb is stopped at the limit and not after it.
             self._keep(self._unpacker.decompress(bite, BLOCK))
             bite = self._unpacker.unconsumed_tail
             self._is_cut = not self._unpacker.eof
             if self._unpacker.eof:
+                # gzip allows several streams one after the other, as `cat a.gz b.gz` makes them.
                 bite = self._unpacker.unused_data
                 self._unpacker = zlib.decompressobj(_GZIP)
                 self._streams += 1
@@ -107,11 +111,13 @@ class _SpoolFile:
         self._size += len(block)
         if self._size > self._limit:
             raise too_large(self._limit)
+        # The first two bytes may arrive in two pieces.
         self._first = (self._first + block[:2])[:2]
         self._sha256.update(block)
         rest = memoryview(block)
         try:
             while rest:
+                # `os.write` may write less than it was given.
                 rest = rest[os.write(self._handle, rest) :]
         except OSError as problem:
             raise StoreUnavailable(f"the upload cannot be stored: {problem.strerror}", hint="try again later") from problem
@@ -123,6 +129,7 @@ class _SpoolFile:
         if self._first == _GZIP_MAGIC:
             # Files are unpacked by what they hold; a body is what its headers say, and this one is not UTF-8.
             raise HttpError(400, "the body is gzip and not UTF-8: pack it once, and send Content-Encoding: gzip")
+        # Forced to the disk, because the answer to a submission is a promise (docs/decisions/014-the-service.md).
         os.fsync(self._handle)
         os.close(self._handle)
         self._handle = -1
@@ -157,9 +164,11 @@ def media_types(contract: ContractChoice) -> tuple[str, ...]:
 
 def ending_of(request: AnyRequest, contract: ContractChoice) -> str:
     """Return the file extension for a body; raises HttpError for a content type that the contract does not have."""
+    # The parser of email headers knows quoted parameters and comments.
     header = Message()
     header["content-type"] = request.headers.get("content-type", "")
     media_type = header.get_content_type() if header["content-type"] else ""
+    # RFC 2231 spellings such as `charset*` begin with the same word.
     charsets = {str(value).lower() for name, value in header.get_params([]) if name.lower().startswith("charset")}
     if media_type not in media_types(contract) or not charsets <= {"utf-8", "utf8"}:
         raise HttpError(
@@ -167,6 +176,7 @@ def ending_of(request: AnyRequest, contract: ContractChoice) -> str:
             f"the content type must be {' or '.join(media_types(contract))}, in UTF-8",
             details={"given": header["content-type"][:200]},
         )
+    # JSON Lines under application/json are common, so the contract decides.
     is_lines = contract != "auto" and CONTRACTS[contract].is_lines
     return ".jsonl" if is_lines else _ENDINGS[media_type]
 
@@ -177,6 +187,7 @@ async def spool_body(request: AnyRequest, path: Path, *, limit: int) -> SpooledU
     if encoding not in ("identity", "gzip"):
         raise HttpError(415, f"the content encoding '{encoding[:64]}' is not known", details={"known": ["gzip"]})
     declared = request.headers.get("content-length", "")
+    # Twenty digits are more than any file has; a longer number is left to the parser.
     if declared.isdecimal() and len(declared) < 20 and int(declared) > limit:
         raise too_large(limit)
     return await spool(body_pieces(request.receive), path, limit=limit, is_gzip=encoding == "gzip")
@@ -187,6 +198,7 @@ async def body_pieces(receive: Receive) -> AsyncIterator[bytes]:
     while True:
         message = await receive()
         if message["type"] != "http.request":
+            # Disconnected.
             raise ClientGone
         if message["body"]:
             yield message["body"]
@@ -235,6 +247,7 @@ class DraftStore:
 
     def keep(self, draft: UploadDraft) -> None:
         """Add a draft; expired and surplus ones are removed."""
+        # Files are removed outside of the lock: a disk may be slow.
         with self._lock:
             self._kept[draft.id] = draft
             gone = self._superfluous(draft.owner)
@@ -250,6 +263,7 @@ class DraftStore:
     def of(self, draft_id: str, owner: str) -> UploadDraft:
         """Find the owner's draft; raises RunNotFound."""
         draft = self._kept.get(draft_id)
+        # The id of a draft is in the address, so another caller may know it.
         if draft is None or draft.owner != owner or draft.at < self._clock() - DRAFT_SECONDS:
             raise RunNotFound("the upload has expired", hint="an upload is stored for an hour; choose the file again")
         return draft
@@ -270,6 +284,7 @@ class DraftStore:
         with self._lock:
             if draft.id in self._kept:
                 self._results[draft.id, what] = result
+            # The report is first and stays; of the estimates the oldest go.
             for key in [key for key in self._results if key[0] == draft.id][1:-MAX_RESULTS]:
                 del self._results[key]
 
@@ -287,6 +302,7 @@ async def read_fields(request: AnyRequest, kind: type[T]) -> T:
     """Decode the fields of a short form into a typed value; empty fields are None. Raises HttpError."""
     text = (await request.body()).decode("utf-8", "replace")
     try:
+        # A limit on fields: each costs memory before it is looked at.
         pairs = parse_qsl(text, max_num_fields=MAX_FIELDS)
         # Browsers count a line feed as one character and send two.
         given = {name: value.replace("\r\n", "\n") for name, value in pairs if value.strip()}
@@ -307,6 +323,7 @@ class FileForm:
         self.fields: dict[str, str] = {}
         self.file_name = ""
         self._declared = request.headers.get("content-length", "")
+        # Strict, since a lenient reading of a boundary could differ from a proxy's.
         self._parser = PushMultipartParser(boundary, max_segment_count=MAX_FIELDS, strict=True)
         self._events = self._parsed(request)
 
@@ -318,6 +335,7 @@ class FileForm:
                     self.file_name = event.filename
                     return
                 await self._read_field(event)
+        # Browsers send an empty file name where nothing was chosen.
         raise HttpError(400, "no file was chosen")
 
     @property
@@ -328,6 +346,7 @@ class FileForm:
     @property
     def stem(self) -> str:
         """Return the file's name without extensions, as a name for a dataset."""
+        # Some browsers send a whole Windows path.
         name = Path(self.file_name.replace("\\", "/")).name
         for ending in (".gz", *ENDINGS):
             name = name[: -len(ending)] if name.lower().endswith(ending) else name
@@ -357,6 +376,7 @@ class FileForm:
                 break
             assert isinstance(event, bytes | bytearray)
             yield bytes(event)
+        # Fields may stand behind the file in the form.
         async for event in self._events:
             if isinstance(event, MultipartSegment):
                 await self._read_field(event)
@@ -368,6 +388,7 @@ class FileForm:
                 break
             assert isinstance(event, bytes | bytearray)
             value += event
+            # Fields are kept in memory, unlike the file.
             if len(value) > FIELD_BYTES:
                 raise HttpError(400, f"the field '{segment.name[:64]}' is too long")
         self.fields[segment.name] = value.decode("utf-8", "replace")
