@@ -6,14 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from assay.core.case import Attachment, Case, Message
+from assay.core.case import Case, Message
 from assay.core.model_call import ModelFailure, ModelRequest, Reply, Usage
 from assay.core.plan import ProviderPlan
 from assay.core.settings import UsagePaths
 from assay.models import check_models
-from assay.models.requests import request_addressing
 from assay.testing import StubProvider, StubReply, StubRequest
-from tests.models.asking import KEY, ask_of, plan_of, reply_to
+from tests.models.asking import KEY, plan_of, reply_to
 
 ENVIRON = {"APP_KEY": KEY}
 DEFAULTS: dict[str, Any] = {"body": {"question": "{{prompt}}"}, "answer": "$.answer"}
@@ -67,34 +66,6 @@ def test_an_answer_is_read_where_the_entry_says() -> None:
     assert (requests[0].path, requests[0].body) == ("/ask", {"question": "What is 2 + 2?"})
 
 
-def test_every_value_has_its_place() -> None:
-    body = {
-        "p": "{{prompt}}",
-        "s": "{{system}}",
-        "m": "{{messages}}",
-        "team": "{{metadata.team}}",
-        "who": "Team {{metadata.team.name}}, level {{metadata.level}}",
-        "all": "{{metadata}}",
-        "a": "{{attachments}}",
-        "id": "{{record_id}}",
-        "model": "{{model}}",
-        "fixed": [1, None, True],
-    }
-    _, (request,) = talk([{"answer": "4"}], asked(Message("system", "Be short."), Message("user", "Hi")), body=body)
-    assert request.body == {
-        "p": "Hi",
-        "s": "Be short.",
-        "m": [{"role": "system", "content": "Be short."}, {"role": "user", "content": "Hi"}],
-        "team": {"name": "blue"},
-        "who": "Team blue, level 3",
-        "all": {"team": {"name": "blue"}, "level": 3},
-        "a": [],
-        "id": "r-1",
-        "model": "stub",
-        "fixed": [1, None, True],
-    }
-
-
 def test_values_are_data_in_the_body_the_address_and_headers() -> None:
     hostile = 'x"}, {{metadata.level}} ${APP_KEY} \\ \u2028 ü&?/#'
     settings = {
@@ -130,15 +101,6 @@ def test_a_record_without_a_needed_value_says_so() -> None:
 def test_instructions_stand_before_the_question_where_nothing_else_holds_them() -> None:
     ask = asked(Message("system", "Be short."), Message("user", "Hi"))
     assert talk([{"answer": "4"}], ask)[1][0].body == {"question": "Be short.\n\nHi"}
-
-
-def test_attachments_are_sent_once() -> None:
-    record = case_of(attachments=(Attachment("a.txt", kind="text", title="Letter"),))
-    messages = (Message("user", "Hi\n\nAttachment: Letter\nDear all"),)
-    ask = msgspec.structs.replace(asked(*messages), record=record, attachments={"a.txt": "Dear all"})
-    _, (request,) = talk([{"answer": "4"}], ask, body={"q": "{{prompt}}", "files": "{{attachments}}"})
-    assert request.body == {"q": "Hi", "files": [{"path": "a.txt", "title": "Letter", "kind": "text", "text": "Dear all"}]}
-    assert talk([{"answer": "4"}], ask)[1][0].body == {"question": messages[0].content}
 
 
 @pytest.mark.parametrize(
@@ -269,20 +231,6 @@ def test_no_turn_is_dropped_in_silence() -> None:
 
 
 # Addresses of replies in the cache
-
-
-def test_replies_are_cached_by_all_that_is_sent_and_read() -> None:
-    def address(ask: ModelRequest, **settings: Any) -> str:
-        provider = endpoint("http://h/ask", **settings)
-        return request_addressing(provider, plan_of(provider).candidate)(ask)
-
-    other = msgspec.structs.replace(asked(), record=case_of(metadata={"level": 4}))
-    uses = {"body": {"q": "{{prompt}}", "l": "{{metadata.level}}"}}
-    assert address(asked()) == address(other)
-    assert address(asked(), **uses) != address(other, **uses)
-    variants = [{}, uses, {"answer": "$.x"}, {"steps": "$.x"}, {"method": "PUT"}, {"headers": {"A": "1"}}]
-    assert len({address(asked(), **settings) for settings in variants}) == len(variants)
-    assert address(ask_of()) == address(ask_of("What is 2 + 2?"))
 
 
 def test_a_get_sends_no_body() -> None:

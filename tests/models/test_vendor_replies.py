@@ -324,18 +324,6 @@ def test_an_error_is_read_in_its_vendors_envelope(kind: ProviderKind, status: in
     assert "no explanation" not in failure.message
 
 
-def test_a_wait_in_googles_details_is_followed() -> None:
-    failure = read("google", {"error": {"code": 429, "details": [{"retryDelay": "7s"}]}}, status=429)
-    assert isinstance(failure, ModelFailure)
-    assert (failure.retry_after, failure.is_exhausted) == (7.0, False)
-
-
-def test_bedrocks_request_id_is_that_of_its_header() -> None:
-    failure = read("bedrock", {"message": "x"}, status=400, headers={"x-amzn-RequestId": "id-1"})
-    assert isinstance(failure, ModelFailure)
-    assert failure.request_id == "id-1"
-
-
 # Requests
 
 
@@ -346,48 +334,6 @@ def sent(kind: ProviderKind, model: str, *, path: str = "", schema: bool = False
         with pytest.raises(ModelFailure):
             reply_to(plan, ask_of(system="Be short.", reply_schema=SCHEMA if schema else None))
     return stub.requests[0].path, stub.requests[0].body
-
-
-def test_google_gets_contents_instructions_and_a_configuration() -> None:
-    path, body = sent("google", "gemini-2.5-pro", path="/v1beta", seed=7, max_tokens=9, thinking_budget=64)
-    assert path == "/v1beta/models/gemini-2.5-pro:generateContent"
-    assert body == {
-        "contents": [{"role": "user", "parts": [{"text": "What is 2 + 2?"}]}],
-        "systemInstruction": {"parts": [{"text": "Be short."}]},
-        "generationConfig": {"temperature": 0.0, "seed": 7, "maxOutputTokens": 9, "thinkingConfig": {"thinkingBudget": 64}},
-    }
-
-
-def test_google_gets_a_schema_beside_the_plans_own_members() -> None:
-    extra = {"safetySettings": [], "generationConfig": {"topK": 4}}
-    _, body = sent("google", "tunedModels/mine", schema=True, temperature=None, extra_body=extra)
-    config = {"topK": 4, "responseMimeType": "application/json", "responseJsonSchema": SCHEMA}
-    assert (body["generationConfig"], body["safetySettings"]) == (config, [])
-
-
-def test_a_bare_address_of_google_gets_the_version_of_the_api() -> None:
-    assert sent("google", "tunedModels/mine")[0] == "/v1beta/tunedModels/mine:generateContent"
-
-
-def test_bedrock_has_the_model_in_its_path() -> None:
-    arn = "arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/x"
-    path, body = sent("bedrock", arn, max_tokens=9, thinking_budget=2048, reasoning_effort="low")
-    assert path == "/model/arn%3Aaws%3Abedrock%3Aus-east-1%3A123456789012%3Aapplication-inference-profile%2Fx/converse"
-    assert body == {
-        "messages": [{"role": "user", "content": [{"text": "What is 2 + 2?"}]}],
-        "system": [{"text": "Be short."}],
-        "inferenceConfig": {"temperature": 0.0, "maxTokens": 9},
-        "additionalModelRequestFields": {
-            "thinking": {"type": "enabled", "budget_tokens": 2048},
-            "reasoning_effort": "low",
-        },
-    }
-
-
-def test_bedrock_gets_a_schema_as_a_text() -> None:
-    _, body = sent("bedrock", "m", schema=True)
-    described = body["outputConfig"]["textFormat"]["structure"]["jsonSchema"]
-    assert json.loads(described["schema"]) == SCHEMA
 
 
 def test_a_deployment_of_azure_stands_in_its_path_or_its_body() -> None:
