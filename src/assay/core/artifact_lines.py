@@ -4,6 +4,8 @@ Members stand in the order in which the files have them, because the files are t
 versions did not write has a default, so that their lines are decoded as these structs too; `PublishedRun.typed_lines` does that.
 """
 
+from typing import Any
+
 import msgspec
 
 from assay.core.canonical import JsonObject
@@ -167,6 +169,8 @@ class AttemptLine(msgspec.Struct):
     """The provider's whole body, when the run keeps it; runs of earlier versions have it as `response`."""
     sample: int | msgspec.UnsetType = msgspec.UNSET
     refused_parameters: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    steps: list[Any] | msgspec.UnsetType = msgspec.UNSET
+    """What an agent behind an HTTP endpoint did before it answered."""
     """Parameters that were not sent as planned, because the provider had rejected them; only where there are some."""
     chain_sha256: str | msgspec.UnsetType = msgspec.UNSET
     """Position in the hash chain; the writer of the file appends it to the encoded line."""

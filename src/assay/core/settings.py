@@ -8,7 +8,7 @@ from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from assay.core.exposure import (
     FIXED,
@@ -41,6 +41,9 @@ ModelName = Annotated[str, Meta(min_length=1, max_length=256)]
 Variable = Annotated[str, Meta(pattern=r"^[A-Z_][A-Z0-9_]*$", title="the name of an environment variable in capitals, not the key")]
 # `@` is refused because a password in an address would be written to the plan, the ledger and the manifest.
 Web = Annotated[str, Meta(pattern=r"^https?://[^\s@]+$", title="an http or https address without a user name or password")]
+ReplyPath = str
+"""Path into a reply, such as `$.output.text`; planning says what is wrong with one."""
+HttpMethod = Literal["POST", "PUT", "GET"]
 # A run id becomes a folder name: no slash, no leading dot, and short enough for every file system.
 RunId = Annotated[
     str,
@@ -64,6 +67,15 @@ CLUSTER_TEXT = "Metadata key whose records form clusters."
 """Description of what overrides `cluster_key` for one comparison."""
 
 
+class UsagePaths(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Where an HTTP endpoint's reply has its counts of tokens."""
+
+    input_tokens: Annotated[ReplyPath | None, described("Path of the input tokens, such as `$.usage.prompt_tokens`.")] = None
+    output_tokens: Annotated[ReplyPath | None, described("Path of the output tokens.")] = None
+    total_tokens: Annotated[ReplyPath | None, described("Path of the sum of both.")] = None
+    cached_tokens: Annotated[ReplyPath | None, described("Path of the input tokens that were read from a cache.")] = None
+
+
 class ProviderEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A server that models are called on; a provider whose name is its kind needs no entry."""
 
@@ -77,7 +89,43 @@ class ProviderEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     timeout: Annotated[Positive, described("Time limit of one attempt in seconds.")] = 120.0
     requests_per_minute: Annotated[Positive | None, described("Maximum calls per minute.")] = None
     tokens_per_minute: Annotated[Positive | None, described("Maximum tokens per minute.")] = None
-    headers: Annotated[dict[str, str], described("Headers sent with every call; `$NAME` stands for an environment variable.")] = {}
+    headers: Annotated[
+        dict[str, str],
+        described("Headers sent with every call; `$NAME`, or `${NAME}` within a text, stands for an environment variable."),
+    ] = {}
+    # Unset by default, so that plans of other kinds stay as they were.
+    url: Annotated[
+        Web | UnsetType, described("`kind: http`: address that is called, as it is; may hold `{{...}}` after the host.")
+    ] = UNSET
+    method: Annotated[HttpMethod | UnsetType, described("`kind: http`: HTTP method. Default: `POST`; `GET` sends no body.")] = UNSET
+    body: Annotated[
+        dict[str, Any] | UnsetType,
+        described(
+            "`kind: http`: JSON body, where `{{prompt}}`, `{{system}}`, `{{messages}}`, `{{attachments}}`, `{{metadata.NAME}}`, "
+            "`{{session}}`, `{{record_id}}` and `{{model}}` stand for values, and `${NAME}` for an environment variable."
+        ),
+    ] = UNSET
+    answer: Annotated[
+        ReplyPath | UnsetType, described("`kind: http`: path of the answer in the reply, such as `$.output.text`.")
+    ] = UNSET
+    error: Annotated[
+        ReplyPath | UnsetType,
+        described("`kind: http`: path of an error's message; a reply that has one is a failure, whatever its status."),
+    ] = UNSET
+    steps: Annotated[
+        ReplyPath | UnsetType, described("`kind: http`: path of the list of an agent's steps, which are stored with the answer.")
+    ] = UNSET
+    usage: Annotated[UsagePaths | UnsetType, described("`kind: http`: paths of the counts of tokens.")] = UNSET
+    session: Annotated[
+        ReplyPath | UnsetType,
+        described(
+            "`kind: http`: path of the session's id in the reply, for later turns. Default: assay makes an id for each record."
+        ),
+    ] = UNSET
+
+
+DESCRIPTION = ("url", "method", "body", "answer", "error", "steps", "usage", "session")
+"""Members of a provider that describe an HTTP endpoint."""
 
 
 class DatasetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -307,6 +355,14 @@ class Gates(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             "Share of all records that may end in an error (invalid ones included) or be cancelled.",
             option=CommandOption("Gate: maximum share of records without a score.", "X"),
             parameter=QueryParameter(),
+        ),
+    ] = None
+    max_truncated: Annotated[
+        Rate | None,
+        exposed(
+            "Share of the answers that may end at the output limit.",
+            option=CommandOption("Gate: maximum share of answers cut off at the output limit.", "X"),
+            parameter=QueryParameter(is_later=True),
         ),
     ] = None
 

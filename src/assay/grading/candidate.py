@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
-from assay.core.case import Attachment, Case, Criterion, Message
+from assay.core.case import Attachment, Case, Criterion, Message, attachment_section
 from assay.core.model_call import ModelRequest
 from assay.core.open_fields import OpenField, grading_fields, question_fields
 from assay.core.outcome import GradingFailure
@@ -73,7 +73,14 @@ def candidate_ask(assignment: GradingAssignment) -> ModelRequest:
     settings = assignment.settings
     if settings.has_answers and not assignment.case.attachments:
         return _given_answer(settings.candidate)
-    return ModelRequest(stage="candidate", call_id=CALL_ID, model=settings.candidate, messages=candidate_messages(assignment))
+    return ModelRequest(
+        stage="candidate",
+        call_id=CALL_ID,
+        model=settings.candidate,
+        messages=candidate_messages(assignment),
+        record=assignment.case,
+        attachments=assignment.attachments,
+    )
 
 
 # Cached, because all records of such a run share one request.
@@ -131,7 +138,7 @@ def _attachment_text(attachment: Attachment, texts: Mapping[str, str]) -> str:
     # Sending the question without its document would give a wrong answer instead of an error.
     if attachment.path not in texts:
         raise GradingFailure("attachment_missing", f"the text of attachment {attachment.path!r} is not available")
-    return f"Attachment: {attachment.title or attachment.path}\n{texts[attachment.path]}"
+    return attachment_section(attachment, texts[attachment.path])
 
 
 def _choices(case: Case, settings: GradingSettings) -> str:

@@ -27,6 +27,7 @@ from assay.core.summary import (
     SliceValues,
     Summary,
     TokenAmounts,
+    TruncationSummary,
     on_scale,
     percentile,
 )
@@ -123,6 +124,7 @@ class _RecordArrays:
         self.latencies = {name: _as_array(column, size) for name, column in columns.latencies.items()}
         self.amounts = {name: _as_array(column, size) for name, column in columns.amounts.items()}
         self.is_called = _as_array(columns.is_called, size)
+        self.is_truncated = _as_array(columns.is_truncated, size)
 
     def metrics(self, rows: Rows, *, seed: tuple[int, ...], resamples: int) -> RecordMetrics:
         """Compute all metrics of a set of records."""
@@ -176,6 +178,7 @@ class _RecordArrays:
             ),
             tokens=TokenAmounts(**{kind: self._amount(f"{kind}_tokens", called) for kind in TokenAmounts.__struct_fields__}),
             cost_usd=self._amount("cost", called),
+            truncated=self._truncated(rows, scored),
             errors=self._words(rows, "error"),
             labels=self._words(rows, "label"),
         )
@@ -184,6 +187,22 @@ class _RecordArrays:
         if self.words["record"]:
             return cluster_interval(values, self.codes["record"][scored])
         return mean_interval(values, seed=seed, resamples=resamples)
+
+    def _truncated(self, rows: Rows, scored: Rows) -> TruncationSummary:
+        """Count the answers that ended at the output limit, and compute pass rate and scores without them."""
+        n = int(_take_rows(self.is_truncated, rows).sum())
+        kept = scored[_take_rows(self.is_truncated, scored) == 0]
+        n_answers = n + len(kept)
+        scale, _ = self._scales(kept)
+        return TruncationSummary(
+            n=n,
+            n_answers=n_answers,
+            share=_ratio(n, n_answers),
+            n_without=len(kept),
+            pass_rate_without=_ratio(int((_take_rows(self.passed, kept) == 1).sum()), len(kept)),
+            score_mean_without=_ratio(_sum(_take_rows(self.score, kept)), len(kept)),
+            raw_score_mean_without=_ratio(_sum(_take_rows(self.raw_score, kept)), len(kept)) if scale else None,
+        )
 
     def _amount(self, name: str, called: Rows) -> AmountSummary:
         return amount_figures(_take_rows(self.amounts[name], called), is_whole=name != "cost")

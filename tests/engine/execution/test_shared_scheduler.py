@@ -14,7 +14,6 @@ from assay.core.outcome import Attempt
 from assay.core.plan import DatasetPlan, ModelPlan, Plan, ProviderPlan
 from assay.core.settings import StageSection
 from assay.engine.execution.limits import CallQueue, CallScheduler
-from assay.engine.execution.rate_reservations import RateReservations
 from assay.engine.execution.shared_scheduler import SharedCallScheduler, open_scheduler, shared_limits
 from assay.engine.records.run_counters import RunCounters
 from assay.integrations.postgres import PostgresLedger
@@ -267,35 +266,6 @@ def paid(cost: float) -> Attempt:
     return Attempt(stage="judge", call_id="j", round=1, started_at=0.0, latency_ms=1.0, model="m", reply=reply, cost=cost)
 
 
-def test_money_that_one_worker_spends_is_gone_for_the_others(run: PostgresLedger) -> None:
-    async def known_costs() -> list[float]:
-        tallies = [RunCounters(9, {}, started=0.0) for _ in range(3)]
-        async with workers(run, plan_of(), count=3) as limits:
-            for each, counters in zip(limits, tallies, strict=True):
-                each.limit_cost(counters, 10.0)
-            for counters, cost in zip(tallies, (1.0, 2.0, 4.0), strict=True):
-                counters.add_attempt(paid(cost))
-            await until(lambda: all(counters.cost >= 7.0 for counters in tallies))
-        return [counters.cost for counters in tallies]
-
-    assert asyncio.run(known_costs()) == [7.0, 7.0, 7.0]
-
-
-def test_money_that_a_worker_knows_of_from_the_ledger_is_not_counted_twice(run: PostgresLedger) -> None:
-    async def known_costs() -> list[float]:
-        spender, reader = RunCounters(9, {}, started=0.0), RunCounters(9, {}, started=0.0, cost=1.0)
-        async with workers(run, plan_of(), count=2) as limits:
-            limits[1].limit_cost(reader, 10.0)
-            reader.add_attempt(paid(2.0))
-            limits[0].limit_cost(spender, 10.0)
-            await until(lambda: spender.cost >= 2.0)
-            spender.add_attempt(paid(1.0))
-            await until(lambda: reader.cost >= 3.0 and spender.cost >= 3.0)
-        return [spender.cost, reader.cost]
-
-    assert asyncio.run(known_costs()) == [3.0, 3.0]
-
-
 def test_calls_wait_for_no_rate_when_the_budget_is_spent(run: PostgresLedger) -> None:
     async def entered() -> int:
         counters = RunCounters(9, {}, started=0.0)
@@ -309,19 +279,3 @@ def test_calls_wait_for_no_rate_when_the_budget_is_spent(run: PostgresLedger) ->
         return len(done)
 
     assert asyncio.run(entered()) == 4
-
-
-def test_moments_are_asked_for_ahead_only_while_the_rates_leave_room() -> None:
-    turnstile = RateReservations()
-    turnstile.give((0.0, 0.0), asked=2, now=10.0, wait=0.25)
-    assert [turnstile.take(10.0), turnstile.take(10.0)] == [10.0, 10.0]
-    assert turnstile.calls(0.1) == 2
-    turnstile.give((0.0, 0.4), asked=2, now=10.1, wait=0.25)
-    turnstile.take(10.1)
-    assert turnstile.calls(0.1) == 0
-
-
-def test_a_moment_that_has_passed_is_not_used() -> None:
-    turnstile = RateReservations()
-    turnstile.give((0.0, 2.0), asked=2, now=10.0, wait=0.25)
-    assert turnstile.take(11.0) == 12.0

@@ -180,7 +180,7 @@ class _LmEvalSample:
         if answer is not None or not any(_likelihood(one) is not None for one in self._answers):
             return ImportedItem(question=question, candidate=model, answer=answer, marks=marks)
         self._reading.leave_out("score of a likelihood, to which there is no answer", sum(mark.value is not None for mark in marks))
-        error = "lm-eval measured how likely a text is, and nobody answered"
+        error = "lm-eval measured how likely a text is; there is no answer"
         return ImportedItem(question=question, candidate=model, marks=marks, error_code="no_answer", error=error)
 
     def _note_settings(self, model: str) -> None:
