@@ -18,6 +18,7 @@ from assay.core.model_call import Adjustment
 from assay.core.open_fields import Audience, add_counts
 from assay.core.plan import DatasetPlan, ImportPlan, ModelPlan, Plan
 from assay.core.provider import PROVIDERS
+from assay.core.settings import TokenPrice
 from assay.presentation.decisions import default_gates_text
 from assay.presentation.sections import Cell, Column, Fact, Section, Table
 from assay.presentation.validation import AUDIENCES, field_lines
@@ -182,7 +183,13 @@ def model_words(model: ModelPlan, *, source: str = "") -> tuple[str, ...]:
     given: dict[str, object] = {} if source else msgspec.to_builtins(model.parameters)
     # Manifests have them in the order of their names; so has a plan that is not stored yet.
     parameters = [f"{name.replace('_', ' ')} {_plain(value)}" for name, value in sorted(given.items()) if value not in (None, {})]
-    return tuple(filter(None, (model.name, address if address != model.name else "", source, *parameters)))
+    price = () if model.price is msgspec.UNSET or source else (price_words(model.price),)
+    return tuple(filter(None, (model.name, address if address != model.name else "", source, *parameters, *price)))
+
+
+def price_words(price: TokenPrice) -> str:
+    """Return `price as set: $2.5 in, $10 out per million tokens`."""
+    return f"price as set: ${price.input:g} in, ${price.output:g} out per million tokens"
 
 
 def _plain(value: object) -> str:

@@ -123,7 +123,7 @@ def model_plan(entry: ModelEntry, declared: Mapping[str, ProviderEntry], *, fold
         provider=named.provider,
         model=str((folder / named.model).absolute()) if is_recording else named.model,
         parameters=parameters,
-        explicit=tuple(name for name in _PARAMETERS if _is_set(entry, name)) or msgspec.UNSET,
+        explicit=tuple(name for name in _PARAMETERS if is_set(entry, name)) or msgspec.UNSET,
     )
 
 
@@ -133,7 +133,7 @@ def _named(text: str, declared: Mapping[str, ProviderEntry]) -> ModelName:
     return ModelName(text, text) if entry is not None and provider_kind(entry) == HTTP_ENDPOINT else split_model(text)
 
 
-def _is_set(entry: ModelEntry, name: str) -> bool:
+def is_set(entry: ModelEntry, name: str) -> bool:
     """Tell whether a run file or a caller set a parameter, be it to the default.
 
     A number that was read is another object than the default, even if both are 0.

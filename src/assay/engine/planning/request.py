@@ -488,6 +488,10 @@ class MergedSettings:
         """Return the folder that a path at this place is relative to."""
         return Path() if self._loaded is None or self._option(path) else Path(self._loaded.path).parent
 
+    def is_option(self, path: Steps) -> bool:
+        """Return True when a setting was given besides the run file, which it overrides."""
+        return self._option(path) is not None
+
     def _option(self, path: Steps) -> ExposedSetting | None:
         return self._options.get(path[:1]) or self._options.get(path[:2])
 
