@@ -16,7 +16,7 @@ from assay.core.errors import SourceUnreadable, StoreUnavailable, UsageProblem
 from assay.core.issue import Path as Steps
 from assay.core.plan import GOLDEN_GATES, NO_PARAMETERS, ModelPlan, Plan, function_model
 from assay.core.plugin import Plugin
-from assay.core.provider import FUNCTIONS, HTTP_ENDPOINT, PROVIDERS
+from assay.core.provider import FUNCTIONS, HTTP_ENDPOINT
 from assay.core.report import ValidationReport
 from assay.core.retention import RetentionPolicy, longest_retention, retention_in
 from assay.core.runs import RUNS_DIR
