@@ -1,5 +1,6 @@
 """Any HTTP endpoint as a model: what is sent, what is read, sessions, failures, and no key anywhere else."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -10,7 +11,8 @@ from assay.core.case import Attachment, Case, Message
 from assay.core.model_call import ModelFailure, ModelRequest, Reply, Usage
 from assay.core.plan import ProviderPlan
 from assay.core.settings import UsagePaths
-from assay.models import check_models
+from assay.models import check_models, open_models
+from assay.models.provider_protocol import exchange_of
 from assay.models.requests import request_addressing
 from assay.testing import StubProvider, StubReply, StubRequest
 from tests.models.asking import KEY, ask_of, plan_of, reply_to
@@ -291,3 +293,28 @@ def test_a_get_sends_no_body() -> None:
     failure = failed([], method="GET", body=msgspec.UNSET, path="/ask?q={{prompt}}")
     assert failure.code == "not_found"
     assert "/ask?q=What%20is%202%20%2B%202%3F" in failure.message
+
+
+# What a probe shows
+
+
+def test_the_last_exchange_is_shown_without_keys() -> None:
+    body = {"q": "{{prompt}}", "court": "{{metadata.court}}", "key": "${APP_KEY}"}
+    settings = {"headers": {"Authorization": "Bearer ${APP_KEY}", "X-Record": "{{record_id}}"}, "body": body, "steps": "$.steps"}
+
+    async def shown(url: str) -> tuple[Any, Any]:
+        async with open_models(plan_of(endpoint(url, **settings)), environ=ENVIRON) as models:
+            before = exchange_of(models["m"])
+            await models["m"].reply(ask_of("What is 2 + 2?"))
+            return before, exchange_of(models["m"])
+
+    with StubProvider([StubReply(body={"answer": f"4 {KEY}", "steps": [1]})]) as stub:
+        before, found = asyncio.run(shown(stub.base_url))
+    assert before is None
+    assert found.request.splitlines()[1:] == [
+        "Authorization: ***",
+        "X-Record: ",
+        '{"q":"What is 2 + 2?","court":"metadata.court","key":"[key]"}',
+    ]
+    assert found.read == {"answer": "4 [key]", "steps": "[1]"}
+    assert KEY not in repr(found)

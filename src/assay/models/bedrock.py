@@ -128,8 +128,10 @@ class ConverseModel(HttpModel[_Converse]):
         """Parse a body; raises ModelFailure."""
         body = result.value
         message = body.output.message if body.output else None
-        if body.error or message is None or message.content is None:
-            raise self.transport.refused({"error": body.error or "it has no output"}, result.request_id)
+        if body.error:
+            raise self.transport.refused({"error": body.error}, result.request_id)
+        if message is None or message.content is None:
+            raise self.transport.unexpected(result, "it has no output", result.request_id)
         applied = self.applied if applied is None else applied
         used = (block.tool_use for block in message.content)
         calls = tuple(ToolCall(call.name, call.input, call.tool_use_id or "") for call in used if call)

@@ -142,8 +142,10 @@ class GeminiModel(HttpModel[_Generated]):
         body = result.value
         request_id = result.request_id or body.response_id or ""
         blocked = body.prompt_feedback.block_reason if body.prompt_feedback else None
-        if body.error or (body.candidates is None and not blocked):
-            raise self.transport.refused({"error": body.error or "it has no candidates"}, request_id)
+        if body.error:
+            raise self.transport.refused({"error": body.error}, request_id)
+        if body.candidates is None and not blocked:
+            raise self.transport.unexpected(result, "it has no candidates", request_id)
         applied = self.applied if applied is None else applied
         candidate = body.candidates[0] if body.candidates else _NO_CANDIDATE
         parts = (candidate.content.parts if candidate.content else None) or []

@@ -130,6 +130,9 @@ class ChatModel(HttpModel[Completion]):
 
     def read(self, result: HttpResult[Completion], applied: JsonObject | None = None) -> Reply:
         """Parse a body, from a direct call or a batch; raises ModelFailure."""
+        completion = result.value
+        if completion.choices is None and not completion.error:
+            raise self.transport.unexpected(result, "it has no choices", result.request_id or completion.id or "")
         return completion_reply(result, self.applied if applied is None else applied, refused=self.transport.refused)
 
 

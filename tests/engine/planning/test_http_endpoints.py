@@ -1,5 +1,6 @@
 """Runs over an HTTP endpoint of a run file: planned with places, resumed, cached, sealed without keys, and refused when wrong."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 
 from assay import RunRequest, RunResult, open_run, run
 from assay.core.plan import plan_sha256
+from assay.engine.planning.model_probes import probe_models
 from assay.testing import StubProvider, StubReply, StubRequest
 from tests.engine.run_settings import planned, problems_of
 from tests.models.asking import KEY
@@ -152,3 +154,19 @@ def test_an_endpoint_has_models_of_any_name(tmp_path: Path) -> None:
         ("mine", "I am mine."),
         ("mine/fast", "I am fast."),
     ]
+
+
+def test_a_probe_shows_the_request_and_what_was_read(tmp_path: Path) -> None:
+    with StubProvider(answer) as stub:
+        (plan,) = planned(write(tmp_path, ENTRY.format(url=stub.base_url)), **ENVIRON).plans
+        candidate, _judge = asyncio.run(probe_models([plan], environ=ENVIRON))
+    assert [check.standing for check in candidate.checks if check.standing == "problem"] == []
+    assert candidate.exchange is not None
+    assert candidate.exchange.request.splitlines() == [
+        f"POST {stub.base_url}/ask",
+        "Authorization: ***",
+        "X-Team: ***",
+        '{"q":"What is 2 + 2? Answer with the number alone.","court":"metadata.court"}',
+    ]
+    assert candidate.exchange.read["answer"] == "4"
+    assert ENVIRON["TEAM"] not in repr(candidate)
