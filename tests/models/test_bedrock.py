@@ -2,7 +2,7 @@
 
 import json
 
-from assay.core.model_call import ModelFailure
+from assay.core.model_call import ModelFailure, Reply
 from tests.models.asking import SCHEMA
 from tests.models.vendor_replies import conversed, judged, read, sent
 
@@ -38,3 +38,10 @@ def test_a_schema_that_is_refused_becomes_a_tool() -> None:
     called = conversed({"toolUse": {"toolUseId": "1", "name": "reply", "input": {"score": 4}}}, stop="tool_use")
     reply = judged("bedrock", ["This model doesn't support the outputConfig.textFormat field."], called)
     assert (reply.text, reply.finish_reason) == ('{"score":4}', "stop")
+
+
+def test_a_text_with_citations_is_part_of_the_answer() -> None:
+    cited = {"citationsContent": {"content": [{"text": "4"}], "citations": [{"title": "Sums"}]}}
+    reply = read("bedrock", conversed({"text": "It is "}, cited, {"citationsContent": {"citations": []}}))
+    assert isinstance(reply, Reply)
+    assert reply.text == "It is 4"

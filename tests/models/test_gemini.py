@@ -1,6 +1,6 @@
 """Google's generateContent: requests in its own form, and a judge's reply by a function call."""
 
-from assay.core.model_call import ModelFailure
+from assay.core.model_call import ModelFailure, Reply
 from tests.models.asking import SCHEMA
 from tests.models.vendor_replies import generated, judged, read, sent
 
@@ -36,3 +36,10 @@ def test_a_schema_that_is_refused_becomes_a_function_call() -> None:
     refusals = ["responseJsonSchema is not supported", "response_mime_type is not supported for this model"]
     reply = judged("google", refusals, generated({"functionCall": {"name": "reply", "args": {"score": 4}}}))
     assert (reply.text, reply.finish_reason) == ('{"score":4}', "stop")
+
+
+def test_an_odd_member_costs_no_answer() -> None:
+    body = generated({"text": "4", "thought": None}, {"functionCall": {"name": None}})
+    reply = read("google", {**body, "usageMetadata": {"promptTokenCount": "many"}})
+    assert isinstance(reply, Reply)
+    assert (reply.text, reply.usage.input_tokens) == ("4", None)

@@ -32,7 +32,7 @@ from assay.models.http_client import MAX_REPLY_BYTES, ExchangeFailed, HttpPool, 
 from assay.models.unexpected_replies import Unexpected, other_format, unexpected_status, unreadable
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_OPTIONAL = ("usage",)
+_OPTIONAL = ("usage", "usageMetadata")
 """Optional members: an odd value in one must not cost an answer that was paid for."""
 
 _Value = TypeVar("_Value")

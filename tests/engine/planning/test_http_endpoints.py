@@ -170,3 +170,11 @@ def test_a_probe_shows_the_request_and_what_was_read(tmp_path: Path) -> None:
     ]
     assert candidate.exchange.read["answer"] == "4"
     assert ENVIRON["TEAM"] not in repr(candidate)
+
+
+def test_an_endpoint_needs_an_entry(tmp_path: Path) -> None:
+    request = write(tmp_path, "  - {name: other}\n")
+    path = tmp_path / "run.yaml"
+    path.write_text(path.read_text().replace("[mine]", "[http/x]"))
+    (problem,) = problems_of(request)
+    assert "the provider 'http' needs an entry in providers, with kind: http" in problem
