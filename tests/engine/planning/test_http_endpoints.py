@@ -3,7 +3,6 @@
 import asyncio
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,7 +10,7 @@ from assay import RunRequest, RunResult, open_run, run
 from assay.core.plan import plan_sha256
 from assay.engine.planning.model_probes import probe_models
 from assay.testing import StubProvider, StubReply, StubRequest
-from tests.engine.run_settings import planned, problems_of
+from tests.engine.run_settings import planned
 from tests.models.asking import KEY
 
 HEAD = "datasets: [rows.jsonl]\ncandidates: [mine]\njudges: [scripted/judge-5]\nproviders:\n"
@@ -102,6 +101,7 @@ def test_a_wrong_path_ends_the_run_with_the_structure_of_the_reply(tmp_path: Pat
         result = finished(write(tmp_path, ENTRY.format(url=stub.base_url)))
     assert result.state == "failed"
     assert "has nothing at $.out.text; it has {output: text}" in result.problem
+<<<<<<<< HEAD:tests/engine/planning/test_http_endpoints.py
 
 
 @pytest.mark.parametrize(
@@ -178,3 +178,5 @@ def test_an_endpoint_needs_an_entry(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace("[mine]", "[http/x]"))
     (problem,) = problems_of(request)
     assert "the provider 'http' needs an entry in providers, with kind: http" in problem
+========
+>>>>>>>> main:tests/engine/test_http_endpoints.py
