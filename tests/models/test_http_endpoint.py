@@ -1,18 +1,21 @@
 """Any HTTP endpoint as a model: what is sent, what is read, sessions, failures, and no key anywhere else."""
 
+import asyncio
 import json
 from typing import Any
 
 import msgspec
 import pytest
 
-from assay.core.case import Case, Message
+from assay.core.case import Attachment, Case, Message
 from assay.core.model_call import ModelFailure, ModelRequest, Reply, Usage
 from assay.core.plan import ProviderPlan
 from assay.core.settings import UsagePaths
-from assay.models import check_models
+from assay.models import check_models, open_models
+from assay.models.provider_protocol import exchange_of
+from assay.models.requests import request_addressing
 from assay.testing import StubProvider, StubReply, StubRequest
-from tests.models.asking import KEY, plan_of, reply_to
+from tests.models.asking import KEY, ask_of, plan_of, reply_to
 
 ENVIRON = {"APP_KEY": KEY}
 DEFAULTS: dict[str, Any] = {"body": {"question": "{{prompt}}"}, "answer": "$.answer"}
@@ -66,6 +69,34 @@ def test_an_answer_is_read_where_the_entry_says() -> None:
     assert (requests[0].path, requests[0].body) == ("/ask", {"question": "What is 2 + 2?"})
 
 
+def test_every_value_has_its_place() -> None:
+    body = {
+        "p": "{{prompt}}",
+        "s": "{{system}}",
+        "m": "{{messages}}",
+        "team": "{{metadata.team}}",
+        "who": "Team {{metadata.team.name}}, level {{metadata.level}}",
+        "all": "{{metadata}}",
+        "a": "{{attachments}}",
+        "id": "{{record_id}}",
+        "model": "{{model}}",
+        "fixed": [1, None, True],
+    }
+    _, (request,) = talk([{"answer": "4"}], asked(Message("system", "Be short."), Message("user", "Hi")), body=body)
+    assert request.body == {
+        "p": "Hi",
+        "s": "Be short.",
+        "m": [{"role": "system", "content": "Be short."}, {"role": "user", "content": "Hi"}],
+        "team": {"name": "blue"},
+        "who": "Team blue, level 3",
+        "all": {"team": {"name": "blue"}, "level": 3},
+        "a": [],
+        "id": "r-1",
+        "model": "stub",
+        "fixed": [1, None, True],
+    }
+
+
 def test_values_are_data_in_the_body_the_address_and_headers() -> None:
     hostile = 'x"}, {{metadata.level}} ${APP_KEY} \\ \u2028 ü&?/#'
     settings = {
@@ -101,6 +132,15 @@ def test_a_record_without_a_needed_value_says_so() -> None:
 def test_instructions_stand_before_the_question_where_nothing_else_holds_them() -> None:
     ask = asked(Message("system", "Be short."), Message("user", "Hi"))
     assert talk([{"answer": "4"}], ask)[1][0].body == {"question": "Be short.\n\nHi"}
+
+
+def test_attachments_are_sent_once() -> None:
+    record = case_of(attachments=(Attachment("a.txt", kind="text", title="Letter"),))
+    messages = (Message("user", "Hi\n\nAttachment: Letter\nDear all"),)
+    ask = msgspec.structs.replace(asked(*messages), record=record, attachments={"a.txt": "Dear all"})
+    _, (request,) = talk([{"answer": "4"}], ask, body={"q": "{{prompt}}", "files": "{{attachments}}"})
+    assert request.body == {"q": "Hi", "files": [{"path": "a.txt", "title": "Letter", "kind": "text", "text": "Dear all"}]}
+    assert talk([{"answer": "4"}], ask)[1][0].body == {"question": messages[0].content}
 
 
 @pytest.mark.parametrize(
@@ -233,9 +273,48 @@ def test_no_turn_is_dropped_in_silence() -> None:
 # Addresses of replies in the cache
 
 
+def test_replies_are_cached_by_all_that_is_sent_and_read() -> None:
+    def address(ask: ModelRequest, **settings: Any) -> str:
+        provider = endpoint("http://h/ask", **settings)
+        return request_addressing(provider, plan_of(provider).candidate)(ask)
+
+    other = msgspec.structs.replace(asked(), record=case_of(metadata={"level": 4}))
+    uses = {"body": {"q": "{{prompt}}", "l": "{{metadata.level}}"}}
+    assert address(asked()) == address(other)
+    assert address(asked(), **uses) != address(other, **uses)
+    variants = [{}, uses, {"answer": "$.x"}, {"steps": "$.x"}, {"method": "PUT"}, {"headers": {"A": "1"}}]
+    assert len({address(asked(), **settings) for settings in variants}) == len(variants)
+    assert address(ask_of()) == address(ask_of("What is 2 + 2?"))
+
+
 def test_a_get_sends_no_body() -> None:
     body = json.dumps({"answer": "4"})
     assert body  # the stub answers GET with 404, which shows what was asked
     failure = failed([], method="GET", body=msgspec.UNSET, path="/ask?q={{prompt}}")
     assert failure.code == "not_found"
     assert "/ask?q=What%20is%202%20%2B%202%3F" in failure.message
+
+
+# What a probe shows
+
+
+def test_the_last_exchange_is_shown_without_keys() -> None:
+    body = {"q": "{{prompt}}", "court": "{{metadata.court}}", "key": "${APP_KEY}"}
+    settings = {"headers": {"Authorization": "Bearer ${APP_KEY}", "X-Record": "{{record_id}}"}, "body": body, "steps": "$.steps"}
+
+    async def shown(url: str) -> tuple[Any, Any]:
+        async with open_models(plan_of(endpoint(url, **settings)), environ=ENVIRON) as models:
+            before = exchange_of(models["m"])
+            await models["m"].reply(ask_of("What is 2 + 2?"))
+            return before, exchange_of(models["m"])
+
+    with StubProvider([StubReply(body={"answer": f"4 {KEY}", "steps": [1]})]) as stub:
+        before, found = asyncio.run(shown(stub.base_url))
+    assert before is None
+    assert found.request.splitlines()[1:] == [
+        "Authorization: ***",
+        "X-Record: ",
+        '{"q":"What is 2 + 2?","court":"metadata.court","key":"[key]"}',
+    ]
+    assert found.read == {"answer": "4 [key]", "steps": "[1]"}
+    assert KEY not in repr(found)

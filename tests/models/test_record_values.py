@@ -1,62 +1,49 @@
-"""Values of a record in the requests of an endpoint, and in the keys of its cached replies."""
-
-from typing import Any
+"""Values of records in requests: part of what a reply depends on, and named when they are missing."""
 
 import msgspec
+import pytest
 
-from assay.core.case import Attachment, Message
-from assay.core.model_call import ModelRequest
-from assay.models.requests import request_addressing
-from tests.models.asking import ask_of, plan_of
-from tests.models.test_http_endpoint import asked, case_of, endpoint, talk
+from assay.core.case import Attachment, Case
+from assay.core.model_call import ModelFailure
+from assay.core.plan import ProviderPlan
+from assay.models.record_values import metadata_value, record_values, slots_of
+from tests.models.asking import ask_of
 
-
-def test_every_value_has_its_place() -> None:
-    body = {
-        "p": "{{prompt}}",
-        "s": "{{system}}",
-        "m": "{{messages}}",
-        "team": "{{metadata.team}}",
-        "who": "Team {{metadata.team.name}}, level {{metadata.level}}",
-        "all": "{{metadata}}",
-        "a": "{{attachments}}",
-        "id": "{{record_id}}",
-        "model": "{{model}}",
-        "fixed": [1, None, True],
-    }
-    _, (request,) = talk([{"answer": "4"}], asked(Message("system", "Be short."), Message("user", "Hi")), body=body)
-    assert request.body == {
-        "p": "Hi",
-        "s": "Be short.",
-        "m": [{"role": "system", "content": "Be short."}, {"role": "user", "content": "Hi"}],
-        "team": {"name": "blue"},
-        "who": "Team blue, level 3",
-        "all": {"team": {"name": "blue"}, "level": 3},
-        "a": [],
-        "id": "r-1",
-        "model": "stub",
-        "fixed": [1, None, True],
-    }
+CASE = Case(
+    id="r-1",
+    index=0,
+    contract="golden_v1",
+    task="open",
+    dataset="d",
+    prompt="",
+    metadata={"a": {"b": 1}},
+    attachments=(Attachment("x"),),
+)
+ASK = msgspec.structs.replace(ask_of(), record=CASE, attachments={"x": "text"})
 
 
-def test_attachments_are_sent_once() -> None:
-    record = case_of(attachments=(Attachment("a.txt", kind="text", title="Letter"),))
-    messages = (Message("user", "Hi\n\nAttachment: Letter\nDear all"),)
-    ask = msgspec.structs.replace(asked(*messages), record=record, attachments={"a.txt": "Dear all"})
-    _, (request,) = talk([{"answer": "4"}], ask, body={"q": "{{prompt}}", "files": "{{attachments}}"})
-    assert request.body == {"q": "Hi", "files": [{"path": "a.txt", "title": "Letter", "kind": "text", "text": "Dear all"}]}
-    assert talk([{"answer": "4"}], ask)[1][0].body == {"question": messages[0].content}
+def endpoint(**body: str) -> ProviderPlan:
+    return ProviderPlan(name="p", kind="http", base_url="http://h/{{model}}", body=body, headers={"X": "{{record_id}}"})
 
 
-def test_replies_are_cached_by_all_that_is_sent_and_read() -> None:
-    def address(ask: ModelRequest, **settings: Any) -> str:
-        provider = endpoint("http://h/ask", **settings)
-        return request_addressing(provider, plan_of(provider).candidate)(ask)
+def test_slots_are_found_in_address_body_and_headers() -> None:
+    assert slots_of(endpoint(q="{{prompt}}")) == ("model", "prompt", "record_id")
 
-    other = msgspec.structs.replace(asked(), record=case_of(metadata={"level": 4}))
-    uses = {"body": {"q": "{{prompt}}", "l": "{{metadata.level}}"}}
-    assert address(asked()) == address(other)
-    assert address(asked(), **uses) != address(other, **uses)
-    variants = [{}, uses, {"answer": "$.x"}, {"steps": "$.x"}, {"method": "PUT"}, {"headers": {"A": "1"}}]
-    assert len({address(asked(), **settings) for settings in variants}) == len(variants)
-    assert address(ask_of()) == address(ask_of("What is 2 + 2?"))
+
+def test_a_reply_depends_on_the_values_that_are_sent() -> None:
+    values = record_values(endpoint(a="{{metadata.a.b}}", c="{{metadata.gone}}", f="{{attachments}}"))
+    assert values is not None
+    found = [{"path": "x", "title": "x", "kind": "", "text": "text"}]
+    assert values(ASK) == {"metadata.a.b": 1, "attachments": found, "record_id": "r-1"}
+
+
+def test_messages_alone_need_no_further_hash() -> None:
+    provider = ProviderPlan(name="p", kind="http", base_url="http://h", body={"m": "{{messages}}"})
+    assert record_values(provider) is None
+
+
+@pytest.mark.parametrize("slot", ["metadata.a.c", "metadata.a.b.c", "metadata.x"])
+def test_a_missing_value_is_a_failure_of_the_record(slot: str) -> None:
+    with pytest.raises(ModelFailure) as missing:
+        metadata_value(ASK, slot)
+    assert missing.value.code == "missing_value"

@@ -14,6 +14,7 @@ from assay.core.case import Message, attachment_section
 from assay.core.http_template import OMITTED, fill, fill_text, slots_in
 from assay.core.json_path import JsonPath, structure_of
 from assay.core.model_call import ModelFailure, ModelRequest, Reply, Usage
+from assay.core.model_probe import ShownExchange
 from assay.core.plan import ModelPlan, ProviderPlan
 from assay.core.settings import UsagePaths
 from assay.models.endpoint import resolve_endpoint
@@ -26,6 +27,8 @@ from assay.models.transport import HttpResult, ProviderAnswer, Transport, decode
 
 _TEXT_HEADER = re.compile(r"[\x20-\x7e]*")
 _HIDDEN = "***"
+_MAX_SHOWN = 4_000
+"""Maximum characters of a reply that are shown."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -76,6 +79,7 @@ class EndpointModel:
         self._headers = {name: value for name, value in provider.headers.items() if slots_in(value)}
         self._slots = slots_of(provider)
         self._reader = ReplyReader(provider)
+        self._last: tuple[PreparedRequest, bytes, EndpointReply | None] | None = None
 
     async def reply(self, ask: ModelRequest) -> Reply:
         """Make one attempt, which is a request for each turn where the endpoint keeps a session; raises ModelFailure."""
@@ -115,24 +119,48 @@ class EndpointModel:
     def shown(self, request: PreparedRequest) -> PreparedRequest:
         """Return a request to show: with the entry's own headers, and without keys."""
         scrub = self._transport.scrubbed
-        fixed = {name: _HIDDEN if "$" in value else value for name, value in self._provider.headers.items()}
+        bearer = {"Authorization": _HIDDEN} if self._transport.endpoint.key else {}
+        fixed = bearer | {name: _HIDDEN if "$" in value else value for name, value in self._provider.headers.items()}
         body = None if request.body is None else msgspec.json.decode(scrub(request.content().decode()))
         headers = {**fixed, **{name: scrub(value) for name, value in request.headers.items()}}
         return msgspec.structs.replace(request, url=scrub(request.url), headers=headers, body=body)
+
+    @property
+    def exchange(self) -> ShownExchange | None:
+        """Return the last exchange to show, without keys; None before the first one."""
+        if self._last is None:
+            return None
+        request, received, read = self._last
+        shown = self.shown(request)
+        lines = [f"{shown.method} {shown.url}", *(f"{name}: {value}" for name, value in shown.headers.items())]
+        lines += [] if shown.body is None else [_encode(shown.body).decode()]
+        scrub = self._transport.scrubbed
+        values: dict[str, str] = {}
+        if read is not None:
+            counts = {name: count for name, count in msgspec.structs.asdict(read.usage).items() if count is not None}
+            values = {"answer": "null" if read.text is None else scrub(read.text)}
+            values |= {"steps": scrub(_encode(read.steps).decode())} if read.steps else {}
+            values |= {"usage": _encode(counts).decode()} if counts else {}
+            values |= {"session": scrub(read.session)} if read.session else {}
+        # Scrub before cutting: half a key would not be recognized.
+        reply = scrub(received.decode("utf-8", "replace"))[:_MAX_SHOWN]
+        return ShownExchange(request="\n".join(lines), reply=reply, read=values)
 
     async def _exchange(self, request: PreparedRequest) -> tuple[HttpResult[Any], EndpointReply]:
         content = request.content()
         head = self._transport.request_head(request.method, request.url, request.headers)
         length = b"" if request.body is None else b"Content-Length: %d\r\n" % len(content)
         reply, received = await self._transport.fetch(b"%b%b\r\n%b" % (head, length, content))
-        return self._read(reply, received)
+        self._last = request, received, None
+        result, read = self._read(reply, received)
+        self._last = request, received, read
+        return result, read
 
     def _read(self, reply: HttpReply, received: bytes) -> tuple[HttpResult[Any], EndpointReply]:
         """Read a reply; raises ModelFailure."""
         if not 200 <= reply.status < 300:
-            body = decode_error(received)
-            said = self._reader.error_in(body)
-            raise self._transport.rejected(reply, {"message": said} if said else body)
+            said = self._reader.error_in(decode_error(received))
+            raise self._transport.rejected(reply, received, said=said)
         result = self._transport.result_of(reply, received, takes_text=self._reader.takes_text)
         said = self._reader.error_in(result.value)
         if said:

@@ -48,6 +48,9 @@ def attachment_values(ask: ModelRequest) -> list[JsonObject]:
 
 def metadata_value(ask: ModelRequest, slot: str) -> Any:
     """Return a member of the record's metadata; raises ModelFailure when there is none."""
+    if ask.record is None and ask.stage == "candidate":
+        # A probe asks about no record: the name shows where the value will stand.
+        return slot
     metadata = ask.record.metadata if ask.record else {}
     found = _member(metadata, slot)
     if found is OMITTED:

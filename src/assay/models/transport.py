@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from assay.core.canonical import JsonObject
+from assay.core.json_path import structure_of
 from assay.core.model_call import ModelFailure, Reply, Usage, with_total
 from assay.core.outcome import ANSWER_TRUNCATED, TRUNCATED
 from assay.core.secrets import AS_CREDENTIAL, forms_of, is_distinctive
@@ -29,9 +30,10 @@ from assay.models.failures import (
     status_failure,
 )
 from assay.models.http_client import MAX_REPLY_BYTES, ExchangeFailed, HttpPool, HttpReply
+from assay.models.unexpected_replies import Unexpected, other_format, unexpected_status, unreadable
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_OPTIONAL = ("usage",)
+_OPTIONAL = ("usage", "usageMetadata")
 """Optional members: an odd value in one must not cost an answer that was paid for."""
 
 _Value = TypeVar("_Value")
@@ -97,6 +99,13 @@ def _typed(value: object, kind: object) -> Any:
     return msgspec.convert({name: member for name, member in value.items() if name not in _OPTIONAL}, kind, strict=False)
 
 
+def _any_value(body: bytes) -> Any:
+    try:
+        return _read_strictly(body)[0]
+    except UndecodableReply:
+        return None
+
+
 REDACTED = "[key]"
 MIN_SECRET = 4
 """A shorter value is not a key (`x`, `id`): replacing it would spoil every message."""
@@ -117,6 +126,8 @@ class HttpResult(msgspec.Struct, Generic[_Value], frozen=True):
     """Whole body, if it is to be stored."""
     date: str = ""
     """Provider's Date header."""
+    content: bytes = b""
+    """Unpacked body, to say what it is if it is not an answer."""
 
 
 @asynccontextmanager
@@ -223,17 +234,42 @@ class Transport:
         return reply
 
     def _refused(self, reply: HttpReply) -> ModelFailure:
-        return self.rejected(reply, decode_error(self._explanation(reply)))
+        return self.rejected(reply, self._explanation(reply))
 
-    def rejected(self, reply: HttpReply, body: object) -> ModelFailure:
-        """Build the failure for a reply with another status than success, and what its body says."""
-        return self._scrub.failure(status_failure(self._refusal(reply, body)))
+    def rejected(self, reply: HttpReply, content: bytes, *, said: str = "") -> ModelFailure:
+        """Build the failure for a reply with another status than success; `said` is its message, if the caller has read it."""
+        body = {"message": said} if said else decode_error(content)
+        found = None if said else unexpected_status(reply, content, self.endpoint)
+        if found is None:
+            return self._scrub.failure(status_failure(self._refusal(reply, body)))
+        # The text of a page is not an explanation: what the page is replaces it.
+        failure = status_failure(self._refusal(reply, found.says or body))
+        failure.message = shorten(f"{failure.message}; {found.hint}" if found.hint else failure.message)
+        return self._scrub.failure(failure)
+
+    def unexpected(self, result: HttpResult[Any], what: str, request_id: str) -> ModelFailure:
+        """Build the failure for JSON that has no answer: in another protocol's format it is final, else it may be an error."""
+        found = other_format(result.content, self.endpoint)
+        if found is None:
+            structure = self._scrub.text(structure_of(_any_value(result.content)))
+            return self.refused({"error": f"{what}; it has {structure}" if structure != "{}" else what}, request_id)
+        return self._other_format(found, request_id)
+
+    def _other_format(self, found: Unexpected, request_id: str) -> ModelFailure:
+        """Build the failure for a reply in another protocol's format, which every further reply would have too."""
+        message = f"the reply of '{self.endpoint.provider}' cannot be read: {found}"
+        return self._scrub.failure(ModelFailure("unexpected_reply", shorten(message), http_status=200, request_id=request_id))
 
     def _decoded(self, reply: HttpReply, content: bytes, decoder: "msgspec.json.Decoder[_Value]") -> HttpResult[_Value]:
         try:
             decoded = decode_body(content, decoder)
         except UndecodableReply as problem:
-            raise self._malformed(self._parse_problem(content, decoder) or str(problem), reply) from None
+            other = other_format(content, self.endpoint)
+            if other is not None:
+                raise self._other_format(other, request_id_of(self._error_headers(reply))) from None
+            found = unreadable(reply, content, self.endpoint)
+            what = str(found) if found else self._parse_problem(content, decoder) or str(problem)
+            raise self._malformed(what, reply) from None
         return self._build_result(reply, content, decoded)
 
     def refused(self, body: object, request_id: str) -> ModelFailure:
@@ -245,7 +281,12 @@ class Transport:
     def _build_result(self, reply: HttpReply, content: bytes, decoded: DecodedReply[_Value]) -> HttpResult[_Value]:
         raw = content.decode("utf-8", "replace").replace("\x00", "\ufffd") if self._keep_raw else ""
         return HttpResult(
-            decoded.value, request_id_of(self._error_headers(reply)), decoded.has_replaced, raw, reply.headers.get("date", "")
+            decoded.value,
+            request_id_of(self._error_headers(reply)),
+            decoded.has_replaced,
+            raw,
+            reply.headers.get("date", ""),
+            content,
         )
 
     def _refusal(self, reply: HttpReply, body: object) -> ErrorResponse:

@@ -56,9 +56,13 @@ def find_provider(name: str, declared: Mapping[str, ProviderEntry]) -> ProviderE
     """Return the declared provider of that name, or the well-known one; raises BadName."""
     if name in declared:
         return declared[name]
+    if name == HTTP_ENDPOINT:
+        raise BadName(
+            "the provider 'http' needs an entry in providers, with kind: http and the url, body and answer of your endpoint"
+        )
     if name in PROVIDER_KINDS:
         return ProviderEntry(name=name)
-    known = sorted({*declared, *PROVIDER_KINDS})
+    known = sorted({*declared, *PROVIDER_KINDS} - {HTTP_ENDPOINT})
     others = f"for another server add an entry with its base_url to providers, use --base-url, or write litellm/{name}/MODEL"
     raise BadName(f"unknown provider '{name}'; {nearest(name, known) or 'known are ' + ', '.join(known) + ';'} {others}")
 
