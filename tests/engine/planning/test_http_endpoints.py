@@ -101,7 +101,6 @@ def test_a_wrong_path_ends_the_run_with_the_structure_of_the_reply(tmp_path: Pat
         result = finished(write(tmp_path, ENTRY.format(url=stub.base_url)))
     assert result.state == "failed"
     assert "has nothing at $.out.text; it has {output: text}" in result.problem
-<<<<<<<< HEAD:tests/engine/planning/test_http_endpoints.py
 
 
 @pytest.mark.parametrize(
@@ -178,5 +177,3 @@ def test_an_endpoint_needs_an_entry(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace("[mine]", "[http/x]"))
     (problem,) = problems_of(request)
     assert "the provider 'http' needs an entry in providers, with kind: http" in problem
-========
->>>>>>>> main:tests/engine/test_http_endpoints.py
