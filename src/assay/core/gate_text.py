@@ -25,9 +25,9 @@ class GateText(msgspec.Struct, frozen=True, kw_only=True):
     """One gate that is set, with the metric that it is about."""
 
     gate: str
-    """Member of the plan's gates: `pass_rate`, `min_score`, `max_error_rate`."""
+    """Member of the plan's gates: `pass_rate`, `min_score`, `max_error_rate`, `max_truncated`."""
     name: str
-    """`pass rate`, `mean score`, `error rate`, or the id of a profile."""
+    """`pass rate`, `mean score`, `error rate`, `share of truncated answers`, or the id of a profile."""
     limit: float
     value: float | None
     interval: Interval | None
@@ -71,10 +71,12 @@ class GateText(msgspec.Struct, frozen=True, kw_only=True):
 
 def gate_texts(gates: Gates, summary: RecordMetrics | None) -> list[GateText]:
     """Return the gates that are set, in the order in which reports list them; `summary` is None where a run has no metrics."""
-    rate, score_name, score, error_rate = _UNKNOWN, "mean score", _UNKNOWN, _UNKNOWN
+    rate, score_name, score, error_rate, truncated = _UNKNOWN, "mean score", _UNKNOWN, _UNKNOWN, _UNKNOWN
     if summary is not None:
         rate, score = summary.pass_rate_metric, summary.raw_score_mean_metric
         error_rate = MetricValue(value=summary.error_rate, interval=None, n=summary.total_records)
+        if summary.truncated is not None:
+            truncated = MetricValue(value=summary.truncated.share, interval=None, n=summary.truncated.n_answers)
         if summary.profile is not None:
             # With a profile the gate on the score is one on its headline.
             score_name, score = summary.profile.id, summary.profile.metric
@@ -82,6 +84,7 @@ def gate_texts(gates: Gates, summary: RecordMetrics | None) -> list[GateText]:
         ("pass_rate", "pass rate", rate),
         ("min_score", score_name, score),
         ("max_error_rate", "error rate", error_rate),
+        ("max_truncated", "share of truncated answers", truncated),
     )
     return [
         GateText(
@@ -91,7 +94,7 @@ def gate_texts(gates: Gates, summary: RecordMetrics | None) -> list[GateText]:
             value=metric.value,
             interval=metric.interval if metric.value is not None else None,
             is_rate=gate != "min_score",
-            is_most=gate == "max_error_rate",
+            is_most=gate.startswith("max_"),
         )
         for gate, name, metric in found
         if (limit := getattr(gates, gate)) is not None

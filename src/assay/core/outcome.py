@@ -35,8 +35,15 @@ FailureLabel = Literal[
     "format_or_schema_violation",
     "tool_or_retrieval_misuse",
     "timeout_or_latency_exceeded",
+    "answer_truncated",
     "other",
 ]
+
+
+TRUNCATED = "truncated"
+"""Flag of a reply that ended at its output limit."""
+ANSWER_TRUNCATED = "answer_truncated"
+"""Code of a record whose answer did not pass, or is missing, because it ended at the output limit."""
 
 
 class Score(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -211,8 +211,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     judging: StageSection = StageSection()
     max_cost: float | None = None
     """Budget in US dollars; no new call is made beyond it."""
-    strict_parameters: bool | msgspec.UnsetType = msgspec.UNSET
-    """Stop when a provider rejects a parameter that the user set; only where it is so."""
     gates: Gates = Gates()
     default_gates: tuple[str, ...] = ()
     """Names of the gates that come from the contract, because the request sets none."""
@@ -263,6 +261,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Custom redaction rules."""
     batch: BatchSettings | None = None
     """Call the candidate through provider batches; None calls it record by record."""
+    strict_parameters: bool = False
+    """Stop when a provider rejects a parameter that the user set."""
 
     def models(self) -> tuple[ModelPlan, ...]:
         """Return the candidate, followed by the judges."""
@@ -324,6 +324,9 @@ def plan_sha256(plan: Plan) -> str:
     for section, names in _INCIDENTAL.items():
         settings[section] = [{name: value for name, value in part.items() if name not in names} for part in settings[section]]
     _keep_batch(settings)
+    if not settings["strict_parameters"]:
+        # Plans of earlier versions hash as they did.
+        del settings["strict_parameters"]
     # Compared runs are identified by the hash of their manifest; they may lie in another folder when the run is resumed.
     for run in (settings["comparison"] or {}).get("runs", ()):
         del run["path"]

@@ -190,11 +190,27 @@ class ProfileSummary(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class TruncationSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """Answers that ended at the output limit, and what the metrics are without them; with them they are those of the run."""
+
+    n: int
+    """Answers that ended at the limit, graded or not."""
+    n_answers: int
+    """Those answers, and all graded ones."""
+    share: float | None
+    n_without: int
+    """Graded answers that are whole."""
+    pass_rate_without: float | None
+    score_mean_without: float | None
+    """On the scale 0-1."""
+    raw_score_mean_without: float | None
+
+
 class GateCheck(msgspec.Struct, frozen=True, kw_only=True):
     """One gate of a run, and whether the run met it."""
 
     name: str
-    """As the run file names it: `pass_rate`, `min_score` or `max_error_rate`."""
+    """As the run file names it: `pass_rate`, `min_score`, `max_error_rate` or `max_truncated`."""
     threshold: float
     value: float | None
     """What the run has; None where it is undefined, which meets no gate."""
@@ -244,6 +260,8 @@ class RecordMetrics(RunCounts, frozen=True, kw_only=True):
     latency_ms: RunLatencies
     tokens: TokenAmounts
     cost_usd: AmountSummary
+    truncated: TruncationSummary | None
+    """None in runs of earlier versions, which only flagged single answers."""
     errors: dict[str, int]
     """Number of records that ended in an error, by its code."""
     labels: dict[str, int]
@@ -496,6 +514,7 @@ _ERRORS = ("standard_error", "cluster_standard_error")
 _LATER_METRICS = {
     **{f"{figure}_{error}": None for figure in ("pass_rate", "score_mean", "raw_score_mean") for error in _ERRORS},
     "profile": None,
+    "truncated": None,
 }
 """Members that earlier versions did not write, with the values they get. A new member needs a line here."""
 _LATER_PROFILE = {

@@ -40,14 +40,14 @@ def read(
     """Validate a source and return the report; `auto` detects the contract by the content. Raises UsageProblem for a bad name."""
     known = resolve_contract(source, contract)
     if known is None:
-        return _unknown(source)
+        return _unrecognized_report(source)
     # A golden run with --limit stores fewer cases than golden_v1 allows, and validate must still accept what the run has stored.
     if source.stored is not None:
         # The run has checked its input before it took some of the records, with the settings that it was given.
         null_as_absent = config.null_as_absent or source.stored.null_as_absent
         config = replace(config, allow_size=True, null_as_absent=null_as_absent)
     if not isinstance(known, str):
-        own_report: ValidationReport = _own().read_with_plugin(source, known, options)
+        own_report: ValidationReport = _plugin_contracts().read_with_plugin(source, known, options)
         return own_report
     if row_document(source) == known:
         return _read_document(source, known, config, options)
@@ -108,16 +108,16 @@ def resolve_contract(source: Source, contract: "str | Plugin") -> "ContractId | 
     if not isinstance(contract, str):
         return contract
     if contract not in ("auto", BUILT_IN):
-        return CONTRACTS[contract].id if contract in CONTRACTS else _own().named_contract(contract)
+        return CONTRACTS[contract].id if contract in CONTRACTS else _plugin_contracts().named_contract(contract)
     # Built-in contracts come first: an installed package must not take over files that were read by them before.
     guessed = guess_contract(source).contract
     if guessed is not None or contract == BUILT_IN:
         return guessed
-    found: Plugin | None = _own().recognise_contract(source)
+    found: Plugin | None = _plugin_contracts().recognise_contract(source)
     return found
 
 
-def _own() -> ModuleType:
+def _plugin_contracts() -> ModuleType:
     """Find a plugin's contract; searched only here, because listing installed packages is slow."""
     return import_module("assay.datasets.plugin_contract")
 
@@ -146,7 +146,7 @@ def _syntax_error(source: Source) -> Issue | None:
     return locate_issue(finding, document, RecordContext())
 
 
-def _unknown(source: Source) -> ValidationReport:
+def _unrecognized_report(source: Source) -> ValidationReport:
     is_empty = not source.head().strip() and not bytes(source.buffer()).removeprefix(BOM).strip()
     broken = None if is_empty else _syntax_error(source)
     if broken is not None:

@@ -9,7 +9,7 @@ from unicodedata import combining, normalize
 
 import msgspec
 
-from assay.core.outcome import FailureLabel
+from assay.core.outcome import ANSWER_TRUNCATED, FailureLabel
 from assay.core.strict_json import parse_json
 from assay.grading.answer_text import after_thoughts, has_thought_tag, without_end_marks
 
@@ -218,7 +218,7 @@ def replace_unstorable(text: str) -> str:
 ScaleName = Literal["1-5", "0-1", "0/1"]
 JsonSchema = dict[str, object]
 
-_LABELS = frozenset(get_args(FailureLabel)) - {"", "timeout_or_latency_exceeded"}
+_LABELS = frozenset(get_args(FailureLabel)) - {"", "timeout_or_latency_exceeded", ANSWER_TRUNCATED}
 _REPEATED = UnusableReply("it repeats the text that was to be judged", is_repeat=True)
 
 

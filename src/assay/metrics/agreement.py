@@ -87,7 +87,7 @@ def cohen_kappa(table: ConfusionMatrix, *, weights: Weights = "none") -> Estimat
 
     # As one further unit, rated at random, would change it: perfect agreement of few units would otherwise have no spread.
     held_back = value * n / (n + 1)
-    interval = _held_back(value, held_back, error=error(1 - held_back, counts + by_chance), n=n, method="kappa")
+    interval = _shrunk_interval(value, held_back, error=error(1 - held_back, counts + by_chance), n=n, method="kappa")
     return Estimate(value=value, interval=interval, error=error(1 - value, counts), n=n)
 
 
@@ -111,7 +111,7 @@ def _influence(apart: Floats, rows: Floats, *, columns: Floats, disagreement: fl
     return found
 
 
-def _held_back(value: float, middle: float, *, error: float, n: int, method: str) -> Interval:
+def _shrunk_interval(value: float, middle: float, *, error: float, n: int, method: str) -> Interval:
     """Return Fisher's transformation of a coefficient whose middle one further random unit has pulled towards 0.
 
     The spread of a coefficient shrinks near 1, and vanishes for perfect agreement, which few units do not prove.
@@ -182,7 +182,7 @@ def krippendorff_alpha(ratings: Floats, *, scale: Scale) -> Estimate:
     n = len(pairable)
     if n == 0:
         return Estimate(n=0, reason="no unit was rated twice")
-    pieces = _pieces(pairable, scale=scale)
+    pieces = _disagreement_parts(pairable, scale=scale)
     if pieces is None:
         return Estimate(n=n, reason="all raters gave every unit the same category")
     value = 1 - pieces.observed / pieces.expected
@@ -192,7 +192,7 @@ def krippendorff_alpha(ratings: Floats, *, scale: Scale) -> Estimate:
     held_back, by_chance = value * n / (n + _FOR_ALPHA), pieces.expected / n
     spread = _spread(pieces, disagreement=1 - held_back) + _FOR_ALPHA * (held_back * by_chance) ** 2
     held_error = sqrt(spread) / (pieces.expected + _FOR_ALPHA * by_chance)
-    interval = _held_back(value, held_back, error=held_error, n=n, method="alpha")
+    interval = _shrunk_interval(value, held_back, error=held_error, n=n, method="alpha")
     return Estimate(value=value, interval=interval, error=error, n=n)
 
 
@@ -204,14 +204,14 @@ def is_pairable(ratings: Floats) -> NDArray[np.bool_]:
 
 def alpha_influence(pairable: Floats, *, scale: Scale) -> Floats:
     """Return how much each unit moves alpha, up to a factor that all of them share; every unit was rated twice at least."""
-    pieces = _pieces(pairable, scale=scale)
+    pieces = _disagreement_parts(pairable, scale=scale)
     if pieces is None:
         return np.zeros(len(pairable))
     found: Floats = pieces.observed_by_unit - pieces.observed / pieces.expected * pieces.expected_by_unit
     return found
 
 
-def _pieces(pairable: Floats, *, scale: Scale) -> "_DisagreementParts | None":
+def _disagreement_parts(pairable: Floats, *, scale: Scale) -> "_DisagreementParts | None":
     """Return the parts of the coefficient; None where there is only one value."""
     units, columns = np.nonzero(~np.isnan(pairable))
     # Codes instead of a matrix of all pairs of values: continuous scores have as many values as ratings.

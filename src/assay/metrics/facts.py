@@ -8,6 +8,8 @@ from typing import TypeVar
 
 import msgspec
 
+from assay.core.outcome import ANSWER_TRUNCATED, TRUNCATED
+
 STATUSES = ("evaluated", "invalid_record", "timeout", "evaluation_error", "cancelled", "skipped")
 """Record statuses as artifacts name them."""
 LATENCIES = ("model", "judge", "end_to_end")
@@ -97,6 +99,7 @@ class RecordColumns:
         measures = (*self.latencies.values(), *self.amounts.values())
         self._measures = tuple(zip(measures, map(attrgetter, _MEASURES), strict=True))
         self.is_called = array("b")
+        self.is_truncated = array("b")
         self.profile_score = array("d")
         self.profile_unscored = array("i")
         self.profile_worst = array("d")
@@ -136,6 +139,7 @@ class RecordColumns:
         self.scale.extend(self._codes("scale", [each.scale for each in scored]))
         self.label.extend(self._codes("label", [each.label for each in facts]))
         self.is_called.extend([each.status in _CALLED or _has_amounts(each) for each in facts])
+        self.is_truncated.extend([TRUNCATED in each.flags or each.error_code == ANSWER_TRUNCATED for each in facts])
         self._put_words(self.error, row, "error", [each.error_code for each in facts])
         self._put_words(self.cluster, row, "cluster", [each.cluster for each in facts])
         self._put_words(self.profile_unscored, row, "profile_unscored", [each.profile_unscored for each in facts])

@@ -13,6 +13,7 @@ import msgspec
 from assay.core.canonical import JsonObject
 from assay.core.json_path import structure_of
 from assay.core.model_call import ModelFailure, Reply, Usage, with_total
+from assay.core.outcome import ANSWER_TRUNCATED, TRUNCATED
 from assay.core.secrets import AS_CREDENTIAL, forms_of, is_distinctive
 from assay.core.strict_json import parse_json
 from assay.core.version import __version__
@@ -404,6 +405,23 @@ class KeyScrubber:
         return failure
 
 
+LENGTH = "length"
+"""Reason of an answer that ended at its output limit, or at the end of the model's context."""
+_OUTPUT_LIMITS = frozenset(
+    {
+        "length",
+        "max_tokens",
+        "max_output_tokens",
+        "max_completion_tokens",
+        "model_length",
+        "model_context_window_exceeded",
+        "incomplete",
+        "token_limit",
+    }
+)
+"""The same in the words of providers."""
+
+
 class ToolCall(msgspec.Struct, frozen=True):
     """A call of one of the caller's tools."""
 
@@ -438,6 +456,9 @@ class ProviderAnswer(msgspec.Struct, frozen=True, kw_only=True):
 def reply_of(answer: ProviderAnswer, result: HttpResult[Any], applied: JsonObject) -> Reply:
     """Build the reply; raises ModelFailure when there is no answer, which a retry would not change."""
     found, finish = answer.text, answer.finish_reason
+    if finish.lower() in _OUTPUT_LIMITS:
+        finish = LENGTH
+        answer = msgspec.structs.replace(answer, finish_reason=finish)
     if found is None or finish == "content_filter" or answer.failure_code or _is_tool_call_only(answer):
         raise _no_answer(answer)
     # Not every database and file format can hold a NUL.
@@ -464,7 +485,7 @@ def _is_tool_call_only(answer: ProviderAnswer) -> bool:
 
 def _flags(answer: ProviderAnswer, *, has_replaced: bool) -> tuple[str, ...]:
     flags = {
-        "truncated": answer.finish_reason == "length",
+        TRUNCATED: answer.finish_reason == LENGTH,
         "replaced_characters": has_replaced,
         "refusal": answer.is_refusal,
     }
@@ -482,5 +503,8 @@ def _no_answer(answer: ProviderAnswer) -> ModelFailure:
     if _is_tool_call_only(answer):
         message = "the reply holds tool calls and no text; tool calls are not graded"
         return ModelFailure("tool_call_only", message, http_status=200, request_id=request_id)
+    if finish == LENGTH:
+        message = "the model reached its output limit before it began to answer; raise max_tokens, or let it think less"
+        return ModelFailure(ANSWER_TRUNCATED, message, http_status=200, request_id=request_id)
     message = f"the reply holds no answer (it ended with '{finish or 'no reason'}')"
     return ModelFailure("empty_answer", shorten(message), http_status=200, request_id=request_id)

@@ -8,7 +8,7 @@ from tests.engine.comparison.compared import ROWS
 from tests.engine.graded_runs import graded, passing
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two runs over 40 questions: six right answers turned wrong, one wrong answer right, two stayed wrong."""
     folder = tmp_path_factory.mktemp("compared")

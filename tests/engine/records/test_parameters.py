@@ -8,6 +8,7 @@ from assay.core.model_call import Adjustment
 from assay.core.plan import ModelPlan
 from assay.core.settings import ModelParameters
 from assay.engine.records.parameters import negotiated_models, read_adjustments, save_adjustments, sent_parameters
+from assay.engine.records.redaction import RedactedPlan
 from assay.store.redact import Redactor
 from tests.models.asking import plan_of, provider_of
 from tests.store.samples import new_ledger
@@ -38,7 +39,8 @@ def test_another_name_and_a_limit_of_one_parameter_are_both_kept(tmp_path: Path)
 def described(tmp_path: Path, *learned: Adjustment, parameters: ModelParameters | None = None) -> NegotiatedModel:
     with closing(new_ledger(tmp_path)) as ledger:
         save_adjustments(ledger, "m", learned)
-        (found,) = negotiated_models(plan_of(provider_of("openai"), parameters=parameters), ledger.run().notes, Redactor([]))
+        plan = plan_of(provider_of("openai"), parameters=parameters)
+        (found,) = negotiated_models(plan, ledger.run().notes, RedactedPlan(plan, Redactor([])))
     return found
 
 

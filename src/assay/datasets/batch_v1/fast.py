@@ -202,7 +202,7 @@ def clean_in_parallel(raws: Sequence[Raw], *, suspects: frozenset[int], workers:
     # All children start before this process works on its own share, and their answers are read in the order of the records.
     children = [_WorkerProcess(raws, share, suspects) for share in shares[1:]]
     try:
-        yield from _judged(raws, shares[0], suspects)
+        yield from _clean_share(raws, shares[0], suspects)
         for child in children:
             yield from child.verdicts()
     finally:
@@ -218,7 +218,7 @@ def _shares(raws: Sequence[Raw], workers: int) -> list[range]:
     return [range(start, end) for start, end in pairwise(cuts)]
 
 
-def _judged(raws: Sequence[Raw], share: range, suspects: frozenset[int]) -> Iterator[list[CleanRecord | None]]:
+def _clean_share(raws: Sequence[Raw], share: range, suspects: frozenset[int]) -> Iterator[list[CleanRecord | None]]:
     # Each process counts its records from 0.
     own = frozenset(at - share.start for at in suspects if at in share)
     return clean_records(raws[share.start : share.stop], suspects=own)
@@ -228,14 +228,14 @@ class _WorkerProcess:
     """One forked process, and the pipe on which it answers."""
 
     def __init__(self, raws: Sequence[Raw], share: range, suspects: frozenset[int]) -> None:
-        self._again = (raws, share, suspects)
+        self._arguments = (raws, share, suspects)
         self._reading, writing = os.pipe()
         with warnings.catch_warnings():
             # The child runs no threads and ends without cleaning up, so the threads of numpy do not matter to it.
             warnings.simplefilter("ignore", DeprecationWarning)
             self._pid = os.fork()
         if self._pid == 0:
-            _answer(writing, raws, share, suspects)
+            _send_verdicts(writing, raws, share, suspects)
         os.close(writing)
 
     def verdicts(self) -> Iterator[list[CleanRecord | None]]:
@@ -248,7 +248,7 @@ class _WorkerProcess:
             yield from _decode(b"".join(blocks))
         except msgspec.DecodeError:
             # A child may be killed for its memory. The verdict must not depend on that, so its share is done here.
-            yield from _judged(*self._again)
+            yield from _clean_share(*self._arguments)
 
     def close(self) -> None:
         """Close the pipe, on which a process that is still writing ends too, and wait for the process."""
@@ -256,11 +256,11 @@ class _WorkerProcess:
         os.waitpid(self._pid, 0)
 
 
-def _answer(writing: int, raws: Sequence[Raw], share: range, suspects: frozenset[int]) -> None:
+def _send_verdicts(writing: int, raws: Sequence[Raw], share: range, suspects: frozenset[int]) -> None:
     """Write the verdicts to the pipe; runs in the forked process and never returns."""
     status = 1
     try:
-        answer = memoryview(_encode(list(_judged(raws, share, suspects))))
+        answer = memoryview(_encode(list(_clean_share(raws, share, suspects))))
         while answer:
             answer = answer[os.write(writing, answer) :]
         status = 0

@@ -38,13 +38,13 @@ class _ConversationChecks:
     def __init__(self, config: ValidationConfig) -> None:
         self._config = config
 
-    def proved(self, conversations: Sequence[list[CleanTurn]]) -> StringCounts | None:
+    def count_strings(self, conversations: Sequence[list[CleanTurn]]) -> StringCounts | None:
         """Count the strings of conversations, if no text is blank, turns count from 1, and each tool has input and output."""
         turns = list(chain.from_iterable(conversations))
         # One list of all texts, so that they are searched by one pass of a function written in C.
-        said = [turn.message if turn.speaker == "user" else turn.assistant_reply for turn in turns]
-        is_clean = self._have_clean_ids(conversations, turns) and not any(map(str.isspace, said))
-        return self._written(turns) if is_clean else None
+        texts = [turn.message if turn.speaker == "user" else turn.assistant_reply for turn in turns]
+        is_clean = self._have_clean_ids(conversations, turns) and not any(map(str.isspace, texts))
+        return self._count_written(turns) if is_clean else None
 
     def _have_clean_ids(self, conversations: Sequence[list[CleanTurn]], turns: list[CleanTurn]) -> bool:
         sizes = list(map(len, conversations))
@@ -54,7 +54,7 @@ class _ConversationChecks:
         numbers = list(range(1, max(sizes) + 1))
         return [turn.turn_id for turn in turns] == list(chain.from_iterable([numbers[:size] for size in sizes]))
 
-    def _written(self, turns: list[CleanTurn]) -> StringCounts | None:
+    def _count_written(self, turns: list[CleanTurn]) -> StringCounts | None:
         """Count five strings in every turn, and names and texts of optional fields.
 
         What is not expected is not counted: input and output without a tool, and words that are for the other speaker.
@@ -82,12 +82,12 @@ class _ConversationChecks:
 
 def fast_path_for(config: ValidationConfig) -> Conversations | None:
     """Return the fast path for some settings; None if they name other speakers or fields than the defaults."""
-    kind = _kind(msgspec.json.encode(config))
+    kind = _row_schema(msgspec.json.encode(config))
     return None if kind is None else Conversations(kind)
 
 
 @lru_cache(64)
-def _kind(settings: bytes) -> RowSchema[list[CleanTurn]] | None:
+def _row_schema(settings: bytes) -> RowSchema[list[CleanTurn]] | None:
     """Build the schema of some settings; cached, because making the types takes milliseconds."""
     config = msgspec.json.decode(settings, type=ValidationConfig)
     usual = ValidationConfig()
@@ -119,7 +119,7 @@ def _kind(settings: bytes) -> RowSchema[list[CleanTurn]] | None:
         gc=False,
     )
     decoder = msgspec.json.Decoder(list[turn])  # type: ignore[valid-type]  # the type is made from the settings
-    return RowSchema(decoder, b"[]", _ConversationChecks(config).proved, "confidence_score")
+    return RowSchema(decoder, b"[]", _ConversationChecks(config).count_strings, "confidence_score")
 
 
 def _text(low: int, high: int, config: ValidationConfig) -> Any:

@@ -17,7 +17,7 @@ from assay.core.open_fields import FieldCounter
 from assay.core.report import RecordCounts, ValidationReport
 from assay.core.strict_json import Location
 from assay.datasets.legal_eval_v1 import rules
-from assay.datasets.legal_eval_v1.fast import KIND, CleanRow, LegalEvalRow, clean_rows, has_rubric, warning_kinds
+from assay.datasets.legal_eval_v1.fast import ROW_SCHEMA, CleanRow, LegalEvalRow, clean_rows, has_rubric, warning_kinds
 from assay.datasets.parsing.checks import NO_ROWS, FindingList, add_used_id, check_flaws, outcome_of
 from assay.datasets.parsing.config import Progress, ReadOptions, ValidationConfig, no_progress
 from assay.datasets.parsing.fast_path import FastPath
@@ -74,7 +74,7 @@ class _LegalEvalReader:
         self.issues = issues
         self.total = 0
         self.rejected = IndexSet()
-        self._fast_path = FastPath(KIND)
+        self._fast_path = FastPath(ROW_SCHEMA)
         self._hasher = RecordHasher()
         self._digests = bytearray() if hashes else None
         # Imported lazily: validation itself does not need it.

@@ -82,12 +82,12 @@ def clean_rows(fast_path: FastPath[LegalEvalRow], lines: Sequence[bytes]) -> lis
     """Return the clean row of each line; None sends a line to the exact rules."""
     rows = fast_path.clean_rows(lines)
     return [
-        _with_unknown(line) if row is None else CleanRow(row.id, warning_kinds(row), row)
+        _clean_with_unknown(line) if row is None else CleanRow(row.id, warning_kinds(row), row)
         for line, row in zip(lines, rows, strict=True)
     ]
 
 
-def _with_unknown(line: bytes) -> CleanRow | None:
+def _clean_with_unknown(line: bytes) -> CleanRow | None:
     """Read a row that is clean except for unknown fields, which are allowed; None if a name appears twice."""
     if len(line) > LARGE_BYTES or may_outgrow(line):
         return None
@@ -194,7 +194,7 @@ class _RowParts:
         doubtful = [rubric for rubric in self.rubrics if rubric[0].weight is not UNSET and rubric[0].weight <= 0]
         return all(any(item.weight is UNSET or item.weight > 0 for item in rubric) for rubric in doubtful)
 
-    def written(self) -> StringCounts:
+    def count_strings(self) -> StringCounts:
         """Count ten strings in every row, names and texts of optional fields, a name for each list, and strings in lists."""
         samples = [row.reference_answers for row in self.graded if row.reference_answers is not UNSET]
         # A pair is a name and a text; the five are dataset, id, prompt, schema_version and task_type, which every row has.
@@ -209,9 +209,9 @@ class _RowParts:
         return StringCounts(2 * pairs + singles, self.metadata, self.weighted)
 
 
-def _proved(rows: Sequence[LegalEvalRow]) -> StringCounts | None:
+def _count_strings(rows: Sequence[LegalEvalRow]) -> StringCounts | None:
     parts = _RowParts(rows)
-    return parts.written() if parts.are_clean() else None
+    return parts.count_strings() if parts.are_clean() else None
 
 
-KIND = RowSchema(msgspec.json.Decoder(LegalEvalRow), b"{}", _proved, "weight")
+ROW_SCHEMA = RowSchema(msgspec.json.Decoder(LegalEvalRow), b"{}", _count_strings, "weight")

@@ -123,7 +123,7 @@ def scan_values(values: list[object]) -> ValueScan:
     return ValueScan(strings, are_plain)
 
 
-def settle_whole_floats(holders: Sequence[object], name: str) -> bool:
+def convert_whole_floats(holders: Sequence[object], name: str) -> bool:
     """Make whole floats integers in the named attribute; returns whether msgspec now writes all as RFC 8785 demands."""
     get = attrgetter(name)
     floats = [number for number in map(get, holders) if type(number) is float]
@@ -247,7 +247,7 @@ class KeyIndex:
         """Add keys; if one was added before, or occurs twice among them, add none and return False."""
         if self._few is not None:
             if len(self._few) + len(keys) <= self._limit:
-                return _added(self._few, keys)
+                return _add_new(self._few, keys)
             first, self._few = list(self._few), None
             self.add_all(first)
         before = len(self)
@@ -287,7 +287,7 @@ class KeyIndex:
         return True
 
 
-def _added(numbers: dict[str, int], keys: Sequence[str]) -> bool:
+def _add_new(numbers: dict[str, int], keys: Sequence[str]) -> bool:
     if len(set(keys)) < len(keys) or not numbers.keys().isdisjoint(keys):
         return False
     numbers.update(zip(keys, range(len(numbers), len(numbers) + len(keys)), strict=True))

@@ -357,7 +357,8 @@ class _Planner:
     def _gates(self) -> tuple[Gates, tuple[str, ...]]:
         """Return the gates, and the names of those that the contract sets: only gates on the contract's own score."""
         given = msgspec.structs.asdict(self.settings.value.gates)
-        own = msgspec.structs.asdict(GOLDEN_GATES) if self._is_golden else {}
+        contract = msgspec.structs.asdict(GOLDEN_GATES) if self._is_golden else {}
+        own = {name: limit for name, limit in contract.items() if limit is not None}
         if self.profile is not None or self.code.grader is not None:
             own.pop("min_score", None)
         taken = tuple(name for name in own if given[name] is None)
@@ -388,7 +389,7 @@ class _Planner:
             "response_source": self._source,
             "responses_path": self._responses.path if self._responses else "",
             "responses_sha256": self._responses.sha256 if self._responses else "",
-            "strict_parameters": value.strict_parameters or msgspec.UNSET,
+            "strict_parameters": value.strict_parameters,
             "gates": gates,
             "default_gates": default_gates,
             "criteria": tuple(dict.fromkeys(value.run.criteria)),
