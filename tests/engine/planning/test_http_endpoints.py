@@ -3,6 +3,7 @@
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from assay import RunRequest, RunResult, open_run, run
 from assay.core.plan import plan_sha256
 from assay.engine.planning.model_probes import probe_models
 from assay.testing import StubProvider, StubReply, StubRequest
-from tests.engine.run_settings import planned
+from tests.engine.run_settings import planned, problems_of
 from tests.models.asking import KEY
 
 HEAD = "datasets: [rows.jsonl]\ncandidates: [mine]\njudges: [scripted/judge-5]\nproviders:\n"
