@@ -176,7 +176,7 @@ def candidate_words(plan: Plan) -> tuple[str, ...]:
 
 
 def model_words(model: ModelPlan, *, source: str = "") -> tuple[str, ...]:
-    """Return `gpt`, `openai/gpt-5-mini`, `temperature 0`."""
+    """Return `gpt`, `openai/gpt-6-luna`, `temperature 0`."""
     # The path of a recording says less than the name that it was given.
     address = f"{model.provider}/{model.model}" if model.provider not in ("", "replay") else ""
     # No model was called for a given answer, so these parameters were never sent.

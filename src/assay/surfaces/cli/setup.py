@@ -38,7 +38,7 @@ INIT_EPILOG = """\b
 Examples:
   assay init
   assay init first --contract legal_eval_v1 --yes
-  assay init first --model openai/gpt-5-mini
+  assay init first --model openai/gpt-6-luna
 
 \b
 Exit codes:
@@ -53,7 +53,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_./:@+-]*[A-Za-z0-9_]")
 _CANDIDATES = """
 candidates: # models under evaluation; each candidate is a separate run
   - $candidate
-  # - openai/gpt-5-mini # needs OPENAI_API_KEY in the environment
+  # - openai/gpt-6-luna # needs OPENAI_API_KEY in the environment
   # - {name: house, model: gpu/house-model, temperature: 0.2, max_tokens: 1024}
 """
 _NO_CANDIDATES = """
@@ -382,7 +382,7 @@ PLUGINS_EPILOG = """\b
 Examples:
   assay plugins
   assay plugins --json
-  assay run questions.jsonl --model openai/gpt-5-mini --grader PLUGIN
+  assay run questions.jsonl --model openai/gpt-6-luna --grader PLUGIN
 
 \b
 Exit codes:
